@@ -1,0 +1,3 @@
+module github.com/pilotfish-ai/pilotfish
+
+go 1.26
