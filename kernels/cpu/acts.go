@@ -1,0 +1,69 @@
+package cpu
+
+// block is how many activations share one 8-bit scale.
+const block = 32
+
+// Acts holds T rows of N activations in the forms that the products take:
+//
+//	F [T, N]     as given
+//	Q [T, N]     rounded: Q[i] = round(F[i]/d) in -127..127, d = max|F|/127 over the block of 32 that i is in
+//	D [T, N/32]  the d of each block
+//	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
+//
+// F is filled by [Acts.Set]; Q, D and S by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacities
+// are rounded up to four rows, because the kernels take four at a time; what lies past T is never looked at in results.
+type Acts struct {
+	T, N int
+	F    []float32
+	Q    []int8
+	D, S []float32
+}
+
+// Resize sets the shape to t rows of n activations, growing the buffers as needed and never shrinking them. The contents
+// are undefined until set.
+func (a *Acts) Resize(t, n int) {
+	a.T, a.N = t, n
+	rows := (t + 3) &^ 3
+	a.F = grow(a.F, t*n, rows*n)
+	a.Q = grow(a.Q, t*n, rows*n)
+	a.D = grow(a.D, t*(n/block), rows*(n/block))
+	a.S = grow(a.S, t*(n/block), rows*(n/block))
+}
+
+// grow returns s with length n and a capacity of at least c ≥ n.
+func grow[E any](s []E, n, c int) []E {
+	if cap(s) < c {
+		s = make([]E, c)
+	}
+	return s[:n]
+}
+
+// Set copies x [N] into row t of F.
+func (a *Acts) Set(t int, x []float32) {
+	copy(a.F[t*a.N:(t+1)*a.N], x[:a.N])
+}
+
+// Row returns row t of F, to be written in place of [Acts.Set].
+func (a *Acts) Row(t int) []float32 { return a.F[t*a.N : (t+1)*a.N : (t+1)*a.N] }
+
+// Round rounds row t of F to 8 bits; N is a multiple of 32. Different rows may be rounded concurrently. A block that holds an
+// infinity or a NaN gets D and S of NaN, so that it shows in the result; a block whose largest magnitude is below 1e-36 is zero.
+func (a *Acts) Round(t int) {
+	b := a.N / block
+	f, q, d, s := a.F[t*a.N:][:a.N], a.Q[t*a.N:][:a.N], a.D[t*b:][:b], a.S[t*b:][:b]
+	if len(d)*block != a.N {
+		panic("cpu: rounding a row that is no multiple of 32")
+	}
+	if len(d) > 0 {
+		kernelsInUse().round(q, d, s, f)
+	}
+}
+
+// rounded returns Q, D and S of n rows from t, reaching into the spare rows if need be.
+func (a *Acts) rounded(t, n int) (q []int8, d, s []float32) {
+	b := a.N / block
+	return a.Q[t*a.N : (t+n)*a.N], a.D[t*b : (t+n)*b], a.S[t*b : (t+n)*b]
+}
+
+// floats returns F of n rows from t, reaching into the spare rows if need be.
+func (a *Acts) floats(t, n int) []float32 { return a.F[t*a.N : (t+n)*a.N] }

@@ -1,0 +1,11 @@
+
+package cpu
+
+// variants returns what this CPU and build offer, plain Go first, the best last.
+func variants() []*kernels { return []*kernels{generic()} }
+
+// pause passes the time of about n pause instructions.
+func pause(n uint32) {
+	for range n {
+	}
+}

@@ -1,0 +1,312 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// generic returns the leaves in plain Go: the reference of every other variant.
+func generic() *kernels {
+	k := &kernels{
+		name:     "generic",
+		panel:    panelGeneric,
+		rowsF32:  rowsF32Generic,
+		rowsF16:  rowsF16Generic,
+		rowsBF16: rowsBF16Generic,
+		fourF32:  fourF32Generic,
+		fromF16:  fromF16Generic,
+		fromBF16: fromBF16Generic,
+		toF16:    toF16Generic,
+		axpyF32:  axpyF32Generic,
+		axpyF16:  axpyF16Generic,
+		round:    roundGeneric,
+		exp:      expGeneric,
+		swiGLU:   swiGLUGeneric,
+		sumExp:   sumExpGeneric,
+		read:     readGeneric,
+	}
+	for f := range formats {
+		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32) { rowsGeneric(f, dst, w, q, d, s) }
+		k.unpack[f] = func(w []int8, ds, mins []float32, src []byte) { unpackGeneric(f, w, ds, mins, src) }
+	}
+	return k
+}
+
+// rowsGeneric sets dst[r] = Σᵢ w[r,i]·x[i] for the len(dst) rows of w in format f, and x of len(q) elements rounded.
+func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
+	elems, size := f.typeOf().Block()
+	per := elems / block // activation blocks in a weight block
+	for r := range dst {
+		var u [256]int8
+		var ds [16]float32
+		var mins [8]float32
+		var t terms
+		for b := 0; b < len(d); b += per {
+			unpackGeneric(f, u[:elems], ds[:], mins[:], w[:size])
+			w = w[size:]
+			t.add(u[:elems], ds[:], q[b*block:], d[b:])
+			if f == q4_K || f == q5_K {
+				t.addMins(mins[:per], s[b:])
+			}
+		}
+		dst[r] = t.dot - t.mins
+	}
+}
+
+// panelGeneric sets dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each
+// of len(w) elements. No mins are zeros. w is -128 to 127, the scales are those of unpackGeneric.
+func panelGeneric(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32) {
+	n := len(w)
+	for i := range dst {
+		var t terms
+		t.add(w, ds, q[i*n:], d[i*n/block:])
+		if mins != nil {
+			t.addMins(mins, s[i*n/block:])
+		}
+		dst[i] = t.dot - t.mins
+	}
+}
+
+// terms is a dot product on its way: Σ ds·d·(w·q), and Σ mins·s.
+type terms struct{ dot, mins float32 }
+
+func (t *terms) add(w []int8, ds []float32, q []int8, d []float32) {
+	for b := range len(w) / block {
+		lo, hi := w[b*block:][:16], w[b*block+16:][:16]
+		x := q[b*block:][:32]
+		var m, n int32
+		for i := range 16 {
+			m += int32(lo[i]) * int32(x[i])
+			n += int32(hi[i]) * int32(x[i+16])
+		}
+		t.dot += float32(float32(ds[2*b]*d[b]) * float32(m))
+		t.dot += float32(float32(ds[2*b+1]*d[b]) * float32(n))
+	}
+}
+
+func (t *terms) addMins(mins, s []float32) {
+	for i, m := range mins {
+		t.mins += float32(m * s[i])
+	}
+}
+
+// f16 reads the half-precision number at the front of b.
+func f16(b []byte) float32 { return gguf.F16ToF32(binary.LittleEndian.Uint16(b)) }
+
+// unpackGeneric takes a row of len(w) weights in format f apart: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such that
+// ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
+func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
+	elems, size := f.typeOf().Block()
+	for b := range len(w) / elems {
+		unpackBlock(f, w[b*elems:][:elems], ds[b*elems/16:], mins[b*elems/32:], src[b*size:][:size])
+	}
+}
+
+// unpackBlock is unpackGeneric for one block. The layouts are those of the GGUF types (package gguf).
+func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
+	switch f {
+	case q8_0:
+		ds[0], ds[1] = f16(src), f16(src)
+		for i := range w {
+			w[i] = int8(src[2+i])
+		}
+	case q4_0:
+		ds[0], ds[1] = f16(src), f16(src)
+		for i, v := range src[2:18] {
+			w[i], w[i+16] = int8(v&15)-8, int8(v>>4)-8
+		}
+	case q5_0:
+		ds[0], ds[1] = f16(src), f16(src)
+		high := binary.LittleEndian.Uint32(src[2:])
+		for i, v := range src[6:22] {
+			w[i] = int8(v&15|byte(high>>i&1)<<4) - 16
+			w[i+16] = int8(v>>4|byte(high>>(i+16)&1)<<4) - 16
+		}
+	case q4_K:
+		scalesK(ds, mins, src)
+		for i := range w {
+			w[i] = int8(src[16+i/64*32+i%32] >> (i / 32 % 2 * 4) & 15)
+		}
+	case q5_K:
+		scalesK(ds, mins, src)
+		for i := range w {
+			w[i] = int8(src[48+i/64*32+i%32]>>(i/32%2*4)&15 | src[16+i%32]>>(i/32)&1<<4)
+		}
+	case q6_K:
+		d := f16(src[208:])
+		for i := range 16 {
+			ds[i] = d * float32(int8(src[192+i]))
+		}
+		for i := range w {
+			h, l := i/128, i%128 // half of the block, place in it
+			low := src[h*64+l%64] >> (l / 64 * 4) & 15
+			high := src[128+h*32+l%32] >> (l / 32 * 2) & 3
+			w[i] = int8(low|high<<4) - 32
+		}
+	}
+}
+
+// scalesK sets ds [16] and mins [8] from the head of a Q4_K or Q5_K block: d and dmin in half precision, then eight pairs of a
+// scale and a minimum, 6 bits each. The first four of each lie in the low bits of bytes 0-3 and 4-7; of the last four, the low four
+// bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes 0-3 and 4-7.
+func scalesK(ds, mins []float32, src []byte) {
+	d, dmin, p := f16(src), f16(src[2:]), src[4:16]
+	for i := range 4 {
+		sc, m := p[i]&63, p[i+4]&63
+		sc4, m4 := p[i+8]&15|p[i]>>6<<4, p[i+8]>>4|p[i+4]>>6<<4
+		ds[2*i], ds[2*i+1], mins[i] = d*float32(sc), d*float32(sc), dmin*float32(m)
+		ds[2*i+8], ds[2*i+9], mins[i+4] = d*float32(sc4), d*float32(sc4), dmin*float32(m4)
+	}
+}
+
+// lanes is a float32 sum on its way: element i goes to lane i mod 8.
+type lanes [8]float32
+
+// add adds w[i]·x[i]; all calls of one sum but the last have a multiple of 8 elements.
+func (a *lanes) add(w, x []float32) {
+	x = x[:len(w)]
+	for len(w) >= 8 {
+		for i := range 8 {
+			a[i] += float32(w[i] * x[i])
+		}
+		w, x = w[8:], x[8:]
+	}
+	for i := range w {
+		a[i] += float32(w[i] * x[i])
+	}
+}
+
+func (a *lanes) sum() float32 {
+	return (a[0] + a[4]) + (a[2] + a[6]) + ((a[1] + a[5]) + (a[3] + a[7]))
+}
+
+// rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of size bytes that from
+// turns to float32.
+func rowsGenericOf(dst []float32, w []byte, stride, size int, x []float32, from func(dst []float32, src []byte)) {
+	var f [256]float32
+	for r := range dst {
+		row := w[r*stride:][:len(x)*size]
+		var a lanes
+		for i := 0; i < len(x); i += len(f) {
+			n := min(len(f), len(x)-i)
+			from(f[:n], row[i*size:])
+			a.add(f[:n], x[i:])
+		}
+		dst[r] = a.sum()
+	}
+}
+
+func rowsF32Generic(dst []float32, w []byte, stride int, x []float32) {
+	rowsGenericOf(dst, w, stride, 4, x, fromF32Generic)
+}
+
+func rowsF16Generic(dst []float32, w []byte, stride int, x []float32) {
+	rowsGenericOf(dst, w, stride, 2, x, fromF16Generic)
+}
+
+func rowsBF16Generic(dst []float32, w []byte, stride int, x []float32) {
+	rowsGenericOf(dst, w, stride, 2, x, fromBF16Generic)
+}
+
+// fourF32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four rows of x that lie behind each other; w is float32.
+func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
+	n := len(w) / 4
+	for t := range dst {
+		rowsF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
+	}
+}
+
+// fromF32Generic sets dst to the float32 numbers at the front of src.
+func fromF32Generic(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+}
+
+// fromF16Generic sets dst to the half-precision numbers at the front of src.
+func fromF16Generic(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = f16(src[2*i:])
+	}
+}
+
+// fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
+func fromBF16Generic(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = gguf.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+	}
+}
+
+// toF16Generic sets dst to src in half precision, rounded to nearest even.
+func toF16Generic(dst []uint16, src []float32) {
+	for i, v := range src {
+		dst[i] = gguf.F32ToF16(v)
+	}
+}
+
+// axpyF32Generic adds Σⱼ p[j]·v[j,i] to acc[i], j ascending, where the len(p) rows of v begin stride bytes apart.
+func axpyF32Generic(acc, p []float32, v []byte, stride int) {
+	for j, p := range p {
+		row := v[j*stride:]
+		for i := range acc {
+			acc[i] += p * math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
+		}
+	}
+}
+
+// axpyF16Generic is axpyF32Generic for v in half precision.
+func axpyF16Generic(acc, p []float32, v []byte, stride int) {
+	for j, p := range p {
+		row := v[j*stride:]
+		for i := range acc {
+			acc[i] += p * f16(row[2*i:])
+		}
+	}
+}
+
+// tiny bounds the blocks of activations that are rounded to zero: below it 127/max would not be finite.
+const tiny = 1e-36
+
+// roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
+func roundGeneric(q []int8, d, s, x []float32) {
+	for b := range d {
+		x, q := x[b*block:][:block], q[b*block:][:block]
+		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
+		for _, v := range x {
+			top = max(top, math.Float32bits(v)&^(1<<31))
+		}
+		switch largest := math.Float32frombits(top); {
+		case top >= 0x7f800000:
+			clear(q)
+			d[b] = float32(math.NaN())
+			s[b] = d[b]
+		case largest < tiny:
+			clear(q)
+			d[b], s[b] = 0, 0
+		default:
+			d[b] = largest / 127
+			inv := 127 / largest
+			sum := int32(0)
+			for i, v := range x {
+				q[i] = int8(math.RoundToEven(float64(v * inv)))
+				sum += int32(q[i])
+			}
+			s[b] = d[b] * float32(sum)
+		}
+	}
+}
+
+// readGeneric reads p once and returns something that depends on all of it.
+func readGeneric(p []byte) uint64 {
+	var a, b, c, d uint64
+	for len(p) >= 32 {
+		a |= binary.LittleEndian.Uint64(p)
+		b |= binary.LittleEndian.Uint64(p[8:])
+		c |= binary.LittleEndian.Uint64(p[16:])
+		d |= binary.LittleEndian.Uint64(p[24:])
+		p = p[32:]
+	}
+	return a | b | c | d
+}

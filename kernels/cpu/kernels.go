@@ -1,0 +1,77 @@
+package cpu
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+)
+
+// kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
+// leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
+type kernels struct {
+	name     string
+	rows     [formats]func(dst []float32, w []byte, q []int8, d, s []float32)
+	unpack   [formats]func(w []int8, ds, mins []float32, src []byte)
+	panel    func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+	rowsF32  func(dst []float32, w []byte, stride int, x []float32)
+	rowsF16  func(dst []float32, w []byte, stride int, x []float32)
+	rowsBF16 func(dst []float32, w []byte, stride int, x []float32)
+	fourF32  func(dst *[4]float32, w []byte, x []float32)
+	fromF16  func(dst []float32, src []byte)
+	fromBF16 func(dst []float32, src []byte)
+	toF16    func(dst []uint16, src []float32)
+	axpyF32  func(acc, p []float32, v []byte, stride int)
+	axpyF16  func(acc, p []float32, v []byte, stride int)
+	round    func(q []int8, d, s, x []float32)
+	exp      func(dst, x []float32, bias float32)
+	swiGLU   func(dst, gate, up []float32)
+	sumExp   func(x []float32, top float32) (sum, sumX float64)
+	read     func(p []byte) uint64
+}
+
+// Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
+const Env = "PILOTFISH_CPU"
+
+// chosen is the table in use, decided once.
+var chosen = sync.OnceValues(func() (*kernels, error) { return choose(os.Getenv(Env), variants()) })
+
+// choose returns the variant called name, the last and best one if name is empty.
+func choose(name string, all []*kernels) (*kernels, error) {
+	if name == "" {
+		return all[len(all)-1], nil
+	}
+	var names []string
+	for _, k := range all {
+		if k.name == name {
+			return k, nil
+		}
+		names = append(names, k.name)
+	}
+	return all[0], fmt.Errorf("%s=%s: this CPU and build offer %s", Env, name, strings.Join(names, ", "))
+}
+
+// kernelsInUse returns the table in use. With a name in [Env] that [Detect] refuses it is the generic one.
+func kernelsInUse() *kernels {
+	k, _ := chosen()
+	return k
+}
+
+// Detect returns the name of the variant in use, such as "avx2", and an error if [Env] asks for one that this CPU or build does
+// not have. A program calls it once at start; the operations do not report the error and run in plain Go then.
+func Detect() (string, error) {
+	k, err := chosen()
+	return k.name, err
+}
+
+// Features returns the name of the variant in use, for reports.
+func Features() string { return kernelsInUse().name }
+
+// Variants returns the names of all variants that this CPU and build offer, plain Go first, the best one last.
+func Variants() []string {
+	var names []string
+	for _, k := range variants() {
+		names = append(names, k.name)
+	}
+	return names
+}

@@ -1,0 +1,237 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
+// reused. Two workers must not share one.
+type Scratch struct {
+	w         []int8    // [tile, cols] weights as signed bytes
+	ds, mins  []float32 // [tile, cols/16], [tile, cols/32] their scales and minima
+	f         []float32 // [tile, cols] dequantised weights
+	out, sums []float32 // results of a tile; of one exact row
+}
+
+const (
+	tileBytes = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
+	leafBytes = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+)
+
+// MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
+// x is [T, m.Cols], rounded if m is [Matrix.Quantised]; dst holds (T-1)·stride+hi values and must not overlap x. Sums are in
+// float32. sc is the caller's own, one per worker.
+func MatMul(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	kernelsInUse().matMul(dst, stride, m, lo, hi, x, add, sc)
+}
+
+func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	if x.N != m.Cols {
+		panic("cpu: MatMul of shapes that differ")
+	}
+	if lo >= hi || x.T == 0 {
+		return
+	}
+	if m.Cols == 0 {
+		for t := range x.T {
+			put(dst[t*stride+lo:t*stride+hi], nil, add)
+		}
+		return
+	}
+	switch f := formatOf(m.Type); {
+	case f >= 0 && x.T == 1:
+		k.quantisedRow(dst, m, f, lo, hi, x, add, sc)
+	case f >= 0:
+		k.quantisedRows(dst, stride, m, f, lo, hi, x, add, sc)
+	default:
+		k.floatRows(dst, stride, m, lo, hi, x, add, sc)
+	}
+}
+
+// put stores v in dst or adds it; a nil v is zeros.
+func put(dst, v []float32, add bool) {
+	switch {
+	case add:
+		for i, v := range v {
+			dst[i] += v
+		}
+	case v == nil:
+		clear(dst)
+	default:
+		copy(dst, v)
+	}
+}
+
+// quantisedRow is matMul for one row of activations: each weight row is read once, from memory, by one leaf.
+func (k *kernels) quantisedRow(dst []float32, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	tile := max(1, leafBytes/m.RowBytes())
+	q, d, s := x.rounded(0, 1)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		if !add {
+			k.rows[f](dst[o:end], m.rows(o, end), q, d, s)
+			continue
+		}
+		sc.out = grow(sc.out, end-o, tile)
+		k.rows[f](sc.out, m.rows(o, end), q, d, s)
+		put(dst[o:end], sc.out, true)
+	}
+}
+
+// quantisedRows is matMul for several rows of activations: a few weight rows at a time are unpacked into the cache and meet
+// every row of activations there, four at a time.
+func (k *kernels) quantisedRows(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	n := m.Cols
+	tile := min(16, max(1, tileBytes/n))
+	sc.w = grow(sc.w, tile*n, tile*n)
+	sc.ds = grow(sc.ds, tile*n/16, tile*n/16)
+	sc.mins = grow(sc.mins, tile*n/32, tile*n/32)
+	sc.out = grow(sc.out, tile, tile)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		for r := o; r < end; r++ {
+			k.unpack[f](sc.w[(r-o)*n:][:n], sc.ds[(r-o)*n/16:][:n/16], sc.mins[(r-o)*n/32:][:n/32], m.rows(r, r+1))
+		}
+		for t := 0; t < x.T; t += 4 {
+			if x.T-t == 1 {
+				q, d, s := x.rounded(t, 1)
+				k.rows[f](sc.out[:end-o], m.rows(o, end), q, d, s)
+				put(dst[t*stride+o:t*stride+end], sc.out[:end-o], add)
+				continue
+			}
+			q, d, s := x.rounded(t, 4)
+			for r := range end - o {
+				var mins []float32
+				if f == q4_K || f == q5_K {
+					mins = sc.mins[r*n/32:][:n/32]
+				}
+				var out [4]float32
+				k.panel(&out, sc.w[r*n:][:n], sc.ds[r*n/16:][:n/16], mins, q, d, s)
+				scatter(dst, t*stride+o+r, stride, out, min(4, x.T-t), add)
+			}
+		}
+	}
+}
+
+// scatter stores the first n of v at dst[at], dst[at+stride], … or adds them.
+func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
+	for i := range n {
+		if add {
+			v[i] += dst[at+i*stride]
+		}
+		dst[at+i*stride] = v[i]
+	}
+}
+
+// floatRows is matMul on float32 activations. Types without a leaf of their own, and every type if there are several rows,
+// have their rows turned to float32 first, which is exact.
+func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	n, size := m.Cols, m.RowBytes()
+	tile := min(16, max(1, tileBytes/(4*n)))
+	dot := k.floatLeaf(m.Type)
+	if x.T == 1 && dot != nil {
+		tile = max(1, leafBytes/size)
+	}
+	sc.out = grow(sc.out, tile, tile)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		out, w := sc.out[:end-o], m.rows(o, end)
+		if x.T == 1 && dot != nil {
+			dot(out, w, size, x.floats(0, 1))
+			put(dst[o:end], out, add)
+			continue
+		}
+		if m.Type != gguf.F32 {
+			sc.f = grow(sc.f, tile*n, tile*n)
+			k.toFloat(sc.f[:(end-o)*n], m.Type, w)
+			w = bytesOf(sc.f[:(end-o)*n])
+		}
+		for t := 0; t < x.T; t += 4 {
+			if x.T-t == 1 {
+				k.rowsF32(out, w, 4*n, x.floats(t, 1))
+				put(dst[t*stride+o:t*stride+end], out, add)
+				continue
+			}
+			f := x.floats(t, 4)
+			for r := range end - o {
+				var v [4]float32
+				k.fourF32(&v, w[r*4*n:][:4*n], f)
+				scatter(dst, t*stride+o+r, stride, v, min(4, x.T-t), add)
+			}
+		}
+	}
+}
+
+// floatLeaf returns the leaf that reads rows of t directly, nil if there is none.
+func (k *kernels) floatLeaf(t gguf.Type) func(dst []float32, w []byte, stride int, x []float32) {
+	switch t {
+	case gguf.F32:
+		return k.rowsF32
+	case gguf.F16:
+		return k.rowsF16
+	case gguf.BF16:
+		return k.rowsBF16
+	}
+	return nil
+}
+
+// toFloat sets dst to the elements of src, which is len(dst) elements of t.
+func (k *kernels) toFloat(dst []float32, t gguf.Type, src []byte) {
+	switch t {
+	case gguf.F16:
+		k.fromF16(dst, src)
+	case gguf.BF16:
+		k.fromBF16(dst, src)
+	default:
+		t.Dequantize(dst, src)
+	}
+}
+
+// MatMulExact is [MatMul] without rounding of activations, in plain Go: it takes x in float32 for every type of m, whether or not
+// it was rounded, and sums in float64. Error: the rounding of the result to float32.
+func MatMulExact(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	n := m.Cols
+	if x.N != n {
+		panic("cpu: MatMulExact of shapes that differ")
+	}
+	sc.sums = grow(sc.sums, n, n)
+	for o := lo; o < hi; o++ {
+		m.Type.Dequantize(sc.sums, m.rows(o, o+1))
+		for t := range x.T {
+			v := dotExact(sc.sums, x.floats(t, 1))
+			if add {
+				v += float64(dst[t*stride+o])
+			}
+			dst[t*stride+o] = float32(v)
+		}
+	}
+}
+
+// dotExact returns Σ w[i]·x[i], summed in float64.
+func dotExact(w, x []float32) float64 {
+	var a, b, c, d float64
+	x = x[:len(w)]
+	i := 0
+	for ; i+4 <= len(w); i += 4 {
+		a += float64(w[i]) * float64(x[i])
+		b += float64(w[i+1]) * float64(x[i+1])
+		c += float64(w[i+2]) * float64(x[i+2])
+		d += float64(w[i+3]) * float64(x[i+3])
+	}
+	for ; i < len(w); i++ {
+		a += float64(w[i]) * float64(x[i])
+	}
+	return (a + b) + (c + d)
+}
+
+// bytesOf returns the memory of f.
+func bytesOf(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
+}
+
+// halfBytes returns the memory of h.
+func halfBytes(h []uint16) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(h))), 2*len(h))
+}

@@ -1,0 +1,63 @@
+package cpu
+
+import "github.com/pilotfish-ai/pilotfish/gguf"
+
+// Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores it.
+// Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
+type Matrix struct {
+	Type       gguf.Type
+	Rows, Cols int
+	Data       []byte
+}
+
+// RowBytes returns the bytes of one row.
+func (m Matrix) RowBytes() int {
+	elems, bytes := m.Type.Block()
+	return m.Cols / elems * bytes
+}
+
+// Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather than in float32.
+func (m Matrix) Quantised() bool { return formatOf(m.Type) >= 0 }
+
+// rows returns the bytes of rows lo to hi.
+func (m Matrix) rows(lo, hi int) []byte {
+	n := m.RowBytes()
+	return m.Data[lo*n : hi*n]
+}
+
+// format numbers the quantised types that have an integer dot product.
+type format int
+
+const (
+	q8_0 format = iota
+	q4_0
+	q5_0
+	q4_K
+	q5_K
+	q6_K
+	formats
+)
+
+// formatOf returns the format of t, -1 if t has none.
+func formatOf(t gguf.Type) format {
+	switch t {
+	case gguf.Q8_0:
+		return q8_0
+	case gguf.Q4_0:
+		return q4_0
+	case gguf.Q5_0:
+		return q5_0
+	case gguf.Q4_K:
+		return q4_K
+	case gguf.Q5_K:
+		return q5_K
+	case gguf.Q6_K:
+		return q6_K
+	}
+	return -1
+}
+
+// typeOf is the inverse of formatOf.
+func (f format) typeOf() gguf.Type {
+	return [formats]gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}[f]
+}

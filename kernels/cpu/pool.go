@@ -1,0 +1,179 @@
+package cpu
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0, the others
+// are started by [NewPool] and end with [Pool.Close].
+//
+// Between [Pool.Begin] and [Pool.End], one forward pass, an idle worker looks for the next loop without sleeping, so that a loop
+// starts within a fraction of a microsecond; outside it sleeps and costs nothing. A worker that finds nothing to do for long
+// sleeps within a pass too.
+type Pool struct {
+	workers []*worker // all but worker 0
+	joined  sync.WaitGroup
+	busy    atomic.Bool // a Run is in progress
+	pass    atomic.Bool // between Begin and End
+	closed  atomic.Bool
+
+	// The loop in progress, written before epoch is raised and read after.
+	f        func(worker, lo, hi int)
+	n, grain int64
+
+	epoch   atomic.Uint32 // counts loops
+	_       [64]byte      // next and running change hands at every piece of work: a cache line for each
+	next    atomic.Int64  // first index nobody has taken
+	_       [64]byte
+	running atomic.Int32 // workers, without worker 0, that have not finished the loop
+}
+
+// worker is one goroutine of a pool.
+type worker struct {
+	asleep atomic.Bool   // it waits, or is about to wait, for wake; who turns this false owes it a send or is the worker itself
+	wake   chan struct{} // capacity 1
+}
+
+const (
+	pauseRounds = 32    // of a pause instruction each time a worker looks for work: about half a microsecond
+	yieldAfter  = 8     // looks without a result before each further one lets other goroutines run first
+	sleepAfter  = 20000 // looks without a result before a worker sleeps within a pass: some 10 ms
+)
+
+// NewPool starts a pool of threads workers, the caller being one; less than one counts as one.
+func NewPool(threads int) *Pool {
+	p := &Pool{}
+	for i := 1; i < threads; i++ {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers = append(p.workers, w)
+		p.joined.Add(1)
+		go p.work(w, i)
+	}
+	return p
+}
+
+// Threads returns the number of workers, the caller included.
+func (p *Pool) Threads() int { return len(p.workers) + 1 }
+
+// Close ends the workers and waits for them. The pool must not be used afterwards; a second Close does nothing.
+func (p *Pool) Close() {
+	if p.closed.Swap(true) {
+		return
+	}
+	p.pass.Store(false)
+	p.wakeAll()
+	p.joined.Wait()
+}
+
+// Begin opens a pass: the workers wake and stay awake until [Pool.End].
+func (p *Pool) Begin() {
+	p.pass.Store(true)
+	p.wakeAll()
+}
+
+// End closes the pass: the workers go to sleep.
+func (p *Pool) End() { p.pass.Store(false) }
+
+// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers including
+// the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once; ranges
+// go to whoever is free. f must not use the pool. A grain below one counts as one.
+func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
+	grain = max(grain, 1)
+	if n <= 0 {
+		return
+	}
+	if p.busy.Swap(true) {
+		panic("cpu: Pool.Run within Run, or from two goroutines")
+	}
+	defer p.busy.Store(false)
+	if len(p.workers) == 0 || n <= grain {
+		for lo := 0; lo < n; lo += grain {
+			f(0, lo, min(lo+grain, n))
+		}
+		return
+	}
+	p.f, p.n, p.grain = f, int64(n), int64(grain)
+	p.next.Store(0)
+	p.running.Store(int32(len(p.workers)))
+	p.epoch.Add(1)
+	p.wakeAll()
+	p.take(0)
+	for i := 0; p.running.Load() > 0; i++ {
+		relax(i)
+	}
+	p.f = nil
+}
+
+// take calls f for ranges of the loop in progress until none is left.
+func (p *Pool) take(worker int) {
+	for {
+		lo := p.next.Add(p.grain) - p.grain
+		if lo >= p.n {
+			return
+		}
+		p.f(worker, int(lo), int(min(lo+p.grain, p.n)))
+	}
+}
+
+// work is the life of a worker.
+func (p *Pool) work(w *worker, number int) {
+	defer p.joined.Done()
+	var seen uint32
+	for idle := 0; ; idle++ {
+		if epoch := p.epoch.Load(); epoch != seen {
+			seen = epoch
+			p.take(number)
+			p.running.Add(-1)
+			idle = -1
+			continue
+		}
+		if p.closed.Load() {
+			return
+		}
+		if p.pass.Load() && idle < sleepAfter {
+			relax(idle)
+			continue
+		}
+		w.sleep(func() bool { return p.epoch.Load() != seen || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
+		idle = -1
+	}
+}
+
+// sleep waits until woken, unless there is reason not to by the time that everybody can see that w sleeps.
+func (w *worker) sleep(reason func() bool) {
+	w.asleep.Store(true)
+	if reason() && w.asleep.Swap(false) {
+		return
+	}
+	<-w.wake
+}
+
+// wakeAll wakes the workers that sleep.
+func (p *Pool) wakeAll() {
+	for _, w := range p.workers {
+		if w.asleep.Load() && w.asleep.Swap(false) {
+			w.wake <- struct{}{}
+		}
+	}
+}
+
+// sleeping returns how many workers wait to be woken.
+func (p *Pool) sleeping() int {
+	n := 0
+	for _, w := range p.workers {
+		if w.asleep.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// relax passes a moment, the i-th in a row: first only this processor's, then any other goroutine may have it.
+func relax(i int) {
+	pause(pauseRounds)
+	if i >= yieldAfter {
+		runtime.Gosched()
+	}
+}
