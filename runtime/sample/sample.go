@@ -1,0 +1,146 @@
+// Package sample chooses the next token from logits: the best one, or one drawn at random with noise that is a pure
+// function of seed, position and token. A sampled run is therefore as repeatable as a greedy one, and an edge and a
+// cloud that use one seed draw the same token as often as their distributions allow.
+//
+// Drawing is the Gumbel-max method: argmax over i of logit[i]/T + g[i] with independent standard Gumbel noise g has the
+// distribution softmax(logit/T) (Gumbel 1954; Maddison, Tarlow and Minka, arXiv 1411.0030).
+package sample
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Options say how tokens are chosen. The zero value is greedy.
+type Options struct {
+	Temperature float64 // logits are divided by it; 0 means greedy, and the other options then have no effect
+	TopK        int     // only the k most probable tokens can be drawn; 0 means all
+	TopP        float64 // only the fewest most probable tokens that together reach this share, in (0, 1]; 0 means all
+	Seed        uint64  // of the noise
+}
+
+// Validate reports a value that is out of range.
+func (o Options) Validate() error {
+	switch {
+	case !(o.Temperature >= 0) || math.IsInf(o.Temperature, 1):
+		return fmt.Errorf("temperature: %v is not a number of at least 0", o.Temperature)
+	case o.TopK < 0:
+		return fmt.Errorf("top-k: %d is negative", o.TopK)
+	case !(o.TopP >= 0 && o.TopP <= 1):
+		return fmt.Errorf("top-p: %v is not within 0 to 1", o.TopP)
+	}
+	return nil
+}
+
+// Greedy reports whether the best token is always taken: then [Sampler.Pick] needs no logits.
+func (o Options) Greedy() bool { return o.Temperature == 0 || o.TopK == 1 }
+
+// Sampler chooses tokens. It keeps memory between calls and serves one goroutine at a time.
+type Sampler struct {
+	o     Options
+	order []backend.Candidate // the tokens that can be drawn, most probable first
+}
+
+// New returns a sampler for valid options.
+func New(o Options) (*Sampler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &Sampler{o: o}, nil
+}
+
+// Want adds to w what [Sampler.Pick] needs of the head.
+func (s *Sampler) Want(w backend.Want) backend.Want {
+	w.K = max(w.K, 1)
+	if !s.o.Greedy() {
+		if s.o.TopK > 0 && s.o.TopK <= maxBest {
+			w.K = max(w.K, s.o.TopK)
+		} else {
+			w.Logits = true
+		}
+	}
+	return w
+}
+
+// maxBest is how many best tokens are had cheaply from the head; a larger choice is made from all logits.
+const maxBest = 256
+
+// Pick returns the token at position pos of its text, from what the head found for the position before.
+// Temperature comes first, then top-k, then top-p: each sees the distribution that the one before it leaves.
+func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
+	if s.o.Greedy() {
+		return out.Top[0].ID
+	}
+	best, score := int32(-1), math.Inf(-1)
+	for _, c := range s.choice(out) {
+		if v := float64(c.Logit)/s.o.Temperature + gumbel(s.o.Seed, uint64(pos), uint64(c.ID)); v > score || best < 0 {
+			best, score = c.ID, v
+		}
+	}
+	return best
+}
+
+// choice returns the tokens that can be drawn.
+func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
+	k := s.o.TopK
+	if k > 0 && k <= len(out.Top) {
+		return s.nucleus(out.Top[:k])
+	}
+	least := math.Inf(-1)
+	if k == 0 && s.cuts() {
+		least = s.leastLogit(out)
+	}
+	s.order = s.order[:0]
+	for i, l := range out.Logits {
+		if float64(l) >= least {
+			s.order = append(s.order, backend.Candidate{ID: int32(i), Logit: l})
+		}
+	}
+	if k == 0 && !s.cuts() {
+		return s.order // nothing to cut off, so no need to sort
+	}
+	slices.SortFunc(s.order, func(a, b backend.Candidate) int {
+		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
+	})
+	if k > 0 && k < len(s.order) {
+		s.order = s.order[:k]
+	}
+	return s.nucleus(s.order)
+}
+
+// cuts reports whether top-p excludes anything.
+func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
+
+// leastLogit is a bound below which no token can be in the nucleus: all V tokens with weights under (1-p)·Z/V together
+// weigh less than (1-p)·Z, so the others reach p without them. It spares the sorting of a whole vocabulary.
+func (s *Sampler) leastLogit(out *backend.Output) float64 {
+	top, z := float64(out.Top[0].Logit), 0.0
+	for _, l := range out.Logits {
+		z += math.Exp((float64(l) - top) / s.o.Temperature)
+	}
+	return top + s.o.Temperature*math.Log((1-s.o.TopP)*z/float64(len(out.Logits)))
+}
+
+// nucleus cuts c, sorted by falling logit, to the fewest tokens whose share of c reaches top-p
+// (Holtzman et al., arXiv 1904.09751).
+func (s *Sampler) nucleus(c []backend.Candidate) []backend.Candidate {
+	if !s.cuts() {
+		return c
+	}
+	weight := func(i int) float64 { return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature) }
+	total := 0.0
+	for i := range c {
+		total += weight(i)
+	}
+	sum := 0.0
+	for i := range c {
+		if sum += weight(i); sum >= s.o.TopP*total {
+			return c[:i+1]
+		}
+	}
+	return c
+}
