@@ -86,59 +86,72 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 
 // choice returns the tokens that can be drawn.
 func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
-	k := s.o.TopK
-	if k > 0 && k <= len(out.Top) {
-		return s.nucleus(out.Top[:k])
+	if k := s.o.TopK; k > 0 && k <= len(out.Top) {
+		return s.nucleus(out.Top[:k], s.mass(out.Top[:k]))
 	}
-	least := math.Inf(-1)
-	if k == 0 && s.cuts() {
-		least = s.leastLogit(out)
+	if s.o.TopK > 0 {
+		best := s.sorted(out.Logits, math.Inf(-1))
+		best = best[:min(s.o.TopK, len(best))]
+		return s.nucleus(best, s.mass(best))
 	}
+	if !s.cuts() {
+		return s.candidates(out.Logits, math.Inf(-1))
+	}
+	top, mass := float64(out.Top[0].Logit), 0.0
+	for _, l := range out.Logits {
+		mass += math.Exp((float64(l) - top) / s.o.Temperature)
+	}
+	// All V tokens with weights under (1-p)·mass/V together weigh less than (1-p)·mass, so the others reach p without
+	// them: they need not be sorted.
+	least := top + s.o.Temperature*math.Log((1-s.o.TopP)*mass/float64(len(out.Logits)))
+	return s.nucleus(s.sorted(out.Logits, least), mass)
+}
+
+// candidates returns the tokens with logits of at least least, by rising id.
+func (s *Sampler) candidates(logits []float32, least float64) []backend.Candidate {
 	s.order = s.order[:0]
-	for i, l := range out.Logits {
+	for i, l := range logits {
 		if float64(l) >= least {
 			s.order = append(s.order, backend.Candidate{ID: int32(i), Logit: l})
 		}
 	}
-	if k == 0 && !s.cuts() {
-		return s.order // nothing to cut off, so no need to sort
-	}
-	slices.SortFunc(s.order, func(a, b backend.Candidate) int {
+	return s.order
+}
+
+// sorted is candidates by falling logit, of equal ones by rising id.
+func (s *Sampler) sorted(logits []float32, least float64) []backend.Candidate {
+	c := s.candidates(logits, least)
+	slices.SortFunc(c, func(a, b backend.Candidate) int {
 		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
 	})
-	if k > 0 && k < len(s.order) {
-		s.order = s.order[:k]
-	}
-	return s.nucleus(s.order)
+	return c
 }
 
 // cuts reports whether top-p excludes anything.
 func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
 
-// leastLogit is a bound below which no token can be in the nucleus: all V tokens with weights under (1-p)·Z/V together
-// weigh less than (1-p)·Z, so the others reach p without them. It spares the sorting of a whole vocabulary.
-func (s *Sampler) leastLogit(out *backend.Output) float64 {
-	top, z := float64(out.Top[0].Logit), 0.0
-	for _, l := range out.Logits {
-		z += math.Exp((float64(l) - top) / s.o.Temperature)
+// mass is Σ exp((l-max)/T) over c, sorted by falling logit.
+func (s *Sampler) mass(c []backend.Candidate) float64 {
+	sum := 0.0
+	for i := range c {
+		sum += s.weight(c, i)
 	}
-	return top + s.o.Temperature*math.Log((1-s.o.TopP)*z/float64(len(out.Logits)))
+	return sum
 }
 
-// nucleus cuts c, sorted by falling logit, to the fewest tokens whose share of c reaches top-p
+func (s *Sampler) weight(c []backend.Candidate, i int) float64 {
+	return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature)
+}
+
+// nucleus cuts c, sorted by falling logit, to the fewest tokens whose share of mass reaches top-p
 // (Holtzman et al., arXiv 1904.09751).
-func (s *Sampler) nucleus(c []backend.Candidate) []backend.Candidate {
+func (s *Sampler) nucleus(c []backend.Candidate, mass float64) []backend.Candidate {
 	if !s.cuts() {
 		return c
 	}
-	weight := func(i int) float64 { return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature) }
-	total := 0.0
-	for i := range c {
-		total += weight(i)
-	}
 	sum := 0.0
 	for i := range c {
-		if sum += weight(i); sum >= s.o.TopP*total {
+		if sum += s.weight(c, i); sum >= s.o.TopP*mass {
 			return c[:i+1]
 		}
 	}
