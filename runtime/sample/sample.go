@@ -75,9 +75,13 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 	if s.o.Greedy() {
 		return out.Top[0].ID
 	}
-	best, score := int32(-1), math.Inf(-1)
+	best, score := out.Top[0].ID, math.Inf(-1)
 	for _, c := range s.choice(out) {
-		if v := float64(c.Logit)/s.o.Temperature + gumbel(s.o.Seed, uint64(pos), uint64(c.ID)); v > score || best < 0 {
+		l, n := float64(c.Logit)/s.o.Temperature, noiseOf(s.o.Seed, uint64(pos), uint64(c.ID))
+		if l+n.atMost() <= score {
+			continue // most tokens, without a logarithm
+		}
+		if v := l + n.gumbel(); v > score {
 			best, score = c.ID, v
 		}
 	}

@@ -23,6 +23,18 @@ func TestPhilox(t *testing.T) {
 	}
 }
 
+// TestNoiseBound: the bound holds for ordinary noise and at both ends.
+func TestNoiseBound(t *testing.T) {
+	for i := range uint64(100000) {
+		n := noiseOf(11, i, i*i)
+		require.LessOrEqual(t, n.gumbel(), n.atMost())
+	}
+	for _, n := range []noise{0, 1, 1<<52 - 2, 1<<52 - 1} {
+		require.LessOrEqual(t, n.gumbel(), n.atMost())
+		require.False(t, math.IsInf(n.gumbel(), 0))
+	}
+}
+
 // output makes what the head gives for some logits, with k best tokens.
 func output(logits []float32, k int) *backend.Output {
 	o := &backend.Output{Logits: logits}
