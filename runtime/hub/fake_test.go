@@ -156,20 +156,27 @@ type breaking struct {
 // Write implements io.Writer.
 func (b *breaking) Write(p []byte) (int, error) {
 	n := min(len(p), b.left)
+	b.hub.mu.Lock()
+	b.hub.sent += n
+	b.hub.mu.Unlock()
 	b.ResponseWriter.Write(p[:n/2])
 	if b.hub.gate != nil {
 		b.ResponseWriter.(http.Flusher).Flush()
 		<-b.hub.gate
 	}
 	b.ResponseWriter.Write(p[n/2 : n])
-	b.hub.mu.Lock()
-	b.hub.sent += n
-	b.hub.mu.Unlock()
 	if b.left -= n; b.left == 0 {
 		b.ResponseWriter.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	return n, nil
+}
+
+// bytesSent returns how many bytes of files went out.
+func (h *fakeHub) bytesSent() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent
 }
 
 // count returns how many requests contain the text.

@@ -106,7 +106,7 @@ func TestRetryBody(t *testing.T) {
 		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
 		pulled(t, h, opt, files, "m.gguf")
-		assert.Equal(t, 12<<20+5, h.sent)
+		assert.Equal(t, 12<<20+5, h.bytesSent())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
