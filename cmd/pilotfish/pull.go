@@ -26,9 +26,10 @@ Without FILE it takes the repository's only model, or its Q8_0, Q4_K_M, Q4_0 or 
 comes first. All parts of a split model are fetched; the path is that of the first. A pull that was cut off
 goes on where it stopped. What is already here and has the hub's SHA-256 is not fetched again.
 
-HF_TOKEN       token for private and gated repositories; sent to the hub alone
-HF_ENDPOINT    another hub (default ` + hub.DefaultEndpoint + `)
-PILOTFISH_MODELS    folder for models, where --dir names none`,
+Environment:
+  HF_TOKEN           token for private and gated repositories; sent to the hub alone
+  HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
+  PILOTFISH_MODELS   folder for models, where --dir names none`,
 		Example: "  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -39,7 +40,7 @@ PILOTFISH_MODELS    folder for models, where --dir names none`,
 			return a.pull(c.Context(), ref, dir, asJSON)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "folder for models (default: pilotfish/models in the user's cache folder)")
+	c.Flags().StringVar(&dir, "dir", "", "folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the path")
 	return c
 }
