@@ -46,8 +46,8 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 		fmt.Fprintf(a.stderr, "pilotfish: %v\nusage: %s\nTry '%s --help'.\n", err, cmd.UseLine(), cmd.CommandPath())
 		return exitUsage
 	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = context.Cause(ctx) // such as "interrupt signal received": the person knows what was cut off
+	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil && !errors.Is(err, cause) {
+		err = cause // such as "interrupt signal received", which says more than "context canceled"
 	}
 	fmt.Fprintf(a.stderr, "pilotfish: %v\n", err)
 	return exitFailed

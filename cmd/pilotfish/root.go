@@ -30,6 +30,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
+		newPullCommand(a),
 		newVersionCommand(a),
 	)
 	root.InitDefaultCompletionCmd()
