@@ -31,6 +31,10 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		newPullCommand(a),
+		newRunCommand(a),
+		newInspectCommand(a),
+		newTokenizeCommand(a),
+		newLogitsCommand(a),
 		newVersionCommand(a),
 	)
 	root.InitDefaultCompletionCmd()
