@@ -21,7 +21,7 @@ type inspection struct {
 	Bytes       int64             `json:"bytes"`
 	Parameters  int64             `json:"parameters"` // elements of all tensors
 	TensorBytes int64             `json:"tensor_bytes"`
-	Types       []typeSize        `json:"types"` // by falling size
+	Types       []typeSize        `json:"types"`    // by falling size
 	Metadata    map[string]any    `json:"metadata"` // an array longer than asked for is an arraySummary
 	Tensors     []inspectedTensor `json:"tensors"`
 }
