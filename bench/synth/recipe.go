@@ -95,7 +95,7 @@ func standIn(t gguf.Type) gguf.Type {
 // writable reports whether package gguf quantises to t; of the other types any bytes are a tensor.
 func writable(t gguf.Type) bool {
 	switch t {
-	case gguf.Q2_K, gguf.Q3_K, gguf.IQ4_NL, gguf.IQ4_XS:
+	case gguf.Q2_K, gguf.Q3_K, gguf.Q5_K, gguf.IQ4_NL, gguf.IQ4_XS:
 		return false
 	}
 	return true
@@ -109,19 +109,23 @@ func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
 		b[i] = byte(r.Uint32())
 	}
 	for block := b; len(block) > 0; block = block[size:] {
-		scale := func(at int, spread float64) {
-			binary.LittleEndian.PutUint16(block[at:], gguf.F32ToF16(float32(std/spread*(0.5+r.Float64()))))
+		d := std * (0.5 + r.Float64())
+		put := func(at int, scale float64) {
+			binary.LittleEndian.PutUint16(block[at:], gguf.F32ToF16(float32(scale)))
 		}
-		switch t { // spread: the deviation of the integers that d multiplies
-		case gguf.Q2_K: // weights are d·scale·(0..3) - dmin·min, with scale and min up to 15
-			scale(80, 16)
-			scale(82, 10)
-		case gguf.Q3_K: // d·(scale-32)·(-4..3)
-			scale(108, 45)
+		switch t { // d is divided by the deviation of the integers that it multiplies; minima cancel their mean
+		case gguf.Q2_K: // d·(0..15)·(0..3) - dmin·(0..15)
+			put(80, d/17)
+			put(82, d/17*1.5)
+		case gguf.Q3_K: // d·(-32..31)·(-4..3)
+			put(108, d/45)
+		case gguf.Q5_K: // d·(0..63)·(0..31) - dmin·(0..63)
+			put(0, d/540)
+			put(2, d/540*15.5)
 		case gguf.IQ4_NL: // d·(-127..113)
-			scale(0, 70)
-		case gguf.IQ4_XS: // d·(scale-32)·(-127..113)
-			scale(0, 1300)
+			put(0, d/70)
+		case gguf.IQ4_XS: // d·(-32..31)·(-127..113)
+			put(0, d/1300)
 		}
 	}
 	return b
