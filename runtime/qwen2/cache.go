@@ -2,6 +2,7 @@ package qwen2
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -81,8 +82,9 @@ func (c *Cache) Free(slots ...int32) {
 // are returned in the order in which they were made: the caller applies them one after the other.
 func (c *Cache) Settle(path ...int32) []Move {
 	var moves []Move
-	for i, at := range path {
-		to := c.prefix
+	path = slices.Clone(path) // its later nodes may be moved on the way
+	for i := range path {
+		at, to := path[i], c.prefix
 		if at < to || !c.used[at] {
 			panic(fmt.Sprintf("qwen2: settle of slot %d, which is not in the draft tree", at))
 		}
@@ -91,11 +93,8 @@ func (c *Cache) Settle(path ...int32) []Move {
 		case c.used[to]:
 			c.kv.Swap(to, at)
 			moves = append(moves, Move{From: to, To: at})
-			for j := i + 1; j < len(path); j++ {
-				if path[j] == to {
-					path = append([]int32(nil), path...)
-					path[j] = at
-				}
+			if j := slices.Index(path[i+1:], to); j >= 0 {
+				path[i+1+j] = at
 			}
 		default:
 			c.kv.Copy(to, at)
