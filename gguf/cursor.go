@@ -1,0 +1,110 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"unicode/utf8"
+)
+
+// cursor walks over the bytes of a file. Each read checks that the bytes are there; the errors name the field that
+// was being read, within the entry of the list (metadata or tensors) that was being read.
+type cursor struct {
+	b     []byte
+	off   int    // next byte to read
+	list  string // "kv", "tensor", or empty in the header
+	index int    // entry of the list
+}
+
+// rest returns how many bytes are left.
+func (c *cursor) rest() int { return len(c.b) - c.off }
+
+// fail returns the error that field, which starts at offset off, has cause err.
+func (c *cursor) fail(off int, field string, err error) error {
+	if c.list != "" {
+		field = fmt.Sprintf("%s[%d].%s", c.list, c.index, field)
+	}
+	return &FormatError{Offset: int64(off), Field: field, Err: err}
+}
+
+// bytes takes n bytes.
+func (c *cursor) bytes(n int, field string) ([]byte, error) {
+	if n > c.rest() {
+		return nil, c.fail(c.off, field, io.ErrUnexpectedEOF)
+	}
+	b := c.b[c.off : c.off+n : c.off+n]
+	c.off += n
+	return b, nil
+}
+
+func (c *cursor) u32(field string) (uint32, error) {
+	if c.rest() < 4 {
+		return 0, c.fail(c.off, field, io.ErrUnexpectedEOF)
+	}
+	v := binary.LittleEndian.Uint32(c.b[c.off:])
+	c.off += 4
+	return v, nil
+}
+
+func (c *cursor) u64(field string) (uint64, error) {
+	if c.rest() < 8 {
+		return 0, c.fail(c.off, field, io.ErrUnexpectedEOF)
+	}
+	v := binary.LittleEndian.Uint64(c.b[c.off:])
+	c.off += 8
+	return v, nil
+}
+
+// count takes a number of things that take at least each bytes, so that it can be no more than the bytes left allow.
+func (c *cursor) count(each int, field string) (int, error) {
+	off := c.off
+	n, err := c.u64(field)
+	if err != nil {
+		return 0, err
+	}
+	if n > uint64(c.rest()/each) {
+		return 0, c.fail(off, field, fmt.Errorf("%d with %d bytes left: %w", n, c.rest(), ErrTooLong))
+	}
+	return int(n), nil
+}
+
+// str takes a string as a view of the file.
+func (c *cursor) str(field string) ([]byte, error) {
+	n, err := c.count(1, field+".length")
+	if err != nil {
+		return nil, err
+	}
+	return c.bytes(n, field)
+}
+
+// name takes a string that is a metadata key or the name of a tensor, of at most limit bytes.
+func (c *cursor) name(field string, limit int) (string, error) {
+	off := c.off
+	b, err := c.str(field)
+	if err != nil {
+		return "", err
+	}
+	if err := checkName(string(b), limit); err != nil {
+		return "", c.fail(off, field, err)
+	}
+	return string(b), nil
+}
+
+// checkName returns why s cannot be a metadata key or the name of a tensor.
+func checkName(s string, limit int) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("empty: %w", ErrName)
+	case len(s) > limit:
+		return fmt.Errorf("%d bytes, at most %d: %w", len(s), limit, ErrName)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%q: %w: %w", s, ErrName, ErrUTF8)
+	}
+	return nil
+}
+
+// toInt converts v if it fits the int of this machine.
+func toInt(v uint64) (int, bool) {
+	return int(v), v <= math.MaxInt
+}

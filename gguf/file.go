@@ -1,0 +1,219 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"slices"
+)
+
+// File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines; after
+// [File.Close] the file is empty and nothing that came from it may be touched.
+type File struct {
+	version uint32
+	meta    metadata
+	tensors []Tensor
+	index   map[string]int // name to position in tensors
+	parts   []mapping
+	size    int64
+}
+
+// Open maps the file at path read-only and checks it whole, tensor data excepted. If the file is part of a split
+// model, whichever part, the other parts are opened too. Bytes that are no GGUF file give a [FormatError] with Path
+// set, and so do parts that are missing. The file must not be cut short while it is open.
+func Open(path string) (*File, error) {
+	m, err := openMapping(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parse(m.b)
+	if err == nil {
+		f.parts = []mapping{m}
+		err = f.join(path)
+	} else {
+		err = errors.Join(err, m.close())
+	}
+	return finish(f, path, err)
+}
+
+// Parse makes the same checks on the bytes of a file in memory. The File aliases b, which must not change. One part
+// of a split model is refused, as its siblings can only be found by name.
+func Parse(b []byte) (*File, error) {
+	f, err := parse(b)
+	if err == nil {
+		var s split
+		if s, err = f.split(); err == nil && s.count > 1 {
+			err = &FormatError{Field: splitCount, Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
+		}
+	}
+	return finish(f, "", err)
+}
+
+// finish returns f, or else closes it and puts the path into the error.
+func finish(f *File, path string, err error) (*File, error) {
+	if err == nil {
+		return f, nil
+	}
+	err = at(path, err)
+	if f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return nil, err
+}
+
+// parse reads one file.
+func parse(b []byte) (*File, error) {
+	c := cursor{b: b}
+	version, err := c.header()
+	if err != nil {
+		return nil, err
+	}
+	off := c.off
+	tensors, err := c.count(minTensorBytes, "tensor_count")
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := c.count(minPairBytes, "kv_count")
+	if err != nil {
+		return nil, err
+	}
+	if tensors > (c.rest()-pairs*minPairBytes)/minTensorBytes {
+		return nil, c.fail(off, "tensor_count", fmt.Errorf("%d with %d metadata pairs: %w", tensors, pairs, ErrTooLong))
+	}
+	f := &File{version: version, size: int64(len(b))}
+	if f.meta, err = c.metadata(pairs); err != nil {
+		return nil, err
+	}
+	entries, index, err := c.entries(tensors)
+	if err != nil {
+		return nil, err
+	}
+	align, err := f.meta.alignment()
+	if err != nil {
+		return nil, err
+	}
+	if f.tensors, err = c.place(entries, align); err != nil {
+		return nil, err
+	}
+	f.index = index
+	return f, nil
+}
+
+// header parses magic and version.
+func (c *cursor) header() (version uint32, err error) {
+	m, err := c.bytes(len(magic), "magic")
+	if err != nil {
+		return 0, err
+	}
+	if string(m) != magic {
+		return 0, c.fail(0, "magic", fmt.Errorf("%q: %w", m, ErrMagic))
+	}
+	off := c.off
+	if version, err = c.u32("version"); err != nil {
+		return 0, err
+	}
+	if swapped := bits.ReverseBytes32(version); version > 0xffff && swapped <= 0xffff {
+		return 0, c.fail(off, "version", fmt.Errorf("version %d: %w", swapped, ErrBigEndian))
+	}
+	if version != 2 && version != 3 {
+		return 0, c.fail(off, "version", fmt.Errorf("version %d: %w", version, ErrVersion))
+	}
+	return version, nil
+}
+
+// alignment returns the alignment of tensor data in bytes.
+func (m *metadata) alignment() (int, error) {
+	v, err := m.int(alignmentKey)
+	if errors.Is(err, ErrAbsent) {
+		return defaultAlignment, nil
+	}
+	if err == nil {
+		err = checkAlignment(v)
+	}
+	if err != nil {
+		return 0, m.fail(alignmentKey, err)
+	}
+	return int(v), nil
+}
+
+// checkAlignment returns why v bytes cannot be the alignment of a file.
+func checkAlignment(v int64) error {
+	if v < minAlignment || v > maxAlignment || v&(v-1) != 0 {
+		return fmt.Errorf("%d, want a power of two from %d to %d: %w", v, minAlignment, maxAlignment, ErrAlignment)
+	}
+	return nil
+}
+
+// fail returns the error that the value of key, which exists, has cause err.
+func (m *metadata) fail(key string, err error) error {
+	i := m.index[key]
+	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i), Err: fmt.Errorf("%s: %w", key, err)}
+}
+
+// Close unmaps the file. Tensor data, values and string arrays that came from it must not be touched afterwards.
+// A second Close does nothing.
+func (f *File) Close() error {
+	parts := f.parts
+	*f = File{version: f.version}
+	var err error
+	for _, m := range parts {
+		err = errors.Join(err, m.close())
+	}
+	return err
+}
+
+// Size returns the bytes of the file, or of all files of a split model.
+func (f *File) Size() int64 { return f.size }
+
+// Version returns the version of the format, 2 or 3.
+func (f *File) Version() uint32 { return f.version }
+
+// Tensors returns the tensors in file order, those of a split model part after part.
+func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
+
+// Tensor returns the tensor of that name.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i, ok := f.index[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.tensors[i], true
+}
+
+// mapping is the bytes of one file, mapped or read.
+type mapping struct {
+	b     []byte
+	close func() error
+}
+
+// openMapping maps the file at path, or reads it where mapping is not supported.
+func openMapping(path string) (mapping, error) {
+	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
+	if err != nil {
+		return mapping{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return mapping{}, fmt.Errorf("%s: not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return mapping{}, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return mapping{}, err
+	}
+	size, ok := toInt(uint64(info.Size()))
+	if !ok {
+		return mapping{}, &FormatError{Path: path, Field: "size", Err: fmt.Errorf("%d bytes: %w", info.Size(), ErrOverflow)}
+	}
+	if size == 0 { // cannot be mapped
+		return mapping{close: func() error { return nil }}, nil
+	}
+	m, err := mapFile(file, size)
+	if err != nil {
+		return mapping{}, fmt.Errorf("map %s: %w", path, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,17 @@
+//go:build !linux && !darwin
+
+package gguf
+
+import (
+	"io"
+	"os"
+)
+
+// mapFile reads the first size bytes of file.
+func mapFile(file *os.File, size int) (mapping, error) {
+	b := make([]byte, size)
+	if _, err := io.ReadFull(file, b); err != nil {
+		return mapping{}, err
+	}
+	return mapping{b, func() error { return nil }}, nil
+}

@@ -1,0 +1,137 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Metadata of the files of a split model.
+const (
+	splitCount   = "split.count"         // files
+	splitNo      = "split.no"            // this file, from 0
+	splitTensors = "split.tensors.count" // tensors in all files
+)
+
+// split is what a file says of the split model it is part of.
+type split struct {
+	count, no, tensors int64
+}
+
+// split returns what f says; a file that is no part of a split model has count 0.
+func (f *File) split() (s split, err error) {
+	if s.count, err = f.meta.splitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
+		return split{}, nil
+	}
+	if err != nil || s.count <= 1 {
+		return s, err
+	}
+	if s.no, err = f.meta.splitInt(splitNo, s.count-1); err != nil {
+		return s, err
+	}
+	s.tensors, err = f.meta.splitInt(splitTensors, 1<<31-1)
+	return s, err
+}
+
+// splitInt returns the integer of key, which must lie between 0 and limit. It wraps ErrAbsent if there is none.
+func (m *metadata) splitInt(key string, limit int64) (int64, error) {
+	v, err := m.int(key)
+	if errors.Is(err, ErrAbsent) {
+		return 0, &FormatError{Field: key, Err: fmt.Errorf("%w: %w", ErrSplit, err)}
+	}
+	if err == nil && (v < 0 || v > limit) {
+		err = fmt.Errorf("%d, want 0 to %d: %w", v, limit, ErrSplit)
+	}
+	if err != nil {
+		return 0, m.fail(key, err)
+	}
+	return v, nil
+}
+
+// join opens the other parts if f, opened from path, is one of several, and makes f the whole model: the metadata of
+// the first part, the tensors of all.
+func (f *File) join(path string) error {
+	own, err := f.split()
+	if err != nil || own.count <= 1 {
+		return err
+	}
+	stem, ok := strings.CutSuffix(path, partSuffix(own))
+	if !ok {
+		return f.meta.fail(splitCount, fmt.Errorf("%w: part %d of %d, but the name does not end in %s",
+			ErrSplit, own.no+1, own.count, partSuffix(own)))
+	}
+	self := *f
+	*f = File{version: self.version, parts: self.parts, index: make(map[string]int)}
+	for i := range own.count {
+		want := split{own.count, i, own.tensors}
+		part := &self
+		if i != own.no {
+			if part, err = f.openPart(stem+partSuffix(want), want); err != nil {
+				return err
+			}
+		}
+		if err := f.add(part, i, stem+partSuffix(want)); err != nil {
+			return err
+		}
+	}
+	if int64(len(f.tensors)) != own.tensors {
+		return f.meta.fail(splitTensors, fmt.Errorf("%d, but the %d parts hold %d: %w",
+			own.tensors, own.count, len(f.tensors), ErrSplit))
+	}
+	return nil
+}
+
+// partSuffix returns what the name of a part ends in.
+func partSuffix(s split) string {
+	return fmt.Sprintf("-%05d-of-%05d.gguf", s.no+1, s.count)
+}
+
+// openPart opens the part at path, which must say of itself what is wanted. f owns its mapping even if that fails.
+func (f *File) openPart(path string, want split) (*File, error) {
+	m, err := openMapping(path)
+	if err != nil {
+		return nil, &FormatError{Path: path, Field: splitCount, Err: fmt.Errorf("part %d of %d, %s: %w: %w",
+			want.no+1, want.count, filepath.Base(path), ErrSplit, err)}
+	}
+	f.parts = append(f.parts, m)
+	part, err := parse(m.b)
+	if err != nil {
+		return nil, at(path, err)
+	}
+	got, err := part.split()
+	if err != nil {
+		return nil, at(path, err)
+	}
+	if got != want {
+		return nil, &FormatError{Path: path, Field: splitCount, Err: fmt.Errorf(
+			"part %d of %d with %d tensors in all, want %d of %d with %d: %w",
+			got.no+1, got.count, got.tensors, want.no+1, want.count, want.tensors, ErrSplit)}
+	}
+	return part, nil
+}
+
+// add appends part i, which lies at path, to f.
+func (f *File) add(part *File, i int64, path string) error {
+	if i == 0 {
+		f.meta, f.version = part.meta, part.version
+	}
+	f.size += part.size
+	for _, t := range part.tensors {
+		if _, twice := f.index[t.Name]; twice {
+			return &FormatError{Path: path, Field: "tensor", Err: fmt.Errorf("%q %w in the parts", t.Name, ErrDuplicate)}
+		}
+		f.index[t.Name] = len(f.tensors)
+		f.tensors = append(f.tensors, t)
+	}
+	return nil
+}
+
+// at puts the path into a format error that has none.
+func at(path string, err error) error {
+	var fe *FormatError
+	if errors.As(err, &fe) && fe.Path == "" {
+		fe.Path = path
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package gguf
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+)
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	Name  string
+	Type  Type
+	Shape []int  // 1 to 4 sizes, fastest-varying first: Shape[0] is the length of a row; must not be modified
+	Data  []byte // exactly the bytes of the tensor, row after row; aliases the mapped file, must not be modified
+}
+
+// Elems returns the number of elements.
+func (t Tensor) Elems() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d // the reader has checked that the product fits
+	}
+	return n
+}
+
+// entry is a tensor whose data have not been looked for yet.
+type entry struct {
+	Tensor
+	size   int    // bytes of data
+	offset uint64 // of the data from the start of the data section
+	at     int    // where the file states offset
+}
+
+// tensorBytes returns the bytes of data of a tensor, or why no tensor can have this type and shape.
+func tensorBytes(t Type, shape []int) (int, error) {
+	elems, bytes := t.Block()
+	if elems == 0 {
+		return 0, fmt.Errorf("tensor type %s: %w", t, ErrType)
+	}
+	if len(shape) < 1 || len(shape) > maxDims {
+		return 0, fmt.Errorf("%d dimensions, want 1 to %d: %w", len(shape), maxDims, ErrShape)
+	}
+	if shape[0]%elems != 0 {
+		return 0, fmt.Errorf("rows of %d are no whole number of %s blocks of %d: %w", shape[0], t, elems, ErrShape)
+	}
+	n := uint64(1)
+	for _, d := range shape {
+		if d <= 0 {
+			return 0, fmt.Errorf("%v: every size must be positive: %w", shape, ErrShape)
+		}
+		hi, lo := bits.Mul64(n, uint64(d))
+		if _, ok := toInt(lo); hi != 0 || !ok {
+			return 0, fmt.Errorf("%v: number of elements: %w", shape, ErrOverflow)
+		}
+		n = lo
+	}
+	hi, lo := bits.Mul64(n/uint64(elems), uint64(bytes))
+	size, ok := toInt(lo)
+	if hi != 0 || !ok {
+		return 0, fmt.Errorf("%v of %s: number of bytes: %w", shape, t, ErrOverflow)
+	}
+	return size, nil
+}
+
+// entries parses the descriptions of n tensors, and says where in them a name is. Nothing is sized by n.
+func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
+	index = make(map[string]int)
+	c.list = "tensor"
+	for c.index = range n {
+		off := c.off
+		e, err := c.entry()
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, twice := index[e.Name]; twice {
+			return nil, nil, c.fail(off, "name", fmt.Errorf("%q %w", e.Name, ErrDuplicate))
+		}
+		index[e.Name] = c.index
+		all = append(all, e)
+	}
+	c.list = ""
+	return all, index, nil
+}
+
+// entry parses the description of one tensor.
+func (c *cursor) entry() (e entry, err error) {
+	if e.Name, err = c.name("name", maxNameLen); err != nil {
+		return e, err
+	}
+	if e.Shape, err = c.shape(); err != nil {
+		return e, c.about(e.Name, err)
+	}
+	off := c.off
+	t, err := c.u32("type")
+	if err != nil {
+		return e, c.about(e.Name, err)
+	}
+	e.Type = Type(t)
+	if e.size, err = tensorBytes(e.Type, e.Shape); err != nil {
+		return e, c.about(e.Name, c.fail(off, "type", err))
+	}
+	e.at = c.off
+	if e.offset, err = c.u64("offset"); err != nil {
+		return e, c.about(e.Name, err)
+	}
+	return e, nil
+}
+
+// about puts the name of the tensor into the cause of a format error.
+func (c *cursor) about(name string, err error) error {
+	if fe, ok := err.(*FormatError); ok {
+		fe.Err = fmt.Errorf("%q: %w", name, fe.Err)
+	}
+	return err
+}
+
+// shape parses the number of dimensions and their sizes.
+func (c *cursor) shape() ([]int, error) {
+	off := c.off
+	n, err := c.u32("dimensions")
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 || n > maxDims {
+		return nil, c.fail(off, "dimensions", fmt.Errorf("%d, want 1 to %d: %w", n, maxDims, ErrShape))
+	}
+	shape := make([]int, n)
+	for i := range shape {
+		off, field := c.off, "shape"
+		d, err := c.u64(field)
+		if err != nil {
+			return nil, err
+		}
+		if d == 0 {
+			return nil, c.fail(off, field, fmt.Errorf("size 0: %w", ErrShape))
+		}
+		var ok bool
+		if shape[i], ok = toInt(d); !ok {
+			return nil, c.fail(off, field, fmt.Errorf("size %d: %w", d, ErrOverflow))
+		}
+	}
+	return shape, nil
+}
+
+// place finds the data of the tensors, whose section starts at the first multiple of align from where c stands.
+func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	c.list = "tensor"
+	start, ok := alignUp(c.off, align)
+	if !ok || start > len(c.b) {
+		start = len(c.b) // then no tensor fits
+	}
+	tensors := make([]Tensor, len(all))
+	for i, e := range all {
+		c.index = i
+		if e.offset%uint64(align) != 0 {
+			return nil, c.fail(e.at, "offset",
+				fmt.Errorf("%q: %d is no multiple of %d: %w", e.Name, e.offset, align, ErrAlignment))
+		}
+		if room := uint64(len(c.b) - start); e.offset > room || uint64(e.size) > room-e.offset {
+			return nil, c.fail(e.at, "offset",
+				fmt.Errorf("%q: %d bytes of data at %d, but the data section has %d; is the file cut off? %w",
+					e.Name, e.size, e.offset, room, io.ErrUnexpectedEOF))
+		}
+		from := start + int(e.offset)
+		e.Data = c.b[from : from+e.size : from+e.size]
+		tensors[i] = e.Tensor
+	}
+	return tensors, c.apart(all)
+}
+
+// apart checks that no two tensors share bytes.
+func (c *cursor) apart(all []entry) error {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(all[i].offset, all[j].offset), cmp.Compare(i, j))
+	})
+	for k := 1; k < len(order); k++ {
+		a, b := all[order[k-1]], all[order[k]]
+		if a.offset+uint64(a.size) > b.offset {
+			c.index = order[k]
+			return c.fail(b.at, "offset", fmt.Errorf("%q at %d: %w, %q", b.Name, b.offset, ErrOverlap, a.Name))
+		}
+	}
+	return nil
+}
