@@ -1,3 +1,4 @@
+//go:build noasm || (!amd64 && !arm64)
 
 package cpu
 

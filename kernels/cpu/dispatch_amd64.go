@@ -1,0 +1,48 @@
+//go:build !noasm
+
+package cpu
+
+import "github.com/klauspost/cpuid/v2"
+
+// variants returns what this CPU offers, plain Go first, the best last.
+func variants() []*kernels {
+	all := []*kernels{generic()}
+	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
+		all = append(all, avx2())
+		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512VL, cpuid.AVX512VNNI) {
+			all = append(all, avx512vnni())
+		}
+	}
+	return all
+}
+
+// avx2 returns the leaves for CPUs with AVX2, FMA and F16C.
+func avx2() *kernels {
+	k := generic()
+	k.name = "avx2"
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
+	}
+	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
+		unpackQ8_0AVX2, unpackQ4_0AVX2, unpackQ5_0AVX2, unpackQ4_KAVX2, unpackQ5_KAVX2, unpackQ6_KAVX2,
+	}
+	k.panel = panelAVX2
+	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
+	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
+	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
+	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
+	k.read = readAVX2
+	return k
+}
+
+// avx512vnni returns avx2 with the integer products of AVX-512 VNNI, on 256 bits: the wider registers would gain little on memory-
+// bound work and lower the clock of some CPUs.
+func avx512vnni() *kernels {
+	k := avx2()
+	k.name = "avx512vnni"
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
+	}
+	k.panel = panelVNNI
+	return k
+}
