@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
@@ -67,7 +64,7 @@ func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) (e
 			return err
 		}
 	}
-	meter := newMeter(a.stderr, ref.String())
+	meter := newMeter(a.stderr, ref.String(), inBytes)
 	files, err := hub.Pull(ctx, ref, hub.Options{
 		Dir:      dir,
 		Endpoint: a.env("HF_ENDPOINT"),
@@ -88,59 +85,4 @@ func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) (e
 		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
 	}
 	return a.printJSON(model)
-}
-
-// meter shows how far a transfer is: as a bar on a terminal, elsewhere as a line for every tenth.
-type meter struct {
-	w     io.Writer
-	what  string
-	bar   *progressbar.ProgressBar // nil where w is no terminal, and before the first bytes
-	tty   bool
-	tenth int64 // the last one that was said
-}
-
-func newMeter(w io.Writer, what string) *meter {
-	return &meter{w: w, what: what, tty: isTerminal(w), tenth: -1}
-}
-
-// show says that done of total bytes are here; total is -1 where it is unknown.
-func (m *meter) show(done, total int64) {
-	if !m.tty {
-		m.line(done, total)
-		return
-	}
-	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w), progressbar.OptionSetDescription(m.what),
-			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
-			progressbar.OptionSetPredictTime(true))
-	}
-	if total != m.bar.GetMax64() {
-		m.bar.ChangeMax64(total)
-	}
-	m.bar.Set64(done) // only decoration: that a terminal went away is no reason to stop
-}
-
-// line prints a line when a tenth is full.
-func (m *meter) line(done, total int64) {
-	if total <= 0 || done*10/total == m.tenth {
-		return
-	}
-	m.tenth = done * 10 / total
-	fmt.Fprintf(m.w, "%s: %d%% of %.1f MB\n", m.what, m.tenth*10, float64(total)/1e6)
-}
-
-// say prints a sentence on a line of its own.
-func (m *meter) say(text string) {
-	if m.bar != nil {
-		m.bar.Clear()
-	}
-	fmt.Fprintf(m.w, "%s: %s\n", m.what, text)
-}
-
-// close leaves the terminal at the beginning of a line.
-func (m *meter) close() {
-	if m.bar != nil {
-		m.bar.Exit()
-		fmt.Fprintln(m.w)
-	}
 }

@@ -90,7 +90,7 @@ func TestPullRefuses(t *testing.T) {
 // Where nobody watches, every tenth is one line, however small the steps.
 func TestMeterWithoutTerminal(t *testing.T) {
 	var out strings.Builder
-	m := newMeter(&out, "m")
+	m := newMeter(&out, "m", inBytes)
 	for done := range int64(2001) {
 		m.show(done*1000, 2_000_000)
 	}
@@ -102,7 +102,7 @@ func TestMeterWithoutTerminal(t *testing.T) {
 	assert.Equal(t, want.String(), out.String())
 
 	out.Reset()
-	m = newMeter(&out, "m")
+	m = newMeter(&out, "m", inBytes)
 	m.show(1, -1)
 	m.show(0, 0)
 	assert.Empty(t, out.String(), "nothing to say where the length is unknown")

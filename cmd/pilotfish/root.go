@@ -35,6 +35,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newInspectCommand(a),
 		newTokenizeCommand(a),
 		newLogitsCommand(a),
+		newBenchCommand(a),
 		newVersionCommand(a),
 	)
 	root.InitDefaultCompletionCmd()

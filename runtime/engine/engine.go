@@ -188,3 +188,9 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 	}
 	return &out[0], nil
 }
+
+// Device says what runs the model, for reports.
+func (e *Engine) Device() string { return e.device.Name() }
+
+// Threads is the number of workers on the CPU.
+func (e *Engine) Threads() int { return e.device.Threads() }
