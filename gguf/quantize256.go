@@ -64,7 +64,7 @@ func fitScaleMin(x *[32]float32) (scale, min float32) {
 	}
 	best := math.Inf(1)
 	for step := -fitSteps; step <= fitSteps; step++ {
-		inv := (15 + 0.1*float32(step)) / (hi - lo)
+		inv := (15 + float32(0.1*float32(step))) / (hi - lo)
 		var q1, q2 int32 // Σq, Σq²
 		var xq float32   // Σxq
 		for _, v := range x {
@@ -145,7 +145,7 @@ func fitScale(x *[16]float32) (scale float32) {
 	scale = extreme / -32
 	best := -1.0
 	for step := -fitSteps; step <= fitSteps; step++ {
-		inv := (32 + 0.1*float32(step)) / -extreme
+		inv := (32 + float32(0.1*float32(step))) / -extreme
 		var q2 int32
 		var xq float32
 		for _, v := range x {
