@@ -265,6 +265,7 @@ func TestHostile(t *testing.T) {
 			mem, took := allocated()-before, time.Since(start)
 			require.Nil(t, f)
 			var fe *FormatError
+			require.IsType(t, fe, err)
 			require.ErrorAs(t, err, &fe)
 			require.True(t, fe.Offset >= 0 && fe.Offset <= int64(len(h.b)), "%v", err)
 			require.Contains(t, fe.Field, h.field, "%v", err)
@@ -276,6 +277,7 @@ func TestHostile(t *testing.T) {
 			require.Less(t, mem, uint64(64<<10+20*len(h.b)))
 			require.Less(t, took, time.Second)
 			_, err = Open(save(t, t.TempDir(), "hostile.gguf", h.b))
+			require.IsType(t, fe, err)
 			require.ErrorAs(t, err, &fe)
 			require.Contains(t, fe.Path, "hostile.gguf")
 		})
