@@ -10,6 +10,7 @@ import (
 // type: len(src) is a multiple of the elements of a block, and dst is exactly the bytes of those blocks; other lengths
 // panic. The error is [ErrNoQuantizer] for a type that can only be read, and [ErrNotFinite] if a weight is infinite or
 // no number, or a scale does not fit its float16; dst is then partly written. F32, F16 and BF16 take any value.
+// The bytes are the same on every machine.
 func (t Type) Quantize(dst []byte, src []float32) error {
 	t.checkLengths(len(src), len(dst))
 	switch t {

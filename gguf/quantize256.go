@@ -4,7 +4,8 @@ import "math"
 
 // The K types leave the choice of scales to the writer. Here each group takes, of several roundings of its elements to
 // integers, the one whose scale (and minimum), solved for by least squares, leaves the least squared error. Then the
-// scales are rounded to the integers of the block, and the elements once more with those.
+// scales are rounded to the integers of the block, and the elements once more with those. Conversions around products
+// keep them from being fused with a sum, which some machines do and others do not.
 
 const fitSteps = 10 // roundings tried to either side of the obvious one
 
@@ -22,13 +23,13 @@ func quantQ4K(b []byte, x *[256]float32) bool {
 	d, m, packed := half(b), half(b[2:]), (*[12]byte)(b[4:])
 	*packed = [12]byte{}
 	for j := range 8 {
-		s, lo := roundIn(scale[j]*inverse(d), 0, 63), roundIn(min[j]*inverse(m), 0, 63)
+		s, lo := roundIn(float32(scale[j]*inverse(d)), 0, 63), roundIn(float32(min[j]*inverse(m)), 0, 63)
 		putScaleMinK(packed, j, byte(s), byte(lo))
-		ds, ms := d*float32(s), m*float32(lo)
+		ds, ms := d*float32(s), float32(m*float32(lo))
 		inv, shift := inverse(ds), j%2*4
 		out, in := (*[32]byte)(b[16+j/2*32:]), (*[32]float32)(x[32*j:])
 		for l, v := range in {
-			out[l] = out[l]&(0xf0>>shift) | byte(roundIn((v+ms)*inv, 0, 15))<<shift
+			out[l] = out[l]&(0xf0>>shift) | byte(roundIn(float32((v+ms)*inv), 0, 15))<<shift
 		}
 	}
 	return true
@@ -67,7 +68,7 @@ func fitScaleMin(x *[32]float32) (scale, min float32) {
 		var q1, q2 int32 // Σq, Σq²
 		var xq float32   // Σxq
 		for _, v := range x {
-			q := roundIn((v-lo)*inv, 0, 15)
+			q := roundIn(float32((v-lo)*inv), 0, 15)
 			q1 += q
 			q2 += q * q
 			xq += float32(v * float32(q))
@@ -83,18 +84,18 @@ func fitScaleMin(x *[32]float32) (scale, min float32) {
 // squared error through 32 points (q, x), from the sums Σx, Σx², Σxq, Σq, Σq².
 func solveLine(sx, sxx, xq, q1, q2 float64) (scale, offset, e float64) {
 	const n = 32
-	det := n*q2 - q1*q1
-	if det <= 0 { // all q are equal
+	det := n*q2 - q1*q1 // integers: exact
+	if det <= 0 {       // all q are equal
 		return 0, 0, math.Inf(1)
 	}
-	scale, offset = (n*xq-sx*q1)/det, (q2*sx-q1*xq)/det
+	scale, offset = (n*xq-float64(sx*q1))/det, (float64(q2*sx)-float64(q1*xq))/det
 	if offset > 0 {
 		scale, offset = xq/q2, 0
 	}
 	if scale < 0 {
 		return 0, 0, math.Inf(1)
 	}
-	e = sxx - 2*scale*xq - 2*offset*sx + scale*scale*q2 + 2*scale*offset*q1 + n*offset*offset
+	e = sxx + float64(scale*(float64(scale*q2)-2*xq)) + float64(offset*(float64(n*offset)-2*sx)) + float64(2*scale*offset*q1)
 	return scale, offset, e
 }
 
@@ -117,11 +118,11 @@ func quantQ6K(b []byte, x *[256]float32) bool {
 		n, k, l0 := i/8, i%8/2, i%2*16 // as in dequantQ6K
 		low := (*[16]byte)(b[64*n+k%2*32+l0:])
 		high := (*[16]byte)(b[128+32*n+l0:])
-		is := roundIn(s*inverse(d), -128, 127)
+		is := roundIn(float32(s*inverse(d)), -128, 127)
 		b[192+i] = byte(is)
 		inv := inverse(d * float32(is))
 		for l, v := range (*[16]float32)(x[16*i:]) {
-			q := byte(roundIn(v*inv, -32, 31) + 32)
+			q := byte(roundIn(float32(v*inv), -32, 31) + 32)
 			low[l] |= q & 15 << (k / 2 * 4)
 			high[l] |= q >> 4 << (2 * k)
 		}
@@ -148,7 +149,7 @@ func fitScale(x *[16]float32) (scale float32) {
 		var q2 int32
 		var xq float32
 		for _, v := range x {
-			q := roundIn(v*inv, -32, 31)
+			q := roundIn(float32(v*inv), -32, 31)
 			q2 += q * q
 			xq += float32(v * float32(q))
 		}
