@@ -31,10 +31,16 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode encodes 1 MiB of text of several kinds, some without any place to split.
+// questions is real English text.
+func questions(b *testing.B) string {
+	text, err := os.ReadFile(testdata.Shared(b, "data", "gsm8k", "test.jsonl"))
+	require.NoError(b, err)
+	return string(text)
+}
+
 func BenchmarkEncode(b *testing.B) {
 	t := open(b, "data", "qwen2-vocab.gguf")
-	for _, c := range mebibytes(b) {
+	for _, c := range mebibytes(questions(b)) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.text)))
 			b.ReportAllocs()
@@ -47,8 +53,9 @@ func BenchmarkEncode(b *testing.B) {
 
 func BenchmarkDecode(b *testing.B) {
 	t := open(b, "data", "qwen2-vocab.gguf")
-	ids := t.Encode(mebibytes(b)[0].text, false)
-	b.SetBytes(1 << 20)
+	text := questions(b)
+	ids := t.Encode(text, false)
+	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		t.Decode(ids)
 	}
@@ -56,15 +63,11 @@ func BenchmarkDecode(b *testing.B) {
 
 type namedText struct{ name, text string }
 
-// mebibytes returns texts of 1 MiB.
-func mebibytes(tb testing.TB) []namedText {
-	fill := func(s string) string { return strings.Repeat(s, 1<<20/len(s)+1)[:1<<20/len(s)*len(s)] }
-	english, err := os.ReadFile(testdata.Shared(tb, "data", "gsm8k", "test.jsonl"))
-	if err != nil {
-		english = []byte("The quick brown fox doesn't jump over 13 lazy dogs; it sleeps.\n")
-	}
+// mebibytes returns texts of about 1 MiB, some without any place to split.
+func mebibytes(english string) []namedText {
+	fill := func(s string) string { return strings.Repeat(s, 1<<20/len(s)) }
 	return []namedText{
-		{"english", fill(string(english))},
+		{"english", fill(english)},
 		{"chinese", fill("今天天气很好，我们去公园散步吧。")},
 		{"html", fill("<p><b>bold</b></p>\n")},
 		{"letters", fill("a")},

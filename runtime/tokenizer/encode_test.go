@@ -80,7 +80,7 @@ func FuzzEncode(f *testing.F) {
 // TestEncodeTakesNoLongerWithoutBreaks encodes texts of 1 MiB: a quadratic step would take minutes.
 func TestEncodeTakesNoLongerWithoutBreaks(t *testing.T) {
 	tok := trained(1).tokenizer(t)
-	for _, c := range mebibytes(t) {
+	for _, c := range mebibytes(corpus) {
 		start := time.Now()
 		ids := tok.Encode(c.text, true)
 		assert.Less(t, time.Since(start), 20*time.Second, c.name)

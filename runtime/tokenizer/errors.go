@@ -1,6 +1,9 @@
 package tokenizer
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 var (
 	// ErrUnsupported says that a file has a kind of tokenizer, pre-tokenizer or chat template that this package
@@ -23,7 +26,13 @@ type KeyError struct {
 	Err error  // wraps [ErrUnsupported], [ErrVocabulary] or an error of package gguf
 }
 
-func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
+// Error names the key, once, and the cause.
+func (e *KeyError) Error() string {
+	if cause := e.Err.Error(); strings.Contains(cause, e.Key) {
+		return cause
+	}
+	return e.Key + ": " + e.Err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *KeyError) Unwrap() error { return e.Err }

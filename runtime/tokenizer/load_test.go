@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,7 +77,7 @@ func TestBrokenFiles(t *testing.T) {
 			if c.err != nil {
 				require.ErrorIs(t, err, c.err)
 			}
-			assert.ErrorContains(t, err, key.Key)
+			assert.Equal(t, 1, strings.Count(err.Error(), key.Key), "%v", err)
 			assert.ErrorContains(t, err, c.says)
 		})
 	}
@@ -171,6 +172,7 @@ func FuzzFromGGUF(f *testing.F) {
 	f.Add(uint32(0), byte(0))
 	f.Add(uint32(len(good)/2), byte(1))
 	f.Add(uint32(len(good)-3), byte(128))
+	f.Add(uint32(5414), byte(5)) // the token of a byte becomes user-defined
 	f.Fuzz(func(t *testing.T, at uint32, flip byte) {
 		b := slices.Clone(good)
 		b[int(at)%len(b)] ^= flip
@@ -182,7 +184,10 @@ func FuzzFromGGUF(f *testing.F) {
 		if err != nil {
 			return
 		}
-		assert.Equal(t, corpus, tok.Decode(tok.Encode(corpus, false)))
+		ids := tok.Encode(corpus, false)
+		if !slices.ContainsFunc(ids, func(id int32) bool { return tok.vocab.kinds[id] != normal }) {
+			assert.Equal(t, corpus, tok.Decode(ids))
+		}
 		_, _ = tok.Chat([]Message{{"user", "hi"}}, true)
 		tok.Hash()
 	})

@@ -37,7 +37,7 @@ func (m *longMerger) start(piece string, t *Tokenizer) {
 	n := len(piece)
 	m.ids, m.rules = resize(m.ids, n), resize(m.rules, n)
 	m.prev, m.next = resize(m.prev, n), resize(m.next, n)
-	m.queue = m.queue[:0]
+	m.queue = resize(m.queue, n)[:0]
 	for i := range n {
 		m.ids[i] = t.byteID[piece[i]]
 		m.prev[i], m.next[i] = int32(i-1), int32(i+1)

@@ -19,7 +19,8 @@ type fragment struct {
 }
 
 // newSpecials lists the special tokens of v, the longest first, for they are looked for in this order: those found in
-// any text, and those found when special tokens are parsed.
+// any text, and those found when special tokens are parsed. Of equal length the lower id goes first. (There llama.cpp's
+// order is that of its sort, which only matters where the end of one token begins the other.)
 func newSpecials(v *vocabulary) (always, parsed []special) {
 	for id := range int32(v.size()) {
 		if v.has(id, control|unknown|userDefined) {

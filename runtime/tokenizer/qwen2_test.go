@@ -99,7 +99,7 @@ func TestQwen25IsTheReference(t *testing.T) {
 	for _, line := range strings.Split(corpus, "\n") {
 		assert.Equal(t, ref.encode(line), tok.Encode(line, false), line)
 	}
-	for _, c := range mebibytes(t) {
+	for _, c := range mebibytes(corpus) {
 		text := strings.ToValidUTF8(c.text[:1500], "")
 		assert.Equal(t, ref.encode(text), tok.Encode(text, false), c.name)
 	}

@@ -83,7 +83,7 @@ func (t *ruleTable) hash(p pair) uint64 {
 
 // newRules reads merges, best first, each "left right" in the spelling of v.
 func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
-	if merges.Len() >= math.MaxUint32-1 {
+	if uint64(merges.Len()) >= math.MaxUint32-1 {
 		return ruleTable{}, fmt.Errorf("%d merges: %w", merges.Len(), ErrVocabulary)
 	}
 	t := newRuleTable(merges.Len())

@@ -15,7 +15,8 @@ var endSpellings = []string{
 var plainSpellings = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
 
 // fimRoles are the parts of a prompt to fill in the middle. The keys name the token, the last one that is there; else
-// it is the first spelling that is there.
+// it is the first spelling that is there. (Of several spellings llama.cpp takes whichever its hash table has first; the
+// vocabulary of Qwen2 has one of each.)
 var fimRoles = []struct {
 	keys      []string
 	spellings []string

@@ -97,8 +97,8 @@ func skipLineEnds(s string, i int) int {
 	return i
 }
 
-// classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Of bytes that are not
-// well-formed, which [wellFormed] leaves but for surrogates none, it is enough that they harm nothing.
+// classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Bytes that form no character
+// are others: s has them only where [maxPiece] has cut one.
 func classAt(s string, i int) (class, int) {
 	if i >= len(s) {
 		return other, 0

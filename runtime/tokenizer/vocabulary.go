@@ -45,7 +45,7 @@ func newVocabulary(tokens stringList) (vocabulary, error) {
 		if len(text) == 0 {
 			text = fmt.Appendf(nil, "[EMPTY_%d]", id) // as llama.cpp calls it
 		}
-		if len(v.text)+len(text) > math.MaxUint32 {
+		if uint64(len(v.text))+uint64(len(text)) > math.MaxUint32 {
 			return v, fmt.Errorf("more than 4 GiB of text: %w", ErrVocabulary)
 		}
 		v.text = append(v.text, text...)
