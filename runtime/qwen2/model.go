@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -12,14 +13,22 @@ import (
 // ErrContext tells that a token would lie beyond the longest context of the model or beyond the slots of its KV cache.
 var ErrContext = errors.New("context overflow")
 
-// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches.
+// ErrNotFinite tells that logits came out infinite or as no numbers, as they do with damaged weights.
+var ErrNotFinite = errors.New("logits are not finite: are the weights damaged?")
+
+// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than any
+// known take fewer, so that a small file cannot ask for much memory.
 const MaxRows = 512
+
+// maxActivations is the most elements of one tensor of activations: 64 MB.
+const maxActivations = 1 << 24
 
 // Model is a Qwen2 model on a device. It runs one forward pass at a time.
 type Model struct {
 	config Config
 	device backend.Device
 	w      weights
+	rows   int // most rows of a pass
 
 	x, a    backend.Tensor // [T, D] residual stream; [T, H·Dh] attention
 	q, k, v backend.Tensor // [T, H·Dh], [T, Hkv·Dh] twice
@@ -37,6 +46,7 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	if m.w, err = loadWeights(f, d, c); err != nil {
 		return nil, err
 	}
+	m.rows = max(1, min(MaxRows, maxActivations/max(c.FFN, c.Dim, c.Heads*c.HeadSize)))
 	for _, t := range []struct {
 		to   *backend.Tensor
 		cols int
@@ -44,7 +54,7 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 		{&m.x, c.Dim}, {&m.a, c.Heads * c.HeadSize}, {&m.q, c.Heads * c.HeadSize},
 		{&m.k, c.KVHeads * c.HeadSize}, {&m.v, c.KVHeads * c.HeadSize}, {&m.m, c.FFN},
 	} {
-		if *t.to, err = d.NewTensor(MaxRows, t.cols); err != nil {
+		if *t.to, err = d.NewTensor(m.rows, t.cols); err != nil {
 			return nil, err
 		}
 	}
@@ -66,17 +76,18 @@ func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 }
 
 // Forward evaluates rows in their order, stores their keys and values in kv, and fills out[i] for row want.Rows[i].
-// A row may see rows before it in the batch; rows within the same [MaxRows] may see each other.
+// A row may see rows before it in the batch; rows within the same [MaxRows] may see each other. An error leaves the
+// slots of the rows undefined.
 // Everything is checked before any work: a position or slot out of range is [ErrContext].
 func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	if err := m.check(kv, rows, out, want); err != nil {
 		return err
 	}
-	for first := 0; first < len(rows); first += MaxRows {
+	for first := 0; first < len(rows); first += m.rows {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		piece := rows[first:min(first+MaxRows, len(rows))]
+		piece := rows[first:min(first+m.rows, len(rows))]
 		n := 0 // wanted rows of this piece
 		part := want
 		part.Rows = nil
@@ -106,7 +117,15 @@ func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out
 		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]
 	}
 	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows      [V]
-	return p.End(ctx)
+	if err := p.End(ctx); err != nil {
+		return err
+	}
+	for i, o := range out {
+		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {
+			return fmt.Errorf("position %d: %w", rows[want.Rows[i]].Pos, ErrNotFinite)
+		}
+	}
+	return nil
 }
 
 // check refuses a batch that cannot be run as a whole.

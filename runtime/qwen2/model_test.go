@@ -351,3 +351,92 @@ func TestCancel(t *testing.T) {
 	cancel(why)
 	assert.ErrorIs(t, m.Forward(ctx, c.KV(), rows, nil, backend.Want{}), why)
 }
+
+// TestNotFinite: weights that are no numbers give an error, not tokens.
+func TestNotFinite(t *testing.T) {
+	r, err := synth.ParseRecipe("f32")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(r, 1).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	gains, ok := f.Tensor("output_norm.weight")
+	require.True(t, ok)
+	copy(gains.Data[8:], []byte{0, 0, 0xc0, 0x7f}) // the file aliases b
+	m := load(t, f, host.Options{})
+	c, err := m.NewCache(2, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend([]int32{1, 2})
+	require.NoError(t, err)
+	err = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 2})
+	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	assert.ErrorContains(t, err, "position 1")
+}
+
+// TestConfig: metadata that contradict themselves or the tensors are refused, and the error names the key.
+func TestConfig(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		put  func(w *gguf.Writer)
+		want string
+	}{
+		{"arch", func(w *gguf.Writer) { gguf.Put(w, "general.architecture", "llama") }, "general.architecture"},
+		{"no layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(0)) }, "qwen2.block_count"},
+		{"many layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(3)) }, "blk.2.attn_norm.weight"},
+		{"few layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(1)) }, "blk.1."},
+		{"heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(3)) }, "qwen2.attention.head_count"},
+		{"huge heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(1<<31)) }, "qwen2.attention.head_count"},
+		{"kv heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count_kv", uint32(3)) }, "qwen2.attention.head_count_kv"},
+		{"wider", func(w *gguf.Writer) { gguf.Put(w, "qwen2.embedding_length", uint32(512)) }, "token_embd.weight"},
+		{"ffn", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", uint32(511)) }, "ffn_gate.weight"},
+		{"type", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", "512") }, "qwen2.feed_forward_length"},
+		{"eps", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", float32(-1)) }, "rms_epsilon"},
+		{"base", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.freq_base", float32(0)) }, "rope.freq_base"},
+		{"scaling", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.scaling.type", "yarn") }, "yarn"},
+		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) }, "value_length|attn_q"},
+		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) }, "rope.dimension_count"},
+	} {
+		f := rewrite(t, file(t, "f16", nil), c.put)
+		d, err := host.New(host.Options{})
+		require.NoError(t, err)
+		_, err = qwen2.Load(f, d)
+		require.Error(t, err, c.name)
+		assert.Regexp(t, c.want, err.Error(), c.name)
+		require.NoError(t, d.Close())
+	}
+	good := rewrite(t, file(t, "f16", nil), func(w *gguf.Writer) {
+		gguf.Put(w, "qwen2.attention.key_length", uint16(64))
+		gguf.Put(w, "qwen2.rope.dimension_count", uint64(64))
+		gguf.Put(w, "qwen2.rope.scaling.type", "none")
+	})
+	load(t, good, host.Options{})
+}
+
+// rewrite copies f after the metadata that put writes, which stand in for those of f.
+func rewrite(t *testing.T, f *gguf.File, put func(w *gguf.Writer)) *gguf.File {
+	t.Helper()
+	var probe, b bytes.Buffer
+	w := gguf.NewWriter(&probe)
+	put(w)
+	require.NoError(t, w.Close())
+	changed, err := gguf.Parse(probe.Bytes())
+	require.NoError(t, err)
+	w = gguf.NewWriter(&b)
+	put(w)
+	for key, v := range f.Metadata() {
+		if _, err := changed.Value(key); err != nil {
+			w.PutValue(key, v)
+		}
+	}
+	for _, x := range f.Tensors() {
+		w.Declare(x.Name, x.Type, x.Shape...)
+	}
+	for _, x := range f.Tensors() {
+		_, err := w.Write(x.Data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	g, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return g
+}
