@@ -291,12 +291,13 @@ blk: \
 #define SUB6(k, W) \
 	DOTS(W, (32*k)(R11));                 \
 	VCVTDQ2PS    Y3, Y3;                  \
-	VPERMPS      (8*k)(SP), Y12, Y5;      \
+	VMOVSD       (8*k)(SP), X5;           \
+	VPERMPS      Y5, Y12, Y5;             \
 	VBROADCASTSS (4*k)(CX)(R12*4), Y2;    \
 	VMULPS       Y2, Y5, Y5;              \
 	VFMADD231PS  Y3, Y5, Y0
 
-// rows for Q6_K. 0(SP) sixteen scales, of which VPERMPS reads eight at a time: 24 bytes beyond them are read and not used.
+// rows for Q6_K. 0(SP) sixteen scales.
 #define ROWS6 \
 row: \
 	MOVQ   DX, R11;                       \

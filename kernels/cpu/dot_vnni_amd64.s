@@ -57,7 +57,7 @@ TEXT ·rowsQ5_KVNNI(SB), NOSPLIT, $32-120
 	ROWSK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ6_KVNNI(SB), NOSPLIT, $96-120
+TEXT ·rowsQ6_KVNNI(SB), NOSPLIT, $64-120
 	ROWS_ARGS
 	ROWS_ONES
 	Q6_K_CONST

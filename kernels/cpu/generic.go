@@ -182,16 +182,23 @@ func (a *lanes) sum() float32 {
 	return (a[0] + a[4]) + (a[2] + a[6]) + ((a[1] + a[5]) + (a[3] + a[7]))
 }
 
-// rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of size bytes that from
-// turns to float32.
-func rowsGenericOf(dst []float32, w []byte, stride, size int, x []float32, from func(dst []float32, src []byte)) {
+// rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of type t: F32, F16 or BF16.
+func rowsGenericOf(t gguf.Type, dst []float32, w []byte, stride int, x []float32) {
 	var f [256]float32
+	_, size := t.Block()
 	for r := range dst {
 		row := w[r*stride:][:len(x)*size]
 		var a lanes
 		for i := 0; i < len(x); i += len(f) {
 			n := min(len(f), len(x)-i)
-			from(f[:n], row[i*size:])
+			switch t {
+			case gguf.F32:
+				fromF32Generic(f[:n], row[i*size:])
+			case gguf.F16:
+				fromF16Generic(f[:n], row[i*size:])
+			case gguf.BF16:
+				fromBF16Generic(f[:n], row[i*size:])
+			}
 			a.add(f[:n], x[i:])
 		}
 		dst[r] = a.sum()
@@ -199,15 +206,15 @@ func rowsGenericOf(dst []float32, w []byte, stride, size int, x []float32, from 
 }
 
 func rowsF32Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(dst, w, stride, 4, x, fromF32Generic)
+	rowsGenericOf(gguf.F32, dst, w, stride, x)
 }
 
 func rowsF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(dst, w, stride, 2, x, fromF16Generic)
+	rowsGenericOf(gguf.F16, dst, w, stride, x)
 }
 
 func rowsBF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(dst, w, stride, 2, x, fromBF16Generic)
+	rowsGenericOf(gguf.BF16, dst, w, stride, x)
 }
 
 // fourF32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four rows of x that lie behind each other; w is float32.

@@ -9,10 +9,11 @@ import (
 // Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
 // reused. Two workers must not share one.
 type Scratch struct {
-	w         []int8    // [tile, cols] weights as signed bytes
-	ds, mins  []float32 // [tile, cols/16], [tile, cols/32] their scales and minima
-	f         []float32 // [tile, cols] dequantised weights
-	out, sums []float32 // results of a tile; of one exact row
+	w         []int8     // [tile, cols] weights as signed bytes
+	ds, mins  []float32  // [tile, cols/16], [tile, cols/32] their scales and minima
+	f         []float32  // [tile, cols] dequantised weights
+	out, sums []float32  // results of a tile; of one exact row
+	four      [4]float32 // results of a leaf for four rows of activations
 }
 
 const (
@@ -107,9 +108,8 @@ func (k *kernels) quantisedRows(dst []float32, stride int, m Matrix, f format, l
 				if f == q4_K || f == q5_K {
 					mins = sc.mins[r*n/32:][:n/32]
 				}
-				var out [4]float32
-				k.panel(&out, sc.w[r*n:][:n], sc.ds[r*n/16:][:n/16], mins, q, d, s)
-				scatter(dst, t*stride+o+r, stride, out, min(4, x.T-t), add)
+				k.panel(&sc.four, sc.w[r*n:][:n], sc.ds[r*n/16:][:n/16], mins, q, d, s)
+				scatter(dst, t*stride+o+r, stride, sc.four, min(4, x.T-t), add)
 			}
 		}
 	}
@@ -156,9 +156,8 @@ func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *
 			}
 			f := x.floats(t, 4)
 			for r := range end - o {
-				var v [4]float32
-				k.fourF32(&v, w[r*4*n:][:4*n], f)
-				scatter(dst, t*stride+o+r, stride, v, min(4, x.T-t), add)
+				k.fourF32(&sc.four, w[r*4*n:][:4*n], f)
+				scatter(dst, t*stride+o+r, stride, sc.four, min(4, x.T-t), add)
 			}
 		}
 	}

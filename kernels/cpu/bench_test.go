@@ -1,0 +1,149 @@
+package cpu
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// shapes are the [rows, cols] of the weights of Qwen2.5-0.5B.
+var shapes = [][2]int{{896, 896}, {128, 896}, {4864, 896}, {896, 4864}, {151936, 896}}
+
+var benchTypes = []gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.F16, gguf.F32}
+
+// far returns enough copies of m that going through them reads memory and not caches.
+func far(m Matrix) []Matrix {
+	copies := max(1, 256<<20/len(m.Data))
+	data := make([]byte, copies*len(m.Data))
+	all := make([]Matrix, copies)
+	for i := range all {
+		all[i] = m
+		all[i].Data = data[i*len(m.Data):][:len(m.Data)]
+		copy(all[i].Data, m.Data)
+	}
+	return all
+}
+
+// BenchmarkDecode is one row of activations through weights from memory, on two threads: GB/s against BenchmarkRead.
+func BenchmarkDecode(b *testing.B) {
+	for _, typ := range benchTypes {
+		for _, s := range shapes {
+			if elems, _ := typ.Block(); s[1]%elems != 0 {
+				continue
+			}
+			b.Run(fmt.Sprintf("%v/%dx%d", typ, s[1], s[0]), func(b *testing.B) {
+				in := newInputs(b, 1, 0)
+				benchMatMul(b, far(in.matrix(typ, s[0], s[1])), in.input(1, s[1]), 2)
+			})
+		}
+	}
+}
+
+// BenchmarkRows is 1 to 512 rows of activations through one matrix on one thread: ns/row.
+func BenchmarkRows(b *testing.B) {
+	for _, k := range variants() {
+		for _, typ := range benchTypes {
+			for _, batch := range []int{1, 2, 4, 8, 64, 512} {
+				if k.name == "generic" && batch > 4 {
+					continue
+				}
+				b.Run(fmt.Sprintf("%s/%v/%d", k.name, typ, batch), func(b *testing.B) {
+					in := newInputs(b, 1, 0)
+					const rows, cols = 1024, 1024
+					m := in.matrix(typ, rows, cols)
+					x := in.input(batch, cols)
+					dst := make([]float32, batch*rows)
+					var sc Scratch
+					for b.Loop() {
+						k.matMul(dst, rows, m, 0, rows, x, false, &sc)
+					}
+					macs := float64(rows * cols * batch)
+					b.ReportMetric(macs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+				})
+			}
+		}
+	}
+}
+
+func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
+	m := all[0]
+	pool := NewPool(threads)
+	defer pool.Close()
+	dst := make([]float32, x.T*m.Rows)
+	scratch := make([]Scratch, threads)
+	i := 0
+	work := func(w, lo, hi int) { MatMul(dst, m.Rows, all[i%len(all)], lo, hi, x, false, &scratch[w]) }
+	grain := max(8, m.Rows/(8*threads))
+	b.SetBytes(int64(len(m.Data)))
+	pool.Begin()
+	defer pool.End()
+	for b.Loop() {
+		pool.Run(m.Rows, grain, work)
+		i++
+	}
+}
+
+// BenchmarkRead is the bound of BenchmarkDecode.
+func BenchmarkRead(b *testing.B) {
+	p := make([]byte, 512<<20)
+	for i := range p {
+		p[i] = byte(i)
+	}
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			best := 0.0
+			for b.Loop() {
+				best = max(best, ReadBandwidth(threads, p))
+			}
+			b.ReportMetric(best/1e9, "GB/s")
+		})
+	}
+}
+
+// BenchmarkVector is the work beside the products, at the sizes of one row.
+func BenchmarkVector(b *testing.B) {
+	for _, k := range variants() {
+		in := newInputs(b, 1, 0)
+		x, up, dst := in.floats(4864), in.floats(4864), make([]float32, 4864)
+		logits := in.floats(151936)
+		a := in.input(1, 4864)
+		keys := make([]uint16, 1024*128)
+		scores := make([]float32, 1024)
+		for name, f := range map[string]func(){
+			"swiGLU":  func() { k.swiGLU(dst, x, up) },
+			"round":   func() { k.round(a.Q, a.D, a.S, a.F) },
+			"sumExp":  func() { k.sumExp(logits, 5) },
+			"dotsF16": func() { k.rowsF16(scores, halfBytes(keys), 256, x[:64]) },
+			"axpyF16": func() { k.axpyF16(dst[:64], scores, halfBytes(keys), 256) },
+			"rmsNorm": func() { RMSNorm(dst[:896], x[:896], up[:896], 1e-6) },
+		} {
+			b.Run(k.name+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					f()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRun is the cost of a loop that does nothing.
+func BenchmarkRun(b *testing.B) {
+	for _, pass := range []bool{true, false} {
+		b.Run(fmt.Sprintf("pass=%v", pass), func(b *testing.B) {
+			p := NewPool(2)
+			defer p.Close()
+			if pass {
+				p.Begin()
+				defer p.End()
+			}
+			var mu sync.Mutex
+			f := func(_, lo, hi int) { mu.Lock(); mu.Unlock() }
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Run(2, 1, f)
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+//go:build !noasm
+
+package cpu
+
+// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric, unpackGeneric and panelGeneric.
+
+//go:noescape
+func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ4_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ5_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ4_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ8_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ4_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ5_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ4_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+
+//go:noescape
+func panelSDOT(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+
+//go:noescape
+func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
+
+//go:noescape
+func unpackQ4_0NEON(w []int8, ds, mins []float32, src []byte)
+
+//go:noescape
+func unpackQ5_0NEON(w []int8, ds, mins []float32, src []byte)
+
+//go:noescape
+func unpackQ4_KNEON(w []int8, ds, mins []float32, src []byte)
+
+//go:noescape
+func unpackQ5_KNEON(w []int8, ds, mins []float32, src []byte)
+
+//go:noescape
+func unpackQ6_KNEON(w []int8, ds, mins []float32, src []byte)
+
+// Leaves in float_arm64.s; their twins stand in generic.go.
+
+//go:noescape
+func rowsF32NEON(dst []float32, w []byte, stride int, x []float32)
+
+//go:noescape
+func rowsF16NEON(dst []float32, w []byte, stride int, x []float32)
+
+//go:noescape
+func rowsBF16NEON(dst []float32, w []byte, stride int, x []float32)
+
+//go:noescape
+func fourF32NEON(dst *[4]float32, w []byte, x []float32)
+
+//go:noescape
+func fromF16NEON(dst []float32, src []byte)
+
+//go:noescape
+func fromBF16NEON(dst []float32, src []byte)
+
+//go:noescape
+func axpyF32NEON(acc, p []float32, v []byte, stride int)
+
+//go:noescape
+func axpyF16NEON(acc, p []float32, v []byte, stride int)
+
+//go:noescape
+func readNEON(p []byte) uint64

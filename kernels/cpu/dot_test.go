@@ -1,0 +1,236 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/stretchr/testify/require"
+)
+
+// The places of half-precision numbers in a block of each format.
+var halves = [formats][]int{q8_0: {0}, q4_0: {0}, q5_0: {0}, q4_K: {0, 2}, q5_K: {0, 2}, q6_K: {208}}
+
+// weights returns rows of n random weights in format f, with half-precision scales from scale.
+func (in *inputs) weights(f format, rows, n int, scale func() float32) []byte {
+	elems, size := f.typeOf().Block()
+	w := in.bytes(rows * n / elems * size)
+	for b := 0; b < len(w); b += size {
+		for _, at := range halves[f] {
+			binary.LittleEndian.PutUint16(w[b+at:], gguf.F32ToF16(scale()))
+		}
+	}
+	return w
+}
+
+// tame makes the integer scales within the blocks of w so small that sums of up to 2048 products are exact in float32.
+func tame(f format, w []byte) {
+	_, size := f.typeOf().Block()
+	for ; len(w) > 0; w = w[size:] {
+		switch f {
+		case q4_K, q5_K:
+			for i := range 8 {
+				w[4+i] &= 0x01
+			}
+			for i := range 4 {
+				w[12+i] &= 0x11
+			}
+		case q6_K:
+			for i := range 16 {
+				w[192+i] = byte(int8(w[192+i]) % 2)
+			}
+		}
+	}
+}
+
+// acts returns t rows of n rounded activations, each value in -127..127, with scales from scale.
+func (in *inputs) acts(t, n int, scale func() float32) (q []int8, d, s []float32) {
+	q, _ = guarded[int8](in.t, t*n, in.off)
+	d, _ = guarded[float32](in.t, t*n/block, in.off&^3)
+	s, _ = guarded[float32](in.t, t*n/block, in.off&^3)
+	for b := range d {
+		d[b] = scale()
+		sum := int32(0)
+		for i := range block {
+			q[b*block+i] = int8(in.IntN(255) - 127)
+			sum += int32(q[b*block+i])
+		}
+		s[b] = d[b] * float32(sum)
+	}
+	return q, d, s
+}
+
+func one() float32                { return 1 }
+func (in *inputs) small() float32 { return float32(in.NormFloat64()) / 64 }
+
+// checkQuantised holds k's leaves for format f against the plain Go ones: rows of n weights and four rows of activations.
+func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
+	twin := generic()
+	_, size := f.typeOf().Block()
+	elems, _ := f.typeOf().Block()
+	rowBytes := n / elems * size
+
+	for _, exact := range []bool{true, false} {
+		scale := in.small
+		if exact {
+			scale = one
+		}
+		w := in.weights(f, rows, n, scale)
+		if exact {
+			tame(f, w)
+		}
+		q, d, s := in.acts(4, n, scale)
+
+		u, intact := guarded[int8](t, n, in.off)
+		ds, intactDs := guarded[float32](t, n/16, in.off&^3)
+		mins, intactMins := guarded[float32](t, n/32, in.off&^3)
+		wantU, wantDs, wantMins := make([]int8, n), make([]float32, n/16), make([]float32, n/32)
+		k.unpack[f](u, ds, mins, w[:rowBytes])
+		twin.unpack[f](wantU, wantDs, wantMins, w[:rowBytes])
+		intact()
+		intactDs()
+		intactMins()
+		require.Equal(t, wantU, u)
+		require.Equal(t, wantDs, ds)
+		if f == q4_K || f == q5_K {
+			require.Equal(t, wantMins, mins)
+		} else {
+			mins = nil
+		}
+
+		var four [4]float32
+		k.panel(&four, u, ds, mins, q, d, s)
+		for row := range four {
+			q, d, s := q[row*n:][:n], d[row*n/block:][:n/block], s[row*n/block:][:n/block]
+			dst, intact := guarded[float32](t, rows, in.off&^3)
+			want := make([]float32, rows)
+			k.rows[f](dst, w, q, d, s)
+			twin.rows[f](want, w, q, d, s)
+			intact()
+			require.Equal(t, dst[0], four[row], "one row of activations and four rows give different bits")
+			if exact {
+				require.Equal(t, want, dst, "activations %d", row)
+				continue
+			}
+			for r := range rows {
+				value, bound := quantisedBound(f, w[r*rowBytes:][:rowBytes], q, d, s)
+				require.InDelta(t, value, dst[r], bound, "row %d of %s", r, k.name)
+				require.InDelta(t, value, want[r], bound, "row %d of the twin", r)
+			}
+		}
+	}
+}
+
+// quantisedBound returns the exact dot product and how far a float32 sum of it may be: with N roundings on the way of a term
+// to the result each term is off by at most N·2⁻²⁴ of itself. A term passes at most one rounding of its scale, one of its product,
+// one addition for each 16 weights, and four more at the end.
+func quantisedBound(f format, w []byte, q []int8, d, s []float32) (value, bound float64) {
+	n := len(q)
+	u, ds, mins := make([]int8, n), make([]float32, n/16), make([]float32, n/32)
+	unpackGeneric(f, u, ds, mins, w)
+	size := 0.0
+	for i := range u {
+		v := float64(ds[i/16]) * float64(u[i]) * float64(q[i]) * float64(d[i/32])
+		value += v
+		size += math.Abs(v)
+	}
+	for i, m := range mins {
+		v := float64(m) * float64(s[i])
+		value -= v
+		size += math.Abs(v)
+	}
+	return value, size * float64(n/16+8) / (1 << 24)
+}
+
+// multiple rounds n up to a whole number of f's blocks, at least one.
+func multiple(f format, n int) int {
+	elems, _ := f.typeOf().Block()
+	return max(1, (n+elems-1)/elems) * elems
+}
+
+func TestQuantised(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			for _, n := range []int{1, 64, 96, 256, 512, 896, 1024, 2048} {
+				in := newInputs(t, uint64(n), n%7)
+				checkQuantised(t, k, f, in, 3, multiple(f, n))
+			}
+		}
+	})
+}
+
+// FuzzQuantised holds every variant against plain Go at any shape and alignment.
+func FuzzQuantised(f *testing.F) {
+	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
+	f.Fuzz(func(t *testing.T, seed uint64, form, rows, blocks, off uint8) {
+		ff := format(form) % formats
+		for _, k := range variants()[1:] {
+			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%5), multiple(ff, int(blocks%64)*32))
+		}
+	})
+}
+
+// The largest products there can be: VPMADDUBSW adds two of them in 16 bits, where 2·128·127 = 32512 still fits.
+func TestExtremes(t *testing.T) {
+	const n = 512
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, c := range []struct {
+			w byte // of all weight bytes
+			q int8
+		}{{0x80, 127}, {0x80, -127}, {0x7f, 127}, {0x7f, -127}, {0xff, -127}, {0xff, 127}, {0, 127}, {0x81, -127}} {
+			for f := range formats {
+				in := newInputs(t, 1, 0)
+				w := in.weights(f, 1, n, one)
+				for i := range w {
+					w[i] = c.w
+				}
+				_, size := f.typeOf().Block()
+				for b := 0; b < len(w); b += size {
+					for _, at := range halves[f] {
+						binary.LittleEndian.PutUint16(w[b+at:], gguf.F32ToF16(1))
+					}
+				}
+				tame(f, w)
+				q, d, s := in.acts(1, n, one)
+				for i := range q {
+					q[i] = c.q
+				}
+				for i := range s {
+					s[i] = block * float32(c.q)
+				}
+				var got, want [1]float32
+				k.rows[f](got[:], w, q, d, s)
+				generic().rows[f](want[:], w, q, d, s)
+				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+			}
+		}
+	})
+}
+
+// Scales in a file may be anything: what is not finite shows in the result, subnormal numbers count.
+func TestOddScales(t *testing.T) {
+	const n = 256
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			for _, h := range []uint16{0, 0x8000, 1, 0x03ff, 0x8001, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00} {
+				t.Run(fmt.Sprintf("%v/%04x", f.typeOf(), h), func(t *testing.T) {
+					in := newInputs(t, 7, 0)
+					w := in.weights(f, 1, n, func() float32 { return gguf.F16ToF32(h) })
+					tame(f, w)
+					q, d, s := in.acts(1, n, one)
+					var got, want [1]float32
+					k.rows[f](got[:], w, q, d, s)
+					generic().rows[f](want[:], w, q, d, s)
+					if v := float64(want[0]); math.IsNaN(v) || math.IsInf(v, 0) {
+						require.True(t, math.IsNaN(float64(got[0])) || math.IsInf(float64(got[0]), 0), "got %v", got[0])
+					} else {
+						value, bound := quantisedBound(f, w, q, d, s)
+						require.InDelta(t, value, got[0], bound+1e-44)
+					}
+				})
+			}
+		}
+	})
+}

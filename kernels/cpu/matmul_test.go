@@ -1,0 +1,221 @@
+package cpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/stretchr/testify/require"
+)
+
+// types are all tensor types.
+var types = []gguf.Type{
+	gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K,
+	gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS,
+}
+
+// The places of half-precision numbers in a block of the types without a format.
+var otherHalves = map[gguf.Type][]int{
+	gguf.Q4_1: {0, 2}, gguf.Q5_1: {0, 2}, gguf.Q2_K: {80, 82}, gguf.Q3_K: {108}, gguf.IQ4_NL: {0}, gguf.IQ4_XS: {0},
+}
+
+// matrix returns a random weight of type typ and moderate size.
+func (in *inputs) matrix(typ gguf.Type, rows, cols int) Matrix {
+	m := Matrix{Type: typ, Rows: rows, Cols: cols}
+	if f := formatOf(typ); f >= 0 {
+		m.Data = in.weights(f, rows, cols, in.small)
+		return m
+	}
+	m.Data = in.bytes(rows * m.RowBytes())
+	_, size := typ.Block()
+	for b := 0; b < len(m.Data); b += size {
+		switch typ {
+		case gguf.F32:
+			bits := math.Float32bits(float32(in.NormFloat64()))
+			m.Data[b], m.Data[b+1], m.Data[b+2], m.Data[b+3] = byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24)
+		case gguf.F16:
+			putHalf(m.Data[b:], gguf.F32ToF16(float32(in.NormFloat64())))
+		case gguf.BF16:
+			putHalf(m.Data[b:], gguf.F32ToBF16(float32(in.NormFloat64())))
+		default:
+			for _, at := range otherHalves[typ] {
+				putHalf(m.Data[b+at:], gguf.F32ToF16(in.small()))
+			}
+		}
+	}
+	return m
+}
+
+func putHalf(b []byte, h uint16) { b[0], b[1] = byte(h), byte(h>>8) }
+
+// input returns t rows of n activations, set and if possible rounded.
+func (in *inputs) input(t, n int) *Acts {
+	x := &Acts{}
+	x.Resize(t, n)
+	for i := range t {
+		x.Set(i, in.floats(n))
+		if n%block == 0 {
+			x.Round(i)
+		}
+	}
+	return x
+}
+
+// columns returns sizes that a row of typ may have, the odd ones where blocks are single elements.
+func columns(typ gguf.Type) []int {
+	switch elems, _ := typ.Block(); elems {
+	case 1:
+		return []int{1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 33, 64, 100, 896}
+	case 32:
+		return []int{32, 64, 96, 896}
+	}
+	return []int{256, 512, 768}
+}
+
+// Every type against float64 on the same activations, rounded or not.
+func TestMatMul(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, typ := range types {
+			for _, n := range columns(typ) {
+				in := newInputs(t, uint64(n), 0)
+				const rows = 5
+				m := in.matrix(typ, rows, n)
+				x := in.input(3, n)
+				w := make([]float32, rows*n)
+				typ.Dequantize(w, m.Data)
+				dst := make([]float32, x.T*rows)
+				var sc Scratch
+				k.matMul(dst, rows, m, 0, rows, x, false, &sc)
+				for i := range x.T {
+					for o := range rows {
+						var want, size float64
+						for j := range n {
+							a := float64(x.F[i*n+j])
+							if m.Quantised() {
+								a = float64(x.D[(i*n+j)/block]) * float64(x.Q[i*n+j])
+							}
+							want += a * float64(w[o*n+j])
+							size += math.Abs(a * float64(w[o*n+j]))
+						}
+						// As quantisedBound, and the twin's rounding of weights with a minimum: two more.
+						require.InDelta(t, want, dst[i*rows+o], 3*size*float64(n/8+12)/(1<<24), "%v, %d columns, row %d, %d", typ, n, i, o)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The promise of the package: batch, ranges and variant of call do not change a bit.
+func TestMatMulIsTheSameHoweverCut(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, typ := range types {
+			in := newInputs(t, 3, 0)
+			cols := columns(typ)
+			n := cols[len(cols)-1]
+			const rows = 37
+			m := in.matrix(typ, rows, n)
+			for _, batch := range []int{1, 2, 3, 4, 5, 6, 9} {
+				x := in.input(batch, n)
+				whole := make([]float32, batch*rows)
+				var sc Scratch
+				k.matMul(whole, rows, m, 0, rows, x, false, &sc)
+
+				alone := make([]float32, batch*rows)
+				for i := range batch {
+					one := &Acts{}
+					one.Resize(1, n)
+					one.Set(0, x.F[i*n:][:n])
+					if m.Quantised() {
+						one.Round(0)
+					}
+					for lo := 0; lo < rows; {
+						hi := min(rows, lo+1+in.IntN(20))
+						k.matMul(alone[i*rows:], rows, m, lo, hi, one, false, &sc)
+						lo = hi
+					}
+				}
+				require.Equal(t, alone, whole, "%v, %d rows", typ, batch)
+
+				sum := make([]float32, batch*rows)
+				for i := range sum {
+					sum[i] = 1
+				}
+				k.matMul(sum, rows, m, 5, 21, x, true, &sc)
+				for i := range sum {
+					want := float32(1)
+					if o := i % rows; o >= 5 && o < 21 {
+						want += whole[i]
+					}
+					require.Equal(t, want, sum[i], "%v: adding", typ)
+				}
+			}
+		}
+	})
+}
+
+func TestMatMulExact(t *testing.T) {
+	for _, typ := range types {
+		in := newInputs(t, 3, 0)
+		cols := columns(typ)
+		n := cols[len(cols)-1]
+		m := in.matrix(typ, 4, n)
+		x := in.input(2, n)
+		w := make([]float32, 4*n)
+		typ.Dequantize(w, m.Data)
+		dst := []float32{1, 1, 1, 1, 1, 1, 1, 1}
+		MatMulExact(dst, 4, m, 1, 4, x, true, &Scratch{})
+		for i := range 2 {
+			require.Equal(t, float32(1), dst[4*i])
+			for o := 1; o < 4; o++ {
+				want := 1.0
+				for j := range n {
+					want += float64(w[o*n+j]) * float64(x.F[i*n+j])
+				}
+				require.InDelta(t, want, dst[4*i+o], 1e-6*max(1, math.Abs(want)), "%v", typ)
+			}
+		}
+	}
+}
+
+// A NaN or an infinity among the activations reaches the result, and only the row it is in.
+func TestMatMulOfNaN(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+			for _, typ := range types {
+				in := newInputs(t, 3, 0)
+				m := in.matrix(typ, 2, 256)
+				x := in.input(4, 256)
+				x.F[256+77] = bad
+				k.round(x.Q, x.D, x.S, x.F)
+				dst := make([]float32, 8)
+				k.matMul(dst, 2, m, 0, 2, x, false, &Scratch{})
+				for i, v := range dst {
+					finite := v-v == 0
+					require.Equal(t, i/2 != 1, finite, "%v: %v", typ, dst)
+				}
+			}
+		}
+	})
+}
+
+func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
+	in := newInputs(t, 3, 0)
+	m := in.matrix(gguf.Q8_0, 2, 64)
+	require.Panics(t, func() { MatMul(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
+	require.Panics(t, func() { MatMulExact(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
+	require.Panics(t, func() { in.input(1, 33).Round(0) })
+}
+
+func TestMatMulDoesNotAllocate(t *testing.T) {
+	in := newInputs(t, 3, 0)
+	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.F16, gguf.Q4_1} {
+		m := in.matrix(typ, 40, 256)
+		for _, batch := range []int{1, 5} {
+			x := in.input(batch, 256)
+			dst := make([]float32, 40*batch)
+			var sc Scratch
+			require.Zero(t, testing.AllocsPerRun(10, func() { MatMul(dst, 40, m, 0, 40, x, true, &sc) }), "%v, %d rows", typ, batch)
+		}
+	}
+}

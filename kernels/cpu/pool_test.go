@@ -1,0 +1,153 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRunCoversEverythingOnce(t *testing.T) {
+	for _, threads := range []int{0, 1, 2, 3, 8} {
+		p := NewPool(threads)
+		require.Equal(t, max(1, threads), p.Threads())
+		for round := range 200 {
+			if round%10 == 0 {
+				p.Begin()
+			}
+			n, grain := round*7%97, round%13
+			seen := make([]atomic.Int32, n)
+			inUse := make([]atomic.Int32, p.Threads())
+			p.Run(n, grain, func(worker, lo, hi int) {
+				require.EqualValues(t, 1, inUse[worker].Add(1))
+				require.True(t, lo < hi && hi-lo <= max(1, grain))
+				for i := lo; i < hi; i++ {
+					seen[i].Add(1)
+				}
+				inUse[worker].Add(-1)
+			})
+			for i := range seen {
+				require.EqualValues(t, 1, seen[i].Load(), "index %d of %d", i, n)
+			}
+			if round%10 == 5 {
+				p.End()
+			}
+		}
+		p.Close()
+		p.Close()
+	}
+}
+
+// What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race detector
+// holds this to its word.
+func TestRunOrdersMemory(t *testing.T) {
+	p := NewPool(4)
+	defer p.Close()
+	x, y := make([]int, 1000), make([]int, 1000)
+	double := func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y[i] = 2 * x[i]
+		}
+	}
+	for round := range 100 {
+		if round%2 == 0 {
+			p.Begin()
+		}
+		for i := range x {
+			x[i] = round + i
+		}
+		p.Run(len(x), 10, double)
+		for i := range x {
+			if y[i] != 2*(round+i) {
+				require.Equal(t, 2*(round+i), y[i])
+			}
+		}
+		p.End()
+	}
+}
+
+// eventually waits for a state that other goroutines are bound to reach.
+func eventually(t *testing.T, reached func() bool) {
+	t.Helper()
+	for start := time.Now(); !reached(); time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(start), 30*time.Second)
+	}
+}
+
+func TestWorkersSleepOutsideAPass(t *testing.T) {
+	p := NewPool(4)
+	defer p.Close()
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	p.Begin()
+	require.Equal(t, 0, p.sleeping(), "Begin wakes all")
+	var ran atomic.Int32
+	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
+	p.End()
+	require.EqualValues(t, 100, ran.Load())
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
+	require.EqualValues(t, 200, ran.Load())
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	// Asleep means blocked: the test's clock moves on only when every goroutine in the bubble is.
+	synctest.Test(t, func(*testing.T) {
+		p := NewPool(3)
+		time.Sleep(time.Hour)
+		p.Run(10, 1, func(_, _, _ int) {})
+		time.Sleep(time.Hour)
+		p.Begin()
+		p.End()
+		time.Sleep(time.Hour)
+		p.Close()
+	})
+}
+
+func TestAForgottenPassEndsInSleep(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	p.Begin()
+	eventually(t, func() bool { return p.sleeping() == 2 })
+	var ran atomic.Int32
+	p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
+	require.EqualValues(t, 10, ran.Load())
+}
+
+func TestCloseWaitsForTheWorkers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		p := NewPool(5)
+		p.Begin()
+		p.Run(10, 1, func(_, _, _ int) {})
+		p.Close()
+	}
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestRunDoesNotAllocate(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	f := func(_, _, _ int) {}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		p.Begin()
+		p.Run(10, 2, f)
+		p.End()
+		p.Run(10, 2, f)
+	}))
+}
+
+func TestRunWithinRunPanics(t *testing.T) {
+	p := NewPool(1)
+	defer p.Close()
+	require.Panics(t, func() { p.Run(1, 1, func(_, _, _ int) { p.Run(1, 1, func(_, _, _ int) {}) }) })
+	p.Run(1, 1, func(_, _, _ int) {})
+}
+
+func TestReadBandwidth(t *testing.T) {
+	require.Zero(t, ReadBandwidth(2, nil))
+	require.Positive(t, ReadBandwidth(2, make([]byte, 3<<20+5)))
+}
