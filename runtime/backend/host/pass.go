@@ -78,7 +78,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
 	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
-	p.d.pool.Run(total, grain, func(worker, lo, hi int) {
+	p.d.pool.Run(total, p.grain(outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the rows of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, o.w, from, to, false, worker)
@@ -94,8 +94,22 @@ type projection struct {
 	w   *weight
 }
 
-// grain is the fewest weight rows that a worker takes at a time.
-const grain = 16
+// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, which
+// is some microseconds of work and far more than handing it out costs, but no fewer rows than the kernels take together.
+// A small weight is one piece, and the caller does it alone.
+const (
+	pieceBytes = 32 << 10
+	pieceRows  = 16
+)
+
+// grain is how many weight rows make a piece. The weights have the same number of columns.
+func (p *pass) grain(weights ...*weight) int {
+	bytes := 0
+	for _, w := range weights {
+		bytes = max(bytes, w.RowBytes())
+	}
+	return max(pieceRows, pieceBytes/(bytes*len(p.rows)))
+}
 
 // ProjectAdd implements [backend.Pass].
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
@@ -104,7 +118,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	}
 	to, m := x.(*tensor), w.(*weight)
 	p.setActs(h.(*tensor), nil, m.Quantised())
-	p.d.pool.Run(m.Rows, grain, func(worker, lo, hi int) {
+	p.d.pool.Run(m.Rows, p.grain(m), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, m, lo, hi, true, worker)
 	})
 }
@@ -117,7 +131,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
 	p.setActs(x.(*tensor), g.(*norm), gate.Quantised() || up.Quantised())
 	p.d.up = grow(p.d.up, len(p.rows)*to.cols)
-	p.d.pool.Run(gate.Rows, grain, func(worker, lo, hi int) {
+	p.d.pool.Run(gate.Rows, p.grain(gate, up), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, gate, lo, hi, false, worker)
 		p.matmul(p.d.up, to.cols, up, lo, hi, false, worker)
 		for t := range p.rows {
