@@ -244,31 +244,19 @@ func sources(t *testing.T) []source {
 	require.NoError(t, err)
 	byDir := map[string]*source{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if d.IsDir() && path != root && (d.Name() == "testdata" && filepath.Base(filepath.Dir(path)) != "internal" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")) {
+		case d.IsDir() && path != root && !holdsPackages(path):
 			return filepath.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		case d.IsDir(), !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(path))
 		if err != nil {
 			return err
 		}
-		s := byDir[dir]
-		if s == nil {
-			s = &source{dir: filepath.ToSlash(dir), set: token.NewFileSet()}
-			byDir[dir] = s
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		f, err := parser.ParseFile(s.set, path, text, parser.ParseComments)
-		s.files = append(s.files, f)
-		return err
+		return parseInto(byDir, filepath.ToSlash(dir), path)
 	}))
 	var all []source
 	for _, s := range byDir {
@@ -276,6 +264,34 @@ func sources(t *testing.T) []source {
 	}
 	slices.SortFunc(all, func(a, b source) int { return strings.Compare(a.dir, b.dir) })
 	return all
+}
+
+// holdsPackages reports whether a folder may hold source of the module. internal/testdata is a package in spite of its
+// name; other folders of that name hold data.
+func holdsPackages(path string) bool {
+	name := filepath.Base(path)
+	if name == "testdata" {
+		return filepath.Base(filepath.Dir(path)) == "internal"
+	}
+	return name[0] != '.' && name[0] != '_'
+}
+
+// parseInto adds a file to the source of its folder, unless it is a program for go generate, which is part of no package.
+func parseInto(byDir map[string]*source, dir, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Contains("\n"+string(text), "\n//go:build ignore\n") {
+		return err
+	}
+	s := byDir[dir]
+	if s == nil {
+		s = &source{dir: dir, set: token.NewFileSet()}
+		byDir[dir] = s
+	}
+	f, err := parser.ParseFile(s.set, path, text, parser.ParseComments)
+	if err == nil {
+		s.files = append(s.files, f)
+	}
+	return err
 }
 
 // The source of the module keeps to the rules, in the files of every system.

@@ -69,7 +69,6 @@ func forbiddenImports() []imports {
 		{"netproto", "net", "bytes to values, no sockets"}, {"netproto", "os", "bytes to values, no files"},
 		{"runtime/sample", "time", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
 		{"runtime/sample", "math/rand/...", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
-		{"kernels/...", "time", "an operation is a function of its arguments"},
 		{"kernels/...", "context", "nothing waits in a kernel"},
 		{"metal/...", "github.com/ebitengine/purego/objc", "one Go method per selector, spelled out in metal/mtl"},
 	}
