@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/testdata"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 // floats returns the elements of a tensor.
@@ -37,7 +37,7 @@ func typeErr(t Type) float64 {
 }
 
 func openGolden(t *testing.T, name string) *File {
-	f, err := Open(filepath.Join(testdata.Shared(t, "golden"), name))
+	f, err := Open(filepath.Join(sharedtest.Shared(t, "golden"), name))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
@@ -46,7 +46,7 @@ func openGolden(t *testing.T, name string) *File {
 // TestGolden: the files of a set hold the same weights in different types, so that a tensor must be as far from the
 // float one of its set as its type makes it: no nearer either.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Shared(t, "golden"), "*.gguf"))
+	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "*.gguf"))
 	require.NoError(t, err)
 	seen := make(map[Type]bool)
 	for _, path := range files {
@@ -100,7 +100,7 @@ func TestGoldenMetadata(t *testing.T) {
 
 // TestRealVocabulary: opening the vocabulary of Qwen2.5 creates neither its strings nor anything of their number.
 func TestRealVocabulary(t *testing.T) {
-	path := testdata.Shared(t, "data", "qwen2-vocab.gguf")
+	path := sharedtest.Shared(t, "data", "qwen2-vocab.gguf")
 	allocs := testing.AllocsPerRun(5, func() {
 		f, err := Open(path)
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestRealVocabulary(t *testing.T) {
 }
 
 func BenchmarkOpenRealVocabulary(b *testing.B) {
-	path := testdata.Shared(b, "data", "qwen2-vocab.gguf")
+	path := sharedtest.Shared(b, "data", "qwen2-vocab.gguf")
 	for b.Loop() {
 		f, err := Open(path)
 		require.NoError(b, err)

@@ -266,7 +266,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// holdsPackages reports whether a folder may hold source of the module. internal/testdata is a package in spite of its
+// holdsPackages reports whether a folder may hold source of the module. internal/sharedtest is a package in spite of its
 // name; other folders of that name hold data.
 func holdsPackages(path string) bool {
 	name := filepath.Base(path)

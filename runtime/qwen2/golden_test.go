@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/testdata"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -35,7 +35,7 @@ type golden struct {
 // TestGolden holds every golden file against the float64 evaluation of its weights: the exact path to 1e-4, the fast one
 // to the bar that the file states. The prompt goes in whole, in pieces, and token by token.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Shared(t, "golden"), "a-*.json"))
+	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
@@ -139,11 +139,11 @@ func TestTrainedModels(t *testing.T) {
 				Greedy []int32 `json:"greedy_ids"`
 				Gap    float64 `json:"min_top1_top2_gap"`
 			}
-			b, err := os.ReadFile(testdata.Shared(t, "data", "models", name+".golden.json"))
+			b, err := os.ReadFile(sharedtest.Shared(t, "data", "models", name+".golden.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(b, &cases))
 			for _, o := range []host.Options{{Exact: true, Threads: 1}, {Threads: 2}} {
-				m := open(t, testdata.Shared(t, "data", "models", name+"-qwen2-f32.gguf"), o)
+				m := open(t, sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"), o)
 				for _, k := range cases {
 					c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
 					require.NoError(t, err)

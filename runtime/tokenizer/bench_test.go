@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/testdata"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 // BenchmarkLoad makes the tokenizer of Qwen2.5 from a mapped file, as at the start of a program.
 func BenchmarkLoad(b *testing.B) {
-	f, err := gguf.Open(testdata.Shared(b, "data", "qwen2-vocab.gguf"))
+	f, err := gguf.Open(sharedtest.Shared(b, "data", "qwen2-vocab.gguf"))
 	require.NoError(b, err)
 	defer f.Close()
 	b.ReportAllocs()
@@ -33,7 +33,7 @@ func BenchmarkHash(b *testing.B) {
 
 // questions is real English text.
 func questions(b *testing.B) string {
-	text, err := os.ReadFile(testdata.Shared(b, "data", "gsm8k", "test.jsonl"))
+	text, err := os.ReadFile(sharedtest.Shared(b, "data", "gsm8k", "test.jsonl"))
 	require.NoError(b, err)
 	return string(text)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/testdata"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 // open returns the tokenizer of a shared file.
 func open(t testing.TB, elem ...string) *Tokenizer {
 	t.Helper()
-	f, err := gguf.Open(testdata.Shared(t, elem...))
+	f, err := gguf.Open(sharedtest.Shared(t, elem...))
 	require.NoError(t, err)
 	defer f.Close()
 	tok, err := FromGGUF(f)
@@ -25,7 +25,7 @@ func open(t testing.TB, elem ...string) *Tokenizer {
 
 func readJSON(t testing.TB, v any, elem ...string) {
 	t.Helper()
-	b, err := os.ReadFile(testdata.Shared(t, elem...))
+	b, err := os.ReadFile(sharedtest.Shared(t, elem...))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(b, v))
 }

@@ -72,7 +72,7 @@ func (s special) cut(parts []fragment) []fragment {
 			if at > 0 {
 				out = append(out, fragment{-1, rest[:at]})
 			}
-			out = append(out, fragment{s.id, s.text})
+			out = append(out, fragment(s))
 			rest = rest[at+len(s.text):]
 		}
 		if rest != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/testdata"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 const qwen2Dir = "qwen2-tokenizer" // in the data folder of the shared test data
@@ -43,7 +43,7 @@ func qwen25(t testing.TB, size int) vocabFile {
 			types[id] = 4
 		}
 	}
-	merges, err := os.ReadFile(testdata.Shared(t, "data", qwen2Dir, "merges.txt"))
+	merges, err := os.ReadFile(sharedtest.Shared(t, "data", qwen2Dir, "merges.txt"))
 	require.NoError(t, err)
 	return vocabFile{
 		keyModel: "gpt2", keyPre: "qwen2", keyTokens: tokens, keyTypes: types,
@@ -57,7 +57,7 @@ func qwen25(t testing.TB, size int) vocabFile {
 func TestQwen25(t *testing.T) {
 	tok := qwen25(t, 151936).tokenizer(t)
 	read := func(ext string) string {
-		b, err := os.ReadFile(testdata.Shared(t, "data", qwen2Dir, "ggml-vocab-qwen2.gguf."+ext))
+		b, err := os.ReadFile(sharedtest.Shared(t, "data", qwen2Dir, "ggml-vocab-qwen2.gguf."+ext))
 		require.NoError(t, err)
 		return string(b)
 	}
