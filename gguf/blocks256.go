@@ -12,7 +12,7 @@ func dequantQ2K(y *[256]float32, b []byte) {
 	for i := range 16 { // group i: elements 16i to 16i+15
 		half, shift := i/8, i%8/2*2
 		q := (*[16]byte)(b[16+32*half+i%2*16:])
-		ds, ms := d*float32(sc[i]&15), m*float32(sc[i]>>4)
+		ds, ms := d*float32(sc[i]&15), float32(m*float32(sc[i]>>4))
 		out := (*[16]float32)(y[16*i:])
 		for l, v := range q {
 			out[l] = float32(ds*float32(v>>shift&3)) - ms
@@ -64,7 +64,7 @@ func dequantQ4K(y *[256]float32, b []byte) {
 	for j := 0; j < 8; j += 2 {
 		s0, m0 := scaleMinK(sc, j)
 		s1, m1 := scaleMinK(sc, j+1)
-		ds0, ms0, ds1, ms1 := d*float32(s0), m*float32(m0), d*float32(s1), m*float32(m1)
+		ds0, ms0, ds1, ms1 := d*float32(s0), float32(m*float32(m0)), d*float32(s1), float32(m*float32(m1))
 		q, out := (*[32]byte)(b[16+16*j:]), (*[64]float32)(y[32*j:])
 		for l, v := range q {
 			out[l] = float32(ds0*float32(v&15)) - ms0
@@ -79,7 +79,7 @@ func dequantQ5K(y *[256]float32, b []byte) {
 	for j := 0; j < 8; j += 2 {
 		s0, m0 := scaleMinK(sc, j)
 		s1, m1 := scaleMinK(sc, j+1)
-		ds0, ms0, ds1, ms1 := d*float32(s0), m*float32(m0), d*float32(s1), m*float32(m1)
+		ds0, ms0, ds1, ms1 := d*float32(s0), float32(m*float32(m0)), d*float32(s1), float32(m*float32(m1))
 		q, out := (*[32]byte)(b[48+16*j:]), (*[64]float32)(y[32*j:])
 		for l, v := range q {
 			out[l] = float32(ds0*float32(v&15|h[l]>>j&1<<4)) - ms0

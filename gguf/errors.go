@@ -15,7 +15,7 @@ var (
 	ErrDuplicate = errors.New("occurs twice")
 	ErrName      = errors.New("bad name")
 	ErrUTF8      = errors.New("not valid UTF-8")
-	ErrType      = errors.New("unknown type")
+	ErrType      = errors.New("this type is not supported")
 	ErrBool      = errors.New("a bool is 0 or 1")
 	ErrDepth     = errors.New("arrays nested too deep")
 	ErrAlignment = errors.New("bad alignment")

@@ -32,7 +32,7 @@ func Open(path string) (*File, error) {
 		f.parts = []mapping{m}
 		err = f.join(path)
 	} else {
-		err = errors.Join(err, m.close())
+		err = also(err, m.close())
 	}
 	return finish(f, path, err)
 }
@@ -57,9 +57,17 @@ func finish(f *File, path string, err error) (*File, error) {
 	}
 	err = at(path, err)
 	if f != nil {
-		err = errors.Join(err, f.Close())
+		err = also(err, f.Close())
 	}
 	return nil, err
+}
+
+// also returns err, joined with what went wrong besides, if anything did.
+func also(err, besides error) error {
+	if besides == nil {
+		return err
+	}
+	return errors.Join(err, besides)
 }
 
 // parse reads one file.

@@ -14,7 +14,7 @@
 // anything is allocated or sliced, and a file that fails is refused with a [FormatError]. Metadata values and tensor
 // data are views of the mapped file, valid until [File.Close].
 //
-// Source: the GGUF specification (ggml, docs/gguf.md) and the block formats of ggml's quantised types.
+// Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and the block formats of ggml's quantised types.
 package gguf
 
 const (

@@ -33,34 +33,34 @@ func (c *cursor) metadata(n int) (metadata, error) {
 		if err != nil {
 			return m, err
 		}
-		m.offsets = append(m.offsets, c.off)
-		v, err := c.value(Kind(kind), 0)
+		valueOff := c.off
+		v, err := c.value(Kind(kind))
+		if err == nil && v.kind == KindString && !utf8.Valid(v.b) {
+			err = c.fail(valueOff, "value", ErrUTF8)
+		}
 		if err != nil {
 			return m, err
 		}
 		m.index[key] = len(m.keys)
 		m.keys = append(m.keys, key)
 		m.values = append(m.values, v)
+		m.offsets = append(m.offsets, valueOff)
 	}
 	c.list = ""
 	return m, nil
 }
 
-// value parses a value of the given kind, whose number ends where c stands, at the given depth of arrays.
-func (c *cursor) value(kind Kind, depth int) (Value, error) {
+// value parses a value of the given kind, whose number ends where c stands. A string may be any bytes.
+func (c *cursor) value(kind Kind) (Value, error) {
 	width, ok := kind.width()
 	switch {
 	case !ok:
 		return Value{}, c.fail(c.off-4, "type", fmt.Errorf("metadata type %d: %w", uint32(kind), ErrType))
 	case kind == KindString:
-		off := c.off
 		b, err := c.str("value")
-		if err == nil && !utf8.Valid(b) && depth == 0 {
-			err = c.fail(off, "value", ErrUTF8)
-		}
 		return Value{kind: kind, b: b}, err
 	case kind == KindArray:
-		return c.array(depth + 1)
+		return c.array(1)
 	}
 	off := c.off
 	b, err := c.bytes(width, "value")

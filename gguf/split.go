@@ -76,8 +76,8 @@ func (f *File) join(path string) error {
 		}
 	}
 	if int64(len(f.tensors)) != own.tensors {
-		return f.meta.fail(splitTensors, fmt.Errorf("%d, but the %d parts hold %d: %w",
-			own.tensors, own.count, len(f.tensors), ErrSplit))
+		return at(stem+partSuffix(split{count: own.count}), f.meta.fail(splitTensors,
+			fmt.Errorf("%d, but the %d parts hold %d: %w", own.tensors, own.count, len(f.tensors), ErrSplit)))
 	}
 	return nil
 }

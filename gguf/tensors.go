@@ -37,7 +37,7 @@ type entry struct {
 func tensorBytes(t Type, shape []int) (int, error) {
 	elems, bytes := t.Block()
 	if elems == 0 {
-		return 0, fmt.Errorf("tensor type %s: %w", t, ErrType)
+		return 0, fmt.Errorf("%s: %w", t, ErrType)
 	}
 	if len(shape) < 1 || len(shape) > maxDims {
 		return 0, fmt.Errorf("%d dimensions, want 1 to %d: %w", len(shape), maxDims, ErrShape)
@@ -128,17 +128,17 @@ func (c *cursor) shape() ([]int, error) {
 	}
 	shape := make([]int, n)
 	for i := range shape {
-		off, field := c.off, "shape"
-		d, err := c.u64(field)
+		off := c.off
+		d, err := c.u64("shape")
 		if err != nil {
 			return nil, err
 		}
 		if d == 0 {
-			return nil, c.fail(off, field, fmt.Errorf("size 0: %w", ErrShape))
+			return nil, c.fail(off, "shape", fmt.Errorf("size 0: %w", ErrShape))
 		}
 		var ok bool
 		if shape[i], ok = toInt(d); !ok {
-			return nil, c.fail(off, field, fmt.Errorf("size %d: %w", d, ErrOverflow))
+			return nil, c.fail(off, "shape", fmt.Errorf("size %d: %w", d, ErrOverflow))
 		}
 	}
 	return shape, nil

@@ -1,6 +1,9 @@
 package gguf
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Type is the number a GGUF file stores for the element type of a tensor
 // (enum ggml_type of the format's reference implementation).
@@ -82,10 +85,45 @@ func (t Type) Block() (elems, bytes int) {
 	return l.elems, l.bytes
 }
 
-// String returns the usual name, such as "Q4_K".
+// String returns the usual name, such as "Q4_K"; "type 16 IQ2_XXS" for a type that is not [Type.Known].
 func (t Type) String() string {
 	if l, ok := layoutOf(t); ok {
 		return l.name
 	}
-	return fmt.Sprintf("type(%d)", uint32(t))
+	return strings.TrimSuffix(fmt.Sprintf("type %d %s", uint32(t), foreignName(t)), " ")
+}
+
+// foreignName returns the name of a type of ggml that this package does not read, for messages; empty if there is none.
+func foreignName(t Type) string {
+	switch t {
+	case 9:
+		return "Q8_1"
+	case 15:
+		return "Q8_K"
+	case 16:
+		return "IQ2_XXS"
+	case 17:
+		return "IQ2_XS"
+	case 18:
+		return "IQ3_XXS"
+	case 19:
+		return "IQ1_S"
+	case 21:
+		return "IQ3_S"
+	case 22:
+		return "IQ2_S"
+	case 24, 25, 26, 27:
+		return fmt.Sprintf("I%d", 8<<(t-24))
+	case 28:
+		return "F64"
+	case 29:
+		return "IQ1_M"
+	case 34:
+		return "TQ1_0"
+	case 35:
+		return "TQ2_0"
+	case 39:
+		return "MXFP4"
+	}
+	return ""
 }

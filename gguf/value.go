@@ -68,7 +68,7 @@ func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		c := cursor{b: v.b}
 		for range v.n {
-			e, err := c.value(v.elem, 0)
+			e, err := c.value(v.elem)
 			if err != nil {
 				panic(err) // the bytes were checked when the file was opened
 			}

@@ -19,15 +19,14 @@ type Pool struct {
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
 
-	// The loop in progress, written before epoch is raised and read after.
-	f        func(worker, lo, hi int)
-	n, grain int64
+	// The loop in progress. Written while left and open are zero, read by whoever has taken a piece and not yet returned it.
+	f                func(worker, lo, hi int)
+	n, grain, pieces int
 
-	epoch   atomic.Uint32 // counts loops
-	_       [64]byte      // next and running change hands at every piece of work: a cache line for each
-	next    atomic.Int64  // first index nobody has taken
-	_       [64]byte
-	running atomic.Int32 // workers, without worker 0, that have not finished the loop
+	_    [64]byte     // left and open change hands at every piece of work: a cache line for each
+	left atomic.Int64 // pieces nobody has taken
+	_    [64]byte
+	open atomic.Int64 // pieces that are not finished
 }
 
 // worker is one goroutine of a pool.
@@ -94,38 +93,40 @@ func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 		}
 		return
 	}
-	p.f, p.n, p.grain = f, int64(n), int64(grain)
-	p.next.Store(0)
-	p.running.Store(int32(len(p.workers)))
-	p.epoch.Add(1)
+	p.f, p.n, p.grain, p.pieces = f, n, grain, (n+grain-1)/grain
+	p.open.Store(int64(p.pieces))
+	p.left.Store(int64(p.pieces))
 	p.wakeAll()
 	p.take(0)
-	for i := 0; p.running.Load() > 0; i++ {
+	for i := 0; p.open.Load() > 0; i++ {
 		relax(i)
 	}
 	p.f = nil
 }
 
-// take calls f for ranges of the loop in progress until none is left.
-func (p *Pool) take(worker int) {
+// take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits for a
+// worker that comes too late to take any: where the system has given its processor to somebody else, the others do the work.
+func (p *Pool) take(worker int) (any bool) {
 	for {
-		lo := p.next.Add(p.grain) - p.grain
-		if lo >= p.n {
-			return
+		left := p.left.Load()
+		if left == 0 {
+			return any
 		}
-		p.f(worker, int(lo), int(min(lo+p.grain, p.n)))
+		if !p.left.CompareAndSwap(left, left-1) {
+			continue
+		}
+		any = true
+		lo := (p.pieces - int(left)) * p.grain
+		p.f(worker, lo, min(lo+p.grain, p.n))
+		p.open.Add(-1)
 	}
 }
 
 // work is the life of a worker.
 func (p *Pool) work(w *worker, number int) {
 	defer p.joined.Done()
-	var seen uint32
 	for idle := 0; ; idle++ {
-		if epoch := p.epoch.Load(); epoch != seen {
-			seen = epoch
-			p.take(number)
-			p.running.Add(-1)
+		if p.take(number) {
 			idle = -1
 			continue
 		}
@@ -136,7 +137,7 @@ func (p *Pool) work(w *worker, number int) {
 			relax(idle)
 			continue
 		}
-		w.sleep(func() bool { return p.epoch.Load() != seen || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
+		w.sleep(func() bool { return p.left.Load() > 0 || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
 		idle = -1
 	}
 }

@@ -1,6 +1,6 @@
-// Package testdata finds the folder of shared test data: models with known answers, vocabularies, traces. It lies
+// Package sharedtest finds the folder of shared test data: models with known answers, vocabularies, traces. It lies
 // beside the repository and is not part of it, so that a test that needs it is skipped where it is absent.
-package testdata
+package sharedtest
 
 import (
 	"os"

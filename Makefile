@@ -1,0 +1,58 @@
+# Everything that is done with this repository, by name. Continuous integration calls these and nothing else.
+
+GO      ?= go
+QEMU    ?= qemu-aarch64
+FUZZTIME ?= 20s
+BENCH   ?= .
+
+# The program is pure Go. Only the race detector needs a C compiler.
+export CGO_ENABLED = 0
+
+# Each place where the program must run, and each where its source must at least hold.
+SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
+VETTED  = darwin/arm64 windows/amd64 linux/arm64
+# Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
+ARM64   = ./gguf/... $(wildcard ./kernels/cpu)
+# Packages that start goroutines.
+RACED   = $(addsuffix /...,$(wildcard ./cmd ./kernels ./runtime ./netproto))
+
+.PHONY: help build test race fuzz bench lint cross arm64
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the program, as ./pilotfish
+	$(GO) build -o pilotfish ./cmd/pilotfish
+
+test: ## all tests, with assembly and without; needs nothing but Go, and lists what had to be left out
+	$(GO) run ./internal/cmd/gotest ./...
+	$(GO) run ./internal/cmd/gotest -tags noasm ./...
+
+race: ## tests of what runs in parallel, under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -short $(RACED)
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each
+	@set -e; list=$$($(GO) test -list '^Fuzz' ./...); \
+	echo "$$list" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
+	while read -r package target; do \
+		echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null; \
+	done
+
+bench: ## benchmarks that match BENCH (all)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+lint: ## gofmt, go vet for every kind of machine, staticcheck, and the order of imports
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags noasm ./...
+	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
+	GOARCH=386 $(GO) vet ./gguf/...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/layering
+
+cross: ## builds for every system that the program runs on
+	@set -e; for s in $(SYSTEMS); do echo "$(GO) build ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./...; done
+
+arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
+	GOARCH=arm64 $(GO) test -exec $(QEMU) $(ARM64)

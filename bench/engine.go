@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// EngineOptions say what [Engine] measures.
+type EngineOptions struct {
+	Model    string         // a GGUF file
+	Engine   engine.Options // its Context grows to hold the longest run
+	Prompt   int            // tokens of a prompt; 0 leaves prompts out
+	Decode   int            // tokens generated; 0 leaves generation out
+	Repeat   int            // samples of each; at least 1
+	Seed     uint64         // of the random prompts
+	OnSample func(done int) // told after each sample, if given
+}
+
+// EngineSample is one run. Rates are tokens per second, 0 where that part was left out.
+type EngineSample struct {
+	PromptTPS     float64 `json:"prompt_tps"`
+	GenerationTPS float64 `json:"generation_tps"`
+}
+
+// EngineReport is what [Engine] found. Its JSON is a contract.
+type EngineReport struct {
+	PromptTPS     float64        `json:"prompt_tps"`     // median of the samples
+	GenerationTPS float64        `json:"generation_tps"` // median of the samples
+	Samples       []EngineSample `json:"samples"`
+	LoadMS        float64        `json:"load_ms"`                  // opening the file and its tokenizer
+	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
+	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
+	FileBytes     int64          `json:"file_bytes"`
+	KVBytes       int64          `json:"kv_bytes"`        // keys and values of a full context
+	TokenBytes    int64          `json:"bytes_per_token"` // weights that a decoded token reads
+	Bandwidth     float64        `json:"bandwidth_gbs"`   // 1e9 bytes per second: streaming read of the weights with as many threads
+	Bound         float64        `json:"generation_bound_tps"`
+	Share         float64        `json:"bandwidth_share"` // generation_tps as a share of that bound
+	Device        string         `json:"device"`
+	Threads       int            `json:"threads"`
+}
+
+// firstPrompt is the length of the prompt of the first token.
+const firstPrompt = 8
+
+// Engine measures prompts, generation, loading and memory of a model, and the bandwidth that bounds generation, in one run.
+func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
+	if o.Prompt < 0 || o.Decode < 0 || o.Repeat < 1 {
+		return EngineReport{}, fmt.Errorf("bench: prompt %d, decode %d and repeat %d: the first two must not be negative, the last is at least 1", o.Prompt, o.Decode, o.Repeat)
+	}
+	o.Engine.Context = max(o.Engine.Context, o.Prompt+1, firstPrompt+o.Decode+1)
+	begin := time.Now()
+	e, err := engine.Open(o.Model, o.Engine)
+	if err != nil {
+		return EngineReport{}, err
+	}
+	defer e.Close()
+	if _, err := e.Tokenizer(); err != nil {
+		return EngineReport{}, err
+	}
+	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads()}
+	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(o.Seed, 0))}
+	if _, err := m.generate(ctx, firstPrompt, 1); err != nil {
+		return r, err
+	}
+	r.FirstTokenMS = milliseconds(time.Since(begin))
+	for i := range o.Repeat {
+		s, err := m.sample(ctx)
+		if err != nil {
+			return r, err
+		}
+		r.Samples = append(r.Samples, s)
+		if o.OnSample != nil {
+			o.OnSample(i + 1)
+		}
+	}
+	r.KVBytes = m.kvBytes
+	r.PeakRSS = peakRSS() // before the bandwidth, which must not count
+	r.finish(e)
+	return r, nil
+}
+
+// finish sets the figures that follow from the samples and from what the weights weigh.
+func (r *EngineReport) finish(e *engine.Engine) {
+	r.PromptTPS = median(r.Samples, func(s EngineSample) float64 { return s.PromptTPS })
+	r.GenerationTPS = median(r.Samples, func(s EngineSample) float64 { return s.GenerationTPS })
+	var largest []byte
+	_, untied := e.File().Tensor("output.weight")
+	for _, t := range e.File().Tensors() {
+		if t.Name != "token_embd.weight" || !untied {
+			r.TokenBytes += int64(len(t.Data)) // of an embedding that is not the output matrix too, one row is read
+		}
+		if len(t.Data) > len(largest) {
+			largest = t.Data
+		}
+	}
+	r.Bandwidth = cpu.ReadBandwidth(r.Threads, streamed(largest)) / 1e9
+	if r.TokenBytes > 0 {
+		r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes)
+		r.Share = r.GenerationTPS / r.Bound
+	}
+}
+
+// streamed returns memory far larger than caches to read from: the largest tensor if it is, or else as much zeroed memory.
+func streamed(tensor []byte) []byte {
+	const enough = 256 << 20
+	if len(tensor) >= enough {
+		return tensor
+	}
+	b := make([]byte, enough)
+	for i := 0; i < len(b); i += 4096 { // a page that was never written may share one page of zeros with all others
+		b[i] = 1
+	}
+	return b
+}
+
+// measurement runs prompts through an engine.
+type measurement struct {
+	o       EngineOptions
+	e       *engine.Engine
+	r       *rand.Rand
+	kvBytes int64
+}
+
+// sample runs one long prompt and, separately, one generation after a short prompt.
+func (m *measurement) sample(ctx context.Context) (s EngineSample, err error) {
+	if m.o.Prompt > 0 {
+		sum, err := m.generate(ctx, m.o.Prompt, 1)
+		if err != nil {
+			return s, err
+		}
+		s.PromptTPS = float64(m.o.Prompt) / sum.PromptTime.Seconds()
+	}
+	if m.o.Decode > 0 {
+		sum, err := m.generate(ctx, firstPrompt, m.o.Decode+1) // the first token is the prompt's
+		if err != nil {
+			return s, err
+		}
+		s.GenerationTPS = float64(m.o.Decode) / sum.DecodeTime.Seconds()
+	}
+	return s, nil
+}
+
+// generate runs a random prompt in a session of its own.
+func (m *measurement) generate(ctx context.Context, prompt, tokens int) (engine.Summary, error) {
+	s, err := m.e.NewSession()
+	if err != nil {
+		return engine.Summary{}, err
+	}
+	m.kvBytes = s.KVBytes()
+	ids := make([]int32, prompt)
+	for i := range ids {
+		ids[i] = m.r.Int32N(int32(m.e.Model().Config().Vocab))
+	}
+	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true}) {
+		if err != nil {
+			return engine.Summary{}, err
+		}
+	}
+	if sum := s.Summary(); sum.Tokens == tokens {
+		return sum, nil
+	}
+	return engine.Summary{}, errors.New("bench: the generation ended early")
+}
+
+// median of one figure over all samples; of an even number, the mean of the two in the middle.
+func median(samples []EngineSample, of func(EngineSample) float64) float64 {
+	var x []float64
+	for _, s := range samples {
+		x = append(x, of(s))
+	}
+	slices.Sort(x)
+	n := len(x)
+	return (x[(n-1)/2] + x[n/2]) / 2
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,174 @@
+// Package synth writes Qwen2 models of random weights: complete files of any shape and type, for tests and for measuring
+// speed where no real model is at hand. The same specification writes the same bytes. What such a model says means nothing.
+package synth
+
+import (
+	"bufio"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"math/rand/v2"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Spec is the shape of a model, its types and its seed.
+type Spec struct {
+	Name     string
+	Layers   int
+	Dim      int // width of the residual stream
+	FFN      int // width inside the feed-forward blocks
+	Heads    int
+	KVHeads  int
+	Context  int
+	Vocab    int // tokens; at least 256 bytes and the 3 special ones
+	RopeBase float32
+	Epsilon  float32
+	Tied     bool   // no output matrix of its own
+	Recipe   Recipe // which tensor gets which type
+	Seed     uint64
+}
+
+// Tiny is a model for tests: all parts are there, and a pass takes well under a millisecond.
+func Tiny(r Recipe, seed uint64) Spec {
+	return Spec{
+		Name: "tiny", Layers: 2, Dim: 256, FFN: 512, Heads: 4, KVHeads: 2, Context: 512, Vocab: 512,
+		RopeBase: 1e6, Epsilon: 1e-6, Tied: true, Recipe: r, Seed: seed,
+	}
+}
+
+// Half is a model of the shape of Qwen2.5-0.5B: 494 million weights.
+func Half(r Recipe, seed uint64) Spec {
+	return Spec{
+		Name: "0.5b", Layers: 24, Dim: 896, FFN: 4864, Heads: 14, KVHeads: 2, Context: 32768, Vocab: 151936,
+		RopeBase: 1e6, Epsilon: 1e-6, Tied: true, Recipe: r, Seed: seed,
+	}
+}
+
+// tensor is one tensor to be written: normal deviates around mean.
+type tensor struct {
+	name      string
+	t         gguf.Type
+	shape     []int
+	mean, std float64
+}
+
+func (t tensor) elems() int64 {
+	n := int64(1)
+	for _, d := range t.shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+// Write writes the model. progress, if given, is told how many of all weights are written.
+func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	w := gguf.NewWriter(buffered)
+	s.putMetadata(w)
+	all := s.tensors()
+	total, done := int64(0), int64(0)
+	for _, t := range all {
+		w.Declare(t.name, t.t, t.shape...)
+		total += t.elems()
+	}
+	for _, t := range all {
+		if err := s.writeTensor(w, t); err != nil {
+			return fmt.Errorf("write %s: %w", t.name, err)
+		}
+		if done += t.elems(); progress != nil {
+			progress(done, total)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+func (s Spec) check() error {
+	switch {
+	case s.Layers < 1 || s.Dim < 1 || s.FFN < 1 || s.Heads < 1 || s.KVHeads < 1 || s.Context < 1:
+		return fmt.Errorf("synth: every size must be positive: %+v", s)
+	case s.Dim%s.Heads != 0 || s.Dim/s.Heads%2 != 0 || s.Heads%s.KVHeads != 0:
+		return fmt.Errorf("synth: width %d, %d heads, %d key and value heads do not fit together", s.Dim, s.Heads, s.KVHeads)
+	case s.Vocab < 256+len(specials):
+		return fmt.Errorf("synth: a vocabulary of %d has no room for the bytes and the special tokens", s.Vocab)
+	}
+	return nil
+}
+
+func (s Spec) putMetadata(w *gguf.Writer) {
+	gguf.Put(w, "general.architecture", "qwen2")
+	gguf.Put(w, "general.name", "random weights, "+s.Name)
+	gguf.Put(w, "qwen2.block_count", uint32(s.Layers))
+	gguf.Put(w, "qwen2.context_length", uint32(s.Context))
+	gguf.Put(w, "qwen2.embedding_length", uint32(s.Dim))
+	gguf.Put(w, "qwen2.feed_forward_length", uint32(s.FFN))
+	gguf.Put(w, "qwen2.attention.head_count", uint32(s.Heads))
+	gguf.Put(w, "qwen2.attention.head_count_kv", uint32(s.KVHeads))
+	gguf.Put(w, "qwen2.rope.freq_base", s.RopeBase)
+	gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", s.Epsilon)
+	s.putVocabulary(w)
+}
+
+// tensors lists what a model of this shape holds, in the order of the forward pass.
+func (s Spec) tensors() []tensor {
+	kv := s.Dim / s.Heads * s.KVHeads
+	var all []tensor
+	matrix := func(name string, layer, in, out int) {
+		all = append(all, tensor{name + ".weight", s.Recipe.typeOf(name, layer, s.Layers, in), []int{in, out}, 0, 1 / math.Sqrt(float64(in))})
+	}
+	vector := func(name string, n int, mean, std float64) {
+		all = append(all, tensor{name, gguf.F32, []int{n}, mean, std})
+	}
+	matrix("token_embd", 0, s.Dim, s.Vocab)
+	for i := range s.Layers {
+		in := func(name string) string { return fmt.Sprintf("blk.%d.%s", i, name) }
+		vector(in("attn_norm.weight"), s.Dim, 1, 0.1)
+		for _, p := range []struct {
+			name string
+			out  int
+		}{{"attn_q", s.Dim}, {"attn_k", kv}, {"attn_v", kv}} {
+			matrix(in(p.name), i, s.Dim, p.out)
+			vector(in(p.name)+".bias", p.out, 0, 0.3)
+		}
+		matrix(in("attn_output"), i, s.Dim, s.Dim)
+		vector(in("ffn_norm.weight"), s.Dim, 1, 0.1)
+		matrix(in("ffn_gate"), i, s.Dim, s.FFN)
+		matrix(in("ffn_up"), i, s.Dim, s.FFN)
+		matrix(in("ffn_down"), i, s.FFN, s.Dim)
+	}
+	vector("output_norm.weight", s.Dim, 1, 0.1)
+	if !s.Tied {
+		matrix("output", 0, s.Dim, s.Vocab)
+	}
+	return all
+}
+
+// writeTensor writes one tensor row by row. Its numbers depend on the seed and its name alone, so that files of several
+// types hold the same weights.
+func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
+	h := fnv.New64a()
+	h.Write([]byte(t.name))
+	r := rand.New(rand.NewPCG(s.Seed, h.Sum64()))
+	cols := t.shape[0]
+	if !writable(t.t) {
+		_, err := w.Write(randomBlocks(r, t.t, t.elems(), t.std))
+		return err
+	}
+	row := make([]float32, cols)
+	for range t.elems() / int64(cols) {
+		for i := range row {
+			row[i] = float32(t.mean + t.std*r.NormFloat64())
+		}
+		if err := w.WriteFloats(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package synth
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// specials are the control tokens, the last of the vocabulary.
+var specials = [...]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
+
+// template writes a chat in ChatML.
+const template = `{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}` +
+	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+// Types of tokens, as tokenizer.ggml.token_type has them.
+const (
+	normal  = 1
+	control = 3
+)
+
+// putVocabulary writes a byte-level BPE: the 256 bytes, random merges of what is there already, and the special tokens.
+func (s Spec) putVocabulary(w *gguf.Writer) {
+	tokens, merges := s.words()
+	types := make([]int32, len(tokens), s.Vocab)
+	for i := range types {
+		types[i] = normal
+	}
+	first := uint32(len(tokens))
+	for _, t := range specials {
+		tokens, types = append(tokens, t), append(types, control)
+	}
+	gguf.Put(w, "tokenizer.ggml.model", "gpt2")
+	gguf.Put(w, "tokenizer.ggml.pre", "qwen2")
+	gguf.PutArray(w, "tokenizer.ggml.tokens", tokens)
+	gguf.PutArray(w, "tokenizer.ggml.token_type", types)
+	gguf.PutArray(w, "tokenizer.ggml.merges", merges)
+	gguf.Put(w, "tokenizer.ggml.eos_token_id", first+2)
+	gguf.Put(w, "tokenizer.ggml.bos_token_id", first)
+	gguf.Put(w, "tokenizer.ggml.add_bos_token", false)
+	gguf.Put(w, "tokenizer.chat_template", template)
+}
+
+// words makes the tokens but the special ones, and the merges that build all but the first 256 of them. Letters are
+// merged most, so that words come about.
+func (s Spec) words() (tokens, merges []string) {
+	const longest = 16 // letters of the alphabet in a token
+	tokens = alphabet()
+	known := map[string]bool{}
+	for _, t := range tokens {
+		known[t] = true
+	}
+	var parts []string // what merges are made of: letters, and what they became
+	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
+		parts = append(parts, string(c))
+	}
+	parts = append(parts, space+"a", space+"s", space+"t")
+	r := rand.New(rand.NewPCG(s.Seed, 1))
+	add := func(left, right string) {
+		if whole := left + right; !known[whole] && len(whole) <= longest && len(tokens) < s.Vocab-len(specials) {
+			known[whole] = true
+			tokens, merges = append(tokens, whole), append(merges, left+" "+right)
+			parts = append(parts, whole)
+		}
+	}
+	for _, c := range "ast" {
+		add(space, string(c))
+	}
+	for len(tokens) < s.Vocab-len(specials) {
+		left, right := parts[r.IntN(len(parts))], parts[r.IntN(len(parts))]
+		if known[left] && known[right] && !strings.HasPrefix(right, space) {
+			add(left, right)
+		}
+	}
+	return tokens, merges
+}
+
+// space is how the alphabet writes a blank.
+const space = "Ġ"
+
+// alphabet returns the 256 characters that stand for bytes in a byte-level BPE: printable characters of Latin-1 for
+// themselves, the others, in their order, from U+0100 on (GPT-2).
+func alphabet() []string {
+	letters, next := make([]string, 256), rune(256)
+	for b := range rune(256) {
+		if b >= '!' && b <= '~' || b >= '¡' && b <= '¬' || b >= '®' && b <= 'ÿ' {
+			letters[b] = string(b)
+		} else {
+			letters[b] = fmt.Sprintf("%c", next)
+			next++
+		}
+	}
+	return letters
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// call runs the program in this process with an empty stdin and returns what a shell would see.
+func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string // both are parts of the text; "" means none at all
+		stderr string
+	}{
+		{"", exitUsage, "", "which command?"},
+		{"frob", exitUsage, "", `there is no command "frob"`},
+		{"versoin", exitUsage, "", "did you mean version?"},
+		{"--frob", exitUsage, "", "unknown flag: --frob"},
+		{"version --frob", exitUsage, "", "Try 'pilotfish version --help'."},
+		{"version more", exitUsage, "", "usage: pilotfish version"},
+		{"version", exitDone, "pilotfish ", ""},
+		{"--version", exitDone, "pilotfish version ", ""},
+		{"--help", exitDone, "Available Commands", ""},
+		{"version --help", exitDone, "Examples:\n  pilotfish version", ""},
+		{"completion bash", exitDone, "bash completion V2 for pilotfish", ""},
+		{"completion zsh", exitDone, "#compdef pilotfish", ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := call(t, strings.Fields(c.args)...)
+			assert.Equal(t, c.code, code)
+			containsOrEmpty(t, stdout, c.stdout)
+			containsOrEmpty(t, stderr, c.stderr)
+		})
+	}
+}
+
+func containsOrEmpty(t *testing.T, text, part string) {
+	t.Helper()
+	if part == "" {
+		assert.Empty(t, text)
+	}
+	assert.Contains(t, text, part)
+}
+
+// Every command of the tree has a line of help and an example of how to call it.
+func TestEveryCommandShowsAnExample(t *testing.T) {
+	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard})
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" || c.Name() == "help" {
+			continue // cobra's own
+		}
+		assert.NotEmpty(t, c.Short, c.Name())
+		assert.Contains(t, c.Example, "pilotfish "+c.Name(), c.Name())
+	}
+}
+
+func TestVersionJSON(t *testing.T) {
+	code, stdout, _ := call(t, "version", "--json")
+	require.Equal(t, exitDone, code)
+	var b build
+	require.NoError(t, json.Unmarshal([]byte(stdout), &b))
+	assert.Equal(t, readBuild(), b)
+	assert.NotEmpty(t, b.Version)
+}
+
+// What a command returns decides between 1 and 2, and an interrupted command says so.
+func TestErrorsOfCommands(t *testing.T) {
+	interrupted, interrupt := context.WithCancelCause(t.Context())
+	interrupt(errors.New("interrupt signal received"))
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		err    error
+		code   int
+		stderr string
+	}{
+		{"none", t.Context(), nil, exitDone, ""},
+		{"failure", t.Context(), io.ErrUnexpectedEOF, exitFailed, "pilotfish: unexpected EOF\n"},
+		{"usage", t.Context(), usagef("-a excludes -b"), exitUsage, "pilotfish: -a excludes -b\nusage: root\nTry 'root --help'.\n"},
+		{"interrupt", interrupted, context.Canceled, exitFailed, "pilotfish: interrupt signal received\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			a := &app{stderr: &stderr}
+			root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+				RunE: func(*cobra.Command, []string) error { return c.err }}
+			assert.Equal(t, c.code, a.execute(c.ctx, root, nil))
+			assert.Equal(t, c.stderr, stderr.String())
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// logitsResult is the output of `pilotfish logits --json`. Its fields are a contract.
+type logitsResult struct {
+	Argmax int32     `json:"argmax"`
+	Logits []float32 `json:"logits"` // [vocabulary]
+}
+
+// newLogitsCommand prints the logits after some tokens, for checking against other engines.
+func newLogitsCommand(a *app) *cobra.Command {
+	var (
+		model  modelFlags
+		tokens string
+		asJSON bool
+		best   int
+	)
+	c := &cobra.Command{
+		Use:     "logits -m FILE --tokens IDS [flags]",
+		Short:   "Print the logits of the token that follows",
+		Example: `  pilotfish logits -m model.gguf --tokens 9707,11,1879 --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ids, err := parseIDs(tokens)
+			if err != nil {
+				return err
+			}
+			e, err := model.open()
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			logits, top, err := e.Logits(c.Context(), ids, max(best, 1))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(logitsResult{Argmax: top[0].ID, Logits: logits})
+			}
+			for _, t := range top {
+				fmt.Fprintf(a.stdout, "%d\t%v\n", t.ID, t.Logit)
+			}
+			return nil
+		},
+	}
+	model.register(c)
+	c.Flags().StringVar(&tokens, "tokens", "", "the text so far as token `ids`: 1,2,3 (required)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print all logits as one JSON object")
+	c.Flags().IntVar(&best, "best", 10, "how many of the best tokens to print without --json")
+	cobra.CheckErr(c.MarkFlagRequired("tokens"))
+	return c
+}

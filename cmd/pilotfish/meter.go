@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// meter shows how far something long is: as a bar on a terminal, elsewhere as a line for every tenth.
+type meter struct {
+	w     io.Writer
+	what  string
+	unit  meterUnit
+	bar   *progressbar.ProgressBar // nil where w is no terminal, and before the first bytes
+	tty   bool
+	tenth int64 // the last one that was said
+}
+
+// meterUnit is what a meter counts.
+type meterUnit int
+
+const (
+	inPieces meterUnit = iota
+	inBytes
+)
+
+func newMeter(w io.Writer, what string, unit meterUnit) *meter {
+	return &meter{w: w, what: what, unit: unit, tty: isTerminal(w), tenth: -1}
+}
+
+// show says that done of total are here; total is -1 where it is unknown.
+func (m *meter) show(done, total int64) {
+	if !m.tty {
+		m.line(done, total)
+		return
+	}
+	if m.bar == nil {
+		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w), progressbar.OptionSetDescription(m.what),
+			progressbar.OptionShowBytes(m.unit == inBytes), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
+			progressbar.OptionSetPredictTime(true))
+	}
+	if total != m.bar.GetMax64() {
+		m.bar.ChangeMax64(total)
+	}
+	m.bar.Set64(done) // only decoration: that a terminal went away is no reason to stop
+}
+
+// line prints a line when a tenth is full.
+func (m *meter) line(done, total int64) {
+	if total <= 0 || done*10/total == m.tenth {
+		return
+	}
+	m.tenth = done * 10 / total
+	whole := strconv.FormatInt(total, 10)
+	if m.unit == inBytes {
+		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
+	}
+	fmt.Fprintf(m.w, "%s: %d%% of %s\n", m.what, m.tenth*10, whole)
+}
+
+// say prints a sentence on a line of its own.
+func (m *meter) say(text string) {
+	if m.bar != nil {
+		m.bar.Clear()
+	}
+	fmt.Fprintf(m.w, "%s: %s\n", m.what, text)
+}
+
+// close leaves the terminal at the beginning of a line.
+func (m *meter) close() {
+	if m.bar != nil {
+		m.bar.Exit()
+		fmt.Fprintln(m.w)
+	}
+}

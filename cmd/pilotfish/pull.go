@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
+)
+
+// newPullCommand fetches a model.
+func newPullCommand(a *app) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:FILE]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Fetch a GGUF from the Hugging Face hub and print where it is",
+		Long: `Fetch a GGUF from the Hugging Face hub and print where it is.
+
+Without FILE it takes the repository's only model, or its Q8_0, Q4_K_M, Q4_0 or F16 file, whichever of them
+comes first. All parts of a split model are fetched; the path is that of the first. A pull that was cut off
+goes on where it stopped. What is already here and has the hub's SHA-256 is not fetched again.
+
+Environment:
+  HF_TOKEN           token for private and gated repositories; sent to the hub alone
+  HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
+  PILOTFISH_MODELS   folder for models, where --dir names none`,
+		Example: "  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := hub.ParseRef(args[0])
+			if err != nil {
+				return &usageError{err}
+			}
+			return a.pull(c.Context(), ref, dir, asJSON)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the path")
+	return c
+}
+
+// pulledModel is what pull --json prints.
+type pulledModel struct {
+	Path       string       `json:"path"` // of the first file: what other commands take as -m
+	Repository string       `json:"repository"`
+	Revision   string       `json:"revision"`
+	Files      []pulledFile `json:"files"`
+}
+
+type pulledFile struct {
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+	Fetched bool   `json:"fetched"` // false: it was here already
+}
+
+// pull fetches what ref names and prints where it is.
+func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) (err error) {
+	if dir == "" {
+		if dir, err = hub.DefaultDir(a.env); err != nil {
+			return err
+		}
+	}
+	meter := newMeter(a.stderr, ref.String(), inBytes)
+	files, err := hub.Pull(ctx, ref, hub.Options{
+		Dir:      dir,
+		Endpoint: a.env("HF_ENDPOINT"),
+		Token:    a.env("HF_TOKEN"),
+		Progress: meter.show,
+		Notice:   meter.say,
+	})
+	meter.close()
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		_, err = fmt.Fprintln(a.stdout, files[0].Path)
+		return err
+	}
+	model := pulledModel{Path: files[0].Path, Repository: ref.Owner + "/" + ref.Name, Revision: ref.Revision}
+	for _, f := range files {
+		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
+	}
+	return a.printJSON(model)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hubWith serves one repository, o/n, with one file of the given bytes.
+func hubWith(t *testing.T, file string, content []byte) string {
+	t.Helper()
+	sum := sha256.Sum256(content)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}]`, file, len(content), hex.EncodeToString(sum[:]), len(content))
+	})
+	mux.HandleFunc("GET /o/n/resolve/main/"+file, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestPullCommand(t *testing.T) {
+	content := bytes.Repeat([]byte("pilot"), 500_000)
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", content))
+	dir := t.TempDir()
+
+	code, stdout, stderr := call(t, "pull", "--dir", dir, "o/n")
+	require.Equal(t, exitDone, code, stderr)
+	path := filepath.Join(dir, "o", "n", "m.gguf")
+	assert.Equal(t, path+"\n", stdout)
+	assert.Contains(t, stderr, "o/n: 100% of 2.5 MB\n")
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, content, got)
+
+	code, stdout, stderr = call(t, "pull", "--dir", dir, "--json", "o/n:m.gguf")
+	require.Equal(t, exitDone, code, stderr)
+	var model pulledModel
+	require.NoError(t, json.Unmarshal([]byte(stdout), &model))
+	sum := sha256.Sum256(content)
+	assert.Equal(t, pulledModel{Path: path, Repository: "o/n", Revision: "main",
+		Files: []pulledFile{{Path: path, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}}, model)
+}
+
+func TestPullDefaultFolder(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
+	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
+	code, stdout, stderr := call(t, "pull", "o/n")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, filepath.Join(dir, "o", "n", "m.gguf")+"\n", stdout)
+}
+
+func TestPullRefuses(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"pull"}, exitUsage, "accepts 1 arg(s)"},
+		{[]string{"pull", "a/b", "c/d"}, exitUsage, "accepts 1 arg(s)"},
+		{[]string{"pull", "nothing"}, exitUsage, `"nothing" does not name a repository`},
+		{[]string{"pull", "o/n:../x.gguf"}, exitUsage, "leads out of the repository"},
+		{[]string{"pull", "--dir", t.TempDir(), "o/other"}, exitFailed, "pilotfish: pull o/other: "},
+		{[]string{"pull", "--dir", t.TempDir(), "o/n:x.gguf"}, exitFailed, "o/n:m.gguf"},
+	} {
+		code, stdout, stderr := call(t, c.args...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}
+
+// Where nobody watches, every tenth is one line, however small the steps.
+func TestMeterWithoutTerminal(t *testing.T) {
+	var out strings.Builder
+	m := newMeter(&out, "m", inBytes)
+	for done := range int64(2001) {
+		m.show(done*1000, 2_000_000)
+	}
+	m.close()
+	var want strings.Builder
+	for tenth := range 11 {
+		fmt.Fprintf(&want, "m: %d%% of 2.0 MB\n", tenth*10)
+	}
+	assert.Equal(t, want.String(), out.String())
+
+	out.Reset()
+	m = newMeter(&out, "m", inBytes)
+	m.show(1, -1)
+	m.show(0, 0)
+	assert.Empty(t, out.String(), "nothing to say where the length is unknown")
+}

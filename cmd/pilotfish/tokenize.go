@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// newTokenizeCommand turns texts into token ids.
+func newTokenizeCommand(a *app) *cobra.Command {
+	var (
+		path      string
+		noSpecial bool
+		jsonl     bool
+	)
+	c := &cobra.Command{
+		Use:   "tokenize -m FILE [flags] [TEXT | -]",
+		Short: "Turn text into token ids",
+		Long: `Turn text into token ids, one "id<TAB>bytes" line per token.
+
+With --jsonl, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
+<|im_start|> are recognised unless --no-special is given; none is added.`,
+		Example: `  pilotfish tokenize -m model.gguf "Hello, world"
+  echo '"Hello, world"' | pilotfish tokenize -m model.gguf --jsonl`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if jsonl && len(args) > 0 {
+				return usagef("--jsonl reads stdin: it excludes a text")
+			}
+			f, err := gguf.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			t, err := tokenizer.FromGGUF(f)
+			if err != nil {
+				return fmt.Errorf("load %s: %w", path, err)
+			}
+			if jsonl {
+				return a.tokenizeLines(t, !noSpecial)
+			}
+			text, err := readPrompt(a, args)
+			if err != nil {
+				return err
+			}
+			for _, id := range t.Encode(text, !noSpecial) {
+				fmt.Fprintf(a.stdout, "%d\t%q\n", id, t.Bytes(id))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&path, "model", "m", "", "the model, a GGUF `file` (required)")
+	c.Flags().BoolVar(&noSpecial, "no-special", false, "take special tokens in the text as plain text")
+	c.Flags().BoolVar(&jsonl, "jsonl", false, "JSON strings in, JSON arrays out, a line each")
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+	return c
+}
+
+// tokenizeLines reads JSON strings from stdin and writes their ids, line by line.
+func (a *app) tokenizeLines(t *tokenizer.Tokenizer, special bool) error {
+	in := json.NewDecoder(a.stdin)
+	for n := 1; ; n++ {
+		var text string
+		if err := in.Decode(&text); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("stdin: text %d: %w", n, err)
+		}
+		ids := t.Encode(text, special)
+		if ids == nil {
+			ids = []int32{}
+		}
+		if err := a.printJSON(ids); err != nil {
+			return err
+		}
+	}
+}

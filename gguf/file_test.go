@@ -1,0 +1,199 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// save writes b to a new file and returns its path.
+func save(t testing.TB, dir, name string, b []byte) string {
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	return path
+}
+
+func TestOpen(t *testing.T) {
+	b := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
+	f, err := Open(save(t, t.TempDir(), "model.gguf", b))
+	require.NoError(t, err)
+	require.Equal(t, int64(len(b)), f.Size())
+	require.Equal(t, b, rewrite(t, f))
+	require.NoError(t, f.Close())
+	require.Empty(t, f.Tensors())
+	require.Empty(t, f.Keys())
+	_, err = f.String("text")
+	require.ErrorIs(t, err, ErrAbsent)
+	require.NoError(t, f.Close())
+}
+
+// TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names it.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(filepath.Join(dir, "absent.gguf"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "absent.gguf")
+	_, err = Open(dir)
+	require.ErrorContains(t, err, "not a regular file")
+	for name, b := range map[string][]byte{"empty.gguf": nil, "short.gguf": []byte("GG"), "cut.gguf": header(0, 1)} {
+		_, err = Open(save(t, dir, name, b))
+		var fe *FormatError
+		require.ErrorAs(t, err, &fe)
+		require.ErrorIs(t, err, map[bool]error{true: ErrTooLong, false: io.ErrUnexpectedEOF}[name == "cut.gguf"])
+		require.Equal(t, filepath.Join(dir, name), fe.Path)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestFormatErrorMessage(t *testing.T) {
+	_, err := Parse([]byte("GGML and so on"))
+	require.EqualError(t, err, `gguf: offset 0: magic: "GGML": not a GGUF file`)
+	_, err = Parse(header(1, 0).tensor("blk.0.attn_q.weight", Q8_0, 0, 33, 2))
+	require.EqualError(t, err, `gguf: offset 71: tensor[0].type: "blk.0.attn_q.weight": rows of 33 are no whole number of Q8_0 blocks of 32: bad shape`)
+	_, err = Parse(header(1, 0).tensor("w", 16, 0, 256))
+	require.EqualError(t, err, `gguf: offset 45: tensor[0].type: "w": type 16 IQ2_XXS: this type is not supported`)
+	require.EqualError(t, &FormatError{Path: "a.gguf", Offset: 3, Field: "f", Err: errors.New("why")}, "a.gguf: gguf: offset 3: f: why")
+}
+
+// splitModel writes a model of n parts with one tensor each, and returns the path of the first. Each part may be edited.
+func splitModel(t *testing.T, n int, edit func(part int, w *Writer) (skip bool)) string {
+	dir := t.TempDir()
+	var first string
+	for i := range n {
+		b := written(t, func(w *Writer) {
+			if edit == nil || !edit(i, w) {
+				splitKeys(w, n, i, n)
+			}
+			if i == 0 {
+				Put(w, "general.name", "first")
+			}
+			w.Declare(fmt.Sprint("t", i), F32, 1)
+			require.NoError(t, w.WriteFloats([]float32{float32(i)}))
+		})
+		path := save(t, dir, fmt.Sprintf("my-model-%05d-of-%05d.gguf", i+1, n), b)
+		if i == 0 {
+			first = path
+		}
+	}
+	return first
+}
+
+func splitKeys(w *Writer, count, no, tensors int) {
+	Put(w, splitCount, uint16(count))
+	Put(w, splitNo, uint16(no))
+	Put(w, splitTensors, int32(tensors))
+}
+
+// TestSplit: whichever part is opened, the model is the same.
+func TestSplit(t *testing.T) {
+	first := splitModel(t, 3, nil)
+	for i := range 3 {
+		f, err := Open(strings.Replace(first, "00001-of", fmt.Sprintf("%05d-of", i+1), 1))
+		require.NoError(t, err)
+		name, err := f.String("general.name")
+		require.NoError(t, err)
+		require.Equal(t, "first", name)
+		require.Len(t, f.Tensors(), 3)
+		for k, x := range f.Tensors() {
+			require.Equal(t, fmt.Sprint("t", k), x.Name)
+			require.Equal(t, []float32{float32(k)}, floats(x))
+		}
+		info, err := os.Stat(first)
+		require.NoError(t, err)
+		require.Greater(t, f.Size(), 2*info.Size())
+		require.NoError(t, f.Close())
+	}
+	b, err := os.ReadFile(first)
+	require.NoError(t, err)
+	_, err = Parse(b)
+	require.ErrorIs(t, err, ErrSplit)
+	require.ErrorContains(t, err, "one of 3 parts")
+
+	single := splitModel(t, 1, nil) // the name of a model of one part is free
+	f, err := Open(single)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+func TestSplitRefuses(t *testing.T) {
+	check := func(t *testing.T, path, names string, want error) {
+		_, err := Open(path)
+		var fe *FormatError
+		require.ErrorAs(t, err, &fe)
+		require.ErrorIs(t, err, want)
+		require.ErrorContains(t, err, names)
+	}
+	t.Run("missing", func(t *testing.T) {
+		first := splitModel(t, 3, nil)
+		second := strings.Replace(first, "00001-of", "00002-of", 1)
+		require.NoError(t, os.Remove(second))
+		check(t, first, "my-model-00002-of-00003.gguf", fs.ErrNotExist)
+		check(t, first, "my-model-00002-of-00003.gguf", ErrSplit)
+	})
+	t.Run("broken", func(t *testing.T) {
+		first := splitModel(t, 2, nil)
+		save(t, filepath.Dir(first), "my-model-00002-of-00002.gguf", header(9, 0))
+		check(t, first, "my-model-00002-of-00002.gguf", ErrTooLong)
+	})
+	t.Run("renamed", func(t *testing.T) {
+		first := splitModel(t, 2, nil)
+		other := filepath.Join(filepath.Dir(first), "other.gguf")
+		require.NoError(t, os.Rename(first, other))
+		check(t, other, "-00001-of-00002.gguf", ErrSplit)
+	})
+	for name, c := range map[string]struct {
+		part  int
+		edit  func(w *Writer)
+		names string
+		want  error
+	}{
+		"no number":       {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitTensors, int32(2)) }, splitNo, ErrSplit},
+		"no tensor count": {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitNo, uint16(0)) }, splitTensors, ErrSplit},
+		"number too high": {0, func(w *Writer) { splitKeys(w, 2, 2, 2) }, splitNo, ErrSplit},
+		"number twice":    {1, func(w *Writer) { splitKeys(w, 2, 0, 2) }, "my-model-00002", ErrSplit},
+		"other count":     {1, func(w *Writer) { splitKeys(w, 3, 1, 2) }, "my-model-00002", ErrSplit},
+		"other tensors":   {1, func(w *Writer) { splitKeys(w, 2, 1, 3) }, "my-model-00002", ErrSplit},
+		"no part":         {1, func(*Writer) {}, "my-model-00002", ErrSplit},
+		"negative count":  {0, func(w *Writer) { Put(w, splitCount, int32(-1)) }, splitCount, ErrSplit},
+		"huge count":      {0, func(w *Writer) { Put(w, splitCount, uint64(1)<<62) }, splitCount, ErrSplit},
+		"count is text":   {0, func(w *Writer) { Put(w, splitCount, "2") }, splitCount, &TypeError{splitCount, "integer of at most 63 bits", "string"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := splitModel(t, 2, func(part int, w *Writer) bool {
+				if part == c.part {
+					c.edit(w)
+				}
+				return part == c.part
+			})
+			_, err := Open(first)
+			var fe *FormatError
+			require.ErrorAs(t, err, &fe)
+			require.ErrorContains(t, err, c.names)
+			if te, ok := c.want.(*TypeError); ok {
+				require.ErrorAs(t, err, &te)
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+	t.Run("tensor twice", func(t *testing.T) {
+		first := splitModel(t, 2, nil)
+		save(t, filepath.Dir(first), "my-model-00002-of-00002.gguf", written(t, func(w *Writer) {
+			splitKeys(w, 2, 1, 2)
+			w.Declare("t0", F32, 1)
+			require.NoError(t, w.WriteFloats([]float32{1}))
+		}))
+		check(t, first, "my-model-00002", ErrDuplicate)
+	})
+	t.Run("too few tensors", func(t *testing.T) {
+		first := splitModel(t, 2, func(part int, w *Writer) bool { splitKeys(w, 2, part, 3); return true })
+		check(t, first, splitTensors, ErrSplit)
+	})
+}

@@ -1,0 +1,266 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// Writer writes a version 3 file front to back: first metadata ([Put], [PutArray], [Writer.PutValue]) and declarations
+// of tensors ([Writer.Declare]), each in the order that they are to have in the file; then the data of the tensors in
+// the order of declaration ([Writer.Write] for bytes, [Writer.WriteFloats] to quantise on the way), in pieces of any
+// size, so that no tensor need be in memory; then [Writer.Close]. The same calls write the same bytes. Tensor data are
+// aligned to the metadata general.alignment, to 32 bytes without it.
+//
+// The first error sticks: it is what every later call that returns an error returns, Close above all.
+type Writer struct {
+	out     io.Writer
+	err     error
+	keys    map[string]struct{}
+	names   map[string]struct{}
+	pairs   []byte // metadata, encoded
+	tensors []entry
+	align   int
+	begun   bool  // the header is written: only data may follow
+	current int   // tensor being written
+	written int   // bytes of its data that are written
+	offset  int64 // bytes written to out
+	buf     []byte
+}
+
+// Element is a Go type that one metadata value, or the elements of an array, can have.
+type Element interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | bool | string
+}
+
+var (
+	errOrder = errors.New("metadata and declarations come before data")
+	errData  = errors.New("more data than the declared tensors have")
+)
+
+// NewWriter returns a writer of a file to out, which it does not close. Nothing is buffered but what comes before the
+// data: out should be a bufio.Writer if the data come in small pieces.
+func NewWriter(out io.Writer) *Writer {
+	return &Writer{out: out, align: defaultAlignment, keys: make(map[string]struct{}), names: make(map[string]struct{})}
+}
+
+// Put adds a metadata pair whose type in the file is that of v: a uint32 is stored as uint32. Keys must differ, and
+// general.alignment must be a power of two of at least 8.
+func Put[T Element](w *Writer, key string, v T) {
+	kind := kindOf(v)
+	w.pair(key, Value{kind: kind, b: appendElement(nil, v)})
+}
+
+// PutArray adds an array. Keys must differ.
+func PutArray[T Element](w *Writer, key string, all []T) {
+	var zero T
+	v := Value{kind: KindArray, elem: kindOf(zero), n: len(all)}
+	for _, e := range all {
+		if s, ok := any(e).(string); ok {
+			v.b = binary.LittleEndian.AppendUint64(v.b, uint64(len(s)))
+		}
+		v.b = appendElement(v.b, e)
+	}
+	w.pair(key, v)
+}
+
+// PutValue adds a pair with a value of another file, whatever its type. Keys must differ.
+func (w *Writer) PutValue(key string, v Value) { w.pair(key, v) }
+
+// pair encodes a metadata pair.
+func (w *Writer) pair(key string, v Value) {
+	err := checkName(key, maxKeyLen)
+	if _, twice := w.keys[key]; twice {
+		err = ErrDuplicate
+	}
+	if width, ok := v.kind.width(); err == nil && (!ok || width > 0 && len(v.b) != width) {
+		err = ErrType // the zero Value
+	}
+	if err == nil && v.kind == KindString && !utf8.Valid(v.b) {
+		err = ErrUTF8
+	}
+	if err == nil && key == alignmentKey {
+		err = w.setAlignment(v)
+	}
+	if err == nil && w.begun {
+		err = errOrder
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("metadata %s: %w", key, err))
+		return
+	}
+	w.keys[key] = struct{}{}
+	w.pairs = appendString(w.pairs, key)
+	w.pairs = binary.LittleEndian.AppendUint32(w.pairs, uint32(v.kind))
+	switch v.kind {
+	case KindString:
+		w.pairs = binary.LittleEndian.AppendUint64(w.pairs, uint64(len(v.b)))
+	case KindArray:
+		w.pairs = binary.LittleEndian.AppendUint32(w.pairs, uint32(v.elem))
+		w.pairs = binary.LittleEndian.AppendUint64(w.pairs, uint64(v.n))
+	}
+	w.pairs = append(w.pairs, v.b...)
+}
+
+// setAlignment takes the alignment of tensor data from metadata.
+func (w *Writer) setAlignment(v Value) error {
+	n, ok := v.int()
+	if !ok {
+		return &TypeError{alignmentKey, "integer", v.Type()}
+	}
+	w.align = int(n)
+	return checkAlignment(n)
+}
+
+// Declare adds a tensor; shape is as in [Tensor], the length of a row first. Names must differ.
+func (w *Writer) Declare(name string, t Type, shape ...int) {
+	err := checkName(name, maxNameLen)
+	if _, twice := w.names[name]; twice {
+		err = ErrDuplicate
+	}
+	size, sizeErr := tensorBytes(t, shape)
+	if err == nil {
+		err = sizeErr
+	}
+	if err == nil && w.begun {
+		err = errOrder
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("tensor %q: %w", name, err))
+		return
+	}
+	w.names[name] = struct{}{}
+	w.tensors = append(w.tensors, entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
+}
+
+// Write writes the next bytes of data of the tensors: p may be part of a tensor or run on into the next.
+func (w *Writer) Write(p []byte) (n int, err error) {
+	w.begin()
+	for len(p) > 0 && w.err == nil {
+		if w.current == len(w.tensors) {
+			w.fail(errData)
+			break
+		}
+		chunk := p[:min(len(p), w.tensors[w.current].size-w.written)]
+		w.emit(chunk)
+		if w.err == nil {
+			n += len(chunk)
+			p = p[len(chunk):]
+			w.advance(len(chunk))
+		}
+	}
+	return n, w.err
+}
+
+// advance notes that n more bytes of the current tensor are written, and pads its end.
+func (w *Writer) advance(n int) {
+	w.written += n
+	if w.written == w.tensors[w.current].size {
+		w.pad()
+		w.current, w.written = w.current+1, 0
+	}
+}
+
+// WriteFloats quantises x to the type of the tensor being written and writes it: x is all of that tensor or the next
+// whole number of its blocks, and does not run on into the next tensor.
+func (w *Writer) WriteFloats(x []float32) error {
+	w.begin()
+	if w.err == nil && w.current == len(w.tensors) {
+		w.fail(errData)
+	}
+	if w.err != nil {
+		return w.err
+	}
+	t := w.tensors[w.current]
+	elems, bytes := t.Type.Block()
+	if len(x)%elems != 0 || len(x)/elems > (t.size-w.written)/bytes {
+		return w.fail(fmt.Errorf("tensor %q: %d floats with %d of its %d bytes written: %w",
+			t.Name, len(x), w.written, t.size, errData))
+	}
+	const blocks = 1 << 10
+	for len(x) > 0 && w.err == nil {
+		n := min(len(x)/elems, blocks)
+		if cap(w.buf) < n*bytes {
+			w.buf = make([]byte, n*bytes)
+		}
+		b := w.buf[:n*bytes]
+		if err := t.Type.Quantize(b, x[:n*elems]); err != nil {
+			return w.fail(fmt.Errorf("tensor %q: %w", t.Name, err))
+		}
+		_, _ = w.Write(b) // its error sticks
+		x = x[n*elems:]
+	}
+	return w.err
+}
+
+// Close writes what is still missing of a file without tensors, and returns the first error of the writer; that data
+// of tensors are missing is one. The underlying writer is left open.
+func (w *Writer) Close() error {
+	w.begin()
+	if w.err == nil && w.current < len(w.tensors) {
+		t := w.tensors[w.current]
+		w.fail(fmt.Errorf("tensor %q: %d of %d bytes were written: %w", t.Name, w.written, t.size, io.ErrUnexpectedEOF))
+	}
+	return w.err
+}
+
+// begin writes everything before the data, once.
+func (w *Writer) begin() {
+	if w.begun || w.err != nil {
+		return
+	}
+	w.begun = true
+	b := append([]byte(nil), magic...)
+	b = binary.LittleEndian.AppendUint32(b, versionWritten)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(w.tensors)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(w.keys)))
+	w.emit(b)
+	w.emit(w.pairs)
+	w.pairs = nil
+	b = b[:0]
+	var offset uint64
+	for _, t := range w.tensors {
+		b = appendString(b, t.Name)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(t.Shape)))
+		for _, d := range t.Shape {
+			b = binary.LittleEndian.AppendUint64(b, uint64(d))
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(t.Type))
+		b = binary.LittleEndian.AppendUint64(b, offset)
+		offset += (uint64(t.size) + uint64(w.align) - 1) &^ (uint64(w.align) - 1)
+	}
+	w.emit(b)
+	w.pad()
+}
+
+// emit writes b to the file.
+func (w *Writer) emit(b []byte) {
+	if w.err != nil || len(b) == 0 {
+		return
+	}
+	n, err := w.out.Write(b)
+	w.offset += int64(n)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("write at %d: %w", w.offset, err))
+	}
+}
+
+// pad writes zeros up to the next multiple of the alignment.
+func (w *Writer) pad() {
+	if n := int(-w.offset & int64(w.align-1)); n > 0 {
+		w.emit(make([]byte, n))
+	}
+}
+
+// fail makes err stick if it is the first, and returns the first.
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = fmt.Errorf("write gguf: %w", err)
+	}
+	return w.err
+}

@@ -1,0 +1,197 @@
+package gguf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rewrite writes the file that f was read from.
+func rewrite(t testing.TB, f *File) []byte {
+	return written(t, func(w *Writer) {
+		for key, v := range f.Metadata() {
+			w.PutValue(key, v)
+		}
+		for _, x := range f.Tensors() {
+			w.Declare(x.Name, x.Type, x.Shape...)
+		}
+		for _, x := range f.Tensors() {
+			_, err := w.Write(x.Data)
+			require.NoError(t, err)
+		}
+	})
+}
+
+// TestWriteRead: what was written is read, and writing that gives the same bytes.
+func TestWriteRead(t *testing.T) {
+	fill := func(w *Writer) { everyKind(w); everyType(t, w) }
+	b := written(t, fill)
+	require.True(t, bytes.Equal(b, written(t, fill)), "the same calls write the same bytes")
+	f, err := Parse(b)
+	require.NoError(t, err)
+	require.Equal(t, uint32(versionWritten), f.Version())
+	require.Equal(t, int64(len(b)), f.Size())
+	require.Len(t, f.Tensors(), len(writable()))
+	for i, x := range f.Tensors() {
+		require.Equal(t, writable()[i], x.Type)
+		require.Equal(t, quantized(t, x.Type, deviates(uint64(i), x.Elems(), 1)), x.Data, x.Name)
+		again, ok := f.Tensor(x.Name)
+		require.True(t, ok)
+		require.Equal(t, x, again)
+	}
+	_, ok := f.Tensor("absent")
+	require.False(t, ok)
+	require.True(t, bytes.Equal(b, rewrite(t, f)))
+
+	b[4] = 2 // version 2 has the same layout
+	f, err = Parse(b)
+	require.NoError(t, err)
+	require.Equal(t, uint32(2), f.Version())
+}
+
+// TestWriteReadRandom: the same for random metadata, tensors, alignments and pieces.
+func TestWriteReadRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		b := written(t, func(w *Writer) {
+			align := randomMetadata(rng, w)
+			if align > 0 {
+				Put(w, alignmentKey, uint32(align))
+			}
+			var data []byte
+			for i := range rng.IntN(5) {
+				typ := append(writable(), readable()...)[rng.IntN(15)]
+				elems, size := typ.Block()
+				rows := 1 + rng.IntN(4)
+				w.Declare(fmt.Sprint("t", i), typ, 3*elems, rows)
+				data = append(data, randomBlocks(rng, Q8_0, 3*rows*size)[:3*rows*size]...)
+			}
+			for len(data) > 0 { // pieces know nothing of tensors
+				n := min(1+rng.IntN(1000), len(data))
+				wrote, err := w.Write(data[:n])
+				require.NoError(t, err)
+				require.Equal(t, n, wrote)
+				data = data[n:]
+			}
+		})
+		f, err := Parse(b)
+		require.NoError(t, err, seed)
+		require.True(t, bytes.Equal(b, rewrite(t, f)), seed)
+	}
+}
+
+// randomMetadata puts random pairs and returns an alignment, 0 for the default.
+func randomMetadata(rng *rand.Rand, w *Writer) (align int) {
+	for i := range rng.IntN(10) {
+		key := fmt.Sprint("key.", i)
+		switch rng.IntN(4) {
+		case 0:
+			Put(w, key, rng.Uint32())
+		case 1:
+			Put(w, key, rng.Float64())
+		case 2:
+			PutArray(w, key, make([]string, rng.IntN(5)))
+		case 3:
+			w.PutValue(key, Value{kind: KindArray, elem: KindArray, n: 2,
+				b: raw{}.u32(0).u64(2).u8(1, 2).u32(uint32(KindString)).u64(1).str("nested")})
+		}
+	}
+	return []int{0, 8, 32, 64, 4096}[rng.IntN(5)]
+}
+
+func TestWriterAlignment(t *testing.T) {
+	b := written(t, func(w *Writer) {
+		Put(w, alignmentKey, uint32(4096))
+		w.Declare("a", F32, 3)
+		w.Declare("b", F32, 5)
+		require.NoError(t, w.WriteFloats([]float32{1, 2, 3}))
+		require.NoError(t, w.WriteFloats([]float32{4, 5}))
+		require.NoError(t, w.WriteFloats([]float32{6, 7, 8}))
+	})
+	require.Equal(t, 3*4096, len(b))
+	require.Equal(t, []byte{0, 0, 0x80, 0x3f}, b[4096:4100])
+	require.Equal(t, []byte{0, 0, 0x80, 0x40}, b[8192:8196])
+}
+
+// TestWriterRefuses: the first mistake is what Close returns.
+func TestWriterRefuses(t *testing.T) {
+	long := string(make([]byte, 65))
+	for name, c := range map[string]struct {
+		do   func(w *Writer)
+		want error
+	}{
+		"empty key":          {func(w *Writer) { Put(w, "", true) }, ErrName},
+		"key twice":          {func(w *Writer) { Put(w, "a", true); PutArray(w, "a", []bool{}) }, ErrDuplicate},
+		"text not UTF-8":     {func(w *Writer) { Put(w, "a", "\xff") }, ErrUTF8},
+		"zero value":         {func(w *Writer) { w.PutValue("a", Value{}) }, ErrType},
+		"alignment 24":       {func(w *Writer) { Put(w, alignmentKey, uint32(24)) }, ErrAlignment},
+		"alignment text":     {func(w *Writer) { Put(w, alignmentKey, "32") }, &TypeError{}},
+		"empty name":         {func(w *Writer) { w.Declare("", F32, 1) }, ErrName},
+		"long name":          {func(w *Writer) { w.Declare(long, F32, 1) }, ErrName},
+		"name twice":         {func(w *Writer) { w.Declare("a", F32, 1); w.Declare("a", F16, 1) }, ErrDuplicate},
+		"unknown type":       {func(w *Writer) { w.Declare("a", 16, 256) }, ErrType},
+		"no shape":           {func(w *Writer) { w.Declare("a", F32) }, ErrShape},
+		"five dimensions":    {func(w *Writer) { w.Declare("a", F32, 1, 1, 1, 1, 1) }, ErrShape},
+		"size 0":             {func(w *Writer) { w.Declare("a", F32, 1, 0) }, ErrShape},
+		"half a block":       {func(w *Writer) { w.Declare("a", Q8_0, 48) }, ErrShape},
+		"overflow":           {func(w *Writer) { w.Declare("a", F32, 1<<30, 1<<30, 1<<30) }, ErrOverflow},
+		"overflow of bytes":  {func(w *Writer) { w.Declare("a", F32, math.MaxInt/2) }, ErrOverflow},
+		"metadata late":      {func(w *Writer) { _, _ = w.Write(nil); Put(w, "a", true) }, errOrder},
+		"tensor late":        {func(w *Writer) { _, _ = w.Write(nil); w.Declare("a", F32, 1) }, errOrder},
+		"data missing":       {func(w *Writer) { w.Declare("a", F32, 2); _ = w.WriteFloats([]float32{1}) }, io.ErrUnexpectedEOF},
+		"data too long":      {func(w *Writer) { w.Declare("a", F32, 1); _, _ = w.Write(make([]byte, 5)) }, errData},
+		"floats too long":    {func(w *Writer) { w.Declare("a", F32, 1); _ = w.WriteFloats([]float32{1, 2}) }, errData},
+		"floats after all":   {func(w *Writer) { _ = w.WriteFloats([]float32{1}) }, errData},
+		"floats half block":  {func(w *Writer) { w.Declare("a", Q8_0, 32); _ = w.WriteFloats(make([]float32, 16)) }, errData},
+		"floats not written": {func(w *Writer) { w.Declare("a", Q2_K, 256); _ = w.WriteFloats(make([]float32, 256)) }, ErrNoQuantizer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWriter(io.Discard)
+			c.do(w)
+			err := w.Close()
+			Put(w, "", true) // a later mistake changes nothing
+			require.Equal(t, err, w.Close())
+			if want, ok := c.want.(*TypeError); ok {
+				require.ErrorAs(t, err, &want)
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+}
+
+// failAfter fails when more than n bytes are written.
+type failAfter struct{ n int }
+
+var errFull = errors.New("disk full")
+
+func (w *failAfter) Write(p []byte) (int, error) {
+	if len(p) > w.n {
+		return w.n, errFull
+	}
+	w.n -= len(p)
+	return len(p), nil
+}
+
+func TestWriterPassesErrorsOn(t *testing.T) {
+	whole := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
+	for n := 0; n < len(whole); n += 97 {
+		w := NewWriter(&failAfter{n})
+		everyKind(w)
+		for i, typ := range writable() {
+			w.Declare(fmt.Sprint(i), typ, 256)
+		}
+		for range writable() {
+			_ = w.WriteFloats(make([]float32, 256))
+		}
+		if err := w.Close(); n < 2000 {
+			require.ErrorIs(t, err, errFull, n)
+		}
+	}
+}

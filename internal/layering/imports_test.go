@@ -1,0 +1,220 @@
+package layering
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/pilotfish-ai/pilotfish"
+
+// goPackage is what go list says about a package.
+type goPackage struct {
+	ImportPath, Name   string
+	Imports, Deps      []string
+	CgoFiles, CXXFiles []string
+}
+
+// short returns the folder of a package of the module, and other paths as they are.
+func short(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	return strings.TrimPrefix(importPath, module+"/")
+}
+
+// ours reports whether an import path belongs to the module.
+func ours(importPath string) bool {
+	return importPath == module || strings.HasPrefix(importPath, module+"/")
+}
+
+// is reports whether a package is meant by a name of the table. A name of the table that is also one of the standard
+// library means ours: "runtime/..." is our folder, "runtime/cgo" the standard package, because no folder is called so.
+func is(importPath, name string) bool {
+	base, all := strings.CutSuffix(name, "...")
+	base = strings.TrimSuffix(base, "/")
+	if ours(importPath) {
+		importPath = short(importPath)
+	} else if top, _, _ := strings.Cut(base, "/"); all && slices.Contains(folders(), top) {
+		return false
+	}
+	return importPath == base || all && (base == "" || strings.HasPrefix(importPath, base+"/"))
+}
+
+func isAny(importPath string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return is(importPath, n) })
+}
+
+// folders returns the module's folders at the top.
+func folders() []string {
+	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "internal"}
+}
+
+// checkImports returns what breaks the table.
+func checkImports(packages []goPackage) (wrong []string) {
+	for _, p := range packages {
+		wrong = slices.Concat(wrong, checkTier(p), checkLinks(p), checkDirect(p), checkShape(p))
+	}
+	return wrong
+}
+
+// height returns where a package stands, 0 at the top, or -1.
+func height(importPath string) int {
+	return slices.IndexFunc(tiers(), func(t tier) bool { return ours(importPath) && isAny(importPath, t.packages) })
+}
+
+func checkTier(p goPackage) (wrong []string) {
+	mine := height(p.ImportPath)
+	if mine < 0 {
+		return []string{fmt.Sprintf("%s stands nowhere in the order: add it to tiers", short(p.ImportPath))}
+	}
+	for _, i := range p.Imports {
+		if theirs := height(i); ours(i) && theirs <= mine && i != path.Dir(p.ImportPath) {
+			wrong = append(wrong, fmt.Sprintf("%s (%s) imports %s: imports go down only", short(p.ImportPath), tiers()[mine].what, short(i)))
+		}
+	}
+	return wrong
+}
+
+func checkLinks(p goPackage) (wrong []string) {
+	for _, l := range forbiddenLinks() {
+		if !is(p.ImportPath, l.from) {
+			continue
+		}
+		for _, d := range p.Deps {
+			if is(d, l.to) {
+				wrong = append(wrong, fmt.Sprintf("%s links %s: %s", short(p.ImportPath), short(d), l.why))
+			}
+		}
+	}
+	return wrong
+}
+
+func checkDirect(p goPackage) (wrong []string) {
+	for _, i := range p.Imports {
+		for _, f := range forbiddenImports() {
+			if is(p.ImportPath, f.from) && is(i, f.to) {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", short(p.ImportPath), short(i), f.why))
+			}
+		}
+		for _, o := range onlyImporters() {
+			if is(i, o.of) && !isAny(p.ImportPath, o.by) && i != path.Dir(p.ImportPath) && !is(p.ImportPath, o.of) {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", short(p.ImportPath), short(i), o.why))
+			}
+		}
+	}
+	return wrong
+}
+
+func checkShape(p goPackage) (wrong []string) {
+	if p.Name == "runtime" {
+		wrong = append(wrong, fmt.Sprintf("%s is called runtime: it would hide the standard package", short(p.ImportPath)))
+	}
+	if len(p.CgoFiles)+len(p.CXXFiles) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s needs cgo: %v", short(p.ImportPath), slices.Concat(p.CgoFiles, p.CXXFiles)))
+	}
+	return wrong
+}
+
+// listPackages asks go list about the module, as it is built for a system.
+func listPackages(t *testing.T, goos, goarch string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Name,Imports,Deps,CgoFiles,CXXFiles", module+"/...")
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("%s: %s", cmd, exit.Stderr)
+	}
+	require.NoError(t, err)
+	var packages []goPackage
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		err := d.Decode(&p)
+		if err == io.EOF {
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
+
+// The packages of the module keep to the table, on every system.
+func TestImports(t *testing.T) {
+	for _, system := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
+		packages := listPackages(t, system[0], system[1])
+		assert.NotEmpty(t, packages)
+		for _, w := range checkImports(packages) {
+			t.Errorf("%s/%s: %s", system[0], system[1], w)
+		}
+	}
+}
+
+// A fault of each kind is found, with its reason, and what is allowed is not.
+func TestImportsFindsFaults(t *testing.T) {
+	own := func(names ...string) []string {
+		for i, n := range names {
+			standard := []string{"runtime", "runtime/cgo", "runtime/debug"}
+			if slices.Contains(folders(), strings.Split(n, "/")[0]) && !slices.Contains(standard, n) {
+				names[i] = module + "/" + n
+			}
+		}
+		return names
+	}
+	pkg := func(name string, imports ...string) goPackage {
+		imports = own(imports...)
+		return goPackage{ImportPath: module + "/" + name, Name: path.Base(name), Imports: imports, Deps: imports}
+	}
+	for _, c := range []struct {
+		p    goPackage
+		want string // of the first fault; "" means none
+	}{
+		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime", "github.com/spf13/cobra"), ""},
+		{pkg("runtime/engine", "runtime/qwen2", "runtime/backend/host", "runtime/draft", "netproto/client", "gguf"), ""},
+		{pkg("runtime/qwen2", "runtime/backend", "gguf", "runtime/sample", "unsafe"), ""},
+		{pkg("runtime/backend/host", "runtime/backend", "kernels/cpu", "runtime", "gguf"), ""},
+		{pkg("kernels/cpu", "gguf", "unsafe", "runtime"), ""},
+		{pkg("metal/mtl", "metal", "github.com/ebitengine/purego"), ""},
+		{pkg("netproto/gateway", "netproto", "net", "runtime/debug"), ""},
+
+		{pkg("runtime/engine", "bench"), "imports go down only"},
+		{pkg("runtime/qwen2", "runtime/engine"), "imports go down only"},
+		{pkg("runtime/draft", "runtime/router"), "imports go down only"},
+		{pkg("kernels/cpu", "runtime/backend"), "imports go down only"},
+		{pkg("gguf", "kernels/cpu"), "imports go down only"},
+		{pkg("runtime/backend", "runtime/backend/host"), "imports go down only"},
+		{pkg("metal", "metal/mtl"), "imports go down only"},
+		{pkg("runtime/shiny"), "stands nowhere in the order"},
+		{pkg("netproto/gateway", "gguf"), "the gateway must build without inference code"},
+		{pkg("netproto/upstream", "runtime/sample"), "the gateway must build without inference code"},
+		{pkg("metal/soft", "gguf"), "a device knows buffers"},
+		{pkg("cmd/pilotfish", "testing"), "not in a shipped binary"},
+		{pkg("cmd/pilotfish", "github.com/stretchr/testify/assert"), "not in a shipped binary"},
+		{pkg("gguf", "runtime/cgo"), "without a C compiler"},
+		{pkg("runtime/router", "time"), "a function of the path alone"},
+		{pkg("runtime/draft", "os"), "no I/O of its own"},
+		{pkg("runtime/sample", "math/rand/v2"), "a function of seed and position"},
+		{pkg("runtime/qwen2", "runtime/backend/host"), "the engine chooses the device"},
+		{pkg("cmd/pilotfish", "runtime/draft"), "the engine alone knows every concrete type"},
+		{pkg("gguf", "github.com/stretchr/testify/require"), "assertions are for tests"},
+		{goPackage{ImportPath: module + "/internal/x", Name: "runtime"}, "it would hide the standard package"},
+		{goPackage{ImportPath: module + "/gguf", Name: "gguf", CgoFiles: []string{"c.go"}}, "needs cgo"},
+	} {
+		wrong := checkImports([]goPackage{c.p})
+		if c.want == "" {
+			assert.Empty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
+			continue
+		}
+		require.NotEmpty(t, wrong, "%s → %v", c.p.ImportPath, c.p.Imports)
+		assert.Contains(t, strings.Join(wrong, "\n"), c.want)
+	}
+}

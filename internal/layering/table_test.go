@@ -1,0 +1,111 @@
+package layering
+
+// The table. Names are folders of the module; "x/..." means x and everything below it. Packages that are still to come
+// stand here as well.
+
+// tier is a height in the one-way order: a package imports what stands lower, never its own height or above, except the
+// package of its parent folder (backend/host knows backend).
+type tier struct {
+	packages []string
+	what     string
+}
+
+// tiers returns the order from top to bottom.
+func tiers() []tier {
+	return []tier{
+		{[]string{"cmd/..."}, "flags and wiring"},
+		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
+		{[]string{"bench/..."}, "what the runs stand on"},
+		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
+		{[]string{"runtime/qwen2", "runtime/router", "runtime/draft", "runtime/batch", "runtime/tokenizer",
+			"netproto/client", "netproto/gateway", "netproto/upstream"}, "the parts, strangers to each other"},
+		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
+		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
+		{[]string{"kernels/...", "metal/..."}, "operations and devices"},
+		{[]string{"gguf", "runtime/hub", "internal/..."}, "leaves"},
+	}
+}
+
+// links forbids that from, or anything that it imports directly or not, is to. A path without a slash of the module may
+// be one of the standard library.
+type links struct{ from, to, why string }
+
+func forbiddenLinks() []links {
+	const gateway = "the gateway must build without inference code: it meets the model through gateway.Upstream"
+	const leaf = "a leaf stays usable alone"
+	return []links{
+		{"netproto/...", "runtime/...", gateway},
+		{"netproto/...", "kernels/...", gateway},
+		{"netproto/...", "metal/...", gateway},
+		{"netproto/...", "gguf", gateway},
+		{"kernels/...", "runtime/...", "an operation knows slices and tensor types, not models"},
+		{"kernels/...", "metal/...", "a kernel knows no device"},
+		{"metal/...", "kernels/...", "a device compiles what it is given"},
+		{"metal/...", "gguf", "a device knows buffers, not files"},
+		{"gguf", "net", "reading a file asks nobody"},
+		{"gguf", "runtime/...", leaf},
+		{"runtime/sample", "kernels/...", "a draw is a function of logits, seed and position, the same everywhere"},
+		{"runtime/hub", "gguf", leaf},
+		{"runtime/hub", "kernels/...", leaf},
+		{"runtime/qwen2", "net", "the forward pass asks nobody"},
+		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
+		{"cmd/...", "testing", "not in a shipped binary"},
+		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
+		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
+		{"...", "runtime/cgo", "the program builds without a C compiler"},
+	}
+}
+
+// imports forbids that a package imports another one directly, outside tests.
+type imports struct{ from, to, why string }
+
+func forbiddenImports() []imports {
+	const pure = "no I/O of its own: what it needs comes through its interfaces"
+	const clock = "no clock: a decision is a function of the path alone"
+	return []imports{
+		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
+		{"runtime/router", "time", clock},
+		{"runtime/draft", "os", pure}, {"runtime/draft", "net", pure}, {"runtime/draft", "net/http", pure},
+		{"netproto", "net", "bytes to values, no sockets"}, {"netproto", "os", "bytes to values, no files"},
+		{"runtime/sample", "time", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
+		{"runtime/sample", "math/rand/...", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
+		{"kernels/...", "context", "nothing waits in a kernel"},
+		{"metal/...", "github.com/ebitengine/purego/objc", "one Go method per selector, spelled out in metal/mtl"},
+	}
+}
+
+// only says who alone may import a package, outside tests: a concrete type behind a seam is named in one place.
+type only struct {
+	of  string
+	by  []string
+	why string
+}
+
+func onlyImporters() []only {
+	const engine = "runtime/engine"
+	const why = "the engine alone knows every concrete type"
+	return []only{
+		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
+		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
+		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
+		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
+		{"kernels/cpu", []string{"runtime/backend/host", "bench/...", engine}, "the host backend is the way to these operations"},
+		{"runtime/draft", []string{engine, "bench/..."}, why},
+		{"runtime/batch", []string{engine, "bench/..."}, why},
+		{"runtime/qwen2", []string{engine, "bench/..."}, why},
+		{"netproto/client", []string{engine, "bench/..."}, why},
+		{"netproto/gateway", []string{engine, "bench/..."}, why},
+		{"netproto/upstream", []string{engine, "bench/..."}, why},
+		{"runtime/hub", []string{"cmd/..."}, "only a command fetches anything by itself"},
+		{"github.com/ebitengine/purego", []string{"metal/mtl"}, "no foreign call above the device"},
+		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
+		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "a package reports numbers, a command draws them"},
+		{"github.com/stretchr/testify/...", nil, "assertions are for tests"},
+	}
+}
+
+// allowedState lists package-level variables that would be refused by their form, each with the reason why they are no
+// state that anything depends on: "folder.name" to reason.
+func allowedState() map[string]string {
+	return map[string]string{}
+}

@@ -1,0 +1,133 @@
+// Package backend is the seam between the model and the hardware: the few fused operations that the forward pass of
+// a Qwen2 model names, and the things they work on. The model (runtime/qwen2) says what happens, a backend where:
+// backend/host runs the slices of kernels/cpu.
+//
+// A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and takes only its own back. Shapes are
+// checked when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.
+package backend
+
+import (
+	"context"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Device holds weights, activations and KV rows, and runs passes over them. A device runs one pass at a time.
+type Device interface {
+	// Name says what runs, for reports: "cpu (avx2, 2 threads)".
+	Name() string
+	// LoadWeight takes a matrix, Shape [In, Out] in the file's order, and its bias [Out] or nil. The device may alias
+	// the tensor's bytes, so the file has to stay open.
+	LoadWeight(matrix gguf.Tensor, bias *gguf.Tensor) (Weight, error)
+	// LoadNorm takes the gains g [n] of an RMSNorm and its epsilon.
+	LoadNorm(gains gguf.Tensor, eps float32) (Norm, error)
+	// NewTensor makes room for activations: rows × cols float32.
+	NewTensor(rows, cols int) (Tensor, error)
+	// NewKV makes an empty KV store.
+	NewKV(c KVConfig) (KV, error)
+	// Begin starts a pass over rows, whose keys and values go to kv. The caller leaves rows alone until End.
+	Begin(kv KV, rows []Row) Pass
+	// Close gives the memory back and stops what the device started. Nothing made by the device may be used after it.
+	Close() error
+}
+
+// Weight is a matrix [Out, In] with an optional bias [Out], as a device holds it.
+type Weight interface {
+	Shape() (out, in int)
+}
+
+// Norm is the gain vector and epsilon of one RMSNorm, as a device holds it.
+type Norm interface {
+	Len() int
+}
+
+// Tensor is room for activations: one row of cols float32 per row of a pass.
+type Tensor interface {
+	Shape() (rows, cols int)
+}
+
+// KVConfig is the shape of attention and of its memory.
+type KVConfig struct {
+	Layers   int
+	Slots    int       // rows of K and of V per layer
+	Heads    int       // query heads; a multiple of KVHeads
+	KVHeads  int       // key and value heads
+	HeadSize int       // Dh, even
+	RopeBase float64   // base of the rotary frequencies base^(-2i/Dh)
+	Type     gguf.Type // F16 or F32
+}
+
+// Bytes is the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements.
+func (c KVConfig) Bytes() int64 {
+	_, size := c.Type.Block()
+	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
+}
+
+// KV is the memory of attention: per layer one key row and one value row [KVHeads·HeadSize] in each slot. Which slot
+// means what is the caller's business.
+type KV interface {
+	Config() KVConfig
+	// Copy copies the keys and values of slot src over those of slot dst in every layer.
+	Copy(dst, src int32)
+	// Swap exchanges the keys and values of two slots in every layer.
+	Swap(a, b int32)
+}
+
+// Span is the run of KV slots [From, To).
+type Span struct{ From, To int32 }
+
+// Row is one token to evaluate. Its key and value are stored in Slot before any row of the pass attends, so rows of
+// one pass can see each other.
+type Row struct {
+	Token int32
+	Pos   int32  // position in its text, from 0: the angle of the rotation
+	Slot  int32  // where its key and value go; no two rows of a pass share one
+	See   []Span // the slots it attends to, by rising position, its own last: settled prefix, then ancestors
+}
+
+// Pass is one forward evaluation in the words of the model. T is the number of rows given to Begin, and every tensor
+// holds one line for each of them. The first error sticks, later operations then do nothing, and End reports it.
+//
+// What a pass computes for a row is the same to the last bit whatever rows run beside it, and however the visible
+// slots lie in memory: pipelined decoding relies on it to equal serial decoding.
+type Pass interface {
+	// Embed sets x[t] = table[token of row t].
+	Embed(x Tensor, table Weight)
+	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, and k and v alike.
+	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
+	// Attend turns q and k by their positions, stores k and v of layer in the rows' slots, and sets
+	// a = softmax(q·Kᵀ/√Dh)·V over what each row may see. It may overwrite q and k.
+	Attend(a, q, k, v Tensor, layer int)
+	// ProjectAdd sets x = x + w·h.
+	ProjectAdd(x Tensor, w Weight, h Tensor)
+	// NormGateUp sets h = x/rms(x) ⊙ g, then m = silu(wGate·h) ⊙ (wUp·h).
+	NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight)
+	// Head sets h = x/rms(x) ⊙ g, logits = w·h, for the wanted rows only, and fills out[i] for row want.Rows[i] with
+	// what is asked for. out is complete when End has returned.
+	Head(out []Output, x Tensor, g Norm, w Weight, want Want)
+	// End waits for the pass and returns its first error.
+	End(ctx context.Context) error
+}
+
+// Want says what the head is to return, and for which rows.
+type Want struct {
+	Rows   []int // rows of the pass, rising
+	K      int   // how many best tokens, at least 1
+	Logits bool  // also all logits
+	Hidden bool  // also the hidden state after the final norm
+}
+
+// Candidate is a token and its logit.
+type Candidate struct {
+	ID    int32
+	Logit float32
+}
+
+// Output is what the head found for one row. The slices belong to the caller and are reused where they are large enough.
+type Output struct {
+	Top       []Candidate // the K best, best first; of equal logits the lower id first
+	LogSumExp float32     // ln Σ exp(logit): a token's log-probability is its logit less this
+	Entropy   float32     // of the next token, in nats
+	Logits    []float32   // [vocabulary], only if asked for
+	Hidden    []float32   // [D] after the final norm, only if asked for
+}

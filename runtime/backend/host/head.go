@@ -1,0 +1,115 @@
+package host
+
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// chunk is how many rows of the output matrix are summed up together. It is fixed, and not left to the workers, so
+// that the sums over the vocabulary do not depend on who computed what.
+const chunk = 1024
+
+// Head implements [backend.Pass]. The wanted rows go through the output matrix together; each chunk of the vocabulary
+// leaves its best tokens and its sums, which are merged in order at the end.
+func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+	if p.err != nil || len(want.Rows) == 0 {
+		return
+	}
+	d, m, in := p.d, w.(*weight), x.(*tensor)
+	d.acts.Resize(len(want.Rows), in.cols)
+	for i, t := range want.Rows {
+		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
+		if want.Hidden {
+			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
+		}
+		if want.Logits {
+			out[i].Logits = grow(out[i].Logits, m.Rows)
+		}
+	}
+	chunks := (m.Rows + chunk - 1) / chunk
+	parts := make([]part, len(want.Rows)*chunks) // [row][chunk]
+	d.pool.Run(chunks, 1, func(worker, lo, hi int) {
+		for c := lo; c < hi; c++ {
+			p.headChunk(out, parts, m, c, chunks, want, worker)
+		}
+	})
+	for i := range want.Rows {
+		merge(&out[i], parts[i*chunks:(i+1)*chunks], want.K)
+	}
+}
+
+// headChunk computes the logits of chunk c for every wanted row and sums them up.
+func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunks int, want backend.Want, worker int) {
+	lo, hi := c*chunk, min((c+1)*chunk, m.Rows)
+	sub := m.slice(lo, hi)
+	ws := &p.d.workers[worker]
+	ws.logits = grow(ws.logits, len(want.Rows)*(hi-lo))
+	p.matmul(ws.logits, hi-lo, sub, 0, hi-lo, false, worker)
+	for i := range want.Rows {
+		logits := ws.logits[i*(hi-lo) : (i+1)*(hi-lo)]
+		if want.Logits {
+			copy(out[i].Logits[lo:], logits)
+		}
+		part := &parts[i*chunks+c]
+		part.top = best(logits, int32(lo), want.K)
+		part.max = part.top[0].Logit
+		part.sum, part.sumX = p.d.ops.sumExp(logits, part.max)
+	}
+}
+
+// part is what one chunk of the vocabulary contributes to an [backend.Output].
+type part struct {
+	top  []backend.Candidate
+	max  float32
+	sum  float64 // Σ exp(l-max)
+	sumX float64 // Σ exp(l-max)·l
+}
+
+// merge joins the chunks of one row in their order:
+// LogSumExp = M + ln S and Entropy = LogSumExp - (Σ e^(l-M)·l)/S, with M the largest logit and S = Σ e^(l-M).
+func merge(o *backend.Output, parts []part, k int) {
+	o.Top = o.Top[:0]
+	top := float32(math.Inf(-1))
+	for _, p := range parts {
+		for _, c := range p.top {
+			o.Top = insert(o.Top, c, k)
+		}
+		top = max(top, p.max)
+	}
+	var s, t float64
+	for _, p := range parts {
+		scale := math.Exp(float64(p.max) - float64(top))
+		s += p.sum * scale
+		t += p.sumX * scale
+	}
+	lse := float64(top) + math.Log(s)
+	o.LogSumExp, o.Entropy = float32(lse), float32(max(0, lse-t/s))
+}
+
+// best returns the k largest logits, largest first, as candidates whose ids begin at first.
+func best(logits []float32, first int32, k int) []backend.Candidate {
+	k = min(k, len(logits))
+	top := make([]backend.Candidate, 0, k)
+	for i, l := range logits {
+		if len(top) < k || l > top[k-1].Logit {
+			top = insert(top, backend.Candidate{ID: first + int32(i), Logit: l}, k)
+		}
+	}
+	return top
+}
+
+// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays first.
+func insert(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
+	if len(top) < k {
+		top = append(top, c)
+	} else if c.Logit > top[k-1].Logit {
+		top[k-1] = c
+	} else {
+		return top
+	}
+	for i := len(top) - 1; i > 0 && top[i].Logit > top[i-1].Logit; i-- {
+		top[i], top[i-1] = top[i-1], top[i]
+	}
+	return top
+}

@@ -1,0 +1,163 @@
+// Package host is the backend that runs on the CPU: the operations of a pass on slices, with kernels/cpu doing the
+// arithmetic and a pool of workers sharing the rows of each weight. Operations run at once when they are called.
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Options choose how the CPU is used. The zero value is right for most.
+type Options struct {
+	Threads int  // workers, the caller among them; 0 means as many as the Go runtime may use at once
+	Exact   bool // activations stay float32 and every product runs through generic Go: the slow reference
+}
+
+// Device is the CPU as a [backend.Device].
+type Device struct {
+	pool    *cpu.Pool
+	exact   bool
+	ops     ops
+	acts    cpu.Acts      // the activations of the operation that runs, rounded if its weights need it
+	up      []float32     // [T, F] the up projection before SwiGLU
+	workers []workerSpace // one for each worker of pool
+}
+
+// workerSpace is what one worker needs for itself.
+type workerSpace struct {
+	matmul cpu.Scratch
+	scores []float32 // of one query over the slots it sees
+	logits []float32 // of one chunk of the vocabulary
+}
+
+// New starts the workers.
+func New(o Options) (*Device, error) {
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("threads: %d is negative", o.Threads)
+	}
+	if _, err := cpu.Detect(); err != nil {
+		return nil, err
+	}
+	d := &Device{exact: o.Exact, ops: fastOps()}
+	if o.Exact {
+		d.ops = exactOps()
+	}
+	d.pool = cpu.NewPool(cmp.Or(o.Threads, runtime.GOMAXPROCS(0)))
+	d.workers = make([]workerSpace, d.pool.Threads())
+	return d, nil
+}
+
+// Name implements [backend.Device].
+func (d *Device) Name() string {
+	variant := cpu.Features()
+	if d.exact {
+		variant = "exact"
+	}
+	return fmt.Sprintf("cpu (%s, threads %d)", variant, d.pool.Threads())
+}
+
+// Threads is the number of workers.
+func (d *Device) Threads() int { return d.pool.Threads() }
+
+// Close implements [backend.Device].
+func (d *Device) Close() error {
+	d.pool.Close()
+	return nil
+}
+
+// weight is a matrix that aliases the file, with its bias.
+type weight struct {
+	cpu.Matrix
+	bias []float32 // nil or [Rows]
+}
+
+// Shape implements [backend.Weight].
+func (w *weight) Shape() (out, in int) { return w.Rows, w.Cols }
+
+// slice is rows lo to hi of w as a matrix of its own.
+func (w *weight) slice(lo, hi int) *weight {
+	n := w.RowBytes()
+	s := &weight{Matrix: cpu.Matrix{Type: w.Type, Rows: hi - lo, Cols: w.Cols, Data: w.Data[lo*n : hi*n]}}
+	if w.bias != nil {
+		s.bias = w.bias[lo:hi]
+	}
+	return s
+}
+
+// dequantize sets dst to row i.
+func (w *weight) dequantize(dst []float32, i int) {
+	n := w.RowBytes()
+	w.Type.Dequantize(dst, w.Data[i*n:(i+1)*n])
+}
+
+// LoadWeight implements [backend.Device]. The matrix stays where it is, the bias is copied as float32.
+func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
+	if len(m.Shape) != 2 {
+		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
+	}
+	w := &weight{Matrix: cpu.Matrix{Type: m.Type, Rows: m.Shape[1], Cols: m.Shape[0], Data: m.Data}}
+	if bias == nil {
+		return w, nil
+	}
+	var err error
+	if w.bias, err = vector(*bias); err != nil {
+		return nil, err
+	}
+	if len(w.bias) != w.Rows {
+		return nil, fmt.Errorf("tensor %q: %d elements, the matrix has %d rows", bias.Name, len(w.bias), w.Rows)
+	}
+	return w, nil
+}
+
+// norm is the gain vector of an RMSNorm.
+type norm struct {
+	gains []float32
+	eps   float32
+}
+
+// Len implements [backend.Norm].
+func (n *norm) Len() int { return len(n.gains) }
+
+// LoadNorm implements [backend.Device].
+func (d *Device) LoadNorm(gains gguf.Tensor, eps float32) (backend.Norm, error) {
+	g, err := vector(gains)
+	if err != nil {
+		return nil, err
+	}
+	return &norm{gains: g, eps: eps}, nil
+}
+
+// vector copies a one-dimensional tensor of any type as float32.
+func vector(t gguf.Tensor) ([]float32, error) {
+	if len(t.Shape) != 1 {
+		return nil, fmt.Errorf("tensor %q: %d dimensions, a vector has 1", t.Name, len(t.Shape))
+	}
+	v := make([]float32, t.Shape[0])
+	t.Type.Dequantize(v, t.Data)
+	return v, nil
+}
+
+// tensor is activations in memory, rows × cols.
+type tensor struct {
+	rows, cols int
+	f          []float32
+}
+
+// Shape implements [backend.Tensor].
+func (t *tensor) Shape() (rows, cols int) { return t.rows, t.cols }
+
+func (t *tensor) row(i int) []float32 { return t.f[i*t.cols : (i+1)*t.cols] }
+
+// NewTensor implements [backend.Device].
+func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
+	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols {
+		return nil, fmt.Errorf("activations of %d × %d: impossible size", rows, cols)
+	}
+	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols)}, nil
+}

@@ -1,0 +1,245 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// pass runs the operations as they are called.
+type pass struct {
+	d        *Device
+	kv       *kv
+	rows     []backend.Row
+	cos, sin []float32 // [T, Dh/2] of the angle of each row
+	err      error
+}
+
+// Begin implements [backend.Device]. It wakes the workers; End lets them sleep again.
+func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
+	p := &pass{d: d, kv: store.(*kv), rows: rows}
+	p.turnTables()
+	d.pool.Begin()
+	return p
+}
+
+// turnTables sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
+func (p *pass) turnTables() {
+	half := p.kv.c.HeadSize / 2
+	freq := make([]float64, half)
+	for i := range freq {
+		freq[i] = math.Pow(p.kv.c.RopeBase, -2*float64(i)/float64(p.kv.c.HeadSize))
+	}
+	p.cos = make([]float32, len(p.rows)*half)
+	p.sin = make([]float32, len(p.rows)*half)
+	for t, r := range p.rows {
+		for i, f := range freq {
+			sin, cos := math.Sincos(float64(r.Pos) * f)
+			p.cos[t*half+i], p.sin[t*half+i] = float32(cos), float32(sin)
+		}
+	}
+}
+
+// End implements [backend.Pass].
+func (p *pass) End(ctx context.Context) error {
+	p.d.pool.End()
+	if p.err == nil {
+		p.err = context.Cause(ctx)
+	}
+	return p.err
+}
+
+// Embed implements [backend.Pass].
+func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
+	to, w := x.(*tensor), table.(*weight)
+	for t, r := range p.rows {
+		if r.Token < 0 || int(r.Token) >= w.Rows {
+			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
+			return
+		}
+		w.dequantize(to.row(t), int(r.Token))
+	}
+}
+
+func (p *pass) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// NormProject implements [backend.Pass].
+func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
+	if p.err != nil {
+		return
+	}
+	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
+	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
+	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
+	p.d.pool.Run(total, p.grain(outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
+		for _, o := range outs { // the rows of the three weights are numbered one after the other
+			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
+				p.matmul(o.out.f, o.out.cols, o.w, from, to, false, worker)
+			}
+			lo, hi = lo-o.w.Rows, hi-o.w.Rows
+		}
+	})
+}
+
+// projection is an output and the weight that makes it.
+type projection struct {
+	out *tensor
+	w   *weight
+}
+
+// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, which
+// is some microseconds of work and far more than handing it out costs, but no fewer rows than the kernels take together.
+// A small weight is one piece, and the caller does it alone.
+const (
+	pieceBytes = 32 << 10
+	pieceRows  = 16
+)
+
+// grain is how many weight rows make a piece. The weights have the same number of columns.
+func (p *pass) grain(weights ...*weight) int {
+	bytes := 0
+	for _, w := range weights {
+		bytes = max(bytes, w.RowBytes())
+	}
+	return max(pieceRows, pieceBytes/(bytes*len(p.rows)))
+}
+
+// ProjectAdd implements [backend.Pass].
+func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
+	if p.err != nil {
+		return
+	}
+	to, m := x.(*tensor), w.(*weight)
+	p.setActs(h.(*tensor), nil, m.Quantised())
+	p.d.pool.Run(m.Rows, p.grain(m), func(worker, lo, hi int) {
+		p.matmul(to.f, to.cols, m, lo, hi, true, worker)
+	})
+}
+
+// NormGateUp implements [backend.Pass].
+func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
+	if p.err != nil {
+		return
+	}
+	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
+	p.setActs(x.(*tensor), g.(*norm), gate.Quantised() || up.Quantised())
+	p.d.up = grow(p.d.up, len(p.rows)*to.cols)
+	p.d.pool.Run(gate.Rows, p.grain(gate, up), func(worker, lo, hi int) {
+		p.matmul(to.f, to.cols, gate, lo, hi, false, worker)
+		p.matmul(p.d.up, to.cols, up, lo, hi, false, worker)
+		for t := range p.rows {
+			part := to.row(t)[lo:hi]
+			p.d.ops.swiGLU(part, part, p.d.up[t*to.cols+lo:t*to.cols+hi])
+		}
+	})
+}
+
+// setActs makes the rows of x, normalised if g is given, the activations of the products that follow.
+func (p *pass) setActs(x *tensor, g *norm, round bool) {
+	p.d.acts.Resize(len(p.rows), x.cols)
+	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
+}
+
+func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
+	to := p.d.acts.Row(t)
+	if g == nil {
+		copy(to, x)
+	} else {
+		cpu.RMSNorm(to, x, g.gains, g.eps)
+	}
+	if round && !p.d.exact {
+		p.d.acts.Round(t)
+	}
+}
+
+// eachRow calls f for every row of the pass, on all workers if there are rows enough to be worth waking them.
+func (p *pass) eachRow(f func(t int)) {
+	if len(p.rows) < 4 {
+		for t := range p.rows {
+			f(t)
+		}
+		return
+	}
+	p.d.pool.Run(len(p.rows), 1, func(_, lo, hi int) {
+		for t := lo; t < hi; t++ {
+			f(t)
+		}
+	})
+}
+
+// matmul sets dst[t·stride+o] = w·acts + bias for lo ≤ o < hi and every row t, or adds that to dst.
+func (p *pass) matmul(dst []float32, stride int, w *weight, lo, hi int, add bool, worker int) {
+	p.d.ops.matmul(dst, stride, w.Matrix, lo, hi, &p.d.acts, add, &p.d.workers[worker].matmul)
+	if w.bias == nil {
+		return
+	}
+	for t := range p.d.acts.T {
+		for o := lo; o < hi; o++ {
+			dst[t*stride+o] += w.bias[o]
+		}
+	}
+}
+
+// Attend implements [backend.Pass].
+func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+	if p.err != nil {
+		return
+	}
+	out, qs, ks, vs, l := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor), p.kv.layers[layer]
+	p.eachRow(func(t int) {
+		p.turn(t, qs.row(t))
+		p.turn(t, ks.row(t))
+		l.store(p.rows[t].Slot, ks.row(t), vs.row(t))
+	})
+	c := p.kv.c
+	group := c.Heads / c.KVHeads
+	scale := float32(1 / math.Sqrt(float64(c.HeadSize)))
+	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(worker, lo, hi int) {
+		ws := &p.d.workers[worker]
+		for i := lo; i < hi; i++ {
+			t, h := i/c.Heads, i%c.Heads
+			head := func(x *tensor) []float32 { return x.row(t)[h*c.HeadSize : (h+1)*c.HeadSize] }
+			see, off := p.rows[t].See, h/group*c.HeadSize
+			ws.scores = grow(ws.scores, visible(see))
+			l.scores(ws.scores, head(qs), off, see) // q·K
+			for j := range ws.scores {
+				ws.scores[j] *= scale
+			}
+			p.d.ops.softmax(ws.scores)
+			l.mix(head(out), ws.scores, off, see) // softmax(q·K/√Dh)·V
+		}
+	})
+}
+
+// turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
+func (p *pass) turn(t int, x []float32) {
+	size := p.kv.c.HeadSize
+	cos, sin := p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2]
+	for ; len(x) > 0; x = x[size:] {
+		cpu.Rope(x[:size], cos, sin)
+	}
+}
+
+// visible counts the slots of spans.
+func visible(spans []backend.Span) int {
+	n := 0
+	for _, s := range spans {
+		n += int(s.To - s.From)
+	}
+	return n
+}
+
+// grow returns s with length n, in new memory if its own is too small. The contents are undefined.
+func grow[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}

@@ -1,0 +1,360 @@
+package host
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// fixture is a device with random inputs, and the float64 arithmetic to hold it against.
+type fixture struct {
+	t *testing.T
+	r *rand.Rand
+	d *Device
+}
+
+// each runs f on the fast and on the exact device, with the relative error that each is allowed on float32 weights.
+func each(t *testing.T, f func(x *fixture, bar float64)) {
+	for _, o := range []Options{{Threads: 1}, {Threads: 3}, {Threads: 2, Exact: true}} {
+		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
+			d, err := New(o)
+			require.NoError(t, err)
+			defer d.Close()
+			f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}, 2e-6)
+		})
+	}
+}
+
+func (x *fixture) floats(n int) []float32 {
+	f := make([]float32, n)
+	for i := range f {
+		f[i] = float32(x.r.NormFloat64())
+	}
+	return f
+}
+
+// tensorOf is a tensor of rows × cols random numbers.
+func (x *fixture) tensorOf(rows, cols int) *tensor {
+	return &tensor{rows: rows, cols: cols, f: x.floats(rows * cols)}
+}
+
+// stored is f as a tensor of a file, of the given shape.
+func stored(f []float32, shape ...int) gguf.Tensor {
+	b := make([]byte, 0, 4*len(f))
+	for _, v := range f {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
+}
+
+// weightOf is a weight of random numbers with a bias, and the function that it is in float64.
+func (x *fixture) weightOf(out, in int) (backend.Weight, func(h []float64) []float64) {
+	w, b := x.floats(out*in), x.floats(out)
+	bias := stored(b, out)
+	loaded, err := x.d.LoadWeight(stored(w, in, out), &bias)
+	require.NoError(x.t, err)
+	return loaded, func(h []float64) []float64 {
+		y := make([]float64, out)
+		for o := range y {
+			y[o] = float64(b[o])
+			for i, v := range h {
+				y[o] += float64(w[o*in+i]) * v
+			}
+		}
+		return y
+	}
+}
+
+// normOf is an RMSNorm of random gains, and the function that it is in float64.
+func (x *fixture) normOf(n int) (backend.Norm, func(v []float32) []float64) {
+	g := x.floats(n)
+	loaded, err := x.d.LoadNorm(stored(g, n), 1e-3)
+	require.NoError(x.t, err)
+	return loaded, func(v []float32) []float64 {
+		sum := 0.0
+		for _, e := range v {
+			sum += float64(e) * float64(e)
+		}
+		h := make([]float64, n)
+		for i, e := range v {
+			h[i] = float64(g[i]) * float64(e) / math.Sqrt(sum/float64(n)+1e-3)
+		}
+		return h
+	}
+}
+
+// near compares by the error relative to the length of want.
+func (x *fixture) near(want []float64, got []float32, bar float64, what string) {
+	x.t.Helper()
+	require.Len(x.t, got, len(want))
+	diff, norm := 0.0, 0.0
+	for i, w := range want {
+		diff += (w - float64(got[i])) * (w - float64(got[i]))
+		norm += w * w
+	}
+	require.Less(x.t, math.Sqrt(diff/norm), bar, what)
+}
+
+func wide(v []float32) []float64 {
+	w := make([]float64, len(v))
+	for i, e := range v {
+		w[i] = float64(e)
+	}
+	return w
+}
+
+// rowsAt are n rows in the slots from 0, each seeing those before it.
+func rowsAt(n int) []backend.Row {
+	rows := make([]backend.Row, n)
+	for i := range rows {
+		rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+	}
+	return rows
+}
+
+func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
+	s, err := x.d.NewKV(backend.KVConfig{Layers: 2, Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, RopeBase: 1000, Type: t})
+	require.NoError(x.t, err)
+	return s
+}
+
+// TestProjections holds every product of a layer against its formula, for one row, a few, and many.
+func TestProjections(t *testing.T) {
+	each(t, func(x *fixture, bar float64) {
+		for _, n := range []int{1, 3, 4, 9} {
+			const in, out = 70, 90
+			p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
+			h, g := x.tensorOf(n, in), x.tensorOf(n, out)
+			nrm, fn := x.normOf(in)
+			wq, fq := x.weightOf(out, in)
+			wk, fk := x.weightOf(33, in)
+			wv, fv := x.weightOf(5, in)
+			q, k, v := x.tensorOf(n, out), x.tensorOf(n, 33), x.tensorOf(n, 5)
+			p.NormProject(q, k, v, h, nrm, wq, wk, wv)
+			m := x.tensorOf(n, out)
+			wg, fg := x.weightOf(out, in)
+			wu, fu := x.weightOf(out, in)
+			p.NormGateUp(m, h, nrm, wg, wu)
+			before := slices.Clone(g.f)
+			wo, fo := x.weightOf(out, in)
+			p.ProjectAdd(g, wo, h)
+			require.NoError(t, p.End(t.Context()))
+			for i := range n {
+				normed := fn(h.row(i))
+				x.near(fq(normed), q.row(i), bar, "q")
+				x.near(fk(normed), k.row(i), bar, "k")
+				x.near(fv(normed), v.row(i), bar, "v")
+				gate, up := fg(normed), fu(normed)
+				sum := fo(wide(h.row(i)))
+				for j := range gate {
+					gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+					sum[j] += float64(before[i*out+j])
+				}
+				x.near(gate, m.row(i), 2*bar, "silu(gate)·up")
+				x.near(sum, g.row(i), bar, "x + w·h")
+			}
+		}
+	})
+}
+
+// attend is attention by its definition in float64: q and k turned, softmax over the visible slots.
+func attend(c backend.KVConfig, r backend.Row, q []float32, keys, values map[int32][]float64) []float64 {
+	size, out := c.HeadSize, make([]float64, 0, len(q))
+	for h := range c.Heads {
+		head := turned(wide(q[h*size:(h+1)*size]), r.Pos, c.RopeBase)
+		off := h / (c.Heads / c.KVHeads) * size
+		var weights []float64
+		var slots []int32
+		total := 0.0
+		for _, s := range r.See {
+			for slot := s.From; slot < s.To; slot++ {
+				dot := 0.0
+				for i, v := range head {
+					dot += v * keys[slot][off+i]
+				}
+				weights = append(weights, math.Exp(dot/math.Sqrt(float64(size))))
+				slots = append(slots, slot)
+				total += weights[len(weights)-1]
+			}
+		}
+		a := make([]float64, size)
+		for j, slot := range slots {
+			for i := range a {
+				a[i] += weights[j] / total * values[slot][off+i]
+			}
+		}
+		out = append(out, a...)
+	}
+	return out
+}
+
+// turned rotates one head: the pair (i, i+Dh/2) by pos·base^(-2i/Dh).
+func turned(x []float64, pos int32, base float64) []float64 {
+	half, y := len(x)/2, make([]float64, len(x))
+	for i := range half {
+		sin, cos := math.Sincos(float64(pos) * math.Pow(base, -2*float64(i)/float64(len(x))))
+		y[i], y[i+half] = x[i]*cos-x[i+half]*sin, x[i]*sin+x[i+half]*cos
+	}
+	return y
+}
+
+// TestAttend: random slots, positions and spans, two passes over one store, against the definition.
+func TestAttend(t *testing.T) {
+	each(t, func(x *fixture, bar float64) {
+		for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
+			store := x.kv(50, kind)
+			c := store.Config()
+			keys, values := map[int32][]float64{}, map[int32][]float64{}
+			filled := []int32{}
+			for _, n := range []int{5, 1, 8} {
+				rows := make([]backend.Row, n)
+				free := x.r.Perm(50)
+				for i := range rows {
+					slot := int32(free[i])
+					for j := 0; slices.Contains(filled, slot); j++ {
+						slot = int32(free[n+j])
+					}
+					filled = append(filled, slot)
+					rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
+				}
+				for i := range rows {
+					for range x.r.IntN(6) {
+						s := filled[x.r.IntN(len(filled))]
+						rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+					}
+					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
+				}
+				q, k, v, a := x.tensorOf(n, 96), x.tensorOf(n, 32), x.tensorOf(n, 32), x.tensorOf(n, 96)
+				for i, r := range rows {
+					for h := range 2 {
+						keys[r.Slot] = append(keys[r.Slot], turned(wide(k.row(i)[h*16:(h+1)*16]), r.Pos, c.RopeBase)...)
+					}
+					values[r.Slot] = wide(v.row(i))
+				}
+				queries := slices.Clone(q.f)
+				p := x.d.Begin(store, rows)
+				p.Attend(a, q, k, v, 1)
+				require.NoError(t, p.End(t.Context()))
+				allowed := bar
+				if kind == gguf.F16 {
+					allowed = 2e-3
+				}
+				for i, r := range rows {
+					x.near(attend(c, r, queries[i*96:(i+1)*96], keys, values), a.row(i), allowed, kind.String())
+				}
+			}
+		}
+	})
+}
+
+// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with ties.
+func TestHead(t *testing.T) {
+	each(t, func(x *fixture, bar float64) {
+		for _, vocab := range []int{3, chunk, 2*chunk + 77} {
+			const dim = 40
+			h := x.tensorOf(5, dim)
+			nrm, fn := x.normOf(dim)
+			w, f := x.weightOf(vocab, dim)
+			copy(w.(*weight).Data[4*dim:8*dim], w.(*weight).Data[:4*dim]) // tokens 0 and 1 are equals
+			w.(*weight).bias[1] = w.(*weight).bias[0]
+			want := backend.Want{Rows: []int{1, 4}, K: 7, Logits: true, Hidden: true}
+			out := make([]backend.Output, 2)
+			p := x.d.Begin(x.kv(5, gguf.F32), rowsAt(5))
+			p.Head(out, h, nrm, w, want)
+			require.NoError(t, p.End(t.Context()))
+			for i, row := range want.Rows {
+				o := out[i]
+				hidden := fn(h.row(row))
+				logits := f(hidden)
+				logits[1] = logits[0]
+				x.near(hidden, o.Hidden, bar, "hidden")
+				x.near(logits, o.Logits, bar, "logits")
+				checkSums(t, o, min(7, vocab))
+			}
+		}
+	})
+}
+
+// checkSums holds Top, LogSumExp and Entropy against the logits beside them.
+func checkSums(t *testing.T, o backend.Output, k int) {
+	t.Helper()
+	var order []backend.Candidate
+	for i, l := range o.Logits {
+		order = append(order, backend.Candidate{ID: int32(i), Logit: l})
+	}
+	slices.SortStableFunc(order, func(a, b backend.Candidate) int {
+		switch {
+		case a.Logit > b.Logit:
+			return -1
+		case a.Logit < b.Logit:
+			return 1
+		}
+		return 0
+	})
+	assert.Equal(t, order[:k], o.Top)
+	sum, entropy := 0.0, 0.0
+	for _, c := range order {
+		sum += math.Exp(float64(c.Logit))
+	}
+	for _, c := range order {
+		if p := math.Exp(float64(c.Logit)) / sum; p > 0 {
+			entropy -= p * math.Log(p)
+		}
+	}
+	assert.InDelta(t, math.Log(sum), o.LogSumExp, 1e-5)
+	assert.InDelta(t, entropy, o.Entropy, 1e-5)
+}
+
+// TestRefusals: shapes that cannot be are refused when they are loaded.
+func TestRefusals(t *testing.T) {
+	d, err := New(Options{})
+	require.NoError(t, err)
+	defer d.Close()
+	m := stored(make([]float32, 6), 3, 2)
+	short := stored(make([]float32, 3), 3)
+	_, err = d.LoadWeight(short, nil)
+	assert.Error(t, err, "a vector is no matrix")
+	_, err = d.LoadWeight(m, &short)
+	assert.Error(t, err, "a bias of another length")
+	_, err = d.LoadNorm(m, 1)
+	assert.Error(t, err, "a matrix is no vector")
+	_, err = d.NewTensor(math.MaxInt/2, 8)
+	assert.Error(t, err)
+	good := backend.KVConfig{Layers: 1, Slots: 1, Heads: 2, KVHeads: 1, HeadSize: 2, RopeBase: 1, Type: gguf.F16}
+	for name, edit := range map[string]func(*backend.KVConfig){
+		"no slots":  func(c *backend.KVConfig) { c.Slots = 0 },
+		"odd heads": func(c *backend.KVConfig) { c.HeadSize = 3 },
+		"groups":    func(c *backend.KVConfig) { c.KVHeads = 3 },
+		"type":      func(c *backend.KVConfig) { c.Type = gguf.Q8_0 },
+	} {
+		c := good
+		edit(&c)
+		_, err := d.NewKV(c)
+		assert.Error(t, err, name)
+	}
+	_, err = New(Options{Threads: -1})
+	assert.Error(t, err)
+}
+
+// TestTokenOutOfRange: the first error of a pass sticks, and later operations do nothing.
+func TestTokenOutOfRange(t *testing.T) {
+	each(t, func(x *fixture, _ float64) {
+		table, _ := x.weightOf(10, 8)
+		h := x.tensorOf(1, 8)
+		before := slices.Clone(h.f)
+		p := x.d.Begin(x.kv(1, gguf.F16), []backend.Row{{Token: 10, See: []backend.Span{{From: 0, To: 1}}}})
+		p.Embed(h, table)
+		p.ProjectAdd(h, table, h)
+		require.ErrorContains(t, p.End(t.Context()), "token 10")
+		assert.Equal(t, before, h.f)
+	})
+}

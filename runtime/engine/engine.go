@@ -1,0 +1,196 @@
+// Package engine puts the parts together and is the API for embedding Pilotfish in another program: a model file in,
+// tokens out. It alone knows every concrete type.
+//
+//	e, err := engine.Open("qwen2.5-0.5b-instruct-q8_0.gguf", engine.Options{})
+//	…
+//	defer e.Close()
+//	ids, err := e.Chat(tokenizer.Message{Role: "user", Content: "What is a pilot fish?"})
+//	…
+//	s, err := e.NewSession()
+//	…
+//	for tok, err := range s.Generate(ctx, ids, engine.Request{}) {
+//		…
+//		fmt.Print(tok.Text)
+//	}
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// Options say how a model is run. The zero value works.
+type Options struct {
+	Threads int  // workers on the CPU; 0 means as many as the Go runtime may use at once
+	Context int  // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
+	KV32    bool // keep keys and values as float32, twice the memory of the default float16
+	Exact   bool // float32 activations, keys and values, generic Go throughout: slow, for checking
+}
+
+// DefaultContext is the longest text where none is asked for.
+const DefaultContext = 4096
+
+// Engine is an open model. Its sessions share the weights and run one at a time.
+type Engine struct {
+	path   string
+	file   *gguf.File
+	device *host.Device
+	model  *qwen2.Model
+	o      Options
+	tokens func() (*tokenizer.Tokenizer, error)
+	run    chan struct{} // holds one value: whoever takes it may use the model
+}
+
+// Open maps the file and loads its weights. Errors name the file and the field.
+func Open(path string, o Options) (*Engine, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{path: path, file: f, o: o, run: make(chan struct{}, 1)}
+	e.run <- struct{}{}
+	if err := e.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("load %s: %w", path, err), e.Close())
+	}
+	return e, nil
+}
+
+func (e *Engine) load() (err error) {
+	if e.device, err = host.New(host.Options{Threads: e.o.Threads, Exact: e.o.Exact}); err != nil {
+		return err
+	}
+	if e.model, err = qwen2.Load(e.file, e.device); err != nil {
+		return err
+	}
+	e.tokens = sync.OnceValues(e.loadTokenizer)
+	return e.setDefaults()
+}
+
+// setDefaults fills in and checks the options that depend on the model.
+func (e *Engine) setDefaults() error {
+	limit := e.model.Config().Context
+	if e.o.Context == 0 {
+		e.o.Context = min(DefaultContext, limit)
+	}
+	if e.o.Context < 1 || e.o.Context > limit {
+		return fmt.Errorf("context of %d tokens: the model allows 1 to %d", e.o.Context, limit)
+	}
+	return nil
+}
+
+// newCache makes a KV cache of the type that the options ask for.
+func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
+	if e.o.KV32 || e.o.Exact {
+		return e.model.NewCache(slots, gguf.F32)
+	}
+	return e.model.NewCache(slots, gguf.F16)
+}
+
+// Close stops the workers and unmaps the file. No session may be running.
+func (e *Engine) Close() error {
+	if e.device != nil {
+		e.device.Close()
+	}
+	return e.file.Close()
+}
+
+// File is the open model file.
+func (e *Engine) File() *gguf.File { return e.file }
+
+// Model is the model itself, for callers that make up their own batches.
+func (e *Engine) Model() *qwen2.Model { return e.model }
+
+// Context is the longest text of a session, in tokens.
+func (e *Engine) Context() int { return e.o.Context }
+
+// Tokenizer returns the tokenizer of the file. It is loaded at the first call.
+func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) { return e.tokens() }
+
+func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
+	t, err := tokenizer.FromGGUF(e.file)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", e.path, err)
+	}
+	if vocab := e.model.Config().Vocab; t.Size() != vocab {
+		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens: %d tokens, the embedding has %d rows", e.path, t.Size(), vocab)
+	}
+	return t, nil
+}
+
+// Chat returns the ids of a chat up to where the answer begins.
+func (e *Engine) Chat(messages ...tokenizer.Message) ([]int32, error) {
+	t, err := e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := t.Chat(messages, true)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.path, err)
+	}
+	return ids, nil
+}
+
+// RawPrompt returns the ids of text as it stands, special tokens recognised, after the begin token if the file asks for one.
+func (e *Engine) RawPrompt(text string) ([]int32, error) {
+	t, err := e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	ids := t.Encode(text, true)
+	if bos, ok := t.BOS(); ok && t.AddBOS() {
+		ids = append([]int32{bos}, ids...)
+	}
+	return ids, nil
+}
+
+// Logits returns the logits [vocabulary] of the token that follows ids, and the k best tokens.
+func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []backend.Candidate, error) {
+	cache, err := e.newCache(max(len(ids), 1))
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := e.forward(ctx, cache, ids, backend.Want{K: k, Logits: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return out.Logits, out.Top, nil
+}
+
+// forward appends ids to cache and returns what the head finds for the last of them. On an error the cache is as before.
+func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, want backend.Want) (*backend.Output, error) {
+	if len(ids) == 0 {
+		return nil, errors.New("no tokens: a prompt needs at least one")
+	}
+	select {
+	case <-e.run:
+		defer func() { e.run <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	before := cache.Len()
+	rows, err := cache.Extend(ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]backend.Output, 1)
+	want.Rows = []int{len(rows) - 1}
+	if err := e.model.Forward(ctx, cache.KV(), rows, out, want); err != nil {
+		cache.Truncate(before)
+		return nil, err
+	}
+	return &out[0], nil
+}
+
+// Device says what runs the model, for reports.
+func (e *Engine) Device() string { return e.device.Name() }
+
+// Threads is the number of workers on the CPU.
+func (e *Engine) Threads() int { return e.device.Threads() }

@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
+type Request struct {
+	MaxTokens int            // most tokens to generate; 0 means what the context holds
+	Sampling  sample.Options // zero value: greedy
+	IgnoreEnd bool           // go on after an end token; for benchmarks
+}
+
+// Token is one generated token.
+type Token struct {
+	Pos        int     // position in the whole text, prompt included
+	ID         int32   // in the vocabulary
+	Text       string  // the whole characters that this token completes; may be empty
+	Origin     string  // who chose it: "edge"
+	Confidence float32 // probability of the token under the model, in [0, 1], before temperature
+}
+
+// Summary is what one call of [Session.Generate] did.
+type Summary struct {
+	Text         string        // all text, also what an incomplete character at the end left
+	Stop         string        // why it ended: "end" token, "length", or "" while it runs and after an error
+	PromptTokens int           // tokens of the prompt
+	ReusedTokens int           // of these, tokens whose keys and values were still there from before
+	Tokens       int           // tokens generated, the end token not counted
+	PromptTime   time.Duration // from the call until the first token was known
+	DecodeTime   time.Duration // from then on
+}
+
+// Session is one text that grows: its KV cache, and the last summary. A session serves one goroutine at a time.
+type Session struct {
+	e       *Engine
+	cache   *qwen2.Cache
+	ids     []int32 // what the cache holds
+	summary Summary
+	now     func() time.Time
+}
+
+// NewSession makes an empty session of [Engine.Context] tokens.
+func (e *Engine) NewSession() (*Session, error) {
+	cache, err := e.newCache(e.o.Context)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{e: e, cache: cache, now: time.Now}, nil
+}
+
+// Summary tells what the last call of [Session.Generate] did.
+func (s *Session) Summary() Summary { return s.summary }
+
+// KVBytes is the memory for keys and values when the context is full.
+func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
+
+// Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
+// far is not run again. An error ends the sequence; so does ctx, with its cause.
+func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if err := s.generate(ctx, prompt, r, func(t Token) bool { return yield(t, nil) }); err != nil {
+			yield(Token{}, err)
+		}
+	}
+}
+
+func (s *Session) generate(ctx context.Context, prompt []int32, r Request, yield func(Token) bool) error {
+	start := s.now()
+	s.summary = Summary{PromptTokens: len(prompt)}
+	tokens, err := s.e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	sampler, err := sample.New(r.Sampling)
+	if err != nil {
+		return err
+	}
+	if r.MaxTokens < 0 {
+		return fmt.Errorf("at most %d tokens to generate: negative", r.MaxTokens)
+	}
+	want := sampler.Want(backend.Want{K: 1})
+	out, err := s.prefill(ctx, prompt, want)
+	if err != nil {
+		return err
+	}
+	s.summary.PromptTime = s.now().Sub(start)
+	start = start.Add(s.summary.PromptTime)
+
+	text := tokens.NewDecoder()
+	var all strings.Builder
+	defer func() { s.summary.Text, s.summary.DecodeTime = all.String()+text.Flush(), s.now().Sub(start) }()
+	for {
+		pos := s.cache.Len()
+		id := sampler.Pick(pos, out)
+		if !r.IgnoreEnd && tokens.IsEnd(id) {
+			s.summary.Stop = "end"
+			return nil
+		}
+		t := Token{Pos: pos, ID: id, Text: text.Push(id), Origin: "edge", Confidence: probability(out, id)}
+		all.WriteString(t.Text)
+		s.summary.Tokens++
+		if !yield(t) {
+			return nil
+		}
+		if s.summary.Tokens == r.MaxTokens || pos+1 == s.cache.Slots() {
+			s.summary.Stop = "length"
+			return nil
+		}
+		if out, err = s.e.forward(ctx, s.cache, []int32{id}, want); err != nil {
+			return err
+		}
+		s.ids = append(s.ids, id)
+	}
+}
+
+// prefill brings the cache to hold prompt and returns what follows its last token.
+func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
+	if room := s.cache.Slots(); len(prompt) >= room {
+		return nil, fmt.Errorf("a prompt of %d tokens leaves no room for an answer in a context of %d: %w", len(prompt), room, qwen2.ErrContext)
+	}
+	same := 0
+	for same < len(s.ids) && same < len(prompt)-1 && s.ids[same] == prompt[same] { // the last token always runs, for its logits
+		same++
+	}
+	s.cache.Truncate(same)
+	s.ids = s.ids[:same]
+	s.summary.ReusedTokens = same
+	out, err := s.e.forward(ctx, s.cache, prompt[same:], want)
+	if err == nil {
+		s.ids = append(s.ids, prompt[same:]...)
+	}
+	return out, err
+}
+
+// probability of id under the model: that of a candidate, or from all logits.
+func probability(out *backend.Output, id int32) float32 {
+	logit := float32(math.Inf(-1))
+	if len(out.Logits) > 0 {
+		logit = out.Logits[id]
+	}
+	for _, c := range out.Top {
+		if c.ID == id {
+			logit = c.Logit
+		}
+	}
+	return float32(math.Exp(float64(logit - out.LogSumExp)))
+}

@@ -1,0 +1,153 @@
+package hub
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// remote is a file as the hub describes it.
+type remote struct {
+	name   string // path inside the repository
+	size   int64  // bytes; -1 where unknown
+	sha256 string // 64 hexadecimal digits; "" where unknown
+}
+
+// preferred lists, best first, what is taken when no file is named: nearly exact and fast, then small, then exact.
+func preferred() []string { return []string{"q8_0", "q4_k_m", "q4_0", "f16"} }
+
+// choose picks the file, with all its parts, from a listing: the one of the most preferred type, or the only one.
+func choose(r Ref, listed []remote) ([]remote, error) {
+	models := models(listed)
+	if len(models) == 0 {
+		return nil, fmt.Errorf("the repository holds no GGUF model")
+	}
+	if len(models) == 1 {
+		return models[0], nil
+	}
+	for _, kind := range preferred() {
+		fit := slices.DeleteFunc(slices.Clone(models), func(m []remote) bool { return !hasKind(m[0].name, kind) })
+		if len(fit) == 1 {
+			return fit[0], nil
+		}
+		if len(fit) > 1 {
+			break // several of the best kind: a person has to say which
+		}
+	}
+	return nil, choiceError(r, "which of its files is wanted", models)
+}
+
+// named returns the wanted files with what the listing says about them.
+func named(r Ref, listed, wanted []remote) ([]remote, error) {
+	for i, w := range wanted {
+		at := slices.IndexFunc(listed, func(l remote) bool { return l.name == w.name })
+		if at < 0 {
+			return nil, choiceError(r, fmt.Sprintf("there is no file %q", w.name), models(listed))
+		}
+		wanted[i] = listed[at]
+	}
+	return wanted, nil
+}
+
+// models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files that
+// are no language model, and splits with a part missing, are left out.
+func models(listed []remote) [][]remote {
+	byName := make(map[string]remote, len(listed))
+	for _, l := range listed {
+		byName[l.name] = l
+	}
+	var found [][]remote
+	for _, l := range listed {
+		parts := partNames(l.name)
+		if parts[0].name != l.name || !isGGUF(l.name) || strings.HasPrefix(strings.ToLower(path.Base(l.name)), "mmproj") {
+			continue
+		}
+		complete := true
+		for i, p := range parts {
+			parts[i], complete = byName[p.name], complete && byName[p.name].name != ""
+		}
+		if complete {
+			found = append(found, parts)
+		}
+	}
+	slices.SortFunc(found, func(a, b []remote) int { return strings.Compare(a[0].name, b[0].name) })
+	return found
+}
+
+// hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf" has not.
+func hasKind(name, kind string) bool {
+	name = strings.ToLower(path.Base(name))
+	for at := 0; ; {
+		i := strings.Index(name[at:], kind)
+		if i < 0 {
+			return false
+		}
+		begin, end := at+i, at+i+len(kind)
+		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) { // ".gguf" follows: end is inside
+			return true
+		}
+		at = end
+	}
+}
+
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
+}
+
+// splitName matches the names of split files: BASE-00001-of-00003.gguf.
+var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])$`)
+
+// partNames returns the names of all parts of a split file, given any of them, or the name alone, with nothing else known.
+func partNames(name string) []remote {
+	m := splitName.FindStringSubmatch(name)
+	if m == nil {
+		return []remote{{name: name, size: -1}}
+	}
+	n, err := strconv.Atoi(m[3])
+	if i, e := strconv.Atoi(m[2]); err != nil || e != nil || i < 1 || i > n {
+		return []remote{{name: name, size: -1}}
+	}
+	parts := make([]remote, n)
+	for i := range parts {
+		parts[i] = remote{name: fmt.Sprintf("%s-%05d-of-%s%s", m[1], i+1, m[3], m[4]), size: -1}
+	}
+	return parts
+}
+
+// totalSize returns the bytes of all files, or -1 where one is unknown.
+func totalSize(files []remote) int64 {
+	var total int64
+	for _, f := range files {
+		if f.size < 0 {
+			return -1
+		}
+		total += f.size
+	}
+	return total
+}
+
+// choiceError says what is wrong and lists what could be asked for.
+func choiceError(r Ref, what string, models [][]remote) error {
+	const most = 40
+	var b strings.Builder
+	b.WriteString(what)
+	b.WriteString("; there are:")
+	for i, m := range models {
+		if i == most {
+			fmt.Fprintf(&b, "\n  and %d more", len(models)-most)
+			break
+		}
+		r.File = m[0].name
+		fmt.Fprintf(&b, "\n  %s", r)
+		if size := totalSize(m); size >= 0 {
+			fmt.Fprintf(&b, "  (%.1f MB)", float64(size)/1e6)
+		}
+	}
+	if len(models) == 0 {
+		b.WriteString(" no GGUF models at all")
+	}
+	return fmt.Errorf("%s", b.String())
+}

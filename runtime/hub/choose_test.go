@@ -1,0 +1,61 @@
+package hub
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		listed []string
+		want   []string // nil: an error that lists the choices
+	}{
+		{"the only one", []string{"model-IQ2_XS.gguf"}, []string{"model-IQ2_XS.gguf"}},
+		{"q8_0 before all", []string{"m-f16.gguf", "m-q4_0.gguf", "m-q4_k_m.gguf", "m-q8_0.gguf"}, []string{"m-q8_0.gguf"}},
+		{"upper case", []string{"m.F16.gguf", "m.Q4_0.gguf", "m.Q4_K_M.gguf"}, []string{"m.Q4_K_M.gguf"}},
+		{"q4_0", []string{"m-f16.gguf", "m-q4_0.gguf", "m-q4_1.gguf"}, []string{"m-q4_0.gguf"}},
+		{"f16 last", []string{"m-f16.gguf", "m-q2_k.gguf"}, []string{"m-f16.gguf"}},
+		{"bf16 is not f16, q4_k_m_l not q4_k_m", []string{"m-bf16.gguf", "m-q4_k_m_l.gguf"}, nil},
+		{"a later word counts", []string{"q4_0x-q4_0.gguf", "m-q5_0.gguf"}, []string{"q4_0x-q4_0.gguf"}},
+		{"two of the best kind", []string{"a-q8_0.gguf", "b-q8_0.gguf", "a-q4_0.gguf"}, nil},
+		{"projectors do not count", []string{"mmproj-m-f16.gguf", "m-q3_k.gguf"}, []string{"m-q3_k.gguf"}},
+		{"none", nil, nil},
+		{"split", []string{"m-q8_0-00002-of-00002.gguf", "m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf"},
+			[]string{"m-q8_0-00001-of-00002.gguf", "m-q8_0-00002-of-00002.gguf"}},
+		{"split with a part missing", []string{"m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf", "m-q2_k.gguf"}, []string{"m-q4_0.gguf"}},
+		{"no split", []string{"m-00003-of-00002.gguf", "m-00000-of-00001.gguf"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var listed []remote
+			for _, n := range c.listed {
+				listed = append(listed, remote{name: n, size: 1e6})
+			}
+			got, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
+			if c.want == nil {
+				require.Error(t, err)
+				for _, n := range c.listed {
+					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (1.0 MB)")
+				}
+				return
+			}
+			require.NoError(t, err)
+			var names []string
+			for _, g := range got {
+				names = append(names, g.name)
+			}
+			assert.Equal(t, c.want, names)
+		})
+	}
+}
+
+func TestPartNames(t *testing.T) {
+	parts := partNames("sub/m-00002-of-00003.gguf")
+	require.Len(t, parts, 3)
+	assert.Equal(t, "sub/m-00001-of-00003.gguf", parts[0].name)
+	assert.Equal(t, "sub/m-00003-of-00003.gguf", parts[2].name)
+	assert.Len(t, partNames("m-00004-of-00003.gguf"), 1)
+	assert.Len(t, partNames("m.gguf"), 1)
+}

@@ -1,0 +1,253 @@
+package hub
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeHub is a hub with one repository, o/n, whose faults can be set.
+type fakeHub struct {
+	files map[string][]byte
+
+	etag        string         // of every file; "" means none
+	linked      bool           // the headers of a file state its length and SHA-256
+	noList      bool           // no listing
+	plainGit    bool           // the listing states no SHA-256
+	wrongSum    bool           // the stated SHA-256 is that of another file
+	ignoreRange bool           // always the whole file
+	noLength    bool           // no Content-Length
+	cdn         string         // files are behind a redirect to this address
+	status      map[string]int // answers for addresses that contain the key
+	header      http.Header    // of those answers
+	cuts        []int          // how many bytes the next answers with a file carry before the connection breaks
+	gate        chan struct{}  // a file's second half waits for it
+
+	mu       sync.Mutex
+	requests []string // "GET /path Range If-Range Authorization"
+	sent     int      // bytes of files
+}
+
+func newFakeHub(files ...string) *fakeHub {
+	h := &fakeHub{files: map[string][]byte{}, etag: `"e1"`}
+	for i, name := range files {
+		h.files[name] = content(uint64(i), 300_000)
+	}
+	return h
+}
+
+// content returns n bytes that no two seeds share.
+func content(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func sumOf(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+// ServeHTTP implements http.Handler.
+func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.requests = append(h.requests, fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"), r.Header.Get("If-Range"), r.Header.Get("Authorization")))
+	h.mu.Unlock()
+	for part, code := range h.status {
+		if strings.Contains(r.URL.Path, part) {
+			for k, v := range h.header {
+				w.Header()[k] = v
+			}
+			w.WriteHeader(code)
+			return
+		}
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/models/o/n/tree/") && !h.noList {
+		h.list(w)
+		return
+	}
+	for _, prefix := range []string{"/o/n/resolve/main/", "/cdn/"} {
+		if name, ok := strings.CutPrefix(r.URL.Path, prefix); ok && h.files[name] != nil {
+			h.file(w, r, name)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+func (h *fakeHub) list(w http.ResponseWriter) {
+	var entries []map[string]any
+	for name, b := range h.files {
+		e := map[string]any{"type": "file", "path": name, "size": len(b), "oid": "0123"}
+		if !h.plainGit {
+			e["lfs"] = map[string]any{"oid": h.sum(b), "size": len(b), "pointerSize": 134}
+		}
+		entries = append(entries, e)
+	}
+	entries = append(entries, map[string]any{"type": "directory", "path": "folder.gguf"}, map[string]any{"type": "file", "path": "README.md"})
+	json.NewEncoder(w).Encode(entries)
+}
+
+func (h *fakeHub) sum(b []byte) string {
+	if h.wrongSum {
+		return sumOf(append([]byte{1}, b...))
+	}
+	return sumOf(b)
+}
+
+func (h *fakeHub) file(w http.ResponseWriter, r *http.Request, name string) {
+	b := h.files[name]
+	if h.linked {
+		w.Header().Set("X-Linked-Etag", `"`+h.sum(b)+`"`)
+		w.Header().Set("X-Linked-Size", fmt.Sprint(len(b)))
+	}
+	if h.cdn != "" && !strings.HasPrefix(r.URL.Path, "/cdn/") {
+		http.Redirect(w, r, h.cdn+"/cdn/"+name+"?Signature=secret", http.StatusFound)
+		return
+	}
+	if h.etag != "" {
+		w.Header().Set("ETag", h.etag)
+	}
+	if h.ignoreRange || h.noLength {
+		r.Header.Del("Range")
+	}
+	if h.noLength {
+		w.(http.Flusher).Flush()
+		w.Write(b)
+		return
+	}
+	http.ServeContent(&breaking{ResponseWriter: w, hub: h, left: h.nextCut(r.Method)}, r, "", time.Time{}, strings.NewReader(string(b)))
+}
+
+func (h *fakeHub) nextCut(method string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.cuts) == 0 || method == http.MethodHead {
+		return 1 << 60
+	}
+	cut := h.cuts[0]
+	h.cuts = h.cuts[1:]
+	return cut
+}
+
+// breaking is a connection that breaks after some bytes, and waits at the hub's gate before the last of what is written.
+type breaking struct {
+	http.ResponseWriter
+	hub  *fakeHub
+	left int
+}
+
+// Write implements io.Writer.
+func (b *breaking) Write(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	b.hub.mu.Lock()
+	b.hub.sent += n
+	b.hub.mu.Unlock()
+	b.ResponseWriter.Write(p[:n/2])
+	if b.hub.gate != nil {
+		b.ResponseWriter.(http.Flusher).Flush()
+		<-b.hub.gate
+	}
+	b.ResponseWriter.Write(p[n/2 : n])
+	if b.left -= n; b.left == 0 {
+		b.ResponseWriter.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, nil
+}
+
+// bytesSent returns how many bytes of files went out.
+func (h *fakeHub) bytesSent() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent
+}
+
+// count returns how many requests contain the text.
+func (h *fakeHub) count(text string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, r := range h.requests {
+		if strings.Contains(r, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// serve starts the hub on a local port and returns options that fetch from it without retries.
+func (h *fakeHub) serve(t *testing.T) Options {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 1, Transport: transport}
+}
+
+// inProcess carries requests to a handler without a network, so that time in a synctest bubble can stand still.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (res *http.Response, err error) {
+	rec := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if broke := recover(); broke == http.ErrAbortHandler {
+				err = io.ErrUnexpectedEOF
+			} else if broke != nil {
+				panic(broke)
+			}
+		}()
+		p.handler.ServeHTTP(rec, r)
+	}()
+	res = rec.Result()
+	res.Request = r
+	if err != nil {
+		res.Body, err = io.NopCloser(io.MultiReader(rec.Body, failing{err})), nil
+	}
+	return res, nil
+}
+
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// mustRef parses a reference.
+func mustRef(t *testing.T, s string) Ref {
+	t.Helper()
+	r, err := ParseRef(s)
+	require.NoError(t, err)
+	return r
+}
+
+// left returns the names of all files under dir.
+func left(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, d.Name())
+		}
+		return err
+	}))
+	return names
+}

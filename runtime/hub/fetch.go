@@ -1,0 +1,203 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// fetch brings one file to its place, unless it is there.
+func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
+	path, err := place(p.opt.Dir, r, w.name)
+	if err != nil {
+		return File{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return File{}, err
+	}
+	unlock, err := lockFile(path + ".lock")
+	if err != nil {
+		return File{}, err
+	}
+	defer unlock()
+
+	if f, err := p.present(ctx, path, w); err != nil || f.Path != "" {
+		return f, err
+	}
+	pt, err := openPart(ctx, path, w)
+	if err != nil {
+		return File{}, err
+	}
+	report(pt.size, pt.want.size)
+	if err := p.fill(ctx, p.resolveURL(r, w.name), pt, report); err != nil {
+		pt.f.Close()
+		if ctx.Err() != nil {
+			return File{}, fmt.Errorf("%w; %s keeps what has arrived, the same command goes on from there", err, pt.f.Name())
+		}
+		return File{}, err
+	}
+	if pt.want.sha256 == "" {
+		p.opt.Notice("the hub states no SHA-256 for " + w.name + ": nothing but its length could be checked")
+	}
+	return pt.finish()
+}
+
+// present returns the file that is at path if it is the wanted one, else a File without path.
+func (p *puller) present(ctx context.Context, path string, w remote) (File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return File{}, nil
+	case err != nil:
+		return File{}, err
+	case !info.Mode().IsRegular():
+		return File{}, fmt.Errorf("%s is in the way: it is no plain file", path)
+	case w.sha256 == "", w.size >= 0 && w.size != info.Size():
+		return File{}, nil // nothing vouches for it
+	}
+	size, sum, err := fileSHA256(ctx, path)
+	if err != nil {
+		return File{}, err
+	}
+	if sum != w.sha256 {
+		p.opt.Notice(path + " differs from the hub's file and will be replaced")
+		return File{}, nil
+	}
+	return File{Path: path, Size: size, SHA256: sum}, nil
+}
+
+// fill fetches what is missing in pt.
+func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
+	if pt.complete() {
+		return nil
+	}
+	return p.retry(ctx, func() error { return p.attempt(ctx, u, pt, report) })
+}
+
+// attempt asks once for the bytes that are missing and writes what comes.
+func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
+	res, wait, err := p.get(ctx, p.http, http.MethodGet, u, rangeHeader(pt))
+	if err != nil {
+		return err
+	}
+	defer wait.stop()
+	defer res.Body.Close()
+	if err := p.accept(res, pt); err != nil {
+		return err
+	}
+	before := pt.size
+	if err := receive(pt, res.Body, report); err != nil {
+		if t, ok := errors.AsType[*transientError](err); ok {
+			t.moved = pt.size-before >= 1<<20
+		}
+		return err
+	}
+	return nil
+}
+
+// rangeHeader asks for the bytes that are missing, provided that the file is still the one the others are from.
+func rangeHeader(pt *part) http.Header {
+	h := http.Header{}
+	if pt.size > 0 {
+		h.Set("Range", fmt.Sprintf("bytes=%d-", pt.size))
+		if pt.from.strong() {
+			h.Set("If-Range", pt.from.ETag)
+		}
+	}
+	return h
+}
+
+// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends the
+// whole file pt is emptied.
+func (p *puller) accept(res *http.Response, pt *part) error {
+	etag := res.Header.Get("ETag")
+	switch res.StatusCode {
+	case http.StatusPartialContent:
+		first, total, err := parseContentRange(res.Header.Get("Content-Range"))
+		if err != nil || first != pt.size || pt.from.strong() && etag != "" && etag != pt.from.ETag {
+			return startAgain(pt, "the server sent another range than was asked for, or of another file")
+		}
+		return pt.learnSize(total)
+	case http.StatusOK:
+		if pt.size > 0 {
+			p.opt.Notice("the server does not go on where the last pull stopped: starting again")
+		}
+		if err := pt.restart(); err != nil {
+			return err
+		}
+		if err := pt.learnSize(res.ContentLength); err != nil {
+			return err
+		}
+		return pt.begin(etag)
+	case http.StatusRequestedRangeNotSatisfiable:
+		return startAgain(pt, "the file on the server is shorter than what is here")
+	}
+	return p.statusError(res)
+}
+
+// startAgain empties pt. The next try then asks for everything.
+func startAgain(pt *part, why string) error {
+	if err := pt.restart(); err != nil {
+		return err
+	}
+	return &transientError{err: errors.New(why)}
+}
+
+// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it counts.
+func (p *part) learnSize(n int64) error {
+	switch {
+	case n < 0:
+	case p.want.size < 0:
+		p.want.size = n
+	case p.want.size != n:
+		return fmt.Errorf("the server has %d bytes of %s, the hub says %d", n, p.want.name, p.want.size)
+	}
+	return nil
+}
+
+// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is not.
+func receive(pt *part, body io.Reader, report func(done, size int64)) error {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := body.Read(buf)
+		if pt.want.size >= 0 && pt.size+int64(n) > pt.want.size {
+			return fmt.Errorf("the server sends more than the %d bytes of %s", pt.want.size, pt.want.name)
+		}
+		if n > 0 {
+			if _, err := pt.Write(buf[:n]); err != nil {
+				return err
+			}
+			report(pt.size, pt.want.size)
+		}
+		switch {
+		case err == io.EOF && (pt.want.size < 0 || pt.complete()):
+			return nil
+		case err == io.EOF:
+			err = io.ErrUnexpectedEOF
+		case err == nil:
+			continue
+		}
+		return &transientError{err: fmt.Errorf("%s broke off after %d bytes: %w", pt.want.name, pt.size, err)}
+	}
+}
+
+// parseContentRange reads "bytes first-last/total"; total is -1 for "*".
+func parseContentRange(s string) (first, total int64, err error) {
+	span, whole, _ := strings.Cut(strings.TrimPrefix(s, "bytes "), "/")
+	begin, _, _ := strings.Cut(span, "-")
+	if first, err = strconv.ParseInt(begin, 10, 64); err != nil {
+		return 0, 0, err
+	}
+	if whole == "*" {
+		return first, -1, nil
+	}
+	total, err = strconv.ParseInt(whole, 10, 64)
+	return first, total, err
+}

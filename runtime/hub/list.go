@@ -1,0 +1,165 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxPage  = 32 << 20 // bytes of one page of a listing
+	maxPages = 200
+)
+
+// treeEntry is an element of the hub's listing, as far as it is read here.
+type treeEntry struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+	LFS  *struct {
+		OID  string `json:"oid"` // SHA-256
+		Size int64  `json:"size"`
+	} `json:"lfs"`
+}
+
+// list returns the GGUF files of the repository.
+func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
+	page := p.url("api", "models", r.Owner, r.Name, "tree", r.Revision)
+	page.RawQuery = "recursive=true"
+	var files []remote
+	for range maxPages {
+		entries, next, err := p.listPage(ctx, page)
+		if err != nil {
+			return nil, fmt.Errorf("list files: %w", err)
+		}
+		for _, e := range entries {
+			if e.Type != "directory" && isGGUF(e.Path) {
+				files = append(files, e.remote())
+			}
+		}
+		if next == nil {
+			return files, nil
+		}
+		page = next
+	}
+	return nil, fmt.Errorf("list files: more than %d pages", maxPages)
+}
+
+// remote returns the entry in the words of this package.
+func (e treeEntry) remote() remote {
+	f := remote{name: e.Path, size: e.Size}
+	if e.LFS != nil {
+		f.size, f.sha256 = e.LFS.Size, asSHA256(e.LFS.OID)
+	}
+	return f
+}
+
+// listPage reads one page of a listing and says where the next one is, nil after the last.
+func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEntry, next *url.URL, err error) {
+	err = p.retry(ctx, func() error {
+		res, wait, err := p.get(ctx, p.http, http.MethodGet, page, nil)
+		if err != nil {
+			return err
+		}
+		defer wait.stop()
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return p.statusError(res)
+		}
+		next = nextPage(page, res.Header)
+		entries, err = decodePage(io.LimitReader(res.Body, maxPage+1))
+		return err
+	})
+	return entries, next, err
+}
+
+// decodePage reads a page's JSON. A page that breaks off is worth another try, one that is no listing is not.
+func decodePage(r io.Reader) ([]treeEntry, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, &transientError{err: err}
+	}
+	if len(text) > maxPage {
+		return nil, fmt.Errorf("a page of more than %d bytes", maxPage)
+	}
+	var entries []treeEntry
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return nil, fmt.Errorf("not a listing as the hub gives it: %w", err)
+	}
+	return entries, nil
+}
+
+// nextPage reads the Link header of a page: <address>; rel="next". Only an address on the same host counts.
+func nextPage(page *url.URL, h http.Header) *url.URL {
+	for link := range strings.SplitSeq(strings.Join(h.Values("Link"), ","), ",") {
+		target, attributes, _ := strings.Cut(link, ";")
+		target = strings.TrimSpace(target)
+		if !strings.HasPrefix(target, "<") || !strings.HasSuffix(target, ">") || !strings.Contains(attributes, `rel="next"`) {
+			continue
+		}
+		next, err := page.Parse(target[1 : len(target)-1])
+		if err == nil && next.Host == page.Host && next.Scheme == page.Scheme {
+			return next
+		}
+	}
+	return nil
+}
+
+// describe asks for the headers of one file: those of the hub itself, before it redirects to where the bytes are.
+func (p *puller) describe(ctx context.Context, r Ref, w remote) (remote, error) {
+	client := *p.http
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if req.Response.Header.Get("X-Linked-Etag") != "" || len(via) > 5 {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	err := p.retry(ctx, func() error {
+		res, wait, err := p.get(ctx, &client, http.MethodHead, p.resolveURL(r, w.name), nil)
+		if err != nil {
+			return err
+		}
+		defer wait.stop()
+		defer res.Body.Close()
+		switch {
+		case res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusNotImplemented:
+			return nil // some mirrors know no HEAD: length and sum stay unknown
+		case res.StatusCode >= 400:
+			return p.statusError(res)
+		}
+		if sum := asSHA256(strings.Trim(strings.TrimPrefix(res.Header.Get("X-Linked-Etag"), "W/"), `"`)); sum != "" {
+			w.sha256 = sum
+		}
+		if n, err := strconv.ParseInt(res.Header.Get("X-Linked-Size"), 10, 64); err == nil && n >= 0 {
+			w.size = n
+		} else if w.size < 0 && res.StatusCode == http.StatusOK {
+			w.size = res.ContentLength
+		}
+		return nil
+	})
+	return w, err
+}
+
+var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// asSHA256 returns s in lower case if it is a SHA-256 in hexadecimal, else "".
+func asSHA256(s string) string {
+	if s = strings.ToLower(s); sha256Hex.MatchString(s) {
+		return s
+	}
+	return ""
+}
+
+// cannotList reports whether err may mean that the server has no listing, rather than no such repository.
+func cannotList(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) &&
+		(status.Code == http.StatusNotFound || status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
+}

@@ -1,0 +1,35 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lockFile takes the lock that path stands for, or fails with ErrBusy: the file is opened so that nobody else can open
+// it, and vanishes when it is closed, also by the end of the process.
+func lockFile(path string) (unlock func(), err error) {
+	const (
+		deleteAccess           = 0x00010000
+		deleteOnClose          = 0x04000000
+		errorSharingViolation  = syscall.Errno(32)
+		errorDeletePendingFile = syscall.Errno(303)
+	)
+	name, err := syscall.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE|deleteAccess, 0, nil, syscall.OPEN_ALWAYS,
+		syscall.FILE_ATTRIBUTE_NORMAL|deleteOnClose, 0)
+	if errors.Is(err, errorSharingViolation) || errors.Is(err, errorDeletePendingFile) {
+		return nil, fmt.Errorf("%s: %w", path, ErrBusy)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return func() { syscall.CloseHandle(h) }, nil
+}
+
+// syncFolder does nothing: Windows cannot flush a folder.
+func syncFolder(string) error { return nil }

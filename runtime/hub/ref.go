@@ -1,0 +1,77 @@
+package hub
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Ref names a file on the hub: OWNER/NAME[@REVISION][:FILE].
+type Ref struct {
+	Owner, Name string // the repository
+	Revision    string // branch, tag or commit
+	File        string // path inside the repository; "" leaves the choice to Pull
+}
+
+// repoPart is what the hub allows as an owner or a name. It holds no slash and begins with no dot, so it is also one
+// plain folder.
+var repoPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}$`)
+
+// ParseRef reads OWNER/NAME[@REVISION][:FILE]. Without a revision it is "main".
+func ParseRef(s string) (Ref, error) {
+	head, file, hasFile := strings.Cut(s, ":")
+	repo, revision, hasRevision := strings.Cut(head, "@")
+	owner, name, _ := strings.Cut(repo, "/")
+	r := Ref{Owner: owner, Name: name, Revision: revision, File: file}
+	if !hasRevision {
+		r.Revision = "main"
+	}
+	switch {
+	case strings.HasPrefix(file, "//"):
+		return Ref{}, fmt.Errorf("%q is an address; write OWNER/NAME[@REVISION][:FILE] instead", s)
+	case !repoPart.MatchString(owner) || !repoPart.MatchString(name):
+		return Ref{}, fmt.Errorf("%q does not name a repository: write OWNER/NAME[@REVISION][:FILE], such as Qwen/Qwen2.5-0.5B-Instruct-GGUF", s)
+	case r.Revision == "" || strings.ContainsAny(r.Revision, " \t\r\n"):
+		return Ref{}, fmt.Errorf("%q: the revision after @ is a branch, a tag or a commit", s)
+	case !hasFile:
+		return r, nil
+	}
+	if err := checkFileName(file); err != nil {
+		return Ref{}, fmt.Errorf("%q: %w", s, err)
+	}
+	r.File = path.Clean(file)
+	return r, nil
+}
+
+// String returns the form that ParseRef reads.
+func (r Ref) String() string {
+	s := r.repo()
+	if r.Revision != "main" {
+		s += "@" + r.Revision
+	}
+	if r.File != "" {
+		s += ":" + r.File
+	}
+	return s
+}
+
+func (r Ref) repo() string { return r.Owner + "/" + r.Name }
+
+// checkFileName refuses what is no path of a GGUF file inside a repository, on any system: a name that leads out of the
+// folder, a device name of Windows, a control character.
+func checkFileName(name string) error {
+	switch {
+	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }), strings.ContainsAny(name, `\:`),
+		!filepath.IsLocal(filepath.FromSlash(name)):
+		return fmt.Errorf("file name %q leads out of the repository or cannot be a file here", name)
+	case !isGGUF(name):
+		return fmt.Errorf("file name %q does not end in .gguf", name)
+	}
+	return nil
+}
+
+func isGGUF(name string) bool {
+	return strings.EqualFold(path.Ext(name), ".gguf") && len(path.Base(name)) > len(".gguf")
+}

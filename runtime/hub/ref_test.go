@@ -1,0 +1,82 @@
+package hub
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseRef(t *testing.T) {
+	for text, want := range map[string]Ref{
+		"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"Qwen", "Qwen2.5-0.5B-Instruct-GGUF", "main", ""},
+		"a/b:m.gguf":                      {"a", "b", "main", "m.gguf"},
+		"a/b@v1:sub/m.GGUF":               {"a", "b", "v1", "sub/m.GGUF"},
+		"a/b@refs/pr/3":                   {"a", "b", "refs/pr/3", ""},
+		"a/b:sub//./m.gguf":               {"a", "b", "main", "sub/m.gguf"},
+	} {
+		got, err := ParseRef(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got, text)
+	}
+	for text, part := range map[string]string{
+		"":                             "does not name a repository",
+		"gpt2":                         "does not name a repository",
+		"/b":                           "does not name a repository",
+		"a/":                           "does not name a repository",
+		"a/b/c":                        "does not name a repository",
+		"a/..":                         "does not name a repository",
+		"../b":                         "does not name a repository",
+		"a b/c":                        "does not name a repository",
+		"a/" + strings.Repeat("b", 97): "does not name a repository",
+		"https://huggingface.co/a/b":   "is an address",
+		"a/b@:m.gguf":                  "the revision after @",
+		"a/b@x y":                      "the revision after @",
+		"a/b:":                         "cannot be a file here",
+		"a/b:m.bin":                    "does not end in .gguf",
+		"a/b:.gguf":                    "does not end in .gguf",
+		"a/b:../m.gguf":                "leads out",
+		"a/b:x/../../m.gguf":           "leads out",
+		"a/b:/m.gguf":                  "leads out",
+		`a/b:..\m.gguf`:                "leads out",
+		"a/b:c:m.gguf":                 "leads out",
+		"a/b:m\n.gguf":                 "leads out",
+		"a/b:m\x00.gguf":               "leads out",
+		"a/b:m.gguf/":                  "", // the same as without the slash, or refused: never a folder
+		"a/b:" + strings.Repeat("../", 9) + "etc/m.gguf": "leads out",
+	} {
+		r, err := ParseRef(text)
+		if part == "" && err == nil {
+			assert.Equal(t, "m.gguf", r.File)
+			continue
+		}
+		require.Error(t, err, text)
+		assert.Contains(t, err.Error(), part, text)
+	}
+}
+
+// Whatever is typed: no panic, what is read is written the same way, and its file lies under the repository's folder.
+func FuzzParseRef(f *testing.F) {
+	for _, s := range []string{"a/b", "a/b:c.gguf", "a/b@r:c/d.gguf", "a/b:../c.gguf", "a/b:c/../../d.gguf", `a/b:c\..\d.gguf`, "a/b@@:"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := ParseRef(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseRef(r.String())
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+		if r.File == "" {
+			return
+		}
+		at, err := place("models", r, r.File)
+		require.NoError(t, err)
+		within, err := filepath.Rel(filepath.Join("models", r.Owner, r.Name), at)
+		require.NoError(t, err)
+		require.True(t, filepath.IsLocal(within), at)
+	})
+}

@@ -1,0 +1,173 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StatusError is an answer of the hub, or of a server it redirected to, that is not the file.
+type StatusError struct {
+	Code int    // HTTP status
+	URL  string // that was asked, without its query, which may hold a signature
+	Hint string // what may be wrong and what to do; "" where unknown
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	s := fmt.Sprintf("%s answers %d %s", e.URL, e.Code, http.StatusText(e.Code))
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
+// get sends a request. The body must be read through wait.reader, and wait stopped when it is done: a server that falls
+// silent ends the request.
+func (p *puller) get(ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header) (*http.Response, *stall, error) {
+	ctx, wait := watchStall(ctx, p.opt.Stall)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		wait.stop()
+		return nil, nil, fmt.Errorf("%s: not an address", plain(u))
+	}
+	for key, values := range header {
+		req.Header[key] = values
+	}
+	req.Header.Set("Accept-Encoding", "identity") // lengths and ranges count the bytes of the file
+	res, err := client.Do(req)
+	if err != nil {
+		err = wait.explain(err)
+		wait.stop()
+		return nil, nil, connectError(u, err)
+	}
+	res.Body = wait.body(res.Body)
+	return res, wait, nil
+}
+
+// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or the
+// server is not who it says.
+func connectError(u *url.URL, err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		if at, parseErr := url.Parse(e.URL); parseErr == nil {
+			u = at // where a redirect led
+		}
+		err = e.Err // without e: it prints the address with its query
+	}
+	err = fmt.Errorf("%s: %w", plain(u), err)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return err
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return err
+	}
+	return &transientError{err: err}
+}
+
+// plain returns an address without query and user, as it may be shown.
+func plain(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// statusError turns an answer that is not the file into an error that says what to do.
+func (p *puller) statusError(res *http.Response) error {
+	e := &StatusError{Code: res.StatusCode, URL: plain(res.Request.URL), Hint: p.hint(res)}
+	if e.Code >= 500 || e.Code == http.StatusTooManyRequests || e.Code == http.StatusRequestTimeout {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return &transientError{err: e, after: time.Duration(min(max(seconds, 0), 60)) * time.Second}
+	}
+	return e
+}
+
+// hint says in a person's words what a status of the hub means.
+func (p *puller) hint(res *http.Response) string {
+	code := res.Header.Get("X-Error-Code")
+	switch {
+	case res.Request.URL.Host != p.endpoint.Host:
+		return ""
+	case code == "GatedRepo" || res.StatusCode == http.StatusForbidden:
+		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token that may read it"
+	case res.StatusCode == http.StatusUnauthorized && p.opt.Token == "":
+		return "no such repository, or a private one: check the name, or give a token in HF_TOKEN"
+	case res.StatusCode == http.StatusUnauthorized:
+		return "no such repository, or a token that is not valid for it: check the name and HF_TOKEN"
+	case code == "RevisionNotFound":
+		return "there is no such branch, tag or commit"
+	case code == "EntryNotFound":
+		return "there is no such file"
+	case res.StatusCode == http.StatusNotFound:
+		return "no such repository, revision or file: check the name"
+	case res.StatusCode == http.StatusTooManyRequests:
+		return "too many requests: wait a while, or give a token in HF_TOKEN"
+	}
+	return printable(res.Header.Get("X-Error-Message"))
+}
+
+// printable returns a server's words without control characters and not too long.
+func printable(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return -1
+		}
+		return c
+	}, s)
+	return s[:min(len(s), 200)]
+}
+
+// errStalled is why a request ends whose server fell silent.
+var errStalled = errors.New("the connection has gone silent")
+
+// stall ends a request when nothing has arrived for a while.
+type stall struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	after  time.Duration
+}
+
+// watchStall starts to wait for a first sign of life.
+func watchStall(ctx context.Context, after time.Duration) (context.Context, *stall) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &stall{ctx, cancel, time.AfterFunc(after, func() { cancel(errStalled) }), after}
+}
+
+func (s *stall) stop() {
+	s.timer.Stop()
+	s.cancel(nil)
+}
+
+// explain returns why a request was ended from here, or err where it was not.
+func (s *stall) explain(err error) error {
+	if cause := context.Cause(s.ctx); cause != nil && err != nil {
+		return cause
+	}
+	return err
+}
+
+// body returns r with each Read counted as a sign of life.
+func (s *stall) body(r io.ReadCloser) io.ReadCloser { return &stallBody{r, s} }
+
+type stallBody struct {
+	io.ReadCloser
+	stall *stall
+}
+
+// Read implements io.Reader.
+func (b *stallBody) Read(dst []byte) (int, error) {
+	n, err := b.ReadCloser.Read(dst)
+	if n > 0 {
+		b.stall.timer.Reset(b.stall.after)
+	}
+	if err != io.EOF {
+		err = b.stall.explain(err)
+	}
+	return n, err
+}

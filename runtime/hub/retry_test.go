@@ -1,0 +1,232 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// flaky fails the first requests and then lets a hub answer.
+type flaky struct {
+	next     http.RoundTripper
+	failures int
+	fail     func(*http.Request) (*http.Response, error)
+	asked    []time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.asked = append(f.asked, time.Now())
+	if f.failures > 0 {
+		f.failures--
+		return f.fail(r)
+	}
+	return f.next.RoundTrip(r)
+}
+
+func answer(code int, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		rec := httptest.NewRecorder()
+		for i := 0; i < len(header); i += 2 {
+			rec.Header().Set(header[i], header[i+1])
+		}
+		rec.WriteHeader(code)
+		res := rec.Result()
+		res.Request = r
+		return res, nil
+	}
+}
+
+func broken(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+// Transient failures are waited out in growing pauses, others are not tried again. The clock is the bubble's.
+func TestRetry(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		failures int
+		fail     func(*http.Request) (*http.Response, error)
+		min, max time.Duration // until Pull is back
+		want     string        // of the error; "" means success
+	}{
+		{"500 once", 1, answer(500), time.Second / 2, 2 * time.Second, ""},
+		{"503 four times", 4, answer(503), 7 * time.Second, 23 * time.Second, ""},
+		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second, 5 * time.Second, ""},
+		{"429 with a wish", 1, answer(429, "Retry-After", "20"), 20 * time.Second, 20 * time.Second, ""},
+		{"429 with too great a wish", 1, answer(429, "Retry-After", "99999"), 60 * time.Second, 60 * time.Second, ""},
+		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second, "gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
+		{"silence", 1, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+			30 * time.Second, 32 * time.Second, ""},
+		{"silence for ever", 1 << 30, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+			195 * time.Second, 230 * time.Second, "gone silent"},
+		{"no such host", 1 << 30, broken(&net.DNSError{Name: "hub.test", IsNotFound: true}), 0, 0, "hub.test"},
+		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFakeHub("m.gguf")
+				f := &flaky{next: inProcess{h}, failures: c.failures, fail: c.fail}
+				opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: f}
+				begin := time.Now()
+				files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+				took := time.Since(begin)
+				assert.True(t, c.min <= took && took <= c.max, "%v", took)
+				if c.want != "" {
+					require.ErrorContains(t, err, c.want)
+					return
+				}
+				require.NoError(t, err)
+				pulled(t, h, opt, files, "m.gguf")
+			})
+		})
+	}
+}
+
+// A body that breaks off is gone on with. As long as megabytes arrive in between, it never gives up.
+func TestRetryBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHub()
+		h.files["m.gguf"] = content(1, 12<<20+5)
+		for range 12 {
+			h.cuts = append(h.cuts, 1<<20)
+		}
+		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.NoError(t, err)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Equal(t, 12<<20+5, h.bytesSent())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		h.cuts = []int{10, 10, 10, 10}
+		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 3}
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, "gave up after 3 tries: m.gguf broke off after 30 bytes: unexpected EOF")
+	})
+}
+
+// A body that falls silent is a broken one.
+func TestStalledBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		stalled := false
+		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Stall: 5 * time.Second}
+		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			res, err := inProcess{h}.RoundTrip(r)
+			if strings.Contains(r.URL.Path, "/resolve/") && !stalled {
+				stalled = true
+				res.Body = io.NopCloser(io.MultiReader(io.LimitReader(res.Body, 100), silent{r.Context()}))
+			}
+			return res, err
+		})
+		begin := time.Now()
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(begin), 5*time.Second)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Equal(t, 1, h.count(`range="bytes=100-"`))
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// silent is a connection on which nothing comes until it is given up.
+type silent struct{ ctx context.Context }
+
+// Read implements io.Reader.
+func (s silent) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
+
+// Ctrl-C ends the wait between two tries at once.
+func TestCancelWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		f := &flaky{failures: 1 << 30, fail: answer(500)}
+		_, err := Pull(ctx, mustRef(t, "o/n"), Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: f})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, f.asked, 1)
+	})
+}
+
+func TestListing(t *testing.T) {
+	const (
+		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
+		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
+	)
+	var evil bool
+	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
+		assert.Equal(t, "hub.test", r.URL.Host)
+		rec := httptest.NewRecorder()
+		switch {
+		case strings.Contains(r.URL.Path, "/x/"):
+			io.WriteString(rec, `{"error":"no"}`)
+		case r.URL.Query().Get("cursor") == "2":
+			io.WriteString(rec, page2)
+		default:
+			next := "/api/models/o/n/tree/main?recursive=true&cursor=2"
+			if evil {
+				next = "http://evil.test" + next
+			}
+			rec.Header().Set("Link", `<`+next+`>; rel="next"`)
+			io.WriteString(rec, page1)
+		}
+		res := rec.Result()
+		res.Request = r
+		return res, nil
+	})
+	p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: serve})
+	require.NoError(t, err)
+
+	got, err := p.list(t.Context(), mustRef(t, "o/n"))
+	require.NoError(t, err)
+	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
+
+	evil = true
+	got, err = p.list(t.Context(), mustRef(t, "o/n"))
+	require.NoError(t, err)
+	assert.Len(t, got, 1, "a next page on another host is not followed")
+
+	_, err = p.list(t.Context(), mustRef(t, "x/y"))
+	require.ErrorContains(t, err, "not a listing as the hub gives it")
+}
+
+// Every element of an address is escaped as one: a revision with a slash stays one element.
+func TestAddresses(t *testing.T) {
+	p, err := newPuller(Options{Dir: "d", Endpoint: "https://mirror.test/hf%2Fx/"})
+	require.NoError(t, err)
+	u := p.resolveURL(mustRef(t, "o/n@refs/pr/1"), "sub dir/a?b#c.gguf")
+	assert.Equal(t, "https://mirror.test/hf%2Fx/o/n/resolve/refs%2Fpr%2F1/sub%20dir/a%3Fb%23c.gguf", u.String())
+	again, err := url.Parse(u.String())
+	require.NoError(t, err)
+	assert.Equal(t, u.Path, again.Path)
+}
+
+func TestContentRange(t *testing.T) {
+	first, total, err := parseContentRange("bytes 5-9/10")
+	require.NoError(t, err)
+	assert.EqualValues(t, 5, first)
+	assert.EqualValues(t, 10, total)
+	first, total, err = parseContentRange("bytes 5-9/*")
+	require.NoError(t, err)
+	assert.EqualValues(t, 5, first)
+	assert.EqualValues(t, -1, total)
+	for _, s := range []string{"", "bytes", "bytes */10", "bytes -5-9/10", "bytes 5-9", "bytes 5-9/x", "bytes 9223372036854775808-9/10"} {
+		_, _, err := parseContentRange(s)
+		assert.Error(t, err, s)
+	}
+}

@@ -1,0 +1,159 @@
+package qwen2
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Cache is the KV memory of one text: a settled prefix in the slots [0, Len), and slots beyond it for the nodes of a
+// draft tree. It keeps account of the slots; keys and values are written by [Model.Forward].
+type Cache struct {
+	kv     backend.KV
+	prefix int32
+	used   []bool // by slot, the prefix included
+}
+
+// Move tells that the node in slot From is now in slot To.
+type Move struct{ From, To int32 }
+
+// NewCache makes an empty cache of slots rows in each layer, of type F16 or F32. Its memory is [Cache.Bytes].
+func (m *Model) NewCache(slots int, t gguf.Type) (*Cache, error) {
+	kv, err := m.NewKV(slots, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Cache{kv: kv, used: make([]bool, slots)}, nil
+}
+
+// KV is the store that the rows of this cache are run with.
+func (c *Cache) KV() backend.KV { return c.kv }
+
+// Len is the number of tokens in the settled prefix.
+func (c *Cache) Len() int { return int(c.prefix) }
+
+// Slots is how many tokens fit, prefix and draft tree together.
+func (c *Cache) Slots() int { return len(c.used) }
+
+// Bytes is the memory of keys and values when every slot is in use.
+func (c *Cache) Bytes() int64 { return c.kv.Config().Bytes() }
+
+// InUse counts the slots in use, prefix and draft tree together.
+func (c *Cache) InUse() int {
+	n := 0
+	for _, u := range c.used {
+		if u {
+			n++
+		}
+	}
+	return n
+}
+
+// Alloc takes a free slot for a node at position pos. It is slot pos itself where that is free, so that a draft without
+// branches settles without copying; otherwise the last free one. [ErrContext] if none is free.
+func (c *Cache) Alloc(pos int) (int32, error) {
+	if pos >= int(c.prefix) && pos < len(c.used) && !c.used[pos] {
+		c.used[pos] = true
+		return int32(pos), nil
+	}
+	for s := len(c.used) - 1; s >= int(c.prefix); s-- {
+		if !c.used[s] {
+			c.used[s] = true
+			return int32(s), nil
+		}
+	}
+	return 0, fmt.Errorf("all %d slots of the KV cache are in use: %w", len(c.used), ErrContext)
+}
+
+// Free gives slots of the draft tree back. Freeing a slot that is free or in the prefix is a bug and panics.
+func (c *Cache) Free(slots ...int32) {
+	for _, s := range slots {
+		if s < c.prefix || !c.used[s] {
+			panic(fmt.Sprintf("qwen2: free of slot %d, which is not in the draft tree", s))
+		}
+		c.used[s] = false
+	}
+}
+
+// Settle makes the nodes in path, the children of the prefix first, the next tokens of the prefix. Rows that are out of
+// place are copied, or exchanged where another node lies in their place. The moves of nodes that stay in the draft tree
+// are returned in the order in which they were made: the caller applies them one after the other.
+func (c *Cache) Settle(path ...int32) []Move {
+	var moves []Move
+	path = slices.Clone(path) // its later nodes may be moved on the way
+	for i := range path {
+		at, to := path[i], c.prefix
+		if at < to || !c.used[at] {
+			panic(fmt.Sprintf("qwen2: settle of slot %d, which is not in the draft tree", at))
+		}
+		switch {
+		case at == to:
+		case c.used[to]:
+			c.kv.Swap(to, at)
+			moves = append(moves, Move{From: to, To: at})
+			if j := slices.Index(path[i+1:], to); j >= 0 {
+				path[i+1+j] = at
+			}
+		default:
+			c.kv.Copy(to, at)
+			c.used[to], c.used[at] = true, false
+		}
+		c.prefix++
+	}
+	return moves
+}
+
+// Truncate drops all tokens of the prefix from position n on. The draft tree must be empty.
+func (c *Cache) Truncate(n int) {
+	if n < 0 || n > int(c.prefix) || c.InUse() != int(c.prefix) {
+		panic(fmt.Sprintf("qwen2: truncate to %d of %d with %d slots in use", n, c.prefix, c.InUse()))
+	}
+	clear(c.used[n:])
+	c.prefix = int32(n)
+}
+
+// Extend returns the rows that append tokens to the prefix and settles their slots: the caller runs them through
+// [Model.Forward] next, and truncates on an error. The draft tree must be empty. [ErrContext] if they do not fit.
+func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
+	first := int(c.prefix)
+	if c.InUse() != first {
+		panic("qwen2: extend below a draft tree")
+	}
+	if first+len(tokens) > len(c.used) {
+		return nil, fmt.Errorf("%d tokens after %d do not fit into %d slots: %w", len(tokens), first, len(c.used), ErrContext)
+	}
+	rows := make([]backend.Row, len(tokens))
+	see := make([]backend.Span, len(tokens))
+	for i, id := range tokens {
+		at := int32(first + i)
+		see[i] = backend.Span{From: 0, To: at + 1}
+		rows[i] = backend.Row{Token: id, Pos: at, Slot: at, See: see[i : i+1 : i+1]}
+		c.used[at] = true
+	}
+	c.prefix += int32(len(tokens))
+	return rows, nil
+}
+
+// Node returns the row of a draft token at slot, whose ancestors beyond the prefix lie in the given slots, the child
+// of the prefix first.
+func (c *Cache) Node(token int32, slot int32, ancestors ...int32) backend.Row {
+	see := make([]backend.Span, 0, len(ancestors)+2)
+	if c.prefix > 0 {
+		see = append(see, backend.Span{From: 0, To: c.prefix})
+	}
+	for _, a := range ancestors {
+		see = appendSlot(see, a)
+	}
+	return backend.Row{Token: token, Pos: c.prefix + int32(len(ancestors)), Slot: slot, See: appendSlot(see, slot)}
+}
+
+// appendSlot adds one slot to spans, to the last of them where it follows on.
+func appendSlot(see []backend.Span, slot int32) []backend.Span {
+	if n := len(see); n > 0 && see[n-1].To == slot {
+		see[n-1].To++
+		return see
+	}
+	return append(see, backend.Span{From: slot, To: slot + 1})
+}

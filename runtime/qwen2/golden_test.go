@@ -1,0 +1,159 @@
+package qwen2_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// golden is the answers beside one of the tiny random models.
+type golden struct {
+	Model string
+	Error struct {
+		RelMax float64 `json:"rel_l2_max"`
+	} `json:"error_of_llama_vs_ref"`
+	Prompts []struct {
+		Tokens    []int32
+		Ref       []float64 `json:"ref_logits"`
+		RefStd    float64   `json:"ref_std"`
+		GreedyRef []int32   `json:"greedy_ref"`
+		Margin    []float64 `json:"greedy_margin_ref"`
+	}
+}
+
+// TestGolden holds every golden file against the float64 evaluation of its weights: the exact path to 1e-4, the fast one
+// to the bar that the file states. The prompt goes in whole, in pieces, and token by token.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			var g golden
+			b, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(b, &g))
+			path := filepath.Join(filepath.Dir(file), g.Model)
+			t.Run("exact", func(t *testing.T) { checkGolden(t, g, path, host.Options{Exact: true, Threads: 2}, gguf.F32, 1e-4, 0) })
+			t.Run("fast", func(t *testing.T) {
+				bar := 1.5 * g.Error.RelMax
+				checkGolden(t, g, path, host.Options{Threads: 2}, gguf.F16, bar, 6*g.Error.RelMax)
+				if floats(path) {
+					checkGolden(t, g, path, host.Options{Threads: 1}, gguf.F32, 1e-4, 0) // nothing is rounded to 8 bits
+				}
+			})
+		})
+	}
+}
+
+// floats reports whether the weights of a golden file meet float32 activations.
+func floats(path string) bool {
+	for _, kind := range []string{"-f32", "-f16", "-bf16"} {
+		if strings.HasSuffix(path, kind+".gguf") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkGolden runs all prompts. slack is the margin, in standard deviations of the logits, below which another greedy
+// token than the reference's is let pass.
+func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Type, bar, slack float64) {
+	m := open(t, path, o)
+	for _, p := range g.Prompts {
+		for _, piece := range []int{len(p.Tokens), 3, 1} {
+			c, err := m.NewCache(len(p.Tokens)+len(p.GreedyRef), kv)
+			require.NoError(t, err)
+			out := feed(t, m, c, p.Tokens, piece)
+			require.Less(t, relativeError(out.Logits, p.Ref), bar, "prompt of %d in pieces of %d", len(p.Tokens), piece)
+			for i, want := range p.GreedyRef {
+				got := out.Top[0].ID
+				if got != want {
+					require.LessOrEqual(t, p.Margin[i], slack*p.RefStd, "greedy step %d", i)
+					break
+				}
+				out = feed(t, m, c, []int32{got}, 1)
+			}
+		}
+	}
+}
+
+// relativeError is ‖x-ref‖ / ‖ref-mean(ref)‖.
+func relativeError(x []float32, ref []float64) float64 {
+	mean, diff, norm := 0.0, 0.0, 0.0
+	for _, r := range ref {
+		mean += r / float64(len(ref))
+	}
+	for i, r := range ref {
+		diff += (float64(x[i]) - r) * (float64(x[i]) - r)
+		norm += (r - mean) * (r - mean)
+	}
+	return math.Sqrt(diff / norm)
+}
+
+// open loads a model on a CPU device; both are closed with the test.
+func open(t *testing.T, path string, o host.Options) *qwen2.Model {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	d, err := host.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	m, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	return m
+}
+
+// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+func feed(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
+	t.Helper()
+	out := make([]backend.Output, 1)
+	for len(ids) > 0 {
+		n := min(piece, len(ids))
+		rows, err := c.Extend(ids[:n])
+		require.NoError(t, err)
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}))
+		ids = ids[n:]
+	}
+	return out[0]
+}
+
+// TestTrainedModels holds the three small trained models against the greedy ids of the original float32 program.
+func TestTrainedModels(t *testing.T) {
+	for _, name := range []string{"stories260k", "stories-weak", "babyllama361"} {
+		t.Run(name, func(t *testing.T) {
+			var cases []struct {
+				Prompt []int32 `json:"prompt_ids"`
+				Greedy []int32 `json:"greedy_ids"`
+				Gap    float64 `json:"min_top1_top2_gap"`
+			}
+			b, err := os.ReadFile(sharedtest.Shared(t, "data", "models", name+".golden.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(b, &cases))
+			for _, o := range []host.Options{{Exact: true, Threads: 1}, {Threads: 2}} {
+				m := open(t, sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"), o)
+				for _, k := range cases {
+					c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
+					require.NoError(t, err)
+					out := feed(t, m, c, k.Prompt, len(k.Prompt))
+					for i, want := range k.Greedy {
+						require.Equal(t, want, out.Top[0].ID, "step %d, smallest gap %v", i, k.Gap)
+						out = feed(t, m, c, []int32{want}, 1)
+					}
+				}
+			}
+		})
+	}
+}

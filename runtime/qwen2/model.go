@@ -1,0 +1,174 @@
+package qwen2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// ErrContext tells that a token would lie beyond the longest context of the model or beyond the slots of its KV cache.
+var ErrContext = errors.New("context overflow")
+
+// ErrNotFinite tells that logits came out infinite or as no numbers, as they do with damaged weights.
+var ErrNotFinite = errors.New("logits are not finite: are the weights damaged?")
+
+// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than any
+// known take fewer, so that a small file cannot ask for much memory.
+const MaxRows = 512
+
+// maxActivations is the most elements of one tensor of activations: 64 MB.
+const maxActivations = 1 << 24
+
+// Model is a Qwen2 model on a device. It runs one forward pass at a time.
+type Model struct {
+	config Config
+	device backend.Device
+	w      weights
+	rows   int // most rows of a pass
+
+	x, a    backend.Tensor // [T, D] residual stream; [T, H·Dh] attention
+	q, k, v backend.Tensor // [T, H·Dh], [T, Hkv·Dh] twice
+	m       backend.Tensor // [T, F] inside the feed-forward block
+}
+
+// Load reads the configuration of f and puts its weights on d, which may alias them: f stays open as long as the model
+// is used. Errors name the metadata key or the tensor.
+func Load(f *gguf.File, d backend.Device) (*Model, error) {
+	c, err := ReadConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{config: c, device: d}
+	if m.w, err = loadWeights(f, d, c); err != nil {
+		return nil, err
+	}
+	m.rows = max(1, min(MaxRows, maxActivations/max(c.FFN, c.Dim, c.Heads*c.HeadSize)))
+	for _, t := range []struct {
+		to   *backend.Tensor
+		cols int
+	}{
+		{&m.x, c.Dim}, {&m.a, c.Heads * c.HeadSize}, {&m.q, c.Heads * c.HeadSize},
+		{&m.k, c.KVHeads * c.HeadSize}, {&m.v, c.KVHeads * c.HeadSize}, {&m.m, c.FFN},
+	} {
+		if *t.to, err = d.NewTensor(m.rows, t.cols); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Config returns the shape of the model.
+func (m *Model) Config() Config { return m.config }
+
+// Device returns where the model runs.
+func (m *Model) Device() backend.Device { return m.device }
+
+// NewKV makes a KV store for this model: slots rows of type F16 or F32 in each layer.
+func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
+	c := m.config
+	return m.device.NewKV(backend.KVConfig{
+		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, RopeBase: c.RopeBase, Type: t,
+	})
+}
+
+// Forward evaluates rows in their order, stores their keys and values in kv, and fills out[i] for row want.Rows[i].
+// A row may see rows before it in the batch; rows within the same [MaxRows] may see each other. An error leaves the
+// slots of the rows undefined.
+// Everything is checked before any work: a position or slot out of range is [ErrContext].
+func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	if err := m.check(kv, rows, out, want); err != nil {
+		return err
+	}
+	for first := 0; first < len(rows); first += m.rows {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		piece := rows[first:min(first+m.rows, len(rows))]
+		n := 0 // wanted rows of this piece
+		part := want
+		part.Rows = nil
+		for n < len(want.Rows) && want.Rows[n] < first+len(piece) {
+			part.Rows = append(part.Rows, want.Rows[n]-first)
+			n++
+		}
+		if err := m.pass(ctx, kv, piece, out[:n], part); err != nil {
+			return err
+		}
+		out, want.Rows = out[n:], want.Rows[n:]
+	}
+	return nil
+}
+
+// pass runs rows through all layers. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F inside.
+func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	p := m.device.Begin(kv, rows)
+	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
+	p.Embed(x, m.w.embedding) // x = E[token]                                                                [T, D]
+	for i := range m.w.layers {
+		l := &m.w.layers[i]
+		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv) // h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike  [T, H·Dh], [T, Hkv·Dh]
+		p.Attend(a, q, k, v, i)                                 // turn (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
+		p.ProjectAdd(x, l.wo, a)                                // x = x + Wo a                                 [T, D]
+		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp)          // m = silu(Wg h) ⊙ Wu h                        [T, F]
+		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]
+	}
+	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows      [V]
+	if err := p.End(ctx); err != nil {
+		return err
+	}
+	for i, o := range out {
+		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {
+			return fmt.Errorf("position %d: %w", rows[want.Rows[i]].Pos, ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+// check refuses a batch that cannot be run as a whole.
+func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	slots := int32(kv.Config().Slots)
+	for i, r := range rows {
+		switch {
+		case r.Token < 0 || int(r.Token) >= m.config.Vocab:
+			return fmt.Errorf("row %d: token %d is not in the vocabulary of %d", i, r.Token, m.config.Vocab)
+		case r.Pos < 0 || int(r.Pos) >= m.config.Context:
+			return fmt.Errorf("row %d: position %d, the model's context ends at %d: %w", i, r.Pos, m.config.Context, ErrContext)
+		case r.Slot < 0 || r.Slot >= slots:
+			return fmt.Errorf("row %d: slot %d, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
+		}
+		if err := checkSee(r, slots); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	if len(out) != len(want.Rows) {
+		return fmt.Errorf("%d outputs for %d wanted rows", len(out), len(want.Rows))
+	}
+	if len(want.Rows) > 0 && want.K < 1 {
+		return fmt.Errorf("%d best tokens wanted, at least 1 is possible", want.K)
+	}
+	last := -1
+	for _, r := range want.Rows {
+		if r <= last || r >= len(rows) {
+			return fmt.Errorf("wanted row %d after %d of %d rows: they must rise", r, last, len(rows))
+		}
+		last = r
+	}
+	return nil
+}
+
+// checkSee checks that the spans lie in the cache and that the row sees itself last.
+func checkSee(r backend.Row, slots int32) error {
+	if len(r.See) == 0 || r.See[len(r.See)-1].To != r.Slot+1 {
+		return fmt.Errorf("it has to see its own slot %d, last of all", r.Slot)
+	}
+	for _, s := range r.See {
+		if s.From < 0 || s.From >= s.To || s.To > slots {
+			return fmt.Errorf("visible slots [%d, %d) of %d", s.From, s.To, slots)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,442 @@
+package qwen2_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// file makes a small random model in memory, changed by edit if that is given.
+func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
+	t.Helper()
+	r, err := synth.ParseRecipe(recipe)
+	require.NoError(t, err)
+	s := synth.Tiny(r, 42)
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// load puts f on a CPU device that is closed with the test.
+func load(t testing.TB, f *gguf.File, o host.Options) *qwen2.Model {
+	t.Helper()
+	d, err := host.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	m, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	return m
+}
+
+func randomTokens(r *rand.Rand, n, vocab int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = r.Int32N(int32(vocab))
+	}
+	return ids
+}
+
+// TestTypes runs every type of weights, fast against exact: a wrong kernel is off by far more than rounding to 8 bits.
+func TestTypes(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 20, 512)
+	for _, recipe := range synth.RecipeNames() {
+		f := file(t, recipe, nil)
+		exact, fast := load(t, f, host.Options{Exact: true}), load(t, f, host.Options{Threads: 3})
+		ref := prefill(t, exact, ids, gguf.F32)
+		ref64 := make([]float64, len(ref.Logits))
+		for i, l := range ref.Logits {
+			ref64[i] = float64(l)
+		}
+		bar := 0.06
+		if recipe == "f32" || recipe == "f16" || recipe == "bf16" {
+			bar = 1e-5
+		}
+		got := prefill(t, fast, ids, gguf.F32)
+		assert.Less(t, relativeError(got.Logits, ref64), bar, recipe)
+		assert.InDelta(t, ref.LogSumExp, got.LogSumExp, bar, recipe)
+		assert.InDelta(t, ref.Entropy, got.Entropy, bar, recipe)
+	}
+}
+
+// prefill runs ids through a new cache in one call.
+func prefill(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type) backend.Output {
+	t.Helper()
+	c, err := m.NewCache(len(ids), kv)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	out := make([]backend.Output, 1)
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{len(rows) - 1}, K: 5, Logits: true, Hidden: true}))
+	return out[0]
+}
+
+// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 32.
+func TestShapes(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
+	for _, edit := range []func(*synth.Spec){
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
+		func(s *synth.Spec) { s.Layers, s.Vocab = 1, 300 },
+	} {
+		f := file(t, "q8_0", edit)
+		ref := prefill(t, load(t, f, host.Options{Exact: true}), ids, gguf.F32)
+		ref64 := make([]float64, len(ref.Logits))
+		for i, l := range ref.Logits {
+			ref64[i] = float64(l)
+		}
+		got := prefill(t, load(t, f, host.Options{}), ids, gguf.F16)
+		assert.Less(t, relativeError(got.Logits, ref64), 0.06)
+	}
+}
+
+// node is a token of a draft tree in a test.
+type node struct {
+	token    int32
+	slot     int32
+	parent   *node // nil for a child of the prefix
+	children []*node
+}
+
+// path returns the nodes from the prefix's child down to n.
+func (n *node) path() []*node {
+	if n == nil {
+		return nil
+	}
+	return append(n.parent.path(), n)
+}
+
+// tree is a cache with a draft tree beyond its prefix, and what they hold.
+type tree struct {
+	t      *testing.T
+	m      *qwen2.Model
+	c      *qwen2.Cache
+	prefix []int32
+	nodes  []*node
+}
+
+// grow adds a child to each of some nodes (nil: the prefix) in one batch, and checks each against a run of its own text
+// from nothing: all bits are equal.
+func (x *tree) grow(parents []*node, tokens []int32) {
+	var rows []backend.Row
+	want := backend.Want{K: 3, Logits: true, Hidden: true}
+	var added []*node
+	for i, p := range parents {
+		above := p.path()
+		slot, err := x.c.Alloc(len(x.prefix) + len(above))
+		require.NoError(x.t, err)
+		slots := make([]int32, len(above))
+		for j, a := range above {
+			slots[j] = a.slot
+		}
+		rows = append(rows, x.c.Node(tokens[i], slot, slots...))
+		want.Rows = append(want.Rows, i)
+		added = append(added, &node{token: tokens[i], slot: slot, parent: p})
+	}
+	out := make([]backend.Output, len(rows))
+	require.NoError(x.t, x.m.Forward(x.t.Context(), x.c.KV(), rows, out, want))
+	for i, n := range added {
+		text := append([]int32(nil), x.prefix...)
+		for _, a := range n.path() {
+			text = append(text, a.token)
+		}
+		alone := prefill(x.t, x.m, text, gguf.F16)
+		alone.Top = alone.Top[:3]
+		require.Equal(x.t, alone, out[i], "text of %d tokens in a batch of %d", len(text), len(rows))
+		if n.parent != nil {
+			n.parent.children = append(n.parent.children, n)
+		}
+		x.nodes = append(x.nodes, n)
+	}
+}
+
+// drop frees n and all below it.
+func (x *tree) drop(n *node) {
+	gone := map[*node]bool{n: true}
+	kept := x.nodes[:0:0]
+	for _, k := range x.nodes { // parents come before children
+		if gone[k] || gone[k.parent] {
+			gone[k] = true
+			x.c.Free(k.slot)
+		} else {
+			kept = append(kept, k)
+		}
+	}
+	x.nodes = kept
+}
+
+// settle makes the path to n part of the prefix and drops what contradicts it.
+func (x *tree) settle(n *node) {
+	path := n.path()
+	on := map[*node]bool{nil: true}
+	for _, p := range path {
+		on[p] = true
+	}
+	for again := true; again; {
+		again = false
+		for _, k := range x.nodes {
+			if on[k.parent] && !on[k] && k.parent != n {
+				x.drop(k)
+				again = true
+				break
+			}
+		}
+	}
+	slots := make([]int32, len(path))
+	for i, p := range path {
+		slots[i] = p.slot
+		x.prefix = append(x.prefix, p.token)
+	}
+	kept := x.nodes[:0:0]
+	for _, k := range x.nodes {
+		if !on[k] {
+			kept = append(kept, k)
+		}
+	}
+	x.nodes = kept
+	for _, move := range x.c.Settle(slots...) {
+		for _, k := range x.nodes {
+			if k.slot == move.From {
+				k.slot = move.To
+			}
+		}
+	}
+	for _, k := range n.children {
+		k.parent = nil
+	}
+	require.Equal(x.t, len(x.prefix), x.c.Len())
+}
+
+// TestTree grows, drops and settles random draft trees. Whatever happened to the slots before, each branch computes what
+// its text alone computes, to the last bit: several branches in one batch, freed slots used again, rows moved.
+func TestTree(t *testing.T) {
+	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
+		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
+		for seed := range uint64(12) {
+			t.Run(fmt.Sprintf("%s/%d", recipe, seed), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 7))
+				c, err := m.NewCache(6+int(seed), gguf.F16) // little room, so that nodes lie in each other's way
+				require.NoError(t, err)
+				x := &tree{t: t, m: m, c: c}
+				for range 25 {
+					x.step(r)
+					require.Equal(t, len(x.prefix)+len(x.nodes), c.InUse())
+				}
+			})
+		}
+	}
+}
+
+// step does one random thing to the tree.
+func (x *tree) step(r *rand.Rand) {
+	switch k := r.IntN(4); {
+	case k == 0 && len(x.nodes) > 0:
+		x.drop(x.nodes[r.IntN(len(x.nodes))])
+	case k == 1 && len(x.nodes) > 0:
+		x.settle(x.nodes[r.IntN(len(x.nodes))])
+	default:
+		n := min(1+r.IntN(4), x.c.Slots()-x.c.InUse())
+		parents := make([]*node, n)
+		for i := range parents {
+			if at := r.IntN(len(x.nodes) + 1); at < len(x.nodes) {
+				parents[i] = x.nodes[at]
+			}
+		}
+		if n > 0 {
+			x.grow(parents, randomTokens(r, n, 512))
+		}
+	}
+}
+
+// TestFreed: going down a branch, freeing it and going on elsewhere equals never having gone there.
+func TestFreed(t *testing.T) {
+	m := load(t, file(t, "q5_0", nil), host.Options{})
+	c, err := m.NewCache(16, gguf.F16)
+	require.NoError(t, err)
+	x := &tree{t: t, m: m, c: c}
+	x.grow([]*node{nil}, []int32{5})
+	x.settle(x.nodes[0])
+	x.grow([]*node{nil, nil}, []int32{6, 7})
+	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{8, 9})
+	x.drop(x.nodes[0])
+	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{10, 11}) // checked against texts that never saw 6 and 8
+	x.settle(x.nodes[0])
+	x.grow([]*node{nil}, []int32{12})
+}
+
+// TestManyRows: batches beyond MaxRows, and the wanted rows in all of their pieces.
+func TestManyRows(t *testing.T) {
+	m := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Context = 2048 }), host.Options{})
+	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 2*qwen2.MaxRows+30, 512)
+	c, err := m.NewCache(len(ids), gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	want := backend.Want{Rows: []int{0, 30, qwen2.MaxRows - 1, qwen2.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true}
+	out := make([]backend.Output, len(want.Rows))
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	for i, r := range want.Rows {
+		assert.Equal(t, prefill(t, m, ids[:r+1], gguf.F16), out[i], "row %d", r)
+	}
+}
+
+// TestThreads: the number of workers does not change a bit.
+func TestThreads(t *testing.T) {
+	f := file(t, "q4_k_m", func(s *synth.Spec) { s.Vocab = 5000 })
+	ids := randomTokens(rand.New(rand.NewPCG(4, 4)), 13, 5000)
+	want := prefill(t, load(t, f, host.Options{Threads: 1}), ids, gguf.F16)
+	for _, n := range []int{2, 3, 7} {
+		assert.Equal(t, want, prefill(t, load(t, f, host.Options{Threads: n}), ids, gguf.F16), "%d threads", n)
+	}
+}
+
+// TestContext: what does not fit is refused before any work, and nothing has changed.
+func TestContext(t *testing.T) {
+	m := load(t, file(t, "q8_0", func(s *synth.Spec) { s.Context = 8 }), host.Options{})
+	c, err := m.NewCache(6, gguf.F16)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2*2*6*2*64*2, c.Bytes())
+	_, err = c.Extend(make([]int32, 7))
+	require.ErrorIs(t, err, qwen2.ErrContext)
+	assert.Zero(t, c.Len())
+	good := backend.Row{Slot: 1, See: []backend.Span{{From: 0, To: 2}}}
+	for name, edit := range map[string]func(*backend.Row){
+		"position":      func(r *backend.Row) { r.Pos = 8 },
+		"slot":          func(r *backend.Row) { r.Slot, r.See = 6, []backend.Span{{From: 0, To: 7}} },
+		"negative slot": func(r *backend.Row) { r.Slot = -1 },
+		"token":         func(r *backend.Row) { r.Token = 512 },
+		"blind":         func(r *backend.Row) { r.See = nil },
+		"not itself":    func(r *backend.Row) { r.See = []backend.Span{{From: 0, To: 1}} },
+		"span":          func(r *backend.Row) { r.See = []backend.Span{{From: -1, To: 1}, {From: 1, To: 2}} },
+	} {
+		row := good
+		edit(&row)
+		out := make([]backend.Output, 1)
+		assert.Error(t, m.Forward(t.Context(), c.KV(), []backend.Row{row}, out, backend.Want{Rows: []int{0}, K: 1}), name)
+	}
+	for range 6 {
+		_, err = c.Alloc(3)
+		require.NoError(t, err)
+	}
+	_, err = c.Alloc(3)
+	assert.ErrorIs(t, err, qwen2.ErrContext)
+}
+
+// TestCancel: a context that has ended is reported with its cause.
+func TestCancel(t *testing.T) {
+	m := load(t, file(t, "q8_0", nil), host.Options{})
+	c, err := m.NewCache(6, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend([]int32{1, 2})
+	require.NoError(t, err)
+	why := fmt.Errorf("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	assert.ErrorIs(t, m.Forward(ctx, c.KV(), rows, nil, backend.Want{}), why)
+}
+
+// TestNotFinite: weights that are no numbers give an error, not tokens.
+func TestNotFinite(t *testing.T) {
+	r, err := synth.ParseRecipe("f32")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(r, 1).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	gains, ok := f.Tensor("output_norm.weight")
+	require.True(t, ok)
+	copy(gains.Data[8:], []byte{0, 0, 0xc0, 0x7f}) // the file aliases b
+	m := load(t, f, host.Options{})
+	c, err := m.NewCache(2, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend([]int32{1, 2})
+	require.NoError(t, err)
+	err = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 2})
+	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	assert.ErrorContains(t, err, "position 1")
+}
+
+// TestConfig: metadata that contradict themselves or the tensors are refused, and the error names the key.
+func TestConfig(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		put  func(w *gguf.Writer)
+		want string
+	}{
+		{"arch", func(w *gguf.Writer) { gguf.Put(w, "general.architecture", "llama") }, "general.architecture"},
+		{"no layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(0)) }, "qwen2.block_count"},
+		{"many layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(3)) }, "blk.2.attn_norm.weight"},
+		{"few layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(1)) }, "blk.1."},
+		{"heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(3)) }, "qwen2.attention.head_count"},
+		{"huge heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(1<<31)) }, "qwen2.attention.head_count"},
+		{"kv heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count_kv", uint32(3)) }, "qwen2.attention.head_count_kv"},
+		{"wider", func(w *gguf.Writer) { gguf.Put(w, "qwen2.embedding_length", uint32(512)) }, "token_embd.weight"},
+		{"ffn", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", uint32(511)) }, "ffn_gate.weight"},
+		{"type", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", "512") }, "qwen2.feed_forward_length"},
+		{"eps", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", float32(-1)) }, "rms_epsilon"},
+		{"base", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.freq_base", float32(0)) }, "rope.freq_base"},
+		{"scaling", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.scaling.type", "yarn") }, "yarn"},
+		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) }, "value_length|attn_q"},
+		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) }, "rope.dimension_count"},
+	} {
+		f := rewrite(t, file(t, "f16", nil), c.put)
+		d, err := host.New(host.Options{})
+		require.NoError(t, err)
+		_, err = qwen2.Load(f, d)
+		require.Error(t, err, c.name)
+		assert.Regexp(t, c.want, err.Error(), c.name)
+		require.NoError(t, d.Close())
+	}
+	good := rewrite(t, file(t, "f16", nil), func(w *gguf.Writer) {
+		gguf.Put(w, "qwen2.attention.key_length", uint16(64))
+		gguf.Put(w, "qwen2.rope.dimension_count", uint64(64))
+		gguf.Put(w, "qwen2.rope.scaling.type", "none")
+	})
+	load(t, good, host.Options{})
+}
+
+// rewrite copies f after the metadata that put writes, which stand in for those of f.
+func rewrite(t *testing.T, f *gguf.File, put func(w *gguf.Writer)) *gguf.File {
+	t.Helper()
+	var probe, b bytes.Buffer
+	w := gguf.NewWriter(&probe)
+	put(w)
+	require.NoError(t, w.Close())
+	changed, err := gguf.Parse(probe.Bytes())
+	require.NoError(t, err)
+	w = gguf.NewWriter(&b)
+	put(w)
+	for key, v := range f.Metadata() {
+		if _, err := changed.Value(key); err != nil {
+			w.PutValue(key, v)
+		}
+	}
+	for _, x := range f.Tensors() {
+		w.Declare(x.Name, x.Type, x.Shape...)
+	}
+	for _, x := range f.Tensors() {
+		_, err := w.Write(x.Data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	g, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return g
+}

@@ -1,0 +1,140 @@
+package qwen2
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// weights are the tensors of a model on a device, named as in the papers.
+type weights struct {
+	embedding backend.Weight // [Vocab, D]
+	layers    []layerWeights
+	norm      backend.Norm   // [D], before the output matrix
+	output    backend.Weight // [Vocab, D]; the embedding where the file ties them
+}
+
+type layerWeights struct {
+	attnNorm   backend.Norm   // [D]
+	wq, wk, wv backend.Weight // [H·Dh, D], [Hkv·Dh, D] twice, with biases
+	wo         backend.Weight // [D, H·Dh]
+	ffnNorm    backend.Norm   // [D]
+	wGate, wUp backend.Weight // [F, D]
+	wDown      backend.Weight // [D, F]
+}
+
+// loader takes tensors out of a file by name, checks their shapes, and keeps the first error.
+type loader struct {
+	f    *gguf.File
+	d    backend.Device
+	c    Config
+	used map[string]bool
+	err  error
+}
+
+// loadWeights takes every tensor of f. One that is missing, of another shape, or that the model does not know is an
+// error that names it.
+func loadWeights(f *gguf.File, d backend.Device, c Config) (weights, error) {
+	l := &loader{f: f, d: d, c: c, used: map[string]bool{}}
+	w := weights{
+		embedding: l.matrix("token_embd", c.Vocab, c.Dim),
+		norm:      l.norm("output_norm", c.Dim),
+		layers:    make([]layerWeights, c.Layers),
+	}
+	w.output = w.embedding
+	if _, ok := f.Tensor("output.weight"); ok {
+		w.output = l.matrix("output", c.Vocab, c.Dim)
+	}
+	for i := range w.layers {
+		if l.err != nil {
+			break
+		}
+		w.layers[i] = l.layer(fmt.Sprintf("blk.%d.", i))
+	}
+	l.refuseRest()
+	return w, l.err
+}
+
+func (l *loader) layer(prefix string) layerWeights {
+	c := l.c
+	query, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
+	return layerWeights{
+		attnNorm: l.norm(prefix+"attn_norm", c.Dim),
+		wq:       l.matrix(prefix+"attn_q", query, c.Dim),
+		wk:       l.matrix(prefix+"attn_k", kv, c.Dim),
+		wv:       l.matrix(prefix+"attn_v", kv, c.Dim),
+		wo:       l.matrix(prefix+"attn_output", c.Dim, query),
+		ffnNorm:  l.norm(prefix+"ffn_norm", c.Dim),
+		wGate:    l.matrix(prefix+"ffn_gate", c.FFN, c.Dim),
+		wUp:      l.matrix(prefix+"ffn_up", c.FFN, c.Dim),
+		wDown:    l.matrix(prefix+"ffn_down", c.Dim, c.FFN),
+	}
+}
+
+// matrix loads NAME.weight, [out, in], and NAME.bias, [out], where the file has one.
+func (l *loader) matrix(name string, out, in int) backend.Weight {
+	m, ok := l.tensor(name+".weight", in, out)
+	if !ok {
+		return nil
+	}
+	var bias *gguf.Tensor
+	if _, has := l.f.Tensor(name + ".bias"); has {
+		b, ok := l.tensor(name+".bias", out)
+		if !ok {
+			return nil
+		}
+		bias = &b
+	}
+	w, err := l.d.LoadWeight(m, bias)
+	l.fail(err)
+	return w
+}
+
+func (l *loader) norm(name string, n int) backend.Norm {
+	g, ok := l.tensor(name+".weight", n)
+	if !ok {
+		return nil
+	}
+	w, err := l.d.LoadNorm(g, l.c.Epsilon)
+	l.fail(err)
+	return w
+}
+
+// tensor finds a tensor of the given shape, fastest-varying dimension first. Dimensions of 1 at the end do not count.
+func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		l.fail(fmt.Errorf("tensor %q: missing", name))
+		return t, false
+	}
+	l.used[name] = true
+	dims := t.Shape
+	for len(dims) > len(shape) && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	same := len(dims) == len(shape)
+	for i := 0; same && i < len(dims); i++ {
+		same = dims[i] == shape[i]
+	}
+	if !same {
+		l.fail(fmt.Errorf("tensor %q: shape %v, the metadata asks for %v", name, t.Shape, shape))
+	}
+	t.Shape = dims
+	return t, same
+}
+
+// refuseRest refuses tensors that no part of the model has taken: a model with them is not the one this package runs.
+func (l *loader) refuseRest() {
+	for _, t := range l.f.Tensors() {
+		if l.err == nil && !l.used[t.Name] {
+			l.fail(fmt.Errorf("tensor %q: a %s model of %d layers has no such tensor", t.Name, Arch, l.c.Layers))
+		}
+	}
+}
+
+func (l *loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}

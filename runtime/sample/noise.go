@@ -1,0 +1,38 @@
+package sample
+
+import (
+	"math"
+	"math/bits"
+)
+
+// noise is what one token at one position gets: 52 random bits that stand for u = (noise+½)/2⁵² in (0, 1), drawn by a
+// counter-based generator, so that the same arguments always give the same noise, on every machine.
+type noise uint64
+
+func noiseOf(seed, pos, id uint64) noise { return noise(philox(id, pos, seed) >> 12) }
+
+// gumbel turns n into standard Gumbel noise -ln(-ln u).
+func (n noise) gumbel() float64 {
+	u := (float64(n) + 0.5) / (1 << 52)
+	return -math.Log(-math.Log(u))
+}
+
+// atMost is a bound of gumbel that costs no logarithm: -ln u ≥ 1-u ≥ 2^(b-53), where b is the bit length of 2⁵²-1-n.
+func (n noise) atMost() float64 {
+	return float64(53-bits.Len64(1<<52-1-uint64(n))) * math.Ln2
+}
+
+// philox is the generator Philox2x64-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): ten
+// rounds that mix a counter of two words under a key. It returns the first word of the result.
+func philox(lo, hi, key uint64) uint64 {
+	const (
+		multiplier = 0xD2B74407B1CE6E93
+		weyl       = 0x9E3779B97F4A7C15 // golden ratio, added to the key in each round
+	)
+	for range 10 {
+		h, l := bits.Mul64(multiplier, lo)
+		lo, hi = h^key^hi, l
+		key += weyl
+	}
+	return lo
+}

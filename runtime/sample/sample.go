@@ -1,0 +1,163 @@
+// Package sample chooses the next token from logits: the best one, or one drawn at random with noise that is a pure
+// function of seed, position and token. A sampled run is therefore as repeatable as a greedy one, and an edge and a
+// cloud that use one seed draw the same token as often as their distributions allow.
+//
+// Drawing is the Gumbel-max method: argmax over i of logit[i]/T + g[i] with independent standard Gumbel noise g has the
+// distribution softmax(logit/T) (Gumbel 1954; Maddison, Tarlow and Minka, arXiv 1411.0030).
+package sample
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Options say how tokens are chosen. The zero value is greedy.
+type Options struct {
+	Temperature float64 // logits are divided by it; 0 means greedy, and the other options then have no effect
+	TopK        int     // only the k most probable tokens can be drawn; 0 means all
+	TopP        float64 // only the fewest most probable tokens that together reach this share, in (0, 1]; 0 means all
+	Seed        uint64  // of the noise
+}
+
+// Validate reports a value that is out of range.
+func (o Options) Validate() error {
+	switch {
+	case !(o.Temperature >= 0) || math.IsInf(o.Temperature, 1):
+		return fmt.Errorf("temperature: %v is not a number of at least 0", o.Temperature)
+	case o.TopK < 0:
+		return fmt.Errorf("top-k: %d is negative", o.TopK)
+	case !(o.TopP >= 0 && o.TopP <= 1):
+		return fmt.Errorf("top-p: %v is not within 0 to 1", o.TopP)
+	}
+	return nil
+}
+
+// Greedy reports whether the best token is always taken: then [Sampler.Pick] needs no logits.
+func (o Options) Greedy() bool { return o.Temperature == 0 || o.TopK == 1 }
+
+// Sampler chooses tokens. It keeps memory between calls and serves one goroutine at a time.
+type Sampler struct {
+	o     Options
+	order []backend.Candidate // the tokens that can be drawn, most probable first
+}
+
+// New returns a sampler for valid options.
+func New(o Options) (*Sampler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &Sampler{o: o}, nil
+}
+
+// Want adds to w what [Sampler.Pick] needs of the head.
+func (s *Sampler) Want(w backend.Want) backend.Want {
+	w.K = max(w.K, 1)
+	if !s.o.Greedy() {
+		if s.o.TopK > 0 && s.o.TopK <= maxBest {
+			w.K = max(w.K, s.o.TopK)
+		} else {
+			w.Logits = true
+		}
+	}
+	return w
+}
+
+// maxBest is how many best tokens are had cheaply from the head; a larger choice is made from all logits.
+const maxBest = 256
+
+// Pick returns the token at position pos of its text, from what the head found for the position before.
+// Temperature comes first, then top-k, then top-p: each sees the distribution that the one before it leaves.
+func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
+	if s.o.Greedy() {
+		return out.Top[0].ID
+	}
+	best, score := out.Top[0].ID, math.Inf(-1)
+	for _, c := range s.choice(out) {
+		l, n := float64(c.Logit)/s.o.Temperature, noiseOf(s.o.Seed, uint64(pos), uint64(c.ID))
+		if l+n.atMost() <= score {
+			continue // most tokens, without a logarithm
+		}
+		if v := l + n.gumbel(); v > score {
+			best, score = c.ID, v
+		}
+	}
+	return best
+}
+
+// choice returns the tokens that can be drawn.
+func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
+	if k := s.o.TopK; k > 0 && k <= len(out.Top) {
+		return s.nucleus(out.Top[:k], s.mass(out.Top[:k]))
+	}
+	if s.o.TopK > 0 {
+		best := s.sorted(out.Logits, math.Inf(-1))
+		best = best[:min(s.o.TopK, len(best))]
+		return s.nucleus(best, s.mass(best))
+	}
+	if !s.cuts() {
+		return s.candidates(out.Logits, math.Inf(-1))
+	}
+	top, mass := float64(out.Top[0].Logit), 0.0
+	for _, l := range out.Logits {
+		mass += math.Exp((float64(l) - top) / s.o.Temperature)
+	}
+	// All V tokens with weights under (1-p)·mass/V together weigh less than (1-p)·mass, so the others reach p without
+	// them: they need not be sorted.
+	least := top + s.o.Temperature*math.Log((1-s.o.TopP)*mass/float64(len(out.Logits)))
+	return s.nucleus(s.sorted(out.Logits, least), mass)
+}
+
+// candidates returns the tokens with logits of at least least, by rising id.
+func (s *Sampler) candidates(logits []float32, least float64) []backend.Candidate {
+	s.order = s.order[:0]
+	for i, l := range logits {
+		if float64(l) >= least {
+			s.order = append(s.order, backend.Candidate{ID: int32(i), Logit: l})
+		}
+	}
+	return s.order
+}
+
+// sorted is candidates by falling logit, of equal ones by rising id.
+func (s *Sampler) sorted(logits []float32, least float64) []backend.Candidate {
+	c := s.candidates(logits, least)
+	slices.SortFunc(c, func(a, b backend.Candidate) int {
+		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
+	})
+	return c
+}
+
+// cuts reports whether top-p excludes anything.
+func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
+
+// mass is Σ exp((l-max)/T) over c, sorted by falling logit.
+func (s *Sampler) mass(c []backend.Candidate) float64 {
+	sum := 0.0
+	for i := range c {
+		sum += s.weight(c, i)
+	}
+	return sum
+}
+
+func (s *Sampler) weight(c []backend.Candidate, i int) float64 {
+	return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature)
+}
+
+// nucleus cuts c, sorted by falling logit, to the fewest tokens whose share of mass reaches top-p
+// (Holtzman et al., arXiv 1904.09751).
+func (s *Sampler) nucleus(c []backend.Candidate, mass float64) []backend.Candidate {
+	if !s.cuts() {
+		return c
+	}
+	sum := 0.0
+	for i := range c {
+		if sum += s.weight(c, i); sum >= s.o.TopP*mass {
+			return c[:i+1]
+		}
+	}
+	return c
+}

@@ -1,0 +1,121 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Message is one turn of a chat.
+type Message struct {
+	Role    string // "system", "user" or "assistant"
+	Content string
+}
+
+// The control tokens of ChatML, by which its templates are recognised.
+const (
+	turnStart = "<|im_start|>"
+	turnEnd   = "<|im_end|>"
+)
+
+// chatML is how a model writes a chat: <|im_start|>role\ncontent<|im_end|>\n for each turn.
+type chatML struct {
+	start, end int32  // the tokens
+	system     string // content of the system turn where a chat begins with another
+	addSystem  bool
+}
+
+// newChatML recognises the chat template of a file.
+func newChatML(template string, v *vocabulary) (c chatML, err error) {
+	if template != "" && (!strings.Contains(template, turnStart) || !strings.Contains(template, turnEnd)) {
+		err := fmt.Errorf("a template without %s and %s is not ChatML: %w", turnStart, turnEnd, ErrUnsupported)
+		return c, &KeyError{keyTemplate, err}
+	}
+	c.start, c.end = v.find([]byte(turnStart)), v.find([]byte(turnEnd))
+	if !v.has(c.start, control) || !v.has(c.end, control) {
+		err := fmt.Errorf("no control tokens %s and %s to chat with: %w", turnStart, turnEnd, ErrUnsupported)
+		return c, &KeyError{keyTokens, err}
+	}
+	c.system, c.addSystem = defaultSystem(template)
+	return c, nil
+}
+
+// defaultSystem finds the system turn that a template writes of its own accord: the first place where it writes the
+// beginning of one and goes on with text up to the end of the turn. Elsewhere it goes on with the content of a message.
+func defaultSystem(template string) (string, bool) {
+	for rest := template; ; {
+		at := strings.Index(rest, turnStart+"system")
+		if at < 0 {
+			return "", false
+		}
+		quote := byte(0) // outside a string
+		if at > 0 && (rest[at-1] == '\'' || rest[at-1] == '"') {
+			quote = rest[at-1]
+		}
+		rest = rest[at+len(turnStart+"system"):]
+		text, ok := unquote(rest, quote)
+		if text, isLine := strings.CutPrefix(text, "\n"); ok && isLine {
+			return text, true
+		}
+	}
+}
+
+// unquote returns the text at the beginning of s up to turnEnd, or false if the string in the given quotes, or the text
+// outside a string, ends before.
+func unquote(s string, quote byte) (string, bool) {
+	escapes := map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
+	var text strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case strings.HasPrefix(s[i:], turnEnd):
+			return text.String(), true
+		case s[i] == quote, quote == 0 && s[i] == '{':
+			return "", false
+		case quote != 0 && s[i] == '\\' && i+1 < len(s) && escapes[s[i+1]] != 0:
+			i++
+			text.WriteByte(escapes[s[i]])
+		default:
+			text.WriteByte(s[i])
+		}
+	}
+	return "", false
+}
+
+// Chat returns the ids of a chat as the model was trained on it, without BOS: for each message
+// <|im_start|>role, line end, content, <|im_end|>, line end. If addGenerationPrompt, the beginning of a turn of the
+// assistant follows, for the model to go on with. If the first message is not of the system, the system message of the
+// model's own template goes before it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."; a
+// file that has the tokens but no template has none.
+//
+// The turns are put together from ids. In the contents special tokens are not parsed: nobody can forge a turn.
+//
+// The error is [ErrNoMessage], [ErrRole], or a [KeyError] if the model has no ChatML template or lacks its tokens.
+func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, error) {
+	if t.chatErr != nil {
+		return nil, fmt.Errorf("chat: %w", t.chatErr)
+	}
+	if len(msgs) == 0 {
+		return nil, fmt.Errorf("chat: %w", ErrNoMessage)
+	}
+	lineEnd := t.Encode("\n", false)
+	var ids []int32
+	turn := func(m Message) {
+		ids = append(ids, t.chat.start)
+		ids = append(ids, t.Encode(m.Role+"\n"+m.Content, false)...)
+		ids = append(append(ids, t.chat.end), lineEnd...)
+	}
+	if msgs[0].Role != "system" && t.chat.addSystem {
+		turn(Message{"system", t.chat.system})
+	}
+	for i, m := range msgs {
+		switch m.Role {
+		case "system", "user", "assistant":
+			turn(m)
+		default:
+			return nil, fmt.Errorf("chat: message %d: %w %q (known: system, user, assistant)", i, ErrRole, m.Role)
+		}
+	}
+	if addGenerationPrompt {
+		ids = append(append(ids, t.chat.start), t.Encode("assistant\n", false)...)
+	}
+	return ids, nil
+}

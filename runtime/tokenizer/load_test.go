@@ -1,0 +1,194 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// TestBrokenFiles breaks a good file in one place at a time. Each is refused with an error that names the key.
+func TestBrokenFiles(t *testing.T) {
+	good := newVocabFile(1, []string{"t h", "th e"})
+	tokens, merges := good.strings(keyTokens), good.strings(keyMerges)
+	types := good[keyTypes].([]int32)
+	replaced := func(i int, text string) []string {
+		all := slices.Clone(tokens)
+		all[i] = text
+		return all
+	}
+	last := len(tokens) - 1
+	for _, c := range []struct {
+		name, key string
+		value     any
+		err       error
+		says      string
+	}{
+		{"no model", keyModel, nil, gguf.ErrAbsent, ""},
+		{"other model", keyModel, "llama", ErrUnsupported, `"llama"`},
+		{"model of no name", keyModel, "", ErrUnsupported, `""`},
+		{"model is a number", keyModel, uint32(2), nil, "string"},
+		{"no pre-tokenizer", keyPre, nil, gguf.ErrAbsent, ""},
+		{"other pre-tokenizer", keyPre, "llama-bpe", ErrUnsupported, `"llama-bpe"`},
+		{"default pre-tokenizer", keyPre, "default", ErrUnsupported, `"default"`},
+		{"no tokens", keyTokens, nil, gguf.ErrAbsent, ""},
+		{"empty tokens", keyTokens, []string{}, ErrVocabulary, "no token"},
+		{"tokens are numbers", keyTokens, types, nil, "string"},
+		{"duplicate token", keyTokens, replaced(last, tokens[7]), ErrVocabulary, "ids 7 and"},
+		{"missing byte", keyTokens, replaced(9, "nine"), ErrVocabulary, "no token for byte"},
+		{"token of a merge missing", keyTokens, replaced(slices.Index(tokens, "the"), "teh"), ErrVocabulary, ""},
+		{"too few types", keyTypes, types[1:], ErrVocabulary, "types for"},
+		{"too many types", keyTypes, append(slices.Clone(types), 1), ErrVocabulary, "types for"},
+		{"type out of range", keyTypes, append(slices.Clone(types[1:]), 7), ErrVocabulary, "type 7"},
+		{"negative type", keyTypes, append(slices.Clone(types[1:]), -1), ErrVocabulary, "type -1"},
+		{"types are text", keyTypes, tokens, nil, "integer"},
+		{"no merges", keyMerges, nil, gguf.ErrAbsent, ""},
+		{"merge of one token", keyMerges, append(slices.Clone(merges), "the"), ErrVocabulary, "merge 2"},
+		{"empty merge", keyMerges, []string{""}, ErrVocabulary, "merge 0"},
+		{"merge of a blank", keyMerges, []string{" "}, ErrVocabulary, "merge 0"},
+		{"merge without right", keyMerges, []string{"t "}, ErrVocabulary, "merge 0"},
+		{"merge without left", keyMerges, []string{" h"}, ErrVocabulary, "merge 0"},
+		{"merge of three", keyMerges, []string{"t h e"}, ErrVocabulary, "merge 0"},
+		{"merge of unknown left", keyMerges, []string{"zz h"}, ErrVocabulary, "merge 0"},
+		{"merge of unknown right", keyMerges, []string{"t zz"}, ErrVocabulary, "merge 0"},
+		{"merge into unknown", keyMerges, []string{"h h"}, ErrVocabulary, "merge 0"},
+		{"BOS beyond the end", keyBOS, uint32(len(tokens)), ErrVocabulary, ""},
+		{"BOS is 2^32-1", keyBOS, uint32(1<<32 - 1), ErrVocabulary, ""},
+		{"EOS is negative", prefix + "eos_token_id", int32(-1), ErrVocabulary, ""},
+		{"EOS is text", prefix + "eos_token_id", "<|im_end|>", nil, "integer"},
+		{"FIM out of range", prefix + "fim_pad_token_id", uint32(1 << 20), ErrVocabulary, ""},
+		{"add_bos is a number", keyAddBOS, uint32(1), nil, "bool"},
+		{"template is a number", keyTemplate, uint32(1), nil, "string"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := FromGGUF(good.with(c.key, c.value).open(t))
+			require.Error(t, err)
+			var key *KeyError
+			require.ErrorAs(t, err, &key)
+			if c.name != "token of a merge missing" {
+				assert.Equal(t, c.key, key.Key)
+			} else {
+				assert.Equal(t, keyMerges, key.Key)
+			}
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err)
+			}
+			assert.Equal(t, 1, strings.Count(err.Error(), key.Key), "%v", err)
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+	_, err := FromGGUF(good.with(keyAddBOS, true).with(keyBOS, nil).open(t))
+	assert.ErrorContains(t, err, keyBOS)
+}
+
+// TestSparseFiles loads files that have only what is needed, or odd but harmless things.
+func TestSparseFiles(t *testing.T) {
+	good := newVocabFile(1, []string{"t h", "th e"})
+	bare := vocabFile{keyModel: "gpt2", keyPre: "deepseek-r1-qwen",
+		keyTokens: good[keyTokens], keyMerges: []string{}}.tokenizer(t)
+	_, hasBOS := bare.BOS()
+	_, hasEOS := bare.EOS()
+	assert.False(t, hasBOS || hasEOS || bare.AddBOS())
+	assert.Len(t, bare.Encode("the", false), 3)
+	assert.True(t, bare.IsEnd(bare.vocab.find([]byte("<|im_end|>"))), "by its spelling, without a type")
+
+	twice := good.with(keyMerges, []string{"t h", "th e", "t h"}).tokenizer(t)
+	assert.Equal(t, good.tokenizer(t).Hash(), twice.Hash(), "a merge counts where it stands first")
+
+	tokens := slices.Clone(good.strings(keyTokens))
+	n := len(tokens)
+	tokens[n-1], tokens[n-2] = "", "[EMPTY_1]"
+	empty := good.with(keyTokens, tokens).tokenizer(t)
+	assert.Equal(t, n, empty.Size())
+	assert.Empty(t, empty.Bytes(int32(n-1)))
+}
+
+func TestSpecialIDs(t *testing.T) {
+	v := trained(1)
+	id := func(text string) int32 { return int32(slices.Index(v.strings(keyTokens), text)) }
+	tok := v.with(keyAddBOS, true).with(prefix+"eot_token_id", uint32(5)).tokenizer(t)
+	bos, ok := tok.BOS()
+	assert.True(t, ok && tok.AddBOS())
+	assert.Equal(t, id("<|endoftext|>"), bos)
+	eos, ok := tok.EOS()
+	assert.True(t, ok)
+	assert.Equal(t, id("<|im_end|>"), eos)
+	for i := range int32(tok.Size()) {
+		ends := []int32{id("<|endoftext|>"), id("<|im_end|>"), id("</s>"), 5}
+		assert.Equal(t, slices.Contains(ends, i), tok.IsEnd(i), tok.Text(i))
+		assert.Equal(t, slices.Contains(controlTokens, tok.Text(i)) || tok.Text(i) == "</s>", tok.IsControl(i), tok.Text(i))
+	}
+	assert.False(t, tok.IsEnd(-1) || tok.IsControl(-1) || tok.IsEnd(int32(tok.Size())) || tok.IsControl(1<<30))
+}
+
+// TestSpellings takes one token of each role for fill-in-the-middle: the one that the file names, else the first
+// spelling of the list.
+func TestSpellings(t *testing.T) {
+	v := newVocabFile(1, nil)
+	n := len(v.strings(keyTokens))
+	extra := []string{"<PRE>", "<fim_prefix>", "<PAD>", "<|file_sep|>", "<|start|>"}
+	v[keyTokens] = append(v.strings(keyTokens), extra...)
+	v[keyTypes] = append(v[keyTypes].([]int32), 1, 1, 1, 1, 3)
+	v[keyMerges] = []string{}
+	kinds := func(v vocabFile) []kind { return v.tokenizer(t).vocab.kinds[n:] }
+	assert.Equal(t, []kind{normal, normal | control, normal | control | end, normal | control | end, userDefined}, kinds(v))
+	named := v.with(prefix+"fim_pre_token_id", uint32(3)).with(prefix+"fim_pad_token_id", uint32(n))
+	assert.Equal(t, []kind{normal | end, normal, normal, normal | control | end, userDefined}, kinds(named))
+}
+
+func TestHash(t *testing.T) {
+	v := newVocabFile(1, []string{"t h", "th e", "a b"})
+	tokens, types := v.strings(keyTokens), v[keyTypes].([]int32)
+	want := v.tokenizer(t).Hash()
+	assert.Equal(t, want, v.tokenizer(t).Hash())
+	padded := v.with(keyTokens, append(slices.Clone(tokens), "[PAD3]")).with(keyTypes, append(slices.Clone(types), 5))
+	assert.Equal(t, want, padded.tokenizer(t).Hash(), "rows that pad do not count")
+	same := v.with(keyBOS, uint32(3)).with(keyTemplate, "<|im_start|><|im_end|>").with("general.name", "x")
+	assert.Equal(t, want, same.tokenizer(t).Hash(), "BOS that is not added does not count")
+
+	swapped := slices.Clone(tokens)
+	swapped[0], swapped[1] = swapped[1], swapped[0]
+	retyped := slices.Clone(types)
+	retyped[len(types)-6] = 1
+	for name, other := range map[string]vocabFile{
+		"tokens":  v.with(keyTokens, swapped),
+		"types":   v.with(keyTypes, retyped),
+		"merges":  v.with(keyMerges, []string{"t h", "a b", "th e"}),
+		"fewer":   v.with(keyMerges, []string{"t h", "th e"}),
+		"add BOS": v.with(keyAddBOS, true),
+		"ends":    v.with(prefix+"eot_token_id", uint32(3)),
+	} {
+		assert.NotEqual(t, want, other.tokenizer(t).Hash(), name)
+	}
+}
+
+// FuzzFromGGUF changes bytes of a good file: whatever comes of it, nothing panics, and what loads can be used.
+func FuzzFromGGUF(f *testing.F) {
+	good := newVocabFile(1, []string{"t h", "th e", "Ġ the"}).bytes(f)
+	f.Add(uint32(0), byte(0))
+	f.Add(uint32(len(good)/2), byte(1))
+	f.Add(uint32(len(good)-3), byte(128))
+	f.Add(uint32(5414), byte(5)) // the token of a byte becomes user-defined
+	f.Fuzz(func(t *testing.T, at uint32, flip byte) {
+		b := slices.Clone(good)
+		b[int(at)%len(b)] ^= flip
+		file, err := gguf.Parse(b)
+		if err != nil {
+			return
+		}
+		tok, err := FromGGUF(file)
+		if err != nil {
+			return
+		}
+		ids := tok.Encode(corpus, false)
+		if !slices.ContainsFunc(ids, func(id int32) bool { return tok.vocab.kinds[id] != normal }) {
+			assert.Equal(t, corpus, tok.Decode(ids))
+		}
+		_, _ = tok.Chat([]Message{{"user", "hi"}}, true)
+		tok.Hash()
+	})
+}

@@ -1,0 +1,88 @@
+package tokenizer
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// reference encodes as slowly and as obviously as can be: on strings, by the definition.
+type reference struct {
+	ids      map[string]int32
+	ranks    map[string]int // of "left right"
+	specials []string       // in the order in which they are cut out
+}
+
+// encode returns the ids of a text that is UTF-8.
+func (r reference) encode(text string) []int32 {
+	for i, special := range r.specials {
+		if !strings.Contains(text, special) {
+			continue
+		}
+		var ids []int32
+		rest := reference{r.ids, r.ranks, r.specials[i+1:]}
+		for j, part := range strings.Split(text, special) {
+			if j > 0 {
+				ids = append(ids, r.ids[special])
+			}
+			ids = append(ids, rest.encode(part)...)
+		}
+		return ids
+	}
+	var ids []int32
+	for _, piece := range referenceSplit(text) {
+		for _, token := range r.merge(piece) {
+			ids = append(ids, r.ids[token])
+		}
+	}
+	return ids
+}
+
+// merge applies the merge of lowest rank, the leftmost of several, until there is none.
+func (r reference) merge(piece string) []string {
+	var tokens []string
+	for i := range len(piece) {
+		tokens = append(tokens, string(letterOf(piece[i])))
+	}
+	for {
+		at, best := -1, 0
+		for i := range len(tokens) - 1 {
+			rank, ok := r.ranks[tokens[i]+" "+tokens[i+1]]
+			if ok && (at < 0 || rank < best) {
+				at, best = i, rank
+			}
+		}
+		if at < 0 {
+			return tokens
+		}
+		tokens = slices.Replace(tokens, at, at+2, tokens[at]+tokens[at+1])
+	}
+}
+
+// The expression of Qwen2 in the words of package regexp, which has no look-ahead and only ASCII blanks.
+const (
+	blanks  = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
+	letters = `\p{L}\x{2EBF0}-\x{2EE5D}`
+)
+
+var (
+	firstPiece = regexp.MustCompile(`^(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])` +
+		`|[^\r\n\p{N}` + letters + `]?[` + letters + `]+|\p{N}| ?[^\p{N}` + letters + blanks + `]+[\r\n]*` +
+		`|[` + blanks + `]*[\r\n]+|[` + blanks + `]+)`)
+	allBlank = regexp.MustCompile(`^[` + blanks + `]{2,}$`)
+)
+
+func referenceSplit(text string) (pieces []string) {
+	for text != "" {
+		piece := firstPiece.FindString(text)
+		lineEnd := strings.HasSuffix(piece, "\n") || strings.HasSuffix(piece, "\r")
+		if allBlank.MatchString(piece) && !lineEnd && len(piece) < len(text) {
+			_, n := utf8.DecodeLastRuneInString(piece) // \s+(?!\S): the last one belongs to what follows
+			piece = piece[:len(piece)-n]
+		}
+		pieces = append(pieces, piece)
+		text = text[len(piece):]
+	}
+	return pieces
+}

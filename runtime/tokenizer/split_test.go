@@ -1,0 +1,112 @@
+package tokenizer
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func split(text string) (pieces []string) {
+	for text != "" {
+		n := pieceLen(text)
+		pieces = append(pieces, text[:n])
+		text = text[n:]
+	}
+	return pieces
+}
+
+func TestSplit(t *testing.T) {
+	for _, pieces := range []string{
+		"Hello| world|!",
+		"they|'re|'| re| I|'M|'LL| we|'Ve|'D",
+		"'s|ſ|!", "'ſ|'x|'|7|'", // only ASCII has case in a contraction
+		"1|2|3|٣|½|Ⅷ",
+		"  | |1", "\t  |\tx", " x|   ",
+		"a|\n\n|b|  \n \r\n|  | b",
+		"!?\n\r\n| x| ...\n|x",
+		"x|\u00a0\u3000| y|\u00a0z|\u0085\n| ", // blanks outside ASCII
+		"(foo|-bar|)\n", "\r|foo",
+		"नमस|्त|े", "e|\u0301| cafe|\u0301", // marks are no letters
+		"\x00\x1c\u200b\u180e\ufeff", // none of these is a blank
+		"👩\u200d💻| 👩\n",
+		"\U0002ebf0a| \ue000", "\ufffdabc",
+	} {
+		text := strings.ReplaceAll(pieces, "|", "")
+		assert.Equal(t, pieces, strings.Join(split(text), "|"))
+		assert.Equal(t, pieces, strings.Join(referenceSplit(text), "|"))
+	}
+}
+
+func TestSplitIsTheReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 5000 {
+		text := randomText(r, 1+r.IntN(12))
+		if classesKnown(text) {
+			require.Equal(t, referenceSplit(text), split(text), "%q", text)
+		}
+	}
+}
+
+// TestClassesAreThoseOfUnicode compares with package unicode as far as that is of the same version.
+func TestClassesAreThoseOfUnicode(t *testing.T) {
+	if unicode.Version != "15.0.0" {
+		t.Skipf("package unicode has the tables of version %s", unicode.Version)
+	}
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if r == 0x2EBF0 { // the one block of letters that Unicode 15.1 has and 15.0 has not
+			r = 0x2EE5E
+		}
+		if classOf(r) != goClass(r) {
+			t.Fatalf("%U: class %d, want %d", r, classOf(r), goClass(r))
+		}
+	}
+	assert.Equal(t, letter, classOf(0x2EBF0))
+	assert.Equal(t, letter, classOf(0x2EE5D))
+}
+
+func goClass(r rune) class {
+	switch {
+	case unicode.Is(unicode.L, r):
+		return letter
+	case unicode.Is(unicode.N, r):
+		return number
+	case unicode.Is(unicode.White_Space, r):
+		return blank
+	}
+	return other
+}
+
+// classesKnown reports whether the Unicode of package regexp, which the reference goes by, gives the characters of text
+// the classes they have here.
+func classesKnown(text string) bool {
+	for _, r := range text {
+		if classOf(r) != goClass(r) && (r < 0x2EBF0 || r > 0x2EE5D) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestWellFormed states how bytes that are not UTF-8 are read.
+func TestWellFormed(t *testing.T) {
+	for text, want := range map[string]string{
+		"é漢👩":                  "é漢👩",
+		"a\x80b":               "a\ufffdb", // nothing begins with this byte
+		"\xff\xfe":             "\ufffd\ufffd",
+		"\xe2\x82":             "\ufffd\ufffd", // too short: the bytes one by one
+		"\xe2\x82a":            "\ufffd\ufffda",
+		"\xc1\x81":             "A", // longer than need be
+		"\xe0\x80\x80":         "\x00",
+		"\xf0\x82\x82\xac":     "\u20ac",
+		"x\xed\xa0\x80y":       "x\xed\xa0\x80y", // a surrogate stays
+		"\xf4\x90\x80\x80":     "\ufffd\ufffd\ufffd\ufffd",
+		"\xf8\x88\x80\x80\x80": strings.Repeat("\ufffd", 5),
+	} {
+		assert.Equal(t, want, wellFormed(text), "%q", text)
+	}
+	assert.Equal(t, []string{"a", "\xed\xa0\x80bc"}, split("a\xed\xa0\x80bc"), "a surrogate is one character")
+}

@@ -1,0 +1,106 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// stringList is a list of strings of a file: a [gguf.StringArray].
+type stringList interface {
+	Len() int
+	All() iter.Seq2[int, []byte]
+}
+
+// vocabulary is the tokens by id, as the file spells them, and the way back from a spelling to its id. The spellings
+// lie in one slice: 150,000 tokens cost a handful of allocations.
+type vocabulary struct {
+	text  []byte
+	ends  []uint32 // of the spelling of each token, in text
+	kinds []kind
+	seed  maphash.Seed
+	slots []slot // open addressing, linear probing; a power of two, at most two thirds full
+}
+
+// slot is a hash and an id, plus one: zero is an empty slot.
+type slot struct{ hash, id uint32 }
+
+// newVocabulary copies tokens.
+func newVocabulary(tokens stringList) (vocabulary, error) {
+	n := tokens.Len()
+	v := vocabulary{seed: maphash.MakeSeed()}
+	if n == 0 {
+		return v, fmt.Errorf("no token: %w", ErrVocabulary)
+	}
+	if n > math.MaxInt32 {
+		return v, fmt.Errorf("%d tokens: %w", n, ErrVocabulary)
+	}
+	v.ends = make([]uint32, 0, n)
+	v.text = make([]byte, 0, 8*n)
+	v.slots = make([]slot, tableSize(n))
+	for id, text := range tokens.All() {
+		if len(text) == 0 {
+			text = fmt.Appendf(nil, "[EMPTY_%d]", id) // as llama.cpp calls it
+		}
+		if uint64(len(v.text))+uint64(len(text)) > math.MaxUint32 {
+			return v, fmt.Errorf("more than 4 GiB of text: %w", ErrVocabulary)
+		}
+		v.text = append(v.text, text...)
+		v.ends = append(v.ends, uint32(len(v.text)))
+		if twin := v.insert(text, uint32(id)); twin >= 0 {
+			return v, fmt.Errorf("%q has the ids %d and %d: %w", text, twin, id, ErrVocabulary)
+		}
+	}
+	return v, nil
+}
+
+// tableSize returns the size of a hash table for n entries.
+func tableSize(n int) int { return 1 << bits.Len(uint(n+n/2)) }
+
+func (v *vocabulary) size() int { return len(v.ends) }
+
+// has reports whether token id is of one of the kinds. No id outside the vocabulary is.
+func (v *vocabulary) has(id int32, of kind) bool {
+	return id >= 0 && int(id) < len(v.kinds) && v.kinds[id]&of != 0
+}
+
+// spelling returns the spelling of token id, which must exist. It aliases v.
+func (v *vocabulary) spelling(id int32) []byte {
+	var start uint32
+	if id > 0 {
+		start = v.ends[id-1]
+	}
+	return v.text[start:v.ends[id]:v.ends[id]]
+}
+
+// find returns the id of the token spelled text, or -1.
+func (v *vocabulary) find(text []byte) int32 {
+	h := maphash.Bytes(v.seed, text)
+	for i := int(h) & (len(v.slots) - 1); ; i = (i + 1) & (len(v.slots) - 1) {
+		s := v.slots[i]
+		if s.id == 0 {
+			return -1
+		}
+		if s.hash == uint32(h>>32) && bytes.Equal(v.spelling(int32(s.id-1)), text) {
+			return int32(s.id - 1)
+		}
+	}
+}
+
+// insert enters the token id, spelled text, or returns the id that has this spelling already. Otherwise it returns -1.
+func (v *vocabulary) insert(text []byte, id uint32) (twin int32) {
+	h := maphash.Bytes(v.seed, text)
+	for i := int(h) & (len(v.slots) - 1); ; i = (i + 1) & (len(v.slots) - 1) {
+		s := v.slots[i]
+		if s.id == 0 {
+			v.slots[i] = slot{uint32(h >> 32), id + 1}
+			return -1
+		}
+		if s.hash == uint32(h>>32) && bytes.Equal(v.spelling(int32(s.id-1)), text) {
+			return int32(s.id - 1)
+		}
+	}
+}
