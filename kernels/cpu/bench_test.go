@@ -25,17 +25,19 @@ func far(m Matrix) []Matrix {
 	return all
 }
 
-// BenchmarkDecode is one row of activations through weights from memory, on two threads: GB/s against BenchmarkRead.
+// BenchmarkDecode is one row of activations through weights from memory: MB/s against BenchmarkRead.
 func BenchmarkDecode(b *testing.B) {
-	for _, typ := range benchTypes {
-		for _, s := range shapes {
-			if elems, _ := typ.Block(); s[1]%elems != 0 {
-				continue
+	for _, threads := range []int{1, 2} {
+		for _, typ := range benchTypes {
+			for _, s := range shapes {
+				if elems, _ := typ.Block(); s[1]%elems != 0 {
+					continue
+				}
+				b.Run(fmt.Sprintf("%d/%v/%dx%d", threads, typ, s[1], s[0]), func(b *testing.B) {
+					in := newInputs(b, 1, 0)
+					benchMatMul(b, far(in.matrix(typ, s[0], s[1])), in.input(1, s[1]), threads)
+				})
 			}
-			b.Run(fmt.Sprintf("%v/%dx%d", typ, s[1], s[0]), func(b *testing.B) {
-				in := newInputs(b, 1, 0)
-				benchMatMul(b, far(in.matrix(typ, s[0], s[1])), in.input(1, s[1]), 2)
-			})
 		}
 	}
 }
@@ -74,7 +76,7 @@ func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	scratch := make([]Scratch, threads)
 	i := 0
 	work := func(w, lo, hi int) { MatMul(dst, m.Rows, all[i%len(all)], lo, hi, x, false, &scratch[w]) }
-	grain := max(8, m.Rows/(8*threads))
+	grain := max(16, 32<<10/m.RowBytes())
 	b.SetBytes(int64(len(m.Data)))
 	pool.Begin()
 	defer pool.End()

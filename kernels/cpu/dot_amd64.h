@@ -11,15 +11,6 @@
 // All lanes of a register from a 32-bit number; uses AX.
 #define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
 
-// X = (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)), the order of lanes.sum.
-#define HSUM(Y, X, XT) \
-	VEXTRACTF128 $1, Y, XT; \
-	VADDPS       XT, X, X;  \
-	VMOVHLPS     X, X, XT;  \
-	VADDPS       XT, X, X;  \
-	VMOVSHDUP    X, XT;     \
-	VADDSS       XT, X, X
-
 // Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32):
 // DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s.
 #define ROWS_ARGS \
@@ -39,15 +30,15 @@
 	MOVQ mins_base+48(FP), CX; \
 	MOVQ src_base+72(FP), SI
 
-// Y1 = the 32 weights of the block at SI, constants from the _CONST macro beside.
+// Y1 = the 32 weights of the block at SI+o, constants from the _CONST macro beside.
 #define Q8_0_CONST
-#define Q8_0_LOAD VMOVDQU 2(SI), Y1
+#define Q8_0_LOAD(o) VMOVDQU (2+o)(SI), Y1
 
 #define Q4_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
 	SPLAT($0x08080808, X14, Y14)
-#define Q4_0_LOAD \
-	VMOVDQU     2(SI), X1;      \
+#define Q4_0_LOAD(o) \
+	VMOVDQU     (2+o)(SI), X1;  \
 	VPSRLW      $4, X1, X2;     \
 	VINSERTI128 $1, X2, Y1, Y1; \
 	VPAND       Y15, Y1, Y1;    \
@@ -60,17 +51,28 @@
 	VPBROADCASTQ q5bits<>(SB), Y13; \
 	SPLAT($0xf0f0f0f0, X12, Y12);   \
 	VPCMPEQB Y11, Y11, Y11
-#define Q5_0_LOAD \
-	VMOVDQU      6(SI), X1;      \
+#define Q5_0_LOAD(o) \
+	VMOVDQU      (6+o)(SI), X1;  \
 	VPSRLW       $4, X1, X2;     \
 	VINSERTI128  $1, X2, Y1, Y1; \
 	VPAND        Y15, Y1, Y1;    \
-	VPBROADCASTD 2(SI), Y2;      \
+	VPBROADCASTD (2+o)(SI), Y2;  \
 	VPSHUFB      Y14, Y2, Y2;    \ // byte i is the one with the high bit of weight i
 	VPOR         Y13, Y2, Y2;    \ // all ones if the bit is set
 	VPCMPEQB     Y11, Y2, Y2;    \
 	VPANDN       Y12, Y2, Y2;    \ // F0 where it is clear
 	VPOR         Y2, Y1, Y1
+
+// Adds the products of the block at SI+w, with activations at R11+q and their scale at R12+d, to Y0.
+#define BLOCK32(LOAD, w, q, d) \
+	LOAD(w); \
+	DOTS(Y1, q(R11));          \
+	VCVTDQ2PS    Y3, Y3;       \
+	VPBROADCASTW w(SI), X4;    \
+	VCVTPH2PS    X4, Y4;       \
+	VBROADCASTSS d(R12), Y5;   \
+	VMULPS       Y5, Y4, Y4;   \
+	VFMADD231PS  Y3, Y4, Y0
 
 // rows for the types with blocks of 32 and one scale, in size bytes.
 // Y0 the sum, Y1 weights, Y3 products, Y4 scale; R11, R12 place in q and d, R13 blocks left.
@@ -80,20 +82,23 @@ row: \
 	MOVQ   CX, R12;            \
 	MOVQ   R9, R13;            \
 	VXORPS Y0, Y0, Y0;         \
-blk: \
-	LOAD; \
-	DOTS(Y1, (R11));           \
-	VCVTDQ2PS    Y3, Y3;       \
-	VPBROADCASTW (SI), X4;     \
-	VCVTPH2PS    X4, Y4;       \
-	VBROADCASTSS (R12), Y5;    \
-	VMULPS       Y5, Y4, Y4;   \
-	VFMADD231PS  Y3, Y4, Y0;   \
+	SUBQ   $2, R13;            \
+	JLT    last;               \
+two: \
+	AHEAD(SI, 0);              \
+	BLOCK32(LOAD, 0, 0, 0);    \
+	BLOCK32(LOAD, size, 32, 4); \
+	ADDQ $(2*size), SI;        \
+	ADDQ $64, R11;             \
+	ADDQ $8, R12;              \
+	SUBQ $2, R13;              \
+	JGE  two;                  \
+last: \
+	ADDQ $2, R13;              \
+	JZ   sum;                  \
+	BLOCK32(LOAD, 0, 0, 0);    \
 	ADDQ $size, SI;            \
-	ADDQ $32, R11;             \
-	ADDQ $4, R12;              \
-	DECQ R13;                  \
-	JNZ  blk;                  \
+sum: \
 	HSUM(Y0, X0, X1);          \
 	VMOVSS X0, (DI);           \
 	ADDQ $4, DI;               \
@@ -105,7 +110,8 @@ blk: \
 // unpack for the same types.
 #define UNPACK32(LOAD, size) \
 blk: \
-	LOAD; \
+	AHEAD(SI, 0);             \
+	LOAD(0); \
 	VMOVDQU      Y1, (DI);    \
 	VPBROADCASTW (SI), X4;    \
 	VCVTPH2PS    X4, X4;      \
@@ -199,6 +205,9 @@ row: \
 	VXORPS Y0, Y0, Y0;                    \
 	VXORPS Y8, Y8, Y8;                    \
 blk: \
+	AHEAD(SI, 0);                         \
+	AHEAD(SI, 64);                        \
+	AHEAD(SI, 128);                       \
 	SCALES_K; \
 	VMULPS      (CX)(R12*4), Y6, Y6;      \
 	VMOVUPS     Y6, 0(SP);                \
@@ -304,6 +313,10 @@ row: \
 	XORL   R12, R12;                      \
 	VXORPS Y0, Y0, Y0;                    \
 blk: \
+	AHEAD(SI, 0);                         \
+	AHEAD(SI, 64);                        \
+	AHEAD(SI, 128);                       \
+	AHEAD(SI, 192);                       \
 	Q6_K_SCALES; \
 	VMOVUPS Y6, 0(SP);                    \
 	VMOVUPS Y7, 32(SP);                   \

@@ -20,6 +20,7 @@
 #define ROWS_ONES SPLAT($0x00010001, X10, Y10)
 #define PANEL_ONES SPLAT($0x00010001, X14, Y14)
 
+#include "sum_amd64.h"
 #include "dot_amd64.h"
 
 // func rowsQ8_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)

@@ -20,6 +20,7 @@
 #define ROWS_ONES
 #define PANEL_ONES
 
+#include "sum_amd64.h"
 #include "dot_amd64.h"
 
 // func rowsQ8_0VNNI(dst []float32, w []byte, q []int8, d, s []float32)

@@ -1,15 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
-
-// X = (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)).
-#define HSUM(Y, X, XT) \
-	VEXTRACTF128 $1, Y, XT; \
-	VADDPS       XT, X, X;  \
-	VMOVHLPS     X, X, XT;  \
-	VADDPS       XT, X, X;  \
-	VMOVSHDUP    X, XT;     \
-	VADDSS       XT, X, X
+#include "sum_amd64.h"
 
 // Eight elements of a type from memory to float32, and one (uses BX).
 #define LOAD8_F32(M, Y) VMOVUPS M, Y
@@ -38,6 +30,7 @@ row: \
 	SUBQ $16, R11;                   \
 	JLT  eight;                      \
 sixteen: \
+	AHEAD(AX, 0);                    \
 	LOAD8((AX), Y2);                 \
 	LOAD8((8*size)(AX), Y3);         \
 	VFMADD231PS (CX), Y2, Y0;        \

@@ -1,0 +1,11 @@
+// Fetches what the loop reads two pages later: the CPU's own prefetching stops at the end of a page. Never a fault.
+#define AHEAD(R, o) PREFETCHT0 (8192+o)(R)
+
+// X = (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)), the order of lanes.sum.
+#define HSUM(Y, X, XT) \
+	VEXTRACTF128 $1, Y, XT; \
+	VADDPS       XT, X, X;  \
+	VMOVHLPS     X, X, XT;  \
+	VADDPS       XT, X, X;  \
+	VMOVSHDUP    X, XT;     \
+	VADDSS       XT, X, X
