@@ -31,7 +31,6 @@
 	MOVQ src_base+72(FP), SI
 
 // Y1 = the 32 weights of the block at SI+o, constants from the _CONST macro beside.
-#define Q8_0_CONST
 #define Q8_0_LOAD(o) VMOVDQU (2+o)(SI), Y1
 
 #define Q4_0_CONST \

@@ -17,6 +17,7 @@ type Scratch struct {
 }
 
 const (
+	few       = 3        // rows of activations for which unpacking weights does not pay
 	tileBytes = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
 	leafBytes = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
@@ -42,10 +43,10 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
-	case f >= 0 && x.T == 1:
-		k.quantisedRow(dst, m, f, lo, hi, x, add, sc)
+	case f >= 0 && x.T <= few:
+		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
 	case f >= 0:
-		k.quantisedRows(dst, stride, m, f, lo, hi, x, add, sc)
+		k.quantisedMany(dst, stride, m, f, lo, hi, x, add, sc)
 	default:
 		k.floatRows(dst, stride, m, lo, hi, x, add, sc)
 	}
@@ -65,42 +66,47 @@ func put(dst, v []float32, add bool) {
 	}
 }
 
-// quantisedRow is matMul for one row of activations: each weight row is read once, from memory, by one leaf.
-func (k *kernels) quantisedRow(dst []float32, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	tile := max(1, leafBytes/m.RowBytes())
-	q, d, s := x.rounded(0, 1)
+// quantisedFew is matMul for rows from to to of the activations, few of them: a leaf takes some weight rows as they are stored
+// to each, and all but the first find them in the cache.
+func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, from, to int, add bool, sc *Scratch) {
+	bytes := leafBytes
+	if to-from > 1 {
+		bytes = tileBytes
+	}
+	tile := max(1, bytes/m.RowBytes())
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
-		if !add {
-			k.rows[f](dst[o:end], m.rows(o, end), q, d, s)
-			continue
+		for t := from; t < to; t++ {
+			q, d, s := x.rounded(t, 1)
+			out := dst[t*stride+o : t*stride+end]
+			if !add {
+				k.rows[f](out, m.rows(o, end), q, d, s)
+				continue
+			}
+			sc.out = grow(sc.out, end-o, tile)
+			k.rows[f](sc.out, m.rows(o, end), q, d, s)
+			put(out, sc.out, true)
 		}
-		sc.out = grow(sc.out, end-o, tile)
-		k.rows[f](sc.out, m.rows(o, end), q, d, s)
-		put(dst[o:end], sc.out, true)
 	}
 }
 
-// quantisedRows is matMul for several rows of activations: a few weight rows at a time are unpacked into the cache and meet
-// every row of activations there, four at a time.
-func (k *kernels) quantisedRows(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
+// quantisedMany is matMul for many rows of activations: a few weight rows at a time are unpacked into the cache and meet every
+// row of activations there, four at a time.
+func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
 	tile := min(16, max(1, tileBytes/n))
 	sc.w = grow(sc.w, tile*n, tile*n)
 	sc.ds = grow(sc.ds, tile*n/16, tile*n/16)
 	sc.mins = grow(sc.mins, tile*n/32, tile*n/32)
-	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		for r := o; r < end; r++ {
 			k.unpack[f](sc.w[(r-o)*n:][:n], sc.ds[(r-o)*n/16:][:n/16], sc.mins[(r-o)*n/32:][:n/32], m.rows(r, r+1))
 		}
 		for t := 0; t < x.T; t += 4 {
-			if x.T-t == 1 {
-				q, d, s := x.rounded(t, 1)
-				k.rows[f](sc.out[:end-o], m.rows(o, end), q, d, s)
-				put(dst[t*stride+o:t*stride+end], sc.out[:end-o], add)
-				continue
+			if x.T-t <= 2 {
+				k.quantisedFew(dst, stride, m, f, o, end, x, t, x.T, add, sc)
+				break
 			}
 			q, d, s := x.rounded(t, 4)
 			for r := range end - o {
