@@ -107,6 +107,22 @@ func TestWorkersSleepOutsideAPass(t *testing.T) {
 	})
 }
 
+// A worker that is about to sleep when a loop starts must take part all the same: a lost wake-up hangs here.
+func TestNoWakeUpIsLost(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	var ran atomic.Int64
+	f := func(_, lo, hi int) { ran.Add(int64(hi - lo)) }
+	for i := range 20000 {
+		if i%3 == 0 {
+			p.Begin()
+			p.End()
+		}
+		p.Run(6, 1, f)
+	}
+	require.EqualValues(t, 6*20000, ran.Load())
+}
+
 func TestAForgottenPassEndsInSleep(t *testing.T) {
 	p := NewPool(3)
 	defer p.Close()
