@@ -40,8 +40,8 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 			Short: "Measure prompts, generation, loading and memory against the bandwidth of this machine",
 			Long: `Measure prompts (-p tokens at once), generation (-n tokens, one after the other), loading and memory.
 
-Generating a token reads every weight once, so the bandwidth at which memory can be read bounds it: that is measured in
-the same run, with as many threads, and the share of the bound is printed. Figures are medians of -r samples.`,
+Generating a token reads every weight once, so the bandwidth at which memory can be read bounds it: that is measured after
+every sample, with as many threads, and the share of the bound is printed. Figures are medians of -r samples.`,
 			Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5`,
 			Args:    cobra.NoArgs,
 		}
