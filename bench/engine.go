@@ -23,10 +23,13 @@ type EngineOptions struct {
 	OnSample func(done int) // told after each sample, if given
 }
 
-// EngineSample is one run. Rates are tokens per second, 0 where that part was left out.
+// EngineSample is one run, and the bandwidth measured right after it. Rates are tokens per second, 0 where that part was
+// left out.
 type EngineSample struct {
 	PromptTPS     float64 `json:"prompt_tps"`
 	GenerationTPS float64 `json:"generation_tps"`
+	Bandwidth     float64 `json:"bandwidth_gbs"`
+	Share         float64 `json:"bandwidth_share"`
 }
 
 // EngineReport is what [Engine] found. Its JSON is a contract.
@@ -40,9 +43,9 @@ type EngineReport struct {
 	FileBytes     int64          `json:"file_bytes"`
 	KVBytes       int64          `json:"kv_bytes"`        // keys and values of a full context
 	TokenBytes    int64          `json:"bytes_per_token"` // weights that a decoded token reads
-	Bandwidth     float64        `json:"bandwidth_gbs"`   // 1e9 bytes per second: streaming read of the weights with as many threads
+	Bandwidth     float64        `json:"bandwidth_gbs"`   // 1e9 bytes per second: streaming read with as many threads; median of the samples
 	Bound         float64        `json:"generation_bound_tps"`
-	Share         float64        `json:"bandwidth_share"` // generation_tps as a share of that bound
+	Share         float64        `json:"bandwidth_share"` // generation_tps over the bound by the bandwidth of the same sample; median
 	Device        string         `json:"device"`
 	Threads       int            `json:"threads"`
 }
@@ -71,51 +74,58 @@ func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 		return r, err
 	}
 	r.FirstTokenMS = milliseconds(time.Since(begin))
+	r.TokenBytes = tokenBytes(e)
+	var memory []byte // to measure the bandwidth with
 	for i := range o.Repeat {
 		s, err := m.sample(ctx)
 		if err != nil {
 			return r, err
 		}
+		if memory == nil {
+			r.PeakRSS = peakRSS() // the memory that follows must not count
+			memory = touched()
+		}
+		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory) / 1e9
+		s.Share = s.GenerationTPS * float64(r.TokenBytes) / (s.Bandwidth * 1e9)
 		r.Samples = append(r.Samples, s)
 		if o.OnSample != nil {
 			o.OnSample(i + 1)
 		}
 	}
 	r.KVBytes = m.kvBytes
-	r.PeakRSS = peakRSS() // before the bandwidth, which must not count
-	r.finish(e)
+	r.summarise()
 	return r, nil
 }
 
-// finish sets the figures that follow from the samples and from what the weights weigh.
-func (r *EngineReport) finish(e *engine.Engine) {
+// summarise sets the medians.
+func (r *EngineReport) summarise() {
 	r.PromptTPS = median(r.Samples, func(s EngineSample) float64 { return s.PromptTPS })
 	r.GenerationTPS = median(r.Samples, func(s EngineSample) float64 { return s.GenerationTPS })
-	var largest []byte
-	_, untied := e.File().Tensor("output.weight")
-	for _, t := range e.File().Tensors() {
-		if t.Name != "token_embd.weight" || !untied {
-			r.TokenBytes += int64(len(t.Data)) // of an embedding that is not the output matrix too, one row is read
-		}
-		if len(t.Data) > len(largest) {
-			largest = t.Data
-		}
-	}
-	r.Bandwidth = cpu.ReadBandwidth(r.Threads, streamed(largest)) / 1e9
-	if r.TokenBytes > 0 {
-		r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes)
-		r.Share = r.GenerationTPS / r.Bound
-	}
+	r.Bandwidth = median(r.Samples, func(s EngineSample) float64 { return s.Bandwidth })
+	r.Share = median(r.Samples, func(s EngineSample) float64 { return s.Share })
+	r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes)
 }
 
-// streamed returns memory far larger than caches to read from: the largest tensor if it is, or else as much zeroed memory.
-func streamed(tensor []byte) []byte {
-	const enough = 256 << 20
-	if len(tensor) >= enough {
-		return tensor
+// tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output matrix too
+// only one row.
+func tokenBytes(e *engine.Engine) int64 {
+	_, untied := e.File().Tensor("output.weight")
+	n := int64(0)
+	for _, t := range e.File().Tensors() {
+		if t.Name == "token_embd.weight" && untied {
+			n += int64(len(t.Data) / t.Shape[1])
+		} else {
+			n += int64(len(t.Data))
+		}
 	}
-	b := make([]byte, enough)
-	for i := 0; i < len(b); i += 4096 { // a page that was never written may share one page of zeros with all others
+	return n
+}
+
+// touched returns memory far larger than caches, of which every page was written: pages that were not may all be one page of
+// zeros.
+func touched() []byte {
+	b := make([]byte, 256<<20)
+	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
 	return b

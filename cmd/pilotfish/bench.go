@@ -40,8 +40,8 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 			Short: "Measure prompts, generation, loading and memory against the bandwidth of this machine",
 			Long: `Measure prompts (-p tokens at once), generation (-n tokens, one after the other), loading and memory.
 
-Generating a token reads every weight once, so the bandwidth at which memory can be read bounds it: that is measured in
-the same run, with as many threads, and the share of the bound is printed. Figures are medians of -r samples.`,
+Generating a token reads every weight once, so the bandwidth at which memory can be read bounds it: that is measured after
+every sample, with as many threads, and the share of the bound is printed. Figures are medians of -r samples.`,
 			Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5`,
 			Args:    cobra.NoArgs,
 		}
@@ -50,10 +50,10 @@ the same run, with as many threads, and the share of the bound is printed. Figur
 		if o.Prompt < 0 || o.Decode < 0 || o.Repeat < 1 || o.Engine.Threads < 0 {
 			return usagef("-p, -n and -t must not be negative, -r is at least 1")
 		}
-		if kv != "f16" && kv != "f32" {
-			return usagef("--kv %s: f16 or f32", kv)
+		var err error
+		if o.Engine.KV, err = parseKV(kv); err != nil {
+			return err
 		}
-		o.Engine.KV32 = kv == "f32"
 		stop, err := prof.start(a)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ the same run, with as many threads, and the share of the bound is printed. Figur
 	f.IntVarP(&o.Decode, "generate", "n", 64, "tokens to generate; 0 leaves generation out")
 	f.IntVarP(&o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
 	f.IntVarP(&o.Repeat, "repeat", "r", 3, "samples")
-	f.StringVar(&kv, "kv", "f16", "`type` of the keys and values kept: f16 or f32")
+	registerKV(f, &kv)
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random prompts")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	prof.register(measure)

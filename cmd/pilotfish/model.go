@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -25,7 +26,7 @@ func (m *modelFlags) register(c *cobra.Command) {
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
 	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
-	f.StringVar(&m.kv, "kv", "f16", "`type` of the keys and values kept: f16 or f32")
+	registerKV(f, &m.kv)
 	f.StringVar(&m.backend, "backend", "cpu", "where the model runs: cpu")
 	f.BoolVar(&m.exact, "exact", false, "float32 activations, keys and values, and generic Go throughout: slow, the reference")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
@@ -36,14 +37,30 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 	switch {
 	case m.backend != "cpu":
 		return nil, usagef("--backend %s: this build has cpu", m.backend)
-	case m.kv != "f16" && m.kv != "f32":
-		return nil, usagef("--kv %s: f16 or f32", m.kv)
 	case m.threads < 0:
 		return nil, usagef("--threads %d: negative", m.threads)
 	case m.context < 0:
 		return nil, usagef("--ctx %d: negative", m.context)
 	}
-	return engine.Open(m.path, engine.Options{Threads: m.threads, Context: m.context, KV32: m.kv == "f32", Exact: m.exact})
+	kv, err := parseKV(m.kv)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(m.path, engine.Options{Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
+}
+
+func registerKV(f *pflag.FlagSet, kv *string) {
+	f.StringVar(kv, "kv", "auto", "`type` of the keys and values kept: f16, f32, or auto, which is f32 for a model of float32 weights and else f16")
+}
+
+func parseKV(name string) (engine.KVType, error) {
+	switch name {
+	case "auto":
+		return engine.KVAuto, nil
+	case "f16", "f32":
+		return engine.KVType(name), nil
+	}
+	return "", usagef("--kv %s: auto, f16 or f32", name)
 }
 
 // parseIDs reads token ids separated by commas.

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -29,11 +30,20 @@ import (
 
 // Options say how a model is run. The zero value works.
 type Options struct {
-	Threads int  // workers on the CPU; 0 means as many as the Go runtime may use at once
-	Context int  // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
-	KV32    bool // keep keys and values as float32, twice the memory of the default float16
-	Exact   bool // float32 activations, keys and values, generic Go throughout: slow, for checking
+	Threads int    // workers on the CPU; 0 means as many as the Go runtime may use at once
+	Context int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
+	KV      KVType // how keys and values are kept; Exact keeps float32
+	Exact   bool   // float32 activations, keys and values, generic Go throughout: slow, for checking
 }
+
+// KVType is how keys and values are kept.
+type KVType string
+
+const (
+	KVAuto KVType = ""    // float32 if all weights of the model are, or else float16
+	KVF16  KVType = "f16" // float16
+	KVF32  KVType = "f32" // float32, twice the memory
+)
 
 // DefaultContext is the longest text where none is asked for.
 const DefaultContext = 4096
@@ -80,6 +90,11 @@ func (e *Engine) setDefaults() error {
 	if e.o.Context == 0 {
 		e.o.Context = min(DefaultContext, limit)
 	}
+	switch e.o.KV {
+	case KVAuto, KVF16, KVF32:
+	default:
+		return fmt.Errorf("keys and values as %q: f16 or f32", e.o.KV)
+	}
 	if e.o.Context < 1 || e.o.Context > limit {
 		return fmt.Errorf("context of %d tokens: the model allows 1 to %d", e.o.Context, limit)
 	}
@@ -88,10 +103,15 @@ func (e *Engine) setDefaults() error {
 
 // newCache makes a KV cache of the type that the options ask for.
 func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	if e.o.KV32 || e.o.Exact {
+	if e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32() {
 		return e.model.NewCache(slots, gguf.F32)
 	}
 	return e.model.NewCache(slots, gguf.F16)
+}
+
+// onlyF32 reports whether every tensor is float32: rounding keys and values would then be the only rounding of the model.
+func (e *Engine) onlyF32() bool {
+	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
 
 // Close stops the workers and unmaps the file. No session may be running.

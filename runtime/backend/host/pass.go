@@ -94,11 +94,12 @@ type projection struct {
 	w   *weight
 }
 
-// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, which
-// is some microseconds of work and far more than handing it out costs, but no fewer rows than the kernels take together.
-// A small weight is one piece, and the caller does it alone.
+// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, but no
+// fewer rows than the kernels take together. Long pieces let the processor's prefetching run (128 KiB decoded a 0.5B model
+// 1.2 times as fast as 16 KiB on two cores); the last one taken is what the others wait for. A small weight is one piece,
+// and the caller does it alone.
 const (
-	pieceBytes = 32 << 10
+	pieceBytes = 128 << 10
 	pieceRows  = 16
 )
 

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+func TestEngine(t *testing.T) {
+	for _, tied := range []bool{true, false} {
+		recipe, err := synth.ParseRecipe("q8_0")
+		require.NoError(t, err)
+		s := synth.Tiny(recipe, 1)
+		s.Tied = tied
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		f, err := os.Create(path)
+		require.NoError(t, err)
+		require.NoError(t, s.Write(f, nil))
+		require.NoError(t, f.Close())
+
+		told := 0
+		r, err := Engine(t.Context(), EngineOptions{
+			Model: path, Engine: engine.Options{Threads: 2}, Prompt: 30, Decode: 5, Repeat: 3, OnSample: func(n int) { told = n },
+		})
+		require.NoError(t, err)
+		assert.Equal(t, 3, told)
+		assert.Len(t, r.Samples, 3)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, info.Size(), r.FileBytes)
+		layers := int64(2 * (2*256*256 + 2*128*256 + 3*512*256) / 32 * 34)
+		vectors := int64(4 * (2*(256+128+128+256+256) + 256))
+		head := int64(512 * 256 / 32 * 34)
+		if tied {
+			assert.Equal(t, layers+vectors+head, r.TokenBytes)
+		} else {
+			assert.Equal(t, layers+vectors+head+256/32*34, r.TokenBytes, "of the embedding, one row")
+		}
+		for _, s := range r.Samples {
+			assert.Positive(t, s.PromptTPS)
+			assert.InEpsilon(t, s.GenerationTPS*float64(r.TokenBytes)/1e9/s.Bandwidth, s.Share, 1e-9)
+		}
+		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
+	}
+}
+
+func TestEngineStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Engine(ctx, EngineOptions{Model: "none.gguf", Repeat: 1})
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Engine(ctx, EngineOptions{Model: "none.gguf"})
+	assert.ErrorContains(t, err, "repeat 0")
+}
+
+func TestMedian(t *testing.T) {
+	of := func(s EngineSample) float64 { return s.PromptTPS }
+	assert.Equal(t, 2.0, median([]EngineSample{{PromptTPS: 9}, {PromptTPS: 1}, {PromptTPS: 2}}, of))
+	assert.Equal(t, 1.5, median([]EngineSample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
+}
