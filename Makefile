@@ -12,7 +12,7 @@ export CGO_ENABLED = 0
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
 VETTED  = darwin/arm64 windows/amd64 linux/arm64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
-ARM64   = ./gguf/... $(wildcard ./kernels/cpu)
+ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/... ./runtime/sample
 # Packages that start goroutines.
 RACED   = $(addsuffix /...,$(wildcard ./cmd ./kernels ./runtime ./netproto))
 
