@@ -1,0 +1,284 @@
+package batch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// model loads a small random model.
+func model(t testing.TB) *qwen2.Model {
+	t.Helper()
+	r, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(r, 3).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	d, err := host.New(host.Options{Threads: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	m, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	return m
+}
+
+// reference computes the answer of a question from nothing.
+func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
+	t.Helper()
+	s, err := sample.New(q.Sampling)
+	require.NoError(t, err)
+	c, err := m.NewCache(len(q.Context), gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(q.Context)
+	require.NoError(t, err)
+	want := s.Want(backend.Want{K: q.K})
+	out := make([]backend.Output, len(rows))
+	for i := range rows {
+		want.Rows = append(want.Rows, i)
+	}
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	last := &out[len(out)-1]
+	a := batch.Answer{Token: s.Pick(len(rows), last)}
+	for _, k := range last.Top[:q.K] {
+		a.Top = append(a.Top, batch.Candidate{ID: k.ID, LogProb: k.Logit - last.LogSumExp})
+	}
+	for p := max(q.AuditFrom, 1); q.AuditFrom > 0 && p < len(rows); p++ {
+		if best := out[p-1].Top[0]; best.ID != q.Context[p] {
+			a.Audit = append(a.Audit, batch.Difference{Pos: p, Choice: batch.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})
+		}
+	}
+	return a
+}
+
+// plain is an answer without what depends on memory and time.
+func plain(a batch.Answer) batch.Answer {
+	a.Reused, a.Queue, a.Compute = 0, 0, 0
+	return a
+}
+
+// start makes a service of so many slots, closed with the test.
+func start(t testing.TB, m *qwen2.Model, slots int, o batch.Options) *batch.Service {
+	t.Helper()
+	kv, err := m.NewKV(slots, gguf.F16)
+	require.NoError(t, err)
+	s, err := batch.New(m, kv, o)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// randomQuestion goes on from a context asked before, leaves it somewhere, or begins anew.
+func randomQuestion(r *rand.Rand, before [][]int32) batch.Question {
+	var ctx []int32
+	if len(before) > 0 && r.IntN(5) > 0 {
+		old := before[r.IntN(len(before))]
+		ctx = slices.Clone(old[:1+r.IntN(len(old))])
+	}
+	for range 1 + r.IntN(8) {
+		if len(ctx) < 40 {
+			ctx = append(ctx, r.Int32N(512))
+		}
+	}
+	q := batch.Question{Session: r.Uint64N(3), Context: ctx, K: 1 + r.IntN(4)}
+	if r.IntN(3) == 0 {
+		q.Sampling = sample.Options{Temperature: 1, TopP: 0.9, Seed: r.Uint64()}
+	}
+	return q
+}
+
+// TestAnswers: whatever was asked before or is asked beside it, in whatever memory, an answer is that of its context alone.
+func TestAnswers(t *testing.T) {
+	m := model(t)
+	for _, slots := range []int{40, 64, 500} {
+		s := start(t, m, slots, batch.Options{Rows: 50})
+		r := rand.New(rand.NewPCG(uint64(slots), 1))
+		var before [][]int32
+		for range 15 {
+			questions := make([]batch.Question, 1+r.IntN(6))
+			answers := make([]batch.Answer, len(questions))
+			var wait sync.WaitGroup
+			for i := range questions {
+				questions[i] = randomQuestion(r, before)
+				before = append(before, questions[i].Context)
+				wait.Go(func() {
+					var err error
+					answers[i], err = s.Ask(t.Context(), questions[i])
+					assert.NoError(t, err)
+				})
+			}
+			wait.Wait()
+			for i, q := range questions {
+				require.Equal(t, reference(t, m, q), plain(answers[i]), "%+v", q)
+			}
+		}
+	}
+}
+
+// TestReuse: a context that goes on, or branches off, computes only what is new; a repeated one nothing; a forgotten one all.
+func TestReuse(t *testing.T) {
+	m := model(t)
+	s := start(t, m, 100, batch.Options{})
+	ask := func(session uint64, context ...int32) int {
+		q := batch.Question{Session: session, Context: context, K: 2}
+		a, err := s.Ask(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, reference(t, m, q), plain(a))
+		return a.Reused
+	}
+	assert.Equal(t, 0, ask(1, 5, 6, 7))
+	assert.Equal(t, 3, ask(1, 5, 6, 7, 8, 9))
+	assert.Equal(t, 3, ask(1, 5, 6, 7, 10), "a branch")
+	assert.Equal(t, 5, ask(1, 5, 6, 7, 8, 9), "again")
+	assert.Equal(t, 0, ask(2, 5, 6, 7), "another session")
+	require.NoError(t, s.Forget(t.Context(), 1))
+	assert.Equal(t, 0, ask(1, 5, 6, 7))
+	assert.Equal(t, 3, ask(2, 5, 6, 7, 1))
+}
+
+// TestAudit: where the context is not what this model would have said, once and again.
+func TestAudit(t *testing.T) {
+	m := model(t)
+	s := start(t, m, 100, batch.Options{})
+	text := []int32{5, 6, 7}
+	for i := range 8 { // alternately this model's own choice and another token
+		a, err := s.Ask(t.Context(), batch.Question{Session: 9, Context: text, K: 1})
+		require.NoError(t, err)
+		text = append(text, (a.Token+int32(i%2))%512)
+	}
+	q := batch.Question{Session: 1, Context: text, K: 1, AuditFrom: 3}
+	for range 2 {
+		a, err := s.Ask(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, reference(t, m, q), plain(a))
+		require.Len(t, a.Audit, 4)
+		require.Equal(t, 4, a.Audit[0].Pos)
+	}
+}
+
+// fake is a model that takes a second for a call, notes how many rows it had, and always says 7.
+type fake struct{ calls []int }
+
+func (m *fake) Forward(_ context.Context, _ backend.KV, rows []backend.Row, out []backend.Output, _ backend.Want) error {
+	m.calls = append(m.calls, len(rows))
+	time.Sleep(time.Second)
+	for i := range out {
+		out[i].Top = []backend.Candidate{{ID: 7}}
+	}
+	return nil
+}
+
+// slots is a KV store that holds nothing.
+type slots int
+
+func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
+func (s slots) Copy(_, _ int32)          {}
+func (s slots) Swap(_, _ int32)          {}
+
+// TestBatches: what waits while the model runs goes through it together, without what was cancelled, and knows how long it
+// waited. In virtual time.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fake{}
+		s, err := batch.New(m, slots(100), batch.Options{Rows: 10})
+		require.NoError(t, err)
+		var wait sync.WaitGroup
+		ask := func(ctx context.Context, n int, queue time.Duration) {
+			wait.Go(func() {
+				a, err := s.Ask(ctx, batch.Question{Session: uint64(n), Context: make([]int32, n), K: 1})
+				require.Equal(t, context.Cause(ctx), err)
+				if err == nil {
+					assert.EqualValues(t, 7, a.Token)
+					assert.Equal(t, queue, a.Queue)
+					assert.Equal(t, time.Second, a.Compute)
+				}
+			})
+			synctest.Wait()
+		}
+		why := errors.New("changed my mind")
+		cancelled, cancel := context.WithCancelCause(t.Context())
+		ask(t.Context(), 1, 0)
+		time.Sleep(400 * time.Millisecond)
+		ask(t.Context(), 3, 600*time.Millisecond)
+		ask(cancelled, 50, 0)
+		ask(t.Context(), 5, 600*time.Millisecond)
+		cancel(why)
+		time.Sleep(time.Second)
+		ask(t.Context(), 9, 600*time.Millisecond)
+		ask(t.Context(), 2, 1600*time.Millisecond) // more than 10 rows in all: the batch after
+		wait.Wait()
+		assert.Equal(t, []int{1, 8, 9, 2}, m.calls)
+		s.Close()
+	})
+}
+
+// failing is a model that fails as long as it is told to.
+type failing struct {
+	*qwen2.Model
+	err error
+}
+
+func (m *failing) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	if m.err != nil {
+		return m.err
+	}
+	return m.Model.Forward(ctx, kv, rows, out, want)
+}
+
+// TestModelFails: an error of the model is the answer, and leaves no half-computed tokens behind.
+func TestModelFails(t *testing.T) {
+	broken := errors.New("broken")
+	m := &failing{Model: model(t), err: broken}
+	kv, err := m.NewKV(100, gguf.F16)
+	require.NoError(t, err)
+	s, err := batch.New(m, kv, batch.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	q := batch.Question{Session: 1, Context: []int32{1, 2, 3}, K: 1}
+	_, err = s.Ask(t.Context(), q)
+	require.ErrorIs(t, err, broken)
+	m.err = nil
+	a, err := s.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Zero(t, a.Reused)
+	assert.Equal(t, reference(t, m.Model, q), plain(a))
+}
+
+func TestRefusals(t *testing.T) {
+	m := model(t)
+	before := runtime.NumGoroutine()
+	s := start(t, m, 10, batch.Options{})
+	for _, q := range []batch.Question{
+		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}}, {Context: []int32{1}, K: 33},
+		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: sample.Options{Temperature: -1}},
+	} {
+		_, err := s.Ask(t.Context(), q)
+		assert.Error(t, err)
+	}
+	_, err := s.Ask(t.Context(), batch.Question{Context: []int32{1}, K: 1})
+	assert.NoError(t, err, "it serves on")
+	s.Close()
+	_, err = s.Ask(t.Context(), batch.Question{Context: []int32{1}, K: 1})
+	assert.ErrorIs(t, err, batch.ErrClosed)
+	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(start), 10*time.Second, "a goroutine is left")
+	}
+}
