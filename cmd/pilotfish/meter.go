@@ -17,6 +17,8 @@ type meter struct {
 	bar   *progressbar.ProgressBar // nil where w is no terminal, and before the first bytes
 	tty   bool
 	tenth int64 // the last one that was said
+	since time.Time
+	quiet time.Duration // nothing is shown before, for what is usually short
 }
 
 // meterUnit is what a meter counts.
@@ -28,11 +30,14 @@ const (
 )
 
 func newMeter(w io.Writer, what string, unit meterUnit) *meter {
-	return &meter{w: w, what: what, unit: unit, tty: isTerminal(w), tenth: -1}
+	return &meter{w: w, what: what, unit: unit, tty: isTerminal(w), tenth: -1, since: time.Now()}
 }
 
 // show says that done of total are here; total is -1 where it is unknown.
 func (m *meter) show(done, total int64) {
+	if time.Since(m.since) < m.quiet {
+		return
+	}
 	if !m.tty {
 		m.line(done, total)
 		return

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,6 +49,17 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 		return nil, err
 	}
 	return engine.Open(m.path, engine.Options{Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
+}
+
+// preload brings the weights into memory with a bar for somebody who watches. Otherwise they come when they are first used.
+func (a *app) preload(ctx context.Context, e *engine.Engine) error {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	m := newMeter(a.stderr, "load", inBytes)
+	m.quiet = 300 * time.Millisecond // weights that are in the page cache are there sooner
+	defer m.close()
+	return e.File().Preload(ctx, m.show)
 }
 
 func registerKV(f *pflag.FlagSet, kv *string) {

@@ -82,6 +82,9 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	defer e.Close()
+	if err := a.preload(ctx, e); err != nil {
+		return err
+	}
 	ids, err := f.prompt(a, e, args)
 	if err != nil {
 		return err

@@ -1,0 +1,34 @@
+package gguf
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPreload(t *testing.T) {
+	var b bytes.Buffer
+	w := NewWriter(&b)
+	w.Declare("a", F32, 3<<20)
+	w.Declare("b", F32, 5)
+	require.NoError(t, w.WriteFloats(make([]float32, 3<<20)))
+	require.NoError(t, w.WriteFloats(make([]float32, 5)))
+	require.NoError(t, w.Close())
+	f, err := Parse(b.Bytes())
+	require.NoError(t, err)
+
+	var seen []int64
+	require.NoError(t, f.Preload(t.Context(), func(done, total int64) {
+		assert.EqualValues(t, 12<<20+20, total)
+		seen = append(seen, done)
+	}))
+	assert.Equal(t, []int64{4 << 20, 8 << 20, 12 << 20, 12<<20 + 20}, seen)
+	require.NoError(t, f.Preload(t.Context(), nil))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, f.Preload(ctx, nil), context.Canceled)
+}
