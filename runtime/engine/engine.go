@@ -65,10 +65,15 @@ func Open(path string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{path: path, file: f, o: o, run: make(chan struct{}, 1)}
+	return New(f, path, o)
+}
+
+// New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
+func New(f *gguf.File, name string, o Options) (*Engine, error) {
+	e := &Engine{path: name, file: f, o: o, run: make(chan struct{}, 1)}
 	e.run <- struct{}{}
 	if err := e.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("load %s: %w", path, err), e.Close())
+		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
 	}
 	return e, nil
 }
