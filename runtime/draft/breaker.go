@@ -1,0 +1,80 @@
+package draft
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	firstPause = 200 * time.Millisecond // between a failed probe and the next one; doubles with each
+	mostPause  = 5 * time.Second
+)
+
+// Breaker remembers whether the cloud answers. A failure opens it: escalations are then not waited for, until a probe
+// or a question that was still open succeeds. A probe is the question of an escalation, asked on the side; one is under
+// way at a time, and failures space them out.
+//
+// The zero value is closed. Decoders of one cloud may share a breaker.
+type Breaker struct {
+	mu      sync.Mutex
+	open    bool
+	since   time.Time // when the question was asked whose failure opened it
+	probing bool
+	next    time.Time     // no probe before
+	pause   time.Duration // after the next failed probe
+}
+
+// Open reports whether the cloud failed and nothing has succeeded since.
+func (b *Breaker) Open() bool {
+	_, open := b.openSince()
+	return open
+}
+
+func (b *Breaker) openSince() (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.since, b.open
+}
+
+// failed notes that a question asked at sent has failed.
+func (b *Breaker) failed(sent, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		b.open, b.since, b.next, b.pause = true, sent, now, firstPause
+	}
+}
+
+// succeeded notes an answer.
+func (b *Breaker) succeeded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = false
+}
+
+// startProbe reports whether a probe is to be sent now. The caller ends it with endProbe or probeFailed.
+func (b *Breaker) startProbe(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open || b.probing || now.Before(b.next) {
+		return false
+	}
+	b.probing = true
+	return true
+}
+
+// probeFailed ends a probe that failed at now.
+func (b *Breaker) probeFailed(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+	b.next = now.Add(b.pause)
+	b.pause = min(2*b.pause, mostPause)
+}
+
+// endProbe ends a probe that succeeded or was given up.
+func (b *Breaker) endProbe() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+}

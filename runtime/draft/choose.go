@@ -1,0 +1,62 @@
+package draft
+
+import (
+	"cmp"
+	"slices"
+)
+
+// choose says which leaves of the draft tree the next forward call extends. None means that there is only waiting.
+//
+//   - Most probable first: a leaf saves time only if the text comes through it, and every leaf saves about the same.
+//     The probability is the small model's, and only guesses at open escalations count in it: other tokens follow from
+//     those for certain.
+//   - Of equally probable ones the nearest to the tip first, since its token is shown first, then the oldest: so that
+//     the choice is a function of the tree.
+//   - As many as there are, up to Rows: another row costs little, as all share one reading of the weights.
+//   - At most Window tokens past the oldest open escalation, which is the one at the tip: further drafting would hardly
+//     be reached by the answer in time, and be dropped with a higher probability.
+//   - At most the room that the model's memory has. Waiting for an answer makes room, as it drops branches, and a tip
+//     without an open escalation has no tree beside it.
+func (r *run) choose() []*node {
+	if !r.tip.evaluated {
+		return []*node{r.tip}
+	}
+	type ranked struct {
+		*node
+		chance float64
+	}
+	var leaves []ranked
+	limit := r.tip.pos + r.Window
+	if r.fault.has(faultWindow) {
+		limit++
+	}
+	var walk func(n *node, chance float64)
+	walk = func(n *node, chance float64) {
+		for _, c := range n.children {
+			p := chance
+			if n.open() {
+				p *= c.guess
+			}
+			switch {
+			case c.evaluated:
+				walk(c, p)
+			case !c.final && c.pos <= limit:
+				leaves = append(leaves, ranked{c, p})
+			}
+		}
+	}
+	walk(r.tip, 1)
+	slices.SortFunc(leaves, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
+	})
+	rows := r.Rows
+	if r.fault.has(faultRows) {
+		rows++
+	}
+	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]
+	nodes := make([]*node, len(leaves))
+	for i, l := range leaves {
+		nodes[i] = l.node
+	}
+	return nodes
+}

@@ -1,0 +1,205 @@
+// Package draft decodes with a small model at hand and a large one far away. A router says at each position whether the
+// small model's token may stand or the large model is to be asked. [Serial] stops at each question and waits: that is
+// the definition. [Pipelined] guesses the answer, drafts on while questions travel, and takes back what an answer
+// contradicts; what it shows is the same, token for token.
+//
+//	settled text ── tip ─?─┬─ a ─ b ─ c ─?─┬─ f     "?" is an open escalation: its children are guesses at the answer,
+//	                       │               └─ g     the k best tokens of the small model. Everything right of the tip
+//	                       └─ d ─ e                 is the draft tree.
+//
+// The tip is the last token shown. Nothing before it is open, so it is never taken back. What the package needs comes
+// through three interfaces: [Model], [Router] and [Cloud].
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// ID names a node of the draft tree. Ids begin with 1 and are not used twice in one call of [Decoder.Decode].
+type ID int64
+
+// Node is a token to evaluate: a leaf of the draft tree.
+type Node struct {
+	ID    ID
+	Token int32
+	Pos   int  // position in the whole text, prompt included
+	Path  []ID // its ancestors in the draft tree, the child of the settled text first; all evaluated
+}
+
+// Model is the small model and its memory of one text: a settled prefix and a draft tree. It is called by one goroutine
+// at a time. Heads may be overwritten by the next call; they hold at least [Options.Want].
+type Model interface {
+	// Prefill makes prompt the settled text and returns the head that follows its last token.
+	Prefill(ctx context.Context, prompt []int32) (backend.Output, error)
+	// Extend evaluates nodes, none of which is an ancestor of another, in one forward call, keeps them in the draft
+	// tree, and returns the head that follows each. After an error it keeps none of them.
+	Extend(ctx context.Context, nodes []Node) ([]backend.Output, error)
+	// Settle makes nodes the next tokens of the settled text, in the given order. Other nodes stay what they are.
+	Settle(path ...ID)
+	// Drop forgets nodes of the draft tree.
+	Drop(nodes ...ID)
+	// Room is how many more nodes the memory can hold now.
+	Room() int
+}
+
+// Router decides whether the token at pos, which follows head, is for the cloud. The decision is a function of the path
+// alone: path is what the decisions before it on its branch left, 0 at the start, and next is what this one leaves.
+type Router interface {
+	Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64)
+}
+
+// Cloud asks the large model. Many calls may run at once, and their answers may come in any order.
+type Cloud interface {
+	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
+	Ask(ctx context.Context, q Question) (Answer, error)
+}
+
+// Question is one escalation: which token follows this context?
+type Question struct {
+	Context  []int32        // the whole text so far, prompt included; the receiver may keep it but not change it
+	K        int            // how many best tokens are wanted with the answer; 0: none
+	Sampling sample.Options // how the token is chosen
+}
+
+// Answer is what the large model says, and what it cost.
+type Answer struct {
+	Token              int32
+	Top                []backend.Candidate // the best tokens, best first, where they were asked for
+	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
+	BytesUp, BytesDown int                 // payload of this question and its answer
+}
+
+// Mode is how escalations are waited for.
+type Mode int
+
+// The modes.
+const (
+	Pipelined Mode = iota // draft on while answers are under way
+	Serial                // stop and wait
+)
+
+// Causes of a token that stays the small model's although the router asked for the cloud.
+var (
+	ErrDeadline   = errors.New("no answer before the deadline")
+	ErrToken      = errors.New("the answer is no token of the vocabulary")
+	ErrBreaker    = errors.New("not asked: the cloud failed just before")
+	errDropped    = errors.New("the question rests on a token that did not hold")
+	errDecodeOver = errors.New("decoding is over")
+)
+
+// Options say how to decode. The zero value is greedy pipelined decoding.
+type Options struct {
+	Mode      Mode
+	Branches  int                                       // guesses at each answer; 0 means 2
+	Window    int                                       // most tokens drafted past the oldest open escalation; 0 means 32
+	InFlight  int                                       // most open escalations; 0 means 4
+	Rows      int                                       // most leaves in one forward call; 0 means 8
+	Deadline  time.Duration                             // of an escalation; 0 means 800ms, negative: none, and no breaker
+	MaxTokens int                                       // most tokens to generate, the end token included; 0 means 512
+	Vocab     int                                       // size of the vocabulary, to refuse other answers; 0: only negative ones are
+	End       func(id int32) bool                       // tokens that end the text; nil: none
+	Sampling  sample.Options                            // how the cloud chooses, and the edge unless Pick is set
+	Pick      func(pos int, head *backend.Output) int32 // a pure function of its arguments; nil: as Sampling says
+	K         int                                       // best tokens wanted with each answer
+	Breaker   *Breaker                                  // what is known of the cloud's health; nil: the decoder's own
+}
+
+func (o Options) withDefaults() Options {
+	for _, f := range []struct {
+		v     *int
+		value int
+	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}} {
+		if *f.v == 0 {
+			*f.v = f.value
+		}
+	}
+	if o.Deadline == 0 {
+		o.Deadline = 800 * time.Millisecond
+	}
+	if o.End == nil {
+		o.End = func(int32) bool { return false }
+	}
+	if o.Breaker == nil {
+		o.Breaker = new(Breaker)
+	}
+	return o
+}
+
+// Validate reports a value that is out of range.
+func (o Options) Validate() error {
+	for _, f := range []struct {
+		name string
+		v    int
+	}{
+		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
+		{"most tokens", o.MaxTokens}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
+	} {
+		if f.v < 0 {
+			return fmt.Errorf("%s: %d is negative", f.name, f.v)
+		}
+	}
+	if o.Mode != Pipelined && o.Mode != Serial {
+		return fmt.Errorf("mode: %d is neither pipelined nor serial", o.Mode)
+	}
+	return o.Sampling.Validate()
+}
+
+// Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
+// need comes on top.
+func (o Options) Want(w backend.Want) backend.Want {
+	w.K = max(w.K, o.withDefaults().Branches)
+	return w
+}
+
+// Decoder decodes one text at a time with one model.
+type Decoder struct {
+	o      Options
+	model  Model
+	router Router
+	cloud  Cloud
+	fault  fault // planted by tests
+}
+
+// New makes a decoder. A nil router never escalates, and cloud may then be nil too.
+func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if r != nil && c == nil {
+		return nil, errors.New("a router without a cloud to ask")
+	}
+	o = o.withDefaults()
+	if o.Pick == nil {
+		s, err := sample.New(o.Sampling)
+		if err != nil {
+			return nil, err
+		}
+		o.Pick = s.Pick
+	}
+	return &Decoder{o: o, model: m, router: r, cloud: c}, nil
+}
+
+// Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
+// emit returns false. When it returns, the model holds settled text alone: the prompt and the tokens shown, of which
+// the last may be missing. No question is open then, and nothing started here runs. The error is that of the model, or
+// the cause of ctx; a cloud that fails is no error.
+func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (Summary, error) {
+	if len(prompt) == 0 {
+		return Summary{}, errors.New("an empty prompt: there is nothing to go on from")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := &run{
+		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
+		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
+	}
+	err := r.decode(ctx)
+	cancel(errDecodeOver)
+	r.close()
+	return r.summary, err
+}

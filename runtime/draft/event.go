@@ -1,0 +1,123 @@
+package draft
+
+import "time"
+
+// Origin says who chose a token.
+type Origin string
+
+// The origins.
+const (
+	Edge        Origin = "edge"         // the small model, and the router let it stand
+	FromCloud   Origin = "cloud"        // the large model
+	EdgeTimeout Origin = "edge-timeout" // the small model, since the large one did not answer in time or failed
+)
+
+// Outcome says what became of an escalation.
+type Outcome string
+
+// The outcomes.
+const (
+	Hit      Outcome = "hit"      // the cloud's token was on a branch of the draft tree
+	Miss     Outcome = "miss"     // it was not, or nothing was drafted
+	Late     Outcome = "late"     // no answer before the deadline
+	Failed   Outcome = "failed"   // an error, or an answer that is no token
+	Unasked  Outcome = "unasked"  // the breaker was open: the local token stood at once
+	Dropped  Outcome = "dropped"  // a token that it rests on did not hold, or decoding ended
+	Probing  Outcome = "probing"  // asked only to learn whether the cloud is back, and it is not
+	Probed   Outcome = "probed"   // asked only to learn whether the cloud is back, and it is
+	waiting  Outcome = ""         // not asked yet; in no event
+	inFlight Outcome = "inflight" // asked and not answered; in no event
+)
+
+// Event is one entry of the stream that everything reads which prints, plots or exports. One of its pointers is set.
+type Event struct {
+	At         time.Duration // since the call of [Decoder.Decode]
+	Token      *Token
+	Escalation *Escalation
+}
+
+// Token is a token shown. It is never taken back.
+type Token struct {
+	Pos         int // in the whole text, prompt included
+	ID          int32
+	Origin      Origin
+	Confidence  float32       // of the router, that the small model's token may stand; 1 without a router
+	End         bool          // an end token: the last of the text, with nothing to print
+	CommitDelay time.Duration // from when it was drafted until it was shown
+}
+
+// Escalation is one question to the cloud, told when the text has passed it or when it is dropped, whichever comes first.
+//
+// Serial decoding waits Wait for it. Of that, Hidden was spent on drafting that held, and Exposed was lost: waiting with
+// nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a forward call.
+type Escalation struct {
+	Pos             int // of the token that was asked for
+	Outcome         Outcome
+	Err             error // why the local token stands: [ErrDeadline], [ErrBreaker], [ErrToken] or one of the cloud's; else nil
+	Local, Token    int32 // the small model's token, and the one that stands
+	Confidence      float32
+	Held            time.Duration // from the decision until it was asked: other escalations were open
+	Wait            time.Duration // from then until the answer, or until it was given up
+	Queue           time.Duration // of Wait: waiting in the cloud
+	Cloud           time.Duration // of Wait: computing in the cloud
+	Wire            time.Duration // of Wait: the rest
+	Hidden, Exposed time.Duration // see above; 0 where no wait would have been: dropped, unasked, probes
+	BytesUp         int
+	BytesDown       int
+	Drafted, Wasted int // tokens evaluated below it while it was open, and tokens that its answer made worthless
+}
+
+// Summary is the sum of a stream of events.
+type Summary struct {
+	Stop        string // why the text ended: "end" token, "length", or "" while it runs and after an error
+	Tokens      int    // shown, an end token included
+	Cloud       int    // of these, chosen by the cloud
+	Timeouts    int    // of these, the small model's for want of an answer
+	Escalations int    // questions that the text passed: hit, miss, late, failed and unasked
+	Hits        int
+	Asks        int // questions sent: escalations, dropped ones and probes
+	Dropped     int // of these, dropped
+	Drafted     int // tokens evaluated below open escalations
+	Wasted      int // tokens evaluated in vain
+	BytesUp     int
+	BytesDown   int
+
+	Wait, Hidden, Exposed time.Duration // sums over the escalations that the text passed
+	CommitDelay           time.Duration // sum over tokens
+}
+
+// Add counts an event.
+func (s *Summary) Add(e Event) {
+	if t := e.Token; t != nil {
+		s.Tokens++
+		s.CommitDelay += t.CommitDelay
+		switch t.Origin {
+		case FromCloud:
+			s.Cloud++
+		case EdgeTimeout:
+			s.Timeouts++
+		}
+		return
+	}
+	q := e.Escalation
+	s.Wasted += q.Wasted
+	s.BytesUp += q.BytesUp
+	s.BytesDown += q.BytesDown
+	if q.Outcome != Unasked {
+		s.Asks++
+	}
+	switch q.Outcome {
+	case Probing, Probed:
+		return
+	case Dropped:
+		s.Dropped++
+		return
+	case Hit:
+		s.Hits++
+	}
+	s.Escalations++
+	s.Drafted += q.Drafted
+	s.Wait += q.Wait
+	s.Hidden += q.Hidden
+	s.Exposed += q.Exposed
+}

@@ -1,0 +1,167 @@
+package draft
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// run is one call of [Decoder.Decode].
+type run struct {
+	Options
+	model  Model
+	router Router
+	cloud  Cloud
+	fault  fault
+	shared uint64 // for faultSharedState
+
+	emit    func(Event) bool
+	stopped bool // emit wants no more
+	began   time.Time
+	summary Summary
+
+	text   []int32 // the prompt and the tokens shown
+	prompt int     // length of the prompt
+	last   ID      // given to a node
+	base   *node   // end of the model's settled text
+	tip    *node   // last token shown: base, or a child of base that is not evaluated yet
+
+	held    []*escalation // to be asked when there is room
+	asked   []*escalation // open, in the order in which they were asked
+	results chan result
+	asks    sync.WaitGroup
+}
+
+// decode runs the prompt and goes on in the mode that is asked for.
+func (r *run) decode(ctx context.Context) error {
+	head, err := r.model.Prefill(ctx, r.text)
+	if err != nil {
+		return err
+	}
+	root := &node{pos: len(r.text) - 1, evaluated: true}
+	r.base, r.tip = root, root
+	r.decide(root, &head)
+	if r.Mode == Serial {
+		return r.serial(ctx)
+	}
+	return r.pipelined(ctx)
+}
+
+// serial is the definition of routed decoding: at each position the small model's token, or a question and a wait.
+func (r *run) serial(ctx context.Context) error {
+	for {
+		r.ask(ctx)
+		for r.tip.open() {
+			if err := r.wait(ctx); err != nil {
+				return err
+			}
+		}
+		r.absorb()
+		if r.commit() {
+			return nil
+		}
+		if err := r.extend(ctx, []*node{r.tip}); err != nil {
+			return err
+		}
+	}
+}
+
+// pipelined takes the answers that are there, shows what they settle, and drafts on; it waits only where there is
+// nothing to draft.
+func (r *run) pipelined(ctx context.Context) error {
+	for {
+		r.absorb()
+		r.ask(ctx)
+		if r.commit() {
+			return nil
+		}
+		var err error
+		if leaves := r.choose(); len(leaves) > 0 {
+			err = r.extend(ctx, leaves)
+		} else {
+			err = r.wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// extend evaluates leaves in one forward call and decides what follows each.
+func (r *run) extend(ctx context.Context, leaves []*node) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	nodes := make([]Node, len(leaves))
+	for i, n := range leaves {
+		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
+		for _, a := range path(r.base, n.parent) {
+			nodes[i].Path = append(nodes[i].Path, a.id)
+		}
+		if r.fault.has(faultWrongParent) && len(nodes[i].Path) > 1 && r.base.id > 0 {
+			nodes[i].Path = nodes[i].Path[1:]
+		}
+	}
+	start := time.Now()
+	heads, err := r.model.Extend(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	p := &pass{took: time.Since(start), live: len(leaves)}
+	for i, n := range leaves {
+		n.evaluated, n.pass = true, p
+		for a := n; a != r.tip; a = a.parent {
+			if a.parent.open() {
+				a.parent.esc.Drafted++
+			}
+		}
+		r.decide(n, &heads[i])
+	}
+	return nil
+}
+
+// decide asks the router about the token that follows n: it stands, or it becomes an escalation.
+func (r *run) decide(n *node, head *backend.Output) {
+	confidence, escalate := float32(1), false
+	if r.fault.has(faultSharedState) {
+		n.state = r.shared
+	}
+	if r.router != nil {
+		confidence, escalate, n.state = r.router.Decide(n.state, n.pos+1, head)
+	}
+	r.shared = n.state
+	local := r.Pick(n.pos+1, head)
+	if !escalate {
+		r.child(n, local, confidence)
+		return
+	}
+	n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
+	n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Local: local, Confidence: confidence}
+	r.held = append(r.held, n.esc)
+}
+
+// tell passes an event on and counts it.
+func (r *run) tell(e Event) {
+	if r.stopped {
+		return
+	}
+	e.At = time.Since(r.began)
+	r.summary.Add(e)
+	r.stopped = !r.emit(e)
+}
+
+// close drops what is left of the draft tree and waits for the questions. Their context is done.
+func (r *run) close() {
+	if r.tip != nil {
+		for _, c := range r.tip.children {
+			r.drop(c, new(escalation))
+		}
+		if r.tip.esc != nil {
+			r.abandon(r.tip.esc, new(escalation))
+		}
+		r.settle()
+	}
+	r.asks.Wait()
+}

@@ -1,0 +1,147 @@
+package draft
+
+import (
+	"slices"
+	"time"
+)
+
+// node is a token that is settled last or not settled yet, and what is known of the one that follows.
+type node struct {
+	id         ID
+	token      int32
+	pos        int
+	parent     *node
+	children   []*node // one, or the guesses at an answer
+	state      uint64  // of the router: left by the decisions on the path, with the one after this token once evaluated
+	confidence float32 // of the decision that this token came from
+	guess      float64 // probability under the small model, for a guess at an answer
+	origin     Origin
+	end, final bool // an end token; nothing follows: an end token or the last one allowed
+	evaluated  bool // the model holds it, and children or esc are set
+	pass       *pass
+	esc        *escalation // the question what follows; nil if the small model's token stands
+	known      time.Time
+}
+
+// pass is one forward call: what it took, and how many of its nodes are not dropped.
+type pass struct {
+	took time.Duration
+	live int
+}
+
+// open reports whether the token after n is a question without an answer.
+func (n *node) open() bool { return n.esc != nil && !n.esc.answered() }
+
+// child adds a token after n.
+func (r *run) child(n *node, token int32, confidence float32) *node {
+	r.last++
+	c := &node{
+		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
+		origin: Edge, end: r.End(token), known: time.Now(),
+	}
+	c.final = c.end && !(r.fault.has(faultIgnoreEnd) && r.tip.open()) ||
+		c.pos+1 >= r.prompt+r.MaxTokens && !(r.fault.has(faultIgnoreMax) && r.tip.open())
+	n.children = append(n.children, c)
+	return c
+}
+
+// path returns the nodes from the first after root to n.
+func path(root, n *node) []*node {
+	var p []*node
+	for ; n != root; n = n.parent {
+		p = append(p, n)
+	}
+	slices.Reverse(p)
+	return p
+}
+
+// context returns the whole text up to n.
+func (r *run) context(n *node) []int32 {
+	text := slices.Clone(r.text)
+	for _, m := range path(r.tip, n) {
+		text = append(text, m.token)
+	}
+	return text
+}
+
+// chance is the probability, as far as the small model can tell, that the text will come through n: the product over the
+// open escalations on its path. Where nothing is open its tokens hold for certain.
+func (r *run) chance(n *node) float64 {
+	p := 1.0
+	for ; n != r.tip; n = n.parent {
+		if n.parent.open() {
+			p *= n.guess
+		}
+	}
+	return p
+}
+
+// drop takes the branch that begins with n out of the draft tree: the model forgets it, its questions are cancelled, and
+// its cost is charged to by.
+func (r *run) drop(n *node, by *escalation) {
+	var dead []ID
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, c := range n.children {
+			walk(c)
+		}
+		if n.esc != nil {
+			r.abandon(n.esc, by)
+		}
+		if !n.evaluated {
+			return
+		}
+		dead = append(dead, n.id)
+		by.Wasted++
+		if n.pass.live--; n.pass.live == 0 {
+			by.Exposed += n.pass.took
+		}
+	}
+	walk(n)
+	if len(dead) > 0 && !r.fault.has(faultSkipDrop) {
+		r.model.Drop(dead...)
+	}
+}
+
+// commit shows the tokens that nothing open comes before, settles them in the model, and reports whether the text is over.
+func (r *run) commit() (over bool) {
+	for !over && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
+		next := r.tip.children[0]
+		if e := r.tip.esc; e != nil {
+			r.report(e)
+		}
+		r.tip = next
+		r.text = append(r.text, next.token)
+		r.tell(Event{Token: &Token{
+			Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
+			CommitDelay: time.Since(next.known),
+		}})
+		switch {
+		case next.end:
+			r.summary.Stop = "end"
+		case next.final:
+			r.summary.Stop = "length"
+		}
+		over = r.stopped || next.final
+	}
+	r.settle()
+	return over || r.stopped
+}
+
+// settle moves the shown tokens that the model holds into its settled text.
+func (r *run) settle() {
+	end := r.tip
+	if !end.evaluated {
+		end = end.parent
+	}
+	nodes := path(r.base, end)
+	if len(nodes) == 0 {
+		return
+	}
+	ids := make([]ID, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
+	}
+	r.model.Settle(ids...)
+	r.base, end.parent = end, nil
+}

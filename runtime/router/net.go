@@ -1,0 +1,229 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+const (
+	architecture = "pilotfish-router"
+	keyInput     = architecture + ".embedding_length"
+	keyHidden    = architecture + ".hidden_length"
+	keyFeatures  = architecture + ".head_features"
+
+	maxLayers = 16
+	maxWidth  = 1 << 16
+)
+
+// ErrNotRouter tells that a GGUF file holds something else.
+var ErrNotRouter = errors.New("not a router: general.architecture is not " + architecture)
+
+// Layer is a linear map: y[o] = Bias[o] + Σᵢ Weight[o·In + i]·x[i].
+type Layer struct {
+	In, Out int
+	Weight  []float32 // [Out, In]
+	Bias    []float32 // [Out]
+}
+
+// Net is the learned router: linear layers with ReLU between them and a sigmoid at the end. Its input is the hidden state
+// after the final norm, with HeadFeatures followed by the margin and the certainty exp(-H) of the head.
+//
+// In a file the layers are router.0, router.2, router.4 …, as PyTorch counts them in a Sequential with the ReLUs
+// between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. Batch normalisation is an affine map at
+// inference and is folded into the layer before it.
+type Net struct {
+	HeadFeatures bool
+	Layers       []Layer
+	x, y         []float32 // [width]
+}
+
+// NewNet checks that the layers fit each other.
+func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
+	if len(layers) == 0 {
+		return nil, errors.New("a router without layers")
+	}
+	width := 0
+	for i, l := range layers {
+		switch {
+		case l.In < 1 || l.Out < 1 || l.In > maxWidth || l.Out > maxWidth:
+			return nil, fmt.Errorf("router layer %d: %d to %d, each has to be 1 to %d", i, l.In, l.Out, maxWidth)
+		case len(l.Weight) != l.In*l.Out || len(l.Bias) != l.Out:
+			return nil, fmt.Errorf("router layer %d: %d weights and %d biases for %d to %d", i, len(l.Weight), len(l.Bias), l.In, l.Out)
+		case i > 0 && l.In != layers[i-1].Out:
+			return nil, fmt.Errorf("router layer %d takes %d inputs, layer %d gives %d", i, l.In, i-1, layers[i-1].Out)
+		}
+		width = max(width, l.In, l.Out)
+	}
+	if out := layers[len(layers)-1].Out; out != 1 {
+		return nil, fmt.Errorf("the last layer of a router gives one number, not %d", out)
+	}
+	return &Net{HeadFeatures: headFeatures, Layers: layers, x: make([]float32, width), y: make([]float32, width)}, nil
+}
+
+// ReadNet reads a router file. The network keeps nothing of f.
+func ReadNet(f *gguf.File) (*Net, error) {
+	if arch, err := f.String("general.architecture"); err != nil || arch != architecture {
+		return nil, fmt.Errorf("%w: %q", ErrNotRouter, arch)
+	}
+	features, err := f.Bool(keyFeatures)
+	if err != nil && !errors.Is(err, gguf.ErrAbsent) {
+		return nil, err
+	}
+	layers, err := readLayers(f)
+	if err != nil {
+		return nil, err
+	}
+	n, err := NewNet(layers, features)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range []struct {
+		key  string
+		want int
+	}{{keyInput, n.Dim()}, {keyHidden, layers[0].Out}} {
+		if got, err := f.Int(k.key); err != nil {
+			return nil, fmt.Errorf("%s: %w", k.key, err)
+		} else if got != int64(k.want) {
+			return nil, fmt.Errorf("%s is %d, the tensors say %d", k.key, got, k.want)
+		}
+	}
+	return n, nil
+}
+
+func readLayers(f *gguf.File) (layers []Layer, err error) {
+	for i := range maxLayers {
+		name := fmt.Sprintf("router.%d", 2*i)
+		w, ok := f.Tensor(name + ".weight")
+		if !ok {
+			break
+		}
+		if len(w.Shape) != 2 {
+			return nil, fmt.Errorf("%s.weight has %d dimensions instead of 2", name, len(w.Shape))
+		}
+		l := Layer{In: w.Shape[0], Out: w.Shape[1]}
+		if l.Weight, err = floats(w); err != nil {
+			return nil, err
+		}
+		b, ok := f.Tensor(name + ".bias")
+		if !ok {
+			return nil, fmt.Errorf("%s.bias: %w", name, gguf.ErrAbsent)
+		}
+		if l.Bias, err = floats(b); err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	if last := 2 * len(layers); len(f.Tensors()) != last {
+		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d", len(layers), last, len(f.Tensors()))
+	}
+	return layers, nil
+}
+
+// floats copies an F32 tensor of finite numbers.
+func floats(t gguf.Tensor) ([]float32, error) {
+	if t.Type != gguf.F32 {
+		return nil, fmt.Errorf("%s is %s, a router has F32", t.Name, t.Type)
+	}
+	x := make([]float32, t.Elems())
+	t.Type.Dequantize(x, t.Data)
+	for i, v := range x {
+		if v != v || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("%s[%d]: %w", t.Name, i, gguf.ErrNotFinite)
+		}
+	}
+	return x, nil
+}
+
+// Write stores the network as a router file.
+func (n *Net) Write(w *gguf.Writer) error {
+	gguf.Put(w, "general.architecture", architecture)
+	gguf.Put(w, keyInput, uint32(n.Dim()))
+	gguf.Put(w, keyHidden, uint32(n.Layers[0].Out))
+	if n.HeadFeatures {
+		gguf.Put(w, keyFeatures, true)
+	}
+	for i, l := range n.Layers {
+		w.Declare(fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, l.In, l.Out)
+		w.Declare(fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, l.Out)
+	}
+	for _, l := range n.Layers {
+		if err := w.WriteFloats(l.Weight); err != nil {
+			return err
+		}
+		if err := w.WriteFloats(l.Bias); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// Dim is the width of the hidden state that the network was trained on.
+func (n *Net) Dim() int {
+	if n.HeadFeatures {
+		return n.Layers[0].In - 2
+	}
+	return n.Layers[0].In
+}
+
+// Confidence is sigmoid(f(features of head)). A hidden state of another width is a bug of the caller and panics.
+func (n *Net) Confidence(head *backend.Output) float32 {
+	if len(head.Hidden) != n.Dim() {
+		panic(fmt.Sprintf("router: a hidden state of %d for a network of %d", len(head.Hidden), n.Dim()))
+	}
+	x, y := n.x, n.y
+	copy(x, head.Hidden)
+	if n.HeadFeatures {
+		x[n.Dim()], x[n.Dim()+1] = margin(head), certainty(head)
+	}
+	for i, l := range n.Layers {
+		l.apply(y, x)
+		if i < len(n.Layers)-1 {
+			for o, v := range y[:l.Out] {
+				y[o] = max(v, 0)
+			}
+		}
+		x, y = y, x
+	}
+	return clamp(1 / (1 + math.Exp(-float64(x[0]))))
+}
+
+// apply sets y = W·x + b, summing in float64 so that the order of the terms leaves no trace.
+func (l Layer) apply(y, x []float32) {
+	for o := range l.Out {
+		sum := float64(l.Bias[o])
+		for i, w := range l.Weight[o*l.In : (o+1)*l.In] {
+			sum += float64(w) * float64(x[i])
+		}
+		y[o] = float32(sum)
+	}
+}
+
+// BatchNorm is a batch normalisation with its statistics of training: y = Scale·(x - Mean)/√(Var + Eps) + Shift, by
+// element.
+type BatchNorm struct {
+	Scale, Shift, Mean, Var []float32
+	Eps                     float64
+}
+
+// Fold returns the layer that computes what l followed by b does: with s = Scale/√(Var + Eps), the weights of output o
+// are multiplied by s[o], and the bias becomes s·(bias - Mean) + Shift. It is exact but for rounding.
+func (b BatchNorm) Fold(l Layer) (Layer, error) {
+	for _, v := range [][]float32{b.Scale, b.Shift, b.Mean, b.Var} {
+		if len(v) != l.Out {
+			return Layer{}, fmt.Errorf("batch normalisation of %d after a layer of %d", len(v), l.Out)
+		}
+	}
+	f := Layer{In: l.In, Out: l.Out, Weight: make([]float32, len(l.Weight)), Bias: make([]float32, len(l.Bias))}
+	for o := range l.Out {
+		s := float64(b.Scale[o]) / math.Sqrt(float64(b.Var[o])+b.Eps)
+		for i := o * l.In; i < (o+1)*l.In; i++ {
+			f.Weight[i] = float32(s * float64(l.Weight[i]))
+		}
+		f.Bias[o] = float32(s*(float64(l.Bias[o])-float64(b.Mean[o])) + float64(b.Shift[o]))
+	}
+	return f, nil
+}

@@ -1,0 +1,190 @@
+// Package router decides which tokens the large model is asked for. A policy gives, per position, the confidence in
+// [0, 1] that the small model's token may stand; below a threshold the token is an escalation (She et al., arXiv
+// 2504.07878; the learned policy is that of CITER, arXiv 2502.01976).
+//
+//	never     1                                              the small model alone
+//	always    0                                              the large model alone
+//	random    u(seed, position), uniform                     a baseline: the threshold is the share of escalations
+//	margin    p₁ - p₂                                        probabilities of the two best tokens
+//	entropy   exp(-H), H the entropy of the next token       one over the number of equally likely tokens with that entropy
+//	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
+//
+// A decision is a function of the path alone, that is of the tokens before it and the decisions about them, so that
+// decoding with or without drafting decides alike.
+package router
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Policy is the name of a rule.
+type Policy string
+
+// The policies.
+const (
+	Never   Policy = "never"
+	Always  Policy = "always"
+	Random  Policy = "random"
+	Margin  Policy = "margin"
+	Entropy Policy = "entropy"
+	Learned Policy = "learned"
+)
+
+// Policies returns all policies in the order in which they are listed to users.
+func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned} }
+
+// ParsePolicy returns the policy of that name.
+func ParsePolicy(name string) (Policy, error) {
+	if p := Policy(name); slices.Contains(Policies(), p) {
+		return p, nil
+	}
+	names := make([]string, len(Policies()))
+	for i, p := range Policies() {
+		names[i] = string(p)
+	}
+	return "", fmt.Errorf("policy %q: choose one of %s", name, strings.Join(names, ", "))
+}
+
+// DefaultThreshold is where a policy escalates unless told otherwise.
+func (p Policy) DefaultThreshold() float64 {
+	switch p {
+	case Margin:
+		return 0.8
+	case Entropy:
+		return 0.7
+	case Random:
+		return 0.05
+	}
+	return 0.5
+}
+
+// Options say how to decide. The zero value never escalates.
+type Options struct {
+	Policy    Policy  // "" means never
+	Threshold float64 // escalate below this confidence; 0 means [Policy.DefaultThreshold]
+	Budget    float64 // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: the threshold stays
+	Seed      uint64  // of the random policy
+	Net       *Net    // of the learned policy
+}
+
+// Validate reports a value that is out of range.
+func (o Options) Validate() error {
+	if o.Policy != "" {
+		if _, err := ParsePolicy(string(o.Policy)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !(o.Threshold >= 0 && o.Threshold <= 1):
+		return fmt.Errorf("threshold: %v is not within 0 to 1", o.Threshold)
+	case !(o.Budget >= 0 && o.Budget <= 1):
+		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
+	case o.Policy == Learned && o.Net == nil:
+		return errors.New("policy learned: no router was given")
+	}
+	return nil
+}
+
+// Router decides by one policy. It serves one goroutine at a time.
+type Router struct {
+	o Options
+}
+
+// New makes a router.
+func New(o Options) (*Router, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Policy == "" {
+		o.Policy = Never
+	}
+	if o.Threshold == 0 {
+		o.Threshold = o.Policy.DefaultThreshold()
+	}
+	return &Router{o: o}, nil
+}
+
+// Want adds to w what the policy needs of each head.
+func (r *Router) Want(w backend.Want) backend.Want {
+	switch r.o.Policy {
+	case Margin:
+		w.K = max(w.K, 2)
+	case Learned:
+		w.Hidden = true
+	}
+	w.K = max(w.K, 1)
+	return w
+}
+
+// Decide says how sure it is that the small model's token at pos, which follows head, may stand, and whether the cloud
+// is to be asked. path is what the decisions before it left, 0 at the start of a text; next is what this one leaves.
+func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
+	confidence = r.Confidence(pos, head)
+	switch r.o.Policy {
+	case Never:
+		return confidence, false, path
+	case Always:
+		return confidence, true, path
+	}
+	count := countOf(path)
+	escalate = float64(confidence) < r.threshold(count)
+	return confidence, escalate, count.add(escalate).path()
+}
+
+// Confidence is that of the policy, in [0, 1].
+func (r *Router) Confidence(pos int, head *backend.Output) float32 {
+	switch r.o.Policy {
+	case Always:
+		return 0
+	case Random:
+		return uniform(r.o.Seed, uint64(pos))
+	case Margin:
+		return margin(head)
+	case Entropy:
+		return certainty(head)
+	case Learned:
+		return r.o.Net.Confidence(head)
+	}
+	return 1
+}
+
+// margin is p₁ - p₂ of the two best tokens; p₁ if there is only one.
+func margin(head *backend.Output) float32 {
+	p := func(i int) float64 {
+		if i >= len(head.Top) {
+			return 0
+		}
+		return math.Exp(float64(head.Top[i].Logit) - float64(head.LogSumExp))
+	}
+	return clamp(p(0) - p(1))
+}
+
+// certainty is exp(-H).
+func certainty(head *backend.Output) float32 { return clamp(math.Exp(-float64(head.Entropy))) }
+
+// clamp keeps what rounding left outside of [0, 1] within it. Not a number is no confidence.
+func clamp(x float64) float32 {
+	if !(x >= 0) {
+		return 0
+	}
+	return float32(min(x, 1))
+}
+
+// uniform is a number in [0, 1) that looks random and is a pure function of its arguments: the output function of
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over both.
+func uniform(seed, pos uint64) float32 {
+	return float32(mix(mix(seed)+pos)>>40) / (1 << 24)
+}
+
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
