@@ -56,7 +56,7 @@ type Engine struct {
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	run    chan struct{} // holds one value: whoever takes it may use the model
+	turn   chan struct{} // holds one value: whoever takes it may use the model
 }
 
 // Open maps the file and loads its weights. Errors name the file and the field.
@@ -70,8 +70,8 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
-	e := &Engine{path: name, file: f, o: o, run: make(chan struct{}, 1)}
-	e.run <- struct{}{}
+	e := &Engine{path: name, file: f, o: o, turn: make(chan struct{}, 1)}
+	e.turn <- struct{}{}
 	if err := e.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
 	}
@@ -108,10 +108,15 @@ func (e *Engine) setDefaults() error {
 
 // newCache makes a KV cache of the type that the options ask for.
 func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	if e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32() {
+	if e.wideKV() {
 		return e.model.NewCache(slots, gguf.F32)
 	}
 	return e.model.NewCache(slots, gguf.F16)
+}
+
+// wideKV reports whether keys and values are kept as float32.
+func (e *Engine) wideKV() bool {
+	return e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32()
 }
 
 // onlyF32 reports whether every tensor is float32: rounding keys and values would then be the only rounding of the model.
@@ -194,12 +199,6 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 	if len(ids) == 0 {
 		return nil, errors.New("no tokens: a prompt needs at least one")
 	}
-	select {
-	case <-e.run:
-		defer func() { e.run <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 	before := cache.Len()
 	rows, err := cache.Extend(ids)
 	if err != nil {
@@ -207,11 +206,22 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 	}
 	out := make([]backend.Output, 1)
 	want.Rows = []int{len(rows) - 1}
-	if err := e.model.Forward(ctx, cache.KV(), rows, out, want); err != nil {
+	if err := e.run(ctx, cache.KV(), rows, out, want); err != nil {
 		cache.Truncate(before)
 		return nil, err
 	}
 	return &out[0], nil
+}
+
+// run is a forward call of the model, when it is this caller's turn.
+func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	select {
+	case <-e.turn:
+		defer func() { e.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return e.model.Forward(ctx, kv, rows, out, want)
 }
 
 // Device says what runs the model, for reports.

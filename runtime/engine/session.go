@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -25,8 +26,8 @@ type Token struct {
 	Pos        int     // position in the whole text, prompt included
 	ID         int32   // in the vocabulary
 	Text       string  // the whole characters that this token completes; may be empty
-	Origin     string  // who chose it: "edge"
-	Confidence float32 // probability of the token under the model, in [0, 1], before temperature
+	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
+	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 }
 
 // Summary is what one call of [Session.Generate] did.
@@ -46,6 +47,7 @@ type Session struct {
 	cache   *qwen2.Cache
 	ids     []int32 // what the cache holds
 	summary Summary
+	routing draft.Summary
 	now     func() time.Time
 }
 

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
+type Route struct {
+	Request
+	Router  *router.Router    // which tokens the cloud is asked for
+	Cloud   draft.Cloud       // who answers
+	Draft   draft.Options     // mode, branches, window, deadline; what [Request] says is filled in
+	Pace    float64           // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
+	Observe func(draft.Event) // told of every token and every escalation, if given
+}
+
+// Routing is what the last call of [Session.Routed] did, besides its [Summary].
+func (s *Session) Routing() draft.Summary { return s.routing }
+
+// Routed runs prompt and yields the tokens that follow, those that the router has doubts of chosen by the cloud. Otherwise
+// it is like [Session.Generate].
+func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if err := s.routed(ctx, prompt, r, func(t Token) bool { return yield(t, nil) }); err != nil {
+			yield(Token{}, err)
+		}
+	}
+}
+
+func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+	start := s.now()
+	s.summary, s.routing = Summary{PromptTokens: len(prompt)}, draft.Summary{}
+	tokens, err := s.e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	decoder, err := s.decoder(prompt, r)
+	if err != nil {
+		return err
+	}
+	text := tokens.NewDecoder()
+	var all strings.Builder
+	s.routing, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
+		if r.Observe != nil {
+			r.Observe(e)
+		}
+		t := e.Token
+		if t == nil || t.End && !r.IgnoreEnd {
+			return true
+		}
+		if s.summary.Tokens == 0 {
+			s.summary.PromptTime = s.now().Sub(start)
+		}
+		s.summary.Tokens++
+		shown := Token{Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Confidence: t.Confidence}
+		all.WriteString(shown.Text)
+		return yield(shown)
+	})
+	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), s.routing.Stop
+	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
+	return err
+}
+
+// decoder puts the parts of a route together.
+func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
+	tokens, err := s.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	sampler, err := sample.New(r.Sampling)
+	if err != nil {
+		return nil, err
+	}
+	if r.MaxTokens < 0 || r.Pace < 0 {
+		return nil, errors.New("the most tokens to generate and the pace must not be negative")
+	}
+	o := r.Draft
+	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
+	room := max(1, s.cache.Slots()-len(prompt))
+	if o.MaxTokens = room; r.MaxTokens > 0 {
+		o.MaxTokens = min(r.MaxTokens, room)
+	}
+	if !r.IgnoreEnd {
+		o.End = tokens.IsEnd
+	}
+	want := o.Want(sampler.Want(backend.Want{K: 1}))
+	var policy draft.Router // a nil *router.Router must not become a router
+	if r.Router != nil {
+		want, policy = r.Router.Want(want), r.Router
+	}
+	var pace time.Duration
+	if r.Pace > 0 {
+		pace = time.Duration(float64(time.Second) / r.Pace)
+	}
+	return draft.New(newEdge(s, want, pace), policy, r.Cloud, o)
+}

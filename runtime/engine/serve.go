@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// ServeOptions bound an engine that answers questions of others. The zero value works.
+type ServeOptions struct {
+	Slots int // tokens kept in memory for all sessions together; 0 means four contexts
+	Rows  int // most new tokens of several questions that are computed together; 0 means 512
+}
+
+// Service answers, with one engine, which token follows a context: for many sessions at once, and asks that wait together are
+// computed together. Within one process [Service.Local] makes it the cloud of a draft.
+type Service struct {
+	*batch.Service
+	e       *Engine
+	kvBytes int64
+}
+
+// Serve starts a service. Close it before the engine.
+func (e *Engine) Serve(o ServeOptions) (*Service, error) {
+	if o.Slots == 0 {
+		o.Slots = 4 * e.o.Context
+	}
+	if o.Slots < e.o.Context {
+		return nil, fmt.Errorf("%d slots for contexts of up to %d tokens", o.Slots, e.o.Context)
+	}
+	kind := gguf.F16
+	if e.wideKV() {
+		kind = gguf.F32
+	}
+	kv, err := e.model.NewKV(o.Slots, kind)
+	if err != nil {
+		return nil, err
+	}
+	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows})
+	if err != nil {
+		return nil, err
+	}
+	return &Service{Service: s, e: e, kvBytes: kv.Config().Bytes()}, nil
+}
+
+// KVBytes is the memory for keys and values when all slots are in use.
+func (s *Service) KVBytes() int64 { return s.kvBytes }
+
+// turns is the model of an engine, which sessions may use as well.
+type turns struct{ e *Engine }
+
+func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	return t.e.run(ctx, kv, rows, out, want)
+}
+
+// local is a service as the cloud of one session in the same process.
+type local struct {
+	s       *Service
+	session uint64
+}
+
+// Local returns a cloud that needs no network: questions go straight to the service, as those of the given session.
+func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
+
+// Ask implements [draft.Cloud].
+func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	a, err := l.s.Service.Ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), Sampling: q.Sampling})
+	if err != nil {
+		return draft.Answer{}, err
+	}
+	answer := draft.Answer{Token: a.Token, Queue: a.Queue, Cloud: a.Compute}
+	for _, c := range a.Top[:min(q.K, len(a.Top))] {
+		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+	}
+	return answer, nil
+}
