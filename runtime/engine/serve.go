@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -14,6 +15,8 @@ import (
 type ServeOptions struct {
 	Slots int // tokens kept in memory for all sessions together; 0 means four contexts
 	Rows  int // most new tokens of several questions that are computed together; 0 means 512
+
+	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
 }
 
 // Service answers, with one engine, which token follows a context: for many sessions at once, and asks that wait together are
@@ -22,6 +25,7 @@ type Service struct {
 	*batch.Service
 	e       *Engine
 	kvBytes int64
+	least   time.Duration
 }
 
 // Serve starts a service. Close it before the engine.
@@ -44,11 +48,28 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{Service: s, e: e, kvBytes: kv.Config().Bytes()}, nil
+	return &Service{Service: s, e: e, kvBytes: kv.Config().Bytes(), least: o.AnswerTime}, nil
 }
 
 // KVBytes is the memory for keys and values when all slots are in use.
 func (s *Service) KVBytes() int64 { return s.kvBytes }
+
+// ask answers q, after the least time at the soonest.
+func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
+	soonest := time.NewTimer(s.least)
+	defer soonest.Stop()
+	a, err := s.Service.Ask(ctx, q)
+	if err != nil || s.least == 0 {
+		return a, err
+	}
+	select {
+	case <-soonest.C:
+	case <-ctx.Done():
+		return a, context.Cause(ctx)
+	}
+	a.Compute = max(a.Compute, s.least-a.Queue)
+	return a, nil
+}
 
 // turns is the model of an engine, which sessions may use as well.
 type turns struct{ e *Engine }
@@ -68,7 +89,7 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	a, err := l.s.Service.Ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), Sampling: q.Sampling})
+	a, err := l.s.ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), Sampling: q.Sampling})
 	if err != nil {
 		return draft.Answer{}, err
 	}

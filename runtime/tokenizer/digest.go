@@ -13,7 +13,7 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
 	w.text("pilotfish tokenizer 1 qwen2")
-	n := t.used()
+	n := t.Used()
 	w.number(n)
 	for id := range int32(n) {
 		w.number(int(t.vocab.kinds[id]))
@@ -34,8 +34,9 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 	return sum
 }
 
-// used returns the number of tokens without the unused ones at the end.
-func (t *Tokenizer) used() int {
+// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. Models of one family
+// agree in it where their sizes differ.
+func (t *Tokenizer) Used() int {
 	n := t.vocab.size()
 	for n > 0 && t.vocab.kinds[n-1] == unused {
 		n--

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// Mode is one way to get an answer.
+type Mode struct {
+	Name     string
+	kind     kind
+	branches int
+}
+
+type kind int
+
+const (
+	local  kind = iota // the small model alone
+	cloud              // the large model alone, its text streamed over HTTP
+	paper              // serial routing as She et al. have it: HTTP, the whole text as JSON each time
+	routed             // over our protocol
+)
+
+// ParseMode returns the mode of a name:
+//
+//	local        the small model alone
+//	cloud        the large model alone, its text streamed over HTTP
+//	paper        serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
+//	serial       serial routing over our protocol
+//	pipelined-N  pipelined routing over our protocol with N branches
+func ParseMode(name string) (Mode, error) {
+	switch name {
+	case "local":
+		return Mode{name, local, 0}, nil
+	case "cloud":
+		return Mode{name, cloud, 0}, nil
+	case "paper":
+		return Mode{name, paper, 0}, nil
+	case "serial":
+		return Mode{name, routed, 0}, nil
+	}
+	if n, found := strings.CutPrefix(name, "pipelined-"); found {
+		if branches, err := strconv.Atoi(n); err == nil && branches >= 1 && branches <= 64 {
+			return Mode{name, routed, branches}, nil
+		}
+	}
+	return Mode{}, fmt.Errorf("mode %q: known are local, cloud, paper, serial and pipelined-1 to pipelined-64", name)
+}
+
+// draft returns the options of routed decoding.
+func (m Mode) draft(o draft.Options) draft.Options {
+	o.Mode = draft.Serial
+	if m.branches > 0 {
+		o.Mode, o.Branches = draft.Pipelined, m.branches
+	}
+	return o
+}

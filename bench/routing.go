@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// Question is one of a workload.
+type Question struct {
+	Text    string                   // what the user asks
+	Correct func(answer string) bool // nil where there is no right answer
+}
+
+// RoutingOptions say what [Routing] measures.
+type RoutingOptions struct {
+	Edge, Large *engine.Engine
+	Questions   []Question
+	Modes       []Mode
+	Router      router.Options
+	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
+	MaxTokens   int           // of an answer; 0 means 64
+	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
+	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
+	CloudMS     time.Duration // time per token of a text that the large model streams
+	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
+
+	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
+	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
+	Progress func(done, total int)                                              // answers of all modes, if given
+}
+
+// Routing asks all questions in each mode and reports them in the order of the modes.
+func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
+	if len(o.Questions) == 0 || len(o.Modes) == 0 {
+		return nil, errors.New("bench: no questions or no modes")
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 8
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 64
+	}
+	w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudMS)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	b := &routing{RoutingOptions: o, web: w}
+	var all []ModeReport
+	answers := map[string][]answer{}
+	for _, m := range o.Modes {
+		got, err := b.run(ctx, m)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		answers[m.Name] = got
+		all = append(all, report(m, got))
+	}
+	for i := range all {
+		if serial, ok := answers["serial"]; ok && o.Modes[i].kind == routed {
+			same := slices.EqualFunc(serial, answers[all[i].Mode], func(a, b answer) bool { return a.equal(b) })
+			all[i].EqualToSerial = &same
+		}
+	}
+	return all, nil
+}
+
+// routing is one call of [Routing].
+type routing struct {
+	RoutingOptions
+	web  *web
+	mu   sync.Mutex // of done
+	done int
+}
+
+// answer is what became of one question.
+type answer struct {
+	ids     []int32
+	origins []string
+	known   bool // whether there is a right answer
+	correct bool
+	took    time.Duration
+	sum     draft.Summary
+}
+
+func (a answer) equal(b answer) bool {
+	return slices.Equal(a.ids, b.ids) && slices.Equal(a.origins, b.origins)
+}
+
+// run asks all questions in one mode, several at a time: each device takes the next question that nobody has.
+func (b *routing) run(ctx context.Context, m Mode) ([]answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answers := make([]answer, len(b.Questions))
+	next := make(chan int)
+	var devices sync.WaitGroup
+	for n := range min(b.Parallel, len(b.Questions)) {
+		devices.Go(func() {
+			if err := b.device(ctx, m, n, next, answers); err != nil {
+				cancel(err)
+			}
+		})
+	}
+feed:
+	for i := range b.Questions {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	devices.Wait()
+	return answers, context.Cause(ctx)
+}
+
+// device answers questions until there are no more.
+func (b *routing) device(ctx context.Context, m Mode, number int, next <-chan int, answers []answer) error {
+	s, err := b.Edge.NewSession()
+	if err != nil {
+		return err
+	}
+	far, hangUp, err := b.connect(ctx, m, number)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	for i := range next {
+		if answers[i], err = b.ask(ctx, m, s, far, b.Questions[i]); err != nil {
+			return err
+		}
+		b.tick()
+	}
+	return nil
+}
+
+func (b *routing) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done++; b.Progress != nil {
+		b.Progress(b.done, len(b.Modes)*len(b.Questions))
+	}
+}
+
+// connect returns what a device asks in a mode, nil where it asks nobody.
+func (b *routing) connect(ctx context.Context, m Mode, number int) (draft.Cloud, func(), error) {
+	switch m.kind {
+	case paper:
+		t, err := b.Edge.Tokenizer()
+		if err != nil {
+			return nil, nil, err
+		}
+		return paperCloud{b.web, func(ids []int32) string { return spelled(t, ids) }}, func() {}, nil
+	case routed:
+		return b.Dial(ctx, number)
+	}
+	return nil, func() {}, nil
+}
+
+// spelled is the text of ids with special tokens as they are written.
+func spelled(t *tokenizer.Tokenizer, ids []int32) string {
+	var all strings.Builder
+	var run []int32
+	for _, id := range ids {
+		if t.IsControl(id) {
+			all.WriteString(t.Decode(run) + t.Text(id))
+			run = run[:0]
+		} else {
+			run = append(run, id)
+		}
+	}
+	return all.String() + t.Decode(run)
+}
+
+// ask answers one question.
+func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
+	prompt, err := b.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{known: q.Correct != nil}
+	begin := time.Now()
+	var text string
+	if m.kind == cloud {
+		t, err := b.Large.Tokenizer()
+		if err != nil {
+			return a, err
+		}
+		if a.ids, text, err = b.web.streamed(ctx, spelled(t, prompt), b.MaxTokens); err != nil {
+			return a, err
+		}
+	} else {
+		if err := b.decode(ctx, m, s, far, prompt, &a); err != nil {
+			return a, err
+		}
+		text = s.Summary().Text
+	}
+	a.took = time.Since(begin)
+	a.correct = a.known && q.Correct(text)
+	return a, nil
+}
+
+// decode answers with the small model, alone or with the large one to ask.
+func (b *routing) decode(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer) error {
+	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.draft(b.Draft), Pace: b.EdgeTPS}
+	if m.kind != local {
+		var err error
+		if r.Router, err = router.New(b.Router); err != nil {
+			return err
+		}
+	}
+	for t, err := range s.Routed(ctx, prompt, r) {
+		if err != nil {
+			return err
+		}
+		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, t.Origin)
+	}
+	a.sum = s.Routing()
+	return nil
+}
