@@ -38,10 +38,11 @@ func hashOf(text []int32) (h uint64) {
 type world struct {
 	seed     uint64
 	vocab    int32
-	ends     int32   // of the ids below this one ends the text
-	share    float64 // of decisions that escalate
-	agree    float64 // of answers that are among the small model's candidates
-	failures float64 // of questions that get an error
+	ends     int32     // of the ids below this one ends the text
+	share    float64   // of decisions that escalate
+	agree    float64   // of answers that are among the small model's candidates
+	failures float64   // of questions that get an error
+	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
 }
 
 // head has fakeTop different candidates, the first the most probable.
@@ -82,6 +83,11 @@ func (w *world) answer(text uint64) (int32, error) {
 	h := mix(text, w.seed+40)
 	if share(mix(h, 1)) < w.failures {
 		return 0, errFake
+	}
+	for i, upTo := range w.ranks {
+		if share(mix(h, 3)) < upTo {
+			return w.head(text).Top[i].ID, nil
+		}
 	}
 	if share(mix(h, 2)) < w.agree {
 		return w.head(text).Top[h%fakeTop*(h>>8%2)].ID, nil // half of them the best one
@@ -171,8 +177,10 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 		if n.Pos != m.settled+len(n.Path) {
 			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens", n.ID, n.Pos, len(n.Path), m.settled)
 		}
-		if err := m.window(n.Pos); err != nil {
-			return nil, err
+		if m.window != nil {
+			if err := m.window(n.Pos); err != nil {
+				return nil, err
+			}
 		}
 		out[i] = m.head(mix(text, uint64(n.Token)))
 	}
