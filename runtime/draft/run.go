@@ -142,14 +142,13 @@ func (r *run) decide(n *node, head *backend.Output) {
 	r.held = append(r.held, n.esc)
 }
 
-// tell passes an event on and counts it.
+// tell counts an event and passes it on, unless emit wants no more.
 func (r *run) tell(e Event) {
-	if r.stopped {
-		return
-	}
 	e.At = time.Since(r.began)
 	r.summary.Add(e)
-	r.stopped = !r.emit(e)
+	if !r.stopped {
+		r.stopped = !r.emit(e)
+	}
 }
 
 // close drops what is left of the draft tree and waits for the questions. Their context is done.

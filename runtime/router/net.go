@@ -34,11 +34,11 @@ type Layer struct {
 //
 // In a file the layers are router.0, router.2, router.4 …, as PyTorch counts them in a Sequential with the ReLUs
 // between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. Batch normalisation is an affine map at
-// inference and is folded into the layer before it.
+// inference and is folded into the layer before it. A Net does not change and may be used by many routers.
 type Net struct {
 	HeadFeatures bool
 	Layers       []Layer
-	x, y         []float32 // [width]
+	width        int // of the widest vector on the way
 }
 
 // NewNet checks that the layers fit each other.
@@ -61,7 +61,11 @@ func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
 	if out := layers[len(layers)-1].Out; out != 1 {
 		return nil, fmt.Errorf("the last layer of a router gives one number, not %d", out)
 	}
-	return &Net{HeadFeatures: headFeatures, Layers: layers, x: make([]float32, width), y: make([]float32, width)}, nil
+	n := &Net{HeadFeatures: headFeatures, Layers: layers, width: width}
+	if n.Dim() < 1 {
+		return nil, fmt.Errorf("a router with %d inputs has no room for a hidden state beside the features of the head", layers[0].In)
+	}
+	return n, nil
 }
 
 // ReadNet reads a router file. The network keeps nothing of f.
@@ -174,7 +178,7 @@ func (n *Net) Confidence(head *backend.Output) float32 {
 	if len(head.Hidden) != n.Dim() {
 		panic(fmt.Sprintf("router: a hidden state of %d for a network of %d", len(head.Hidden), n.Dim()))
 	}
-	x, y := n.x, n.y
+	x, y := make([]float32, n.width), make([]float32, n.width)
 	copy(x, head.Hidden)
 	if n.HeadFeatures {
 		x[n.Dim()], x[n.Dim()+1] = margin(head), certainty(head)
@@ -191,7 +195,7 @@ func (n *Net) Confidence(head *backend.Output) float32 {
 	return clamp(1 / (1 + math.Exp(-float64(x[0]))))
 }
 
-// apply sets y = W·x + b, summing in float64 so that the order of the terms leaves no trace.
+// apply sets y = W·x + b, summing in float64.
 func (l Layer) apply(y, x []float32) {
 	for o := range l.Out {
 		sum := float64(l.Bias[o])

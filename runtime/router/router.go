@@ -91,7 +91,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Router decides by one policy. It serves one goroutine at a time.
+// Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
 type Router struct {
 	o Options
 }

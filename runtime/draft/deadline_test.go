@@ -1,0 +1,251 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	tick     = 16 * time.Millisecond // a forward call
+	deadline = 800 * time.Millisecond
+)
+
+// cloudFunc is a cloud with a way to fail. It counts the questions that are open.
+type cloudFunc struct {
+	ask  func(ctx context.Context, q Question) (Answer, error)
+	open atomic.Int32
+}
+
+func (c *cloudFunc) Ask(ctx context.Context, q Question) (Answer, error) {
+	c.open.Add(1)
+	defer c.open.Add(-1)
+	return c.ask(ctx, q)
+}
+
+// trial is a long text with a decoder whose cloud can fail.
+type trial struct {
+	world world
+	model *fakeModel
+	cloud *cloudFunc
+	began time.Time
+	most  int
+}
+
+func newTrial(seed uint64) *trial {
+	t := &trial{world: world{seed: seed, vocab: 120, share: 0.1, agree: 0.8}, most: 400, began: time.Now()}
+	t.model = &fakeModel{world: &t.world, slots: 10000, most: 8, calls: 10000, time: func(int) time.Duration { return tick }}
+	return t
+}
+
+// right answers what the world says, after a delay.
+func (t *trial) right(ctx context.Context, q Question, after time.Duration) (Answer, error) {
+	if err := sleep(ctx, after); err != nil {
+		return Answer{}, err
+	}
+	id, err := t.world.answer(hashOf(q.Context))
+	return Answer{Token: id}, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hole swallows a question.
+func hole(ctx context.Context) (Answer, error) {
+	<-ctx.Done()
+	return Answer{}, ctx.Err()
+}
+
+func (t *trial) decoder(tb testing.TB, mode Mode) *Decoder {
+	d, err := New(t.model, &t.world, t.cloud, Options{
+		Mode: mode, MaxTokens: t.most, Vocab: int(t.world.vocab), Pick: t.world.pick, Deadline: deadline,
+	})
+	require.NoError(tb, err)
+	return d
+}
+
+// decode runs to the end and checks that the text is complete and nothing is left behind. It returns the events, and
+// when the last token was shown.
+func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, took time.Duration) {
+	sum, err := d.Decode(tb.Context(), []int32{1, 2, 3}, func(e Event) bool {
+		got.collect(e)
+		events = append(events, e)
+		if e.Token != nil {
+			took = e.At
+		}
+		return true
+	})
+	require.NoError(tb, err)
+	got.Stop = sum.Stop
+	assert.Equal(tb, "length", sum.Stop)
+	assert.Len(tb, got.Tokens, t.most, "the answer is complete")
+	assert.NoError(tb, t.model.wrong)
+	assert.Empty(tb, t.model.nodes, "no slot is in use")
+	assert.Zero(tb, t.cloud.open.Load(), "no question is open")
+	return got, events, took
+}
+
+// bothModes runs a trial serially and pipelined, each in virtual time.
+func bothModes(t *testing.T, test func(t *testing.T, mode Mode)) {
+	for name, mode := range map[string]Mode{"serial": Serial, "pipelined": Pipelined} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, mode) }) })
+	}
+}
+
+// TestDeadCloud is Promise 2 for a cloud that never says anything useful: all tokens are the small model's, marked, and
+// the whole text costs one deadline more than without a cloud.
+func TestDeadCloud(t *testing.T) {
+	for name, ask := range map[string]func(ctx context.Context, q Question) (Answer, error){
+		"dead from the start": func(context.Context, Question) (Answer, error) { return Answer{}, errFake },
+		"dead after a while": func(ctx context.Context, q Question) (Answer, error) {
+			return Answer{}, errors.Join(sleep(ctx, 300*time.Millisecond), errFake)
+		},
+		"black hole": func(ctx context.Context, _ Question) (Answer, error) { return hole(ctx) },
+		"slow": func(ctx context.Context, _ Question) (Answer, error) {
+			return Answer{Token: 5}, sleep(ctx, 2*time.Second)
+		},
+		"just too slow": func(ctx context.Context, _ Question) (Answer, error) {
+			return Answer{Token: 5}, sleep(ctx, deadline+time.Nanosecond)
+		},
+		"deaf to cancelling": func(context.Context, Question) (Answer, error) {
+			time.Sleep(3 * time.Second)
+			return Answer{Token: 5}, nil
+		},
+		"beyond the vocabulary": func(ctx context.Context, _ Question) (Answer, error) {
+			return Answer{Token: 120}, sleep(ctx, 50*time.Millisecond)
+		},
+		"negative": func(ctx context.Context, _ Question) (Answer, error) {
+			return Answer{Token: -1}, sleep(ctx, 50*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, mode Mode) {
+				tr := newTrial(1)
+				tr.cloud = &cloudFunc{ask: ask}
+				d := tr.decoder(t, mode)
+				got, _, took := tr.decode(t, d)
+				alone := tr.world
+				alone.failures = 1
+				assert.True(t, slices.Equal(alone.oracle([]int32{1, 2, 3}, tr.most).Tokens, got.Tokens), "the small model's text")
+				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick+deadline+tick)
+
+				_, _, took = tr.decode(t, d)
+				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick, "the next text knows that the cloud is dead")
+			})
+		})
+	}
+}
+
+// TestCloudDies is Promise 2 for a cloud that dies in mid-answer: the time is what healthy questions take, and one
+// deadline.
+func TestCloudDies(t *testing.T) {
+	const died = 2 * time.Second
+	for name, silent := range map[string]bool{"with an error": false, "silently": true} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, mode Mode) {
+				tr := newTrial(2)
+				tr.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
+					left := died - time.Since(tr.began)
+					if left > 100*time.Millisecond {
+						return tr.right(ctx, q, 100*time.Millisecond)
+					}
+					if silent {
+						return hole(ctx)
+					}
+					return Answer{}, errors.Join(sleep(ctx, max(0, left)), errFake)
+				}}
+				got, events, took := tr.decode(t, tr.decoder(t, mode))
+				assert.LessOrEqual(t, took, died+deadline+time.Duration(tr.most)*tick)
+				lost := time.Duration(0)
+				for _, e := range events {
+					if e.At > died && e.Escalation != nil {
+						lost += e.Escalation.Exposed
+					}
+				}
+				assert.LessOrEqual(t, lost, deadline+100*time.Millisecond+2*tick)
+				origins := map[Origin]int{}
+				for _, tok := range got.Tokens {
+					origins[tok.Origin]++
+				}
+				assert.Positive(t, origins[FromCloud], "while it lived")
+				assert.Positive(t, origins[EdgeTimeout], "afterwards")
+			})
+		})
+	}
+}
+
+// TestCloudRecovers checks that a probe finds a cloud that is back, that nobody waits for it before, and that its tokens
+// are used again.
+func TestCloudRecovers(t *testing.T) {
+	const from, to = time.Second, 3 * time.Second
+	bothModes(t, func(t *testing.T, mode Mode) {
+		tr := newTrial(3)
+		asks := 0
+		tr.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
+			if at := time.Since(tr.began); at > from && at < to {
+				asks++
+				return hole(ctx)
+			}
+			return tr.right(ctx, q, 50*time.Millisecond)
+		}}
+		d := tr.decoder(t, mode)
+		_, events, took := tr.decode(t, d)
+		outcomes := map[Outcome]int{}
+		var back time.Duration
+		for _, e := range events {
+			if e.Escalation != nil {
+				outcomes[e.Escalation.Outcome]++
+			}
+			if e.Token != nil && e.Token.Origin == FromCloud && e.At > to && back == 0 {
+				back = e.At
+			}
+		}
+		assert.False(t, d.o.Breaker.Open())
+		assert.NotZero(t, back)
+		assert.Less(t, back, to+2*deadline)
+		assert.Positive(t, outcomes[Unasked])
+		assert.Equal(t, 1, outcomes[Probed])
+		assert.LessOrEqual(t, asks, 4+3, "at most all that were open, and few probes")
+		assert.Less(t, took, time.Duration(tr.most)*(tick+10*time.Millisecond)+deadline)
+	})
+}
+
+// TestDeadlineOff: without deadlines a slow cloud is waited for, and an error counts for its own token alone.
+func TestDeadlineOff(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		tr := newTrial(4)
+		tr.world.failures = 0.5
+		tr.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return tr.right(ctx, q, time.Minute) }}
+		d := tr.decoder(t, mode)
+		d.o.Deadline = -1
+		got, _, _ := tr.decode(t, d)
+		assert.True(t, slices.Equal(tr.world.oracle([]int32{1, 2, 3}, tr.most).Tokens, got.Tokens))
+	})
+}
+
+// TestSharedBreaker: one decoder's bad experience spares the other one the wait.
+func TestSharedBreaker(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		one, two := newTrial(5), newTrial(6)
+		one.cloud = &cloudFunc{ask: func(ctx context.Context, _ Question) (Answer, error) { return hole(ctx) }}
+		two.cloud = one.cloud
+		a, b := one.decoder(t, mode), two.decoder(t, mode)
+		b.o.Breaker = a.o.Breaker
+		one.decode(t, a)
+		_, _, took := two.decode(t, b)
+		assert.LessOrEqual(t, took, time.Duration(two.most)*tick)
+	})
+}

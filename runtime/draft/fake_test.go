@@ -1,0 +1,271 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// The fakes are tables that are never written down: head, decision and answer are hashes of the whole text, so that a
+// wrong context anywhere leads to another text.
+
+const fakeTop = 6 // candidates of a fake head
+
+func mix(a, b uint64) uint64 {
+	z := a*0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func share(h uint64) float64 { return float64(h>>11) / (1 << 53) }
+
+func hashOf(text []int32) (h uint64) {
+	for _, id := range text {
+		h = mix(h, uint64(id))
+	}
+	return h
+}
+
+// world is what is true of all texts: the small model, the router, and the large model.
+type world struct {
+	seed     uint64
+	vocab    int32
+	ends     int32     // of the ids below this one ends the text
+	share    float64   // of decisions that escalate
+	agree    float64   // of answers that are among the small model's candidates
+	failures float64   // of questions that get an error
+	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
+}
+
+// head has fakeTop different candidates, the first the most probable.
+func (w *world) head(text uint64) backend.Output {
+	out := backend.Output{Top: make([]backend.Candidate, fakeTop)}
+	first, step := int32(mix(text, w.seed)%uint64(w.vocab)), int32(mix(text, w.seed+1)%uint64(w.vocab/fakeTop))+1
+	rest := 1.0
+	for i := range out.Top {
+		p := rest * (0.4 + 0.5*share(mix(text, w.seed+2+uint64(i))))
+		out.Top[i] = backend.Candidate{ID: (first + int32(i)*step) % w.vocab, Logit: float32(math.Log(p))}
+		rest -= p
+	}
+	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return int(math.Copysign(1, float64(b.Logit-a.Logit))) })
+	return out
+}
+
+func (w *world) end(id int32) bool { return id < w.ends }
+
+// pick is not always the best candidate, and not always one that becomes a branch.
+func (w *world) pick(pos int, head *backend.Output) int32 {
+	h := mix(w.seed+20, mix(uint64(pos), uint64(head.Top[0].ID)))
+	if share(h) < 0.7 {
+		return head.Top[0].ID
+	}
+	return head.Top[h%fakeTop].ID
+}
+
+// Decide depends on everything decided before on the path.
+func (w *world) Decide(path uint64, pos int, head *backend.Output) (float32, bool, uint64) {
+	next := mix(mix(path, uint64(pos)), mix(w.seed+30, uint64(head.Top[0].ID)))
+	c := share(next)
+	return float32(c), c < w.share, next
+}
+
+var errFake = errors.New("fake failure")
+
+func (w *world) answer(text uint64) (int32, error) {
+	h := mix(text, w.seed+40)
+	if share(mix(h, 1)) < w.failures {
+		return 0, errFake
+	}
+	for i, upTo := range w.ranks {
+		if share(mix(h, 3)) < upTo {
+			return w.head(text).Top[i].ID, nil
+		}
+	}
+	if share(mix(h, 2)) < w.agree {
+		return w.head(text).Top[h%fakeTop*(h>>8%2)].ID, nil // half of them the best one
+	}
+	return int32(h % uint64(w.vocab)), nil
+}
+
+// shown is what can be seen of a run.
+type shown struct {
+	Tokens    []Token
+	Escalated []int // positions
+	Stop      string
+}
+
+// oracle is routed decoding as it is defined, without any of this package.
+func (w *world) oracle(prompt []int32, most int) (s shown) {
+	text, path := hashOf(prompt), uint64(0)
+	for pos := len(prompt); ; pos++ {
+		head := w.head(text)
+		t := Token{Pos: pos, ID: w.pick(pos, &head), Origin: Edge}
+		var escalate bool
+		t.Confidence, escalate, path = w.Decide(path, pos, &head)
+		if escalate {
+			s.Escalated = append(s.Escalated, pos)
+			if id, err := w.answer(text); err != nil {
+				t.Origin = EdgeTimeout
+			} else {
+				t.ID, t.Origin = id, FromCloud
+			}
+		}
+		t.End = w.end(t.ID)
+		s.Tokens = append(s.Tokens, t)
+		if t.End {
+			s.Stop = "end"
+			return s
+		}
+		if len(s.Tokens) == most {
+			s.Stop = "length"
+			return s
+		}
+		text = mix(text, uint64(t.ID))
+	}
+}
+
+// fakeModel keeps account of what it holds, and answers anything out of order with an error.
+type fakeModel struct {
+	*world
+	slots  int
+	most   int // rows in a call
+	calls  int // allowed before something is taken to go round in circles
+	time   func(rows int) time.Duration
+	window func(pos int) error
+
+	settled int    // tokens
+	text    uint64 // hash of the settled text
+	nodes   map[ID]Node
+	wrong   error // by a call that cannot return one
+}
+
+func (m *fakeModel) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {
+	m.settled, m.text, m.nodes = len(prompt), hashOf(prompt), map[ID]Node{}
+	return m.head(m.text), nil
+}
+
+func (m *fakeModel) Room() int { return m.slots - m.settled - len(m.nodes) }
+
+func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output, error) {
+	if m.calls--; m.calls < 0 {
+		return nil, errors.New("going round in circles")
+	}
+	if len(nodes) > m.most || len(nodes) > m.Room() {
+		return nil, fmt.Errorf("%d rows of %d, with room for %d", len(nodes), m.most, m.Room())
+	}
+	if m.time != nil {
+		time.Sleep(m.time(len(nodes)))
+	}
+	out := make([]backend.Output, len(nodes))
+	for i, n := range nodes {
+		text := m.text
+		for j, id := range n.Path {
+			a, ok := m.nodes[id]
+			if !ok || a.Pos != m.settled+j {
+				return nil, fmt.Errorf("ancestor %d of node %d is not held at position %d", id, n.ID, m.settled+j)
+			}
+			text = mix(text, uint64(a.Token))
+		}
+		if n.Pos != m.settled+len(n.Path) {
+			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens", n.ID, n.Pos, len(n.Path), m.settled)
+		}
+		if m.window != nil {
+			if err := m.window(n.Pos); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = m.head(mix(text, uint64(n.Token)))
+	}
+	for _, n := range nodes {
+		m.nodes[n.ID] = n
+	}
+	return out, nil
+}
+
+func (m *fakeModel) Settle(path ...ID) {
+	for _, id := range path {
+		n, ok := m.nodes[id]
+		if !ok || n.Pos != m.settled {
+			m.wrong = fmt.Errorf("settling node %d, which is not the next token", id)
+			return
+		}
+		delete(m.nodes, id)
+		m.settled++
+		m.text = mix(m.text, uint64(n.Token))
+	}
+}
+
+func (m *fakeModel) Drop(nodes ...ID) {
+	for _, id := range nodes {
+		if _, ok := m.nodes[id]; !ok {
+			m.wrong = fmt.Errorf("dropping node %d, which is not held", id)
+		}
+		delete(m.nodes, id)
+	}
+}
+
+// fakeCloud answers from the world after delays that it draws.
+type fakeCloud struct {
+	*world
+	most  int // open questions
+	delay func() time.Duration
+	rude  float64 // share of dropped questions that are answered nevertheless, later
+
+	mu     sync.Mutex
+	random *rand.Rand
+	open   map[*Question]context.Context
+	asks   int
+	wrong  error
+}
+
+func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
+	wait, rude := c.enter(ctx, &q)
+	defer c.leave(&q)
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		if !rude {
+			return Answer{}, ctx.Err()
+		}
+		time.Sleep(wait)
+	}
+	id, err := c.answer(hashOf(q.Context))
+	return Answer{Token: id, BytesUp: 4 * len(q.Context), BytesDown: 4}, err
+}
+
+func (c *fakeCloud) enter(ctx context.Context, q *Question) (wait time.Duration, rude bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[q] = ctx
+	c.asks++
+	if n, _ := c.stillOpen(); n > c.most {
+		c.wrong = fmt.Errorf("%d open questions of %d", n, c.most)
+	}
+	return c.delay(), c.random.Float64() < c.rude
+}
+
+func (c *fakeCloud) leave(q *Question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, q)
+}
+
+// stillOpen counts the questions that nobody has cancelled, and returns the earliest position asked for.
+func (c *fakeCloud) stillOpen() (n, oldest int) {
+	oldest = math.MaxInt
+	for q, ctx := range c.open {
+		if ctx.Err() == nil {
+			n++
+			oldest = min(oldest, len(q.Context))
+		}
+	}
+	return n, oldest
+}

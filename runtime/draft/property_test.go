@@ -1,0 +1,267 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// schedule is one random case: a world, options, and how fast everything is.
+type schedule struct {
+	Options
+	world  world
+	seed   uint64
+	slots  int // beyond what serial decoding needs
+	delays int // kind of network
+	speed  time.Duration
+	rude   float64
+	fault  fault
+	prompt []int32
+}
+
+func newSchedule(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 1))
+	of := func(n int) int { return r.IntN(n) }
+	s := &schedule{seed: seed}
+	s.Options = Options{
+		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(8), Deadline: -1, MaxTokens: 1 + of(60),
+		K: of(3),
+	}
+	s.world = world{
+		seed: r.Uint64(), vocab: int32(fakeTop * (2 + of(20))), ends: int32(of(3)),
+		share: r.Float64() * r.Float64(), agree: r.Float64(), failures: max(0, r.Float64()-0.7),
+	}
+	switch of(10) {
+	case 0:
+		s.world.share = 1
+	case 1:
+		s.world.share = 0
+	case 2:
+		s.Window = 1 + of(3)
+	}
+	s.slots, s.delays, s.rude = of(4)*of(20), of(5), r.Float64()*float64(of(2))
+	s.speed = time.Duration(of(4)) * time.Duration(of(10)) * time.Millisecond
+	if of(2) == 0 {
+		s.fault = faultTwice
+	}
+	for range 1 + of(5) {
+		s.prompt = append(s.prompt, int32(of(int(s.world.vocab))))
+	}
+	s.Vocab, s.End, s.Pick = int(s.world.vocab), s.world.end, s.world.pick
+	return s
+}
+
+// delay draws the time of an answer: none, fixed, uniform, with a long tail, or slower the earlier the question came.
+func (s *schedule) delay(r *rand.Rand) func() time.Duration {
+	turn := 0
+	return func() time.Duration {
+		turn++
+		switch s.delays {
+		case 0:
+			return 0
+		case 1:
+			return 100 * time.Millisecond
+		case 2:
+			return time.Duration(r.IntN(200)) * time.Millisecond
+		case 3:
+			if r.IntN(5) == 0 {
+				return time.Duration(r.IntN(10)) * time.Second
+			}
+			return time.Duration(r.IntN(20)) * time.Millisecond
+		}
+		return time.Duration(200-turn*37%200) * time.Millisecond
+	}
+}
+
+// fakes are what one run of a schedule works with.
+type fakes struct {
+	model *fakeModel
+	cloud *fakeCloud
+}
+
+func (s *schedule) fakes() *fakes {
+	r := rand.New(rand.NewPCG(s.seed, 2))
+	c := &fakeCloud{
+		world: &s.world, most: s.InFlight, delay: s.delay(r), rude: s.rude, random: r, open: map[*Question]context.Context{},
+	}
+	m := &fakeModel{
+		world: &s.world, slots: len(s.prompt) + s.MaxTokens + s.slots, most: s.Rows, calls: 1000 * (s.MaxTokens + 1),
+		time: func(rows int) time.Duration { return s.speed + s.speed*time.Duration(rows)/16 },
+		window: func(pos int) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if n, oldest := c.stillOpen(); n > 0 && pos-oldest >= s.Window {
+				return fmt.Errorf("position %d is drafted, %d past the oldest open question; the window is %d", pos, pos-oldest+1, s.Window)
+			}
+			return nil
+		},
+	}
+	return &fakes{m, c}
+}
+
+// clean reports what a run has left behind or done out of order.
+func (f *fakes) clean(sum Summary) error {
+	f.cloud.mu.Lock()
+	defer f.cloud.mu.Unlock()
+	switch {
+	case f.model.wrong != nil:
+		return f.model.wrong
+	case f.cloud.wrong != nil:
+		return f.cloud.wrong
+	case len(f.model.nodes) > 0:
+		return fmt.Errorf("%d slots are still in use", len(f.model.nodes))
+	case len(f.cloud.open) > 0:
+		return fmt.Errorf("%d questions are still open", len(f.cloud.open))
+	case f.cloud.asks != sum.Asks:
+		return fmt.Errorf("%d questions were asked, the events tell of %d", f.cloud.asks, sum.Asks)
+	}
+	return nil
+}
+
+// collect gathers what is seen of a run.
+func (s *shown) collect(e Event) {
+	if e.Token != nil {
+		t := *e.Token
+		t.CommitDelay = 0
+		s.Tokens = append(s.Tokens, t)
+	} else if q := e.Escalation; q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing {
+		s.Escalated = append(s.Escalated, q.Pos)
+	}
+}
+
+// run decodes once and returns what was seen; the error is also that of an unclean end.
+func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	f := s.fakes()
+	o := s.Options
+	o.Mode = mode
+	d, err := New(f.model, &s.world, f.cloud, o)
+	if err != nil {
+		return got, sum, err
+	}
+	d.fault = s.fault
+	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
+	got.Stop = sum.Stop
+	if err == nil {
+		err = f.clean(sum)
+	}
+	if err == nil && f.model.settled < len(s.prompt)+len(got.Tokens)-1 {
+		err = fmt.Errorf("%d tokens are settled after %d and %d shown", f.model.settled, len(s.prompt), len(got.Tokens))
+	}
+	return got, sum, err
+}
+
+// check compares a run with the oracle.
+func (s *schedule) check(mode Mode) (Summary, error) {
+	got, sum, err := s.run(mode)
+	if err == nil {
+		err = s.compare(mode, got, sum)
+	}
+	return sum, err
+}
+
+func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
+	want := s.world.oracle(s.prompt, s.MaxTokens)
+	switch {
+	case !slices.Equal(got.Tokens, want.Tokens):
+		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
+	case !slices.Equal(got.Escalated, want.Escalated):
+		return fmt.Errorf("escalations at %v, want %v", got.Escalated, want.Escalated)
+	case got.Stop != want.Stop:
+		return fmt.Errorf("stopped for %q, want %q", got.Stop, want.Stop)
+	case sum.Hidden > sum.Wait, mode == Serial && (sum.Drafted > 0 || sum.Hits > 0 || sum.Hidden > 0):
+		return fmt.Errorf("statistics make no sense: %+v", sum)
+	}
+	return nil
+}
+
+// TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows, tokens,
+// origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
+func TestPipelinedEqualsSerial(t *testing.T) {
+	batches, size := uint64(48), uint64(500)
+	if testing.Short() {
+		batches = 4
+	}
+	var total sums
+	for b := range batches {
+		synctest.Test(t, func(t *testing.T) {
+			for seed := b * size; seed < (b+1)*size; seed++ {
+				s := newSchedule(seed)
+				_, err := s.check(Serial)
+				require.NoError(t, err, "serial, seed %d", seed)
+				sum, err := s.check(Pipelined)
+				require.NoError(t, err, "pipelined, seed %d: %+v", seed, s)
+				total.add(sum)
+			}
+		})
+	}
+	t.Logf("%d schedules: %+v", batches*size, total)
+	assert.Positive(t, total.Hits, "the schedules have to reach all paths")
+	assert.Positive(t, total.Dropped)
+	assert.Positive(t, total.Wasted)
+}
+
+// sums shows what the schedules went through.
+type sums struct{ Tokens, Escalations, Hits, Timeouts, Dropped, Drafted, Wasted int }
+
+func (t *sums) add(s Summary) {
+	t.Tokens += s.Tokens
+	t.Escalations += s.Escalations
+	t.Hits += s.Hits
+	t.Timeouts += s.Timeouts
+	t.Dropped += s.Dropped
+	t.Drafted += s.Drafted
+	t.Wasted += s.Wasted
+}
+
+// TestPlantedFaults shows that the property would see a mistake: each of these is caught within a few schedules.
+func TestPlantedFaults(t *testing.T) {
+	for _, m := range []struct {
+		name  string
+		fault fault
+	}{
+		{"leave the questions of a dropped branch open", faultSkipCancel},
+		{"leave the slots of a dropped branch in use", faultSkipDrop},
+		{"wrong parent after settling", faultWrongParent},
+		{"accept a stale answer", faultStaleAnswer},
+		{"settle out of order", faultSettleEarly},
+		{"ignore an end token in a branch", faultIgnoreEnd},
+		{"ignore the last position in a branch", faultIgnoreMax},
+		{"window off by one", faultWindow},
+		{"in flight off by one", faultInFlight},
+		{"rows off by one", faultRows},
+		{"keep the best branch whatever the answer", faultFirstBranch},
+		{"keep what was drafted below a wrong token", faultKeepBelowMiss},
+		{"router state of another branch", faultSharedState},
+		{"origin of an answer equal to the local token", faultLocalOrigin},
+		{"forget a question that has to wait", faultForgetHeld},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for seed := range uint64(3000) {
+					s := newSchedule(seed)
+					s.fault |= m.fault
+					if _, err := s.check(Pipelined); err != nil {
+						t.Logf("caught by schedule %d: %.200v", seed, err)
+						return
+					}
+				}
+				t.Error("not caught")
+			})
+		})
+	}
+}

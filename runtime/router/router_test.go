@@ -1,0 +1,184 @@
+package router
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// headOf makes a head with the given probabilities.
+func headOf(p ...float64) *backend.Output {
+	out := &backend.Output{LogSumExp: 3}
+	for i, v := range p {
+		if v > 0 {
+			out.Top = append(out.Top, backend.Candidate{ID: int32(i), Logit: float32(math.Log(v) + 3)})
+			out.Entropy -= float32(v * math.Log(v))
+		}
+	}
+	return out
+}
+
+func TestConfidence(t *testing.T) {
+	for _, c := range []struct {
+		policy Policy
+		head   *backend.Output
+		want   float64
+	}{
+		{Never, headOf(0.2, 0.2), 1},
+		{Always, headOf(1), 0},
+		{Margin, headOf(0.7, 0.2, 0.1), 0.5},
+		{Margin, headOf(0.5, 0.5), 0},
+		{Margin, headOf(1), 1},
+		{Entropy, headOf(1), 1},
+		{Entropy, headOf(0.5, 0.5), 0.5},
+		{Entropy, headOf(0.25, 0.25, 0.25, 0.25), 0.25},
+		{Entropy, &backend.Output{Entropy: -1e-6}, 1},
+		{Entropy, &backend.Output{Entropy: float32(math.NaN())}, 0},
+		{Margin, &backend.Output{}, 0},
+	} {
+		r, err := New(Options{Policy: c.policy})
+		require.NoError(t, err)
+		assert.InDelta(t, c.want, r.Confidence(3, c.head), 1e-6, "%s of %+v", c.policy, c.head)
+	}
+}
+
+// TestDecide: escalate when confidence < threshold, not at it.
+func TestDecide(t *testing.T) {
+	half := headOf(0.5, 0.5) // entropy policy: 0.5
+	for _, c := range []struct {
+		o    Options
+		head *backend.Output
+		want bool
+	}{
+		{Options{}, half, false},
+		{Options{Policy: Never, Threshold: 1, Budget: 1}, half, false},
+		{Options{Policy: Always, Threshold: 0.01, Budget: 0.01}, half, true},
+		{Options{Policy: Entropy}, half, true},
+		{Options{Policy: Entropy}, headOf(0.99, 0.01), false},
+		{Options{Policy: Entropy, Threshold: 0.51}, half, true},
+		{Options{Policy: Entropy, Threshold: 0.49}, half, false},
+		{Options{Policy: Margin}, headOf(0.85, 0.15), true},
+		{Options{Policy: Margin}, headOf(0.95, 0.05), false},
+	} {
+		r, err := New(c.o)
+		require.NoError(t, err)
+		_, got, _ := r.Decide(0, 5, c.head)
+		assert.Equal(t, c.want, got, "%+v", c.o)
+	}
+	r, err := New(Options{Policy: Margin, Threshold: 1})
+	require.NoError(t, err)
+	_, got, _ := r.Decide(0, 5, headOf(1))
+	assert.False(t, got, "a confidence of 1 is not below a threshold of 1")
+}
+
+// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide otherwise.
+func TestRandom(t *testing.T) {
+	const n = 20000
+	for _, share := range []float64{0.05, 0.5, 1} {
+		for seed := range uint64(5) {
+			r, err := New(Options{Policy: Random, Threshold: share, Seed: seed})
+			require.NoError(t, err)
+			m, same := 0, 0
+			for pos := range n {
+				c, escalate, _ := r.Decide(0, pos, headOf(1))
+				again, _, _ := r.Decide(77, pos, headOf(0.5, 0.5))
+				require.Equal(t, c, again)
+				if escalate {
+					m++
+				}
+				if uniform(seed+1, uint64(pos)) == c {
+					same++
+				}
+			}
+			assert.InDelta(t, share*n, m, 5*math.Sqrt(n*share*(1-share))+1)
+			assert.Less(t, same, 10)
+		}
+	}
+}
+
+// TestBudget: whatever the confidences are, also when they change or work against the rule, the count of escalations
+// stays within 1/gain + 1 of the target, at every length.
+func TestBudget(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	streams := map[string]func(n, m int) float64{
+		"all sure":     func(int, int) float64 { return 1 },
+		"all unsure":   func(int, int) float64 { return 0 },
+		"uniform":      func(int, int) float64 { return rng.Float64() },
+		"nearly sure":  func(int, int) float64 { return 1 - 1e-3*rng.Float64() },
+		"two kinds":    func(n, _ int) float64 { return 0.45 + 0.54*float64(min(n%17, 1)) },
+		"changes":      func(n, _ int) float64 { return rng.Float64() * float64(1+n/500%2) / 2 },
+		"against rule": func(n, m int) float64 { return float64((n + m) % 2) },
+	}
+	for name, confidence := range streams {
+		for _, budget := range []float64{0.01, 0.07, 0.3, 0.9, 1} {
+			t.Run(fmt.Sprintf("%s/%v", name, budget), func(t *testing.T) {
+				r, err := New(Options{Policy: Entropy, Budget: budget})
+				require.NoError(t, err)
+				path, m := uint64(0), 0
+				for n := range 5000 {
+					head := &backend.Output{Entropy: float32(-math.Log(confidence(n, m)))}
+					_, escalate, next := r.Decide(path, n, head)
+					if path = next; escalate {
+						m++
+					}
+					require.InDelta(t, budget*float64(n+1), m, 1/gain+1, "after %d tokens", n+1)
+				}
+			})
+		}
+	}
+}
+
+// TestBudgetIsOfThePath: what other branches decide does not matter.
+func TestBudgetIsOfThePath(t *testing.T) {
+	r, err := New(Options{Policy: Margin, Budget: 0.1})
+	require.NoError(t, err)
+	decide := func(path uint64, head *backend.Output) uint64 {
+		_, _, next := r.Decide(path, 0, head)
+		return next
+	}
+	unsure, sure := headOf(0.5, 0.5), headOf(1)
+	alone := decide(decide(0, unsure), sure)
+	a := decide(0, unsure)
+	for range 50 {
+		decide(a, unsure)
+	}
+	assert.Equal(t, alone, decide(a, sure))
+	assert.Equal(t, count{2, 1}, countOf(alone))
+	full := count{math.MaxUint32, 5}
+	assert.Equal(t, full, full.add(true), "no overflow")
+}
+
+func TestOptions(t *testing.T) {
+	for _, p := range Policies() {
+		got, err := ParsePolicy(string(p))
+		require.NoError(t, err)
+		assert.Equal(t, p, got)
+	}
+	_, err := ParsePolicy("sometimes")
+	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
+	for _, o := range []Options{
+		{Policy: "x"}, {Threshold: -0.1}, {Threshold: 1.1}, {Threshold: math.NaN()}, {Budget: 2}, {Budget: math.NaN()},
+		{Policy: Learned},
+	} {
+		_, err := New(o)
+		assert.Error(t, err, "%+v", o)
+	}
+}
+
+func TestWant(t *testing.T) {
+	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, 1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	for p, want := range map[Policy]backend.Want{
+		Never: {K: 1}, Margin: {K: 2}, Entropy: {K: 1}, Learned: {K: 1, Hidden: true},
+	} {
+		r, err := New(Options{Policy: p, Net: net})
+		require.NoError(t, err)
+		assert.Equal(t, want, r.Want(backend.Want{}), p)
+	}
+}
