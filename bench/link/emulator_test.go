@@ -121,31 +121,37 @@ func TestBottleneck(t *testing.T) {
 				across = append(across, crossing{f.across, packets[i].size})
 			}
 		}
-		for i := range across {
-			sum := 0 // of those after i, in the window from i's end
-			for j := i + 1; j < len(across); j++ {
-				sum += across[j].size
-				window := across[j].across - across[i].across
-				require.LessOrEqual(t, sum, allowed(o, d, across[i].across, window), "packets %d to %d in %v", i, j, window)
-			}
-		}
+		checkWindows(t, o, d, across)
 		if d.Capacity != nil {
 			require.Equal(t, mahimahi(d, o.TraceStart, packets, fates), across)
 		}
 	})
 }
 
-// allowed is how many bytes may cross in a window that begins when a packet is across.
-func allowed(o Options, d Direction, from, window time.Duration) int {
-	if d.Rate > 0 {
-		return int(float64(d.Rate)*window.Seconds() + 1e-6)
+// checkWindows checks every window that begins when one packet is across and ends when another is.
+func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
+	t.Helper()
+	for i := range across {
+		chances := int64(0) // of the trace in the window: the one that the first packet ended in may carry others
+		first := int64(0)
+		if d.Capacity != nil {
+			first = d.Capacity.first(across[i].across + o.TraceStart)
+		}
+		sum := 0 // of those behind the first
+		for _, c := range across[i+1:] {
+			sum += c.size
+			may := int(float64(d.Rate)*(c.across-across[i].across).Seconds() + 1e-6)
+			if d.Capacity != nil {
+				for d.Capacity.at(first+chances) <= c.across+o.TraceStart {
+					chances++
+				}
+				may = int(chances) * chanceBytes
+			}
+			if sum > may {
+				t.Fatalf("from packet %d at %v to %v: %d bytes instead of at most %d", i, across[i].across, c.across, sum, may)
+			}
+		}
 	}
-	// the chance in which the first packet ended may carry others, and so do all until the end of the window
-	n := 0
-	for k := d.Capacity.first(from + o.TraceStart); d.Capacity.at(k) <= from+window+o.TraceStart; k++ {
-		n += chanceBytes
-	}
-	return n
 }
 
 // mahimahi is the same bottleneck as a simulation of every chance, one after the other, for the packets that the queue took.
