@@ -1,0 +1,6 @@
+//go:build !linux
+
+package link
+
+// newAlarm returns the most exact alarm there is.
+func newAlarm() alarm { return newTimerAlarm() }

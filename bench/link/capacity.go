@@ -1,0 +1,67 @@
+package link
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"time"
+)
+
+// chanceBytes is what crosses the link at one chance to send.
+const chanceBytes = 1500
+
+// CapacityTrace is a recorded capacity in the format of Mahimahi: moments at which chanceBytes may cross the link. After the
+// last one it begins again.
+type CapacityTrace struct {
+	chances []uint32 // milliseconds, never falling; the last one, which is not 0, is also the length
+}
+
+// ReadCapacity reads a trace of one whole number of milliseconds per line, from 0 to a day, which never fall. The path is
+// for errors, which are of type [TraceError].
+func ReadCapacity(r io.Reader, path string) (*CapacityTrace, error) {
+	t := &CapacityTrace{}
+	last := uint32(0)
+	err := lines(r, path, func(_ int, text string) error {
+		ms, err := strconv.ParseUint(text, 10, 32)
+		switch {
+		case err != nil || ms > uint64(maxTrace/time.Millisecond):
+			return fmt.Errorf("%.40q: %w", text, ErrNumber)
+		case uint32(ms) < last:
+			return fmt.Errorf("%d after %d: %w", ms, last, ErrOrder)
+		}
+		last = uint32(ms)
+		t.chances = append(t.chances, last)
+		return nil
+	})
+	if err == nil && last == 0 {
+		err = &TraceError{Path: path, Err: ErrEmpty}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Len returns the number of chances to send.
+func (t *CapacityTrace) Len() int { return len(t.chances) }
+
+// Length returns the time after which the trace begins again.
+func (t *CapacityTrace) Length() time.Duration {
+	return time.Duration(t.chances[len(t.chances)-1]) * time.Millisecond
+}
+
+// at returns when chance k comes, from 0, over all repetitions.
+func (t *CapacityTrace) at(k int64) time.Duration {
+	n := int64(len(t.chances))
+	return time.Duration(k/n)*t.Length() + time.Duration(t.chances[k%n])*time.Millisecond
+}
+
+// first returns the first chance that does not come before a time.
+func (t *CapacityTrace) first(at time.Duration) int64 {
+	length := t.Length()
+	round := max(0, at-1) / length // the end of a round belongs to it: its last chance comes there
+	rest := at - round*length
+	i := sort.Search(len(t.chances), func(i int) bool { return time.Duration(t.chances[i])*time.Millisecond >= rest })
+	return int64(round)*int64(len(t.chances)) + int64(i)
+}

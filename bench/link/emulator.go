@@ -1,0 +1,95 @@
+package link
+
+import "time"
+
+// emulator is one direction of a link as a function from arrivals to departures. It has no clock: times are since the
+// link began, and only what it is told.
+type emulator struct {
+	Direction
+	dice   dice
+	chain  chain
+	narrow bottleneck
+	rtt    rttReplay
+	n      uint64        // packets that arrived
+	now    time.Duration // of the last arrival
+	last   time.Duration // departure that nothing may overtake
+}
+
+// end is how the way of a packet ends.
+type end uint8
+
+const (
+	departs  end = iota
+	lost         // by chance
+	tailDrop     // the queue was full
+	vanished     // in an outage
+)
+
+// fate is what becomes of a packet.
+type fate struct {
+	n      uint64        // number of the packet in its direction, from 0
+	end    end           // the rest is only for a packet that departs
+	across time.Duration // when it is through the bottleneck; for lost and vanished ones as well
+	due    time.Duration // when it departs
+	copies int           // how often: 1 or 2
+}
+
+// newEmulator returns one direction of the link that o describes; o was checked.
+func newEmulator(o Options, w way) *emulator {
+	d := o.Up
+	if w == wayDown {
+		d = o.Down
+	}
+	e := &emulator{
+		Direction: d.filled(),
+		dice:      dice{seed: o.Seed, way: w},
+		rtt:       rttReplay{trace: o.RTT, end: o.RTTEnd, outage: o.RTTOutage, begin: o.TraceStart, adds: w == wayDown},
+	}
+	e.narrow = newBottleneck(e.Direction, o.TraceStart)
+	e.chain = newChain(e.Burst, e.dice.of(start).loss)
+	return e
+}
+
+// arrive decides the fate of the next packet: size bytes with headers that come at a time. A time before that of the last
+// packet counts as the same.
+func (e *emulator) arrive(at time.Duration, size int) fate {
+	e.now = max(e.now, at)
+	f := fate{n: e.n}
+	e.n++
+	r := e.dice.of(f.n)
+	burst := e.chain.loses(r) // takes a step for every packet, also for those that other stages drop
+	across, ok := e.narrow.admit(e.now, size)
+	if !ok {
+		f.end = tailDrop
+		return f
+	}
+	f.across = across
+	recorded, ok := e.rtt.at(across)
+	switch {
+	case !ok:
+		f.end = vanished
+	case burst || r.loss < e.Loss:
+		f.end = lost
+	default:
+		f.due = e.order(across+e.Delay+e.jitter(r.jitter)+recorded, r)
+		f.copies = 1
+		if r.duplicate < e.Duplicate {
+			f.copies = 2
+		}
+	}
+	return f
+}
+
+// order returns when a packet departs that would depart at due if it were alone. It stays behind those before it, except
+// behind one that is held back.
+func (e *emulator) order(due time.Duration, r rolls) time.Duration {
+	due = max(due, e.last)
+	if r.reorder < e.Reorder {
+		return due + e.ReorderBy
+	}
+	e.last = due
+	return due
+}
+
+// queued returns the bytes that wait for the bottleneck at a time not before the last arrival.
+func (e *emulator) queued(at time.Duration) int { return e.narrow.queued(max(at, e.now)) }

@@ -1,0 +1,349 @@
+package link
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const histories = 600 // random links of the property tests, with 500 packets each
+
+// forHistories calls f with random links and traffic.
+func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets []packet)) {
+	t.Helper()
+	for n := range uint64(histories) {
+		r := seeds(n)
+		o := anyOptions(t, r)
+		require.NoError(t, o.check())
+		packets := traffic(r, 500)
+		w := []way{wayUp, wayDown}[n%2]
+		f(t, o, w, packets)
+		if t.Failed() {
+			t.Fatalf("history %d, way %d: %+v", n, w, o)
+		}
+	}
+}
+
+// direction returns the direction that w means, with defaults.
+func direction(o Options, w way) Direction {
+	if w == wayUp {
+		return o.Up.filled()
+	}
+	return o.Down.filled()
+}
+
+// Every packet has one fate; what departs does so after the least delay, in order unless it is held back, and what is not
+// to happen does not.
+func TestFates(t *testing.T) {
+	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+		d := direction(o, w)
+		last, recorded := time.Duration(0), o.RTT != nil && w == wayDown
+		for i, f := range travel(o, w, packets) {
+			require.Equal(t, uint64(i), f.n)
+			if f.end != departs {
+				require.Zero(t, f.copies)
+				continue
+			}
+			require.True(t, f.copies == 1 || f.copies == 2 && d.Duplicate > 0)
+			require.GreaterOrEqual(t, f.across, packets[i].at)
+			require.GreaterOrEqual(t, f.due, f.across+d.Delay)
+			if d.Reorder == 0 {
+				require.GreaterOrEqual(t, f.due, last)
+			}
+			if d.Reorder == 0 && !recorded { // alone, a packet is as late as jitter can make it, and it waits for others of which the same holds
+				require.LessOrEqual(t, f.due, f.across+d.Delay+10*d.Jitter)
+			}
+			last = max(last, f.due)
+		}
+	})
+}
+
+// The same seed and arrivals give the same fates; another seed or the other direction give others.
+func TestRepeatable(t *testing.T) {
+	other := 0
+	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+		once := travel(o, w, packets)
+		require.Equal(t, once, travel(o, w, packets))
+		o.Seed++
+		o.Up, o.Down, o.RTT = Direction{Loss: 0.5}, Direction{Loss: 0.5}, nil
+		if !slices.Equal(travel(o, w, packets), once) {
+			other++
+		}
+		require.NotEqual(t, travel(o, wayUp, packets), travel(o, wayDown, packets))
+	})
+	assert.Equal(t, histories, other)
+}
+
+// What chance decides of packet n does not depend on sizes, times and the other options.
+func TestChanceIsOfThePacketAlone(t *testing.T) {
+	bare := Options{Seed: 7, Up: Direction{Loss: 0.2, Burst: Bursts(0.1, 4)}}
+	want := travel(bare, wayUp, traffic(seeds(1), 5000))
+	full := bare
+	full.Up.Jitter, full.Up.Reorder, full.Up.Duplicate, full.Up.Delay = time.Second, 0.3, 0.3, time.Minute
+	full.Up.Rate, full.Up.Queue = 20_000, 4000
+	dropped := 0
+	for i, f := range travel(full, wayUp, traffic(seeds(2), 5000)) {
+		if f.end == tailDrop {
+			dropped++
+			continue
+		}
+		require.Equal(t, want[i].end, f.end, i)
+	}
+	assert.Positive(t, dropped)
+}
+
+// Over any window the bottleneck lets no more across than its rate or its chances allow, besides the packet that was half
+// across when the window began; its queue is never longer than allowed; it drops only where the queue is full, and it
+// never idles while something waits.
+func TestBottleneck(t *testing.T) {
+	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
+		d := direction(o, w)
+		if d.Rate == 0 && d.Capacity == nil {
+			return
+		}
+		fates := travel(o, w, packets)
+		var across []crossing
+		for i, f := range fates {
+			queued := 0
+			for _, c := range across {
+				if c.across > packets[i].at {
+					queued += c.size
+				}
+			}
+			full := queued > 0 && queued+packets[i].size > d.Queue
+			require.Equal(t, full, f.end == tailDrop, "packet %d: %d bytes wait", i, queued)
+			if !full {
+				across = append(across, crossing{f.across, packets[i].size})
+			}
+		}
+		checkWindows(t, o, d, across)
+		if d.Capacity != nil {
+			require.Equal(t, mahimahi(d, o.TraceStart, packets, fates), across)
+		}
+	})
+}
+
+// checkWindows checks every window that begins when one packet is across and ends when another is.
+func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
+	t.Helper()
+	for i := range across {
+		chances := int64(0) // of the trace in the window: the one that the first packet ended in may carry others
+		first := int64(0)
+		if d.Capacity != nil {
+			first = d.Capacity.first(across[i].across + o.TraceStart)
+		}
+		sum := 0 // of those behind the first
+		for _, c := range across[i+1:] {
+			sum += c.size
+			may := int(float64(d.Rate)*(c.across-across[i].across).Seconds() + 1e-6)
+			if d.Capacity != nil {
+				for d.Capacity.at(first+chances) <= c.across+o.TraceStart {
+					chances++
+				}
+				may = int(chances) * chanceBytes
+			}
+			if sum > may {
+				t.Fatalf("from packet %d at %v to %v: %d bytes instead of at most %d", i, across[i].across, c.across, sum, may)
+			}
+		}
+	}
+}
+
+// mahimahi is the same bottleneck as a simulation of every chance, one after the other, for the packets that the queue took.
+func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) []crossing {
+	var queue []packet
+	for i, p := range packets {
+		if fates[i].end != tailDrop {
+			queue = append(queue, p)
+		}
+	}
+	var across []crossing
+	rest := 0
+	for k := int64(0); len(across) < len(queue); k++ {
+		at := d.Capacity.at(k) - begin
+		for left := chanceBytes; left > 0 && len(across) < len(queue) && queue[len(across)].at <= at; {
+			p := queue[len(across)]
+			if rest == 0 {
+				rest = p.size
+			}
+			used := min(rest, left)
+			if rest, left = rest-used, left-used; rest == 0 {
+				across = append(across, crossing{at, p.size})
+			}
+		}
+	}
+	return across
+}
+
+// proportion checks that hits of n are the share p, within five standard deviations of that many independent trials,
+// times inflation where trials are not.
+func proportion(t *testing.T, what string, hits, n int, p, inflation float64) {
+	t.Helper()
+	sigma := math.Sqrt(p * (1 - p) / float64(n) * inflation)
+	assert.InDelta(t, p, float64(hits)/float64(n), 5*sigma, what)
+}
+
+// Shares of lost, late and doubled packets are what the options say.
+func TestShares(t *testing.T) {
+	const n = 200_000
+	packets := make([]packet, n)
+	for i := range packets {
+		packets[i] = packet{time.Duration(i) * time.Second, 100}
+	}
+	for _, p := range []float64{0.001, 0.01, 0.05, 0.2, 0.9} {
+		for seed := range uint64(3) {
+			what := fmt.Sprintf("%g, seed %d", p, seed)
+			losses, late, twice := 0, 0, 0
+			for i, f := range travel(Options{Seed: seed, Down: Direction{Loss: p, Reorder: p, Duplicate: p}}, wayDown, packets) {
+				switch {
+				case f.end == lost:
+					losses++
+					continue
+				case f.due == packets[i].at+10*time.Millisecond:
+					late++
+				default:
+					require.Equal(t, packets[i].at, f.due)
+				}
+				twice += f.copies - 1
+			}
+			proportion(t, "lost "+what, losses, n, p, 1)
+			proportion(t, "held back "+what, late, n-losses, p, 1)
+			proportion(t, "doubled "+what, twice, n-losses, p, 1)
+		}
+	}
+}
+
+// A chain loses the share of packets that was asked for, in bursts of the length that was asked for.
+func TestBursts(t *testing.T) {
+	const n = 400_000
+	for _, c := range []struct{ share, packets float64 }{{0.01, 3}, {0.05, 1.2}, {0.1, 8}, {0.2, 20}, {0.5, 2}} {
+		b := Bursts(c.share, c.packets)
+		bursts, losses, was := 0, 0, false
+		for _, f := range travel(Options{Seed: 3, Up: Direction{Burst: b}}, wayUp, make([]packet, n)) {
+			is := f.end == lost
+			if is {
+				losses++
+			}
+			if is && !was {
+				bursts++
+			}
+			was = is
+		}
+		memory := 1 - b.ToBad - b.ToGood
+		proportion(t, fmt.Sprint("share of ", c), losses, n, c.share, (1+memory)/(1-memory))
+		mean := float64(losses) / float64(bursts) // geometric: its deviation is √(m(m-1))
+		assert.InDelta(t, c.packets, mean, 5*math.Sqrt(c.packets*(c.packets-1)/float64(bursts))+1e-9, "length of %v", c)
+	}
+}
+
+// The chain begins as it goes on: the first packet is lost as often as any.
+func TestBurstsBeginAnywhere(t *testing.T) {
+	hits := 0
+	const n = 20_000
+	for seed := range uint64(n) {
+		if travel(Options{Seed: seed, Up: Direction{Burst: Bursts(0.3, 10)}}, wayUp, make([]packet, 1))[0].end == lost {
+			hits++
+		}
+	}
+	proportion(t, "first packet", hits, n, 0.3, 1)
+}
+
+// A jitter has the distribution that its kind says: mean and median.
+func TestJitter(t *testing.T) {
+	const n, j = 100_000, 20 * time.Millisecond
+	packets := make([]packet, n)
+	for i := range packets {
+		packets[i] = packet{time.Duration(i) * time.Second, 100}
+	}
+	for _, c := range []struct {
+		kind         Distribution
+		mean, median float64 // in J
+		most, sigma  float64
+	}{
+		{Uniform, 0.5, 0.5, 1, 1 / math.Sqrt(12)},
+		{Exponential, 1, math.Ln2, 10, 1},
+	} {
+		var all []float64
+		sum := 0.0
+		for i, f := range travel(Options{Down: Direction{Delay: time.Second, Jitter: j, JitterKind: c.kind}}, wayDown, packets) {
+			x := float64(f.due-packets[i].at-time.Second) / float64(j)
+			require.True(t, x >= 0 && x <= c.most, x)
+			all, sum = append(all, x), sum+x
+		}
+		slices.Sort(all)
+		assert.InDelta(t, c.mean, sum/n, 5*c.sigma/math.Sqrt(n)+1e-4)
+		assert.InDelta(t, c.median, all[n/2], 0.02)
+	}
+}
+
+// A transparent link changes nothing.
+func TestTransparent(t *testing.T) {
+	packets := traffic(seeds(5), 1000)
+	for i, f := range travel(Options{}, wayUp, packets) {
+		require.Equal(t, fate{n: uint64(i), across: packets[i].at, due: packets[i].at, copies: 1}, f)
+	}
+}
+
+// A packet that is held back is overtaken by those behind it, and by no others.
+func TestReorder(t *testing.T) {
+	packets := []packet{{0, 100}, {time.Millisecond, 100}, {2 * time.Millisecond, 100}}
+	o := Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}
+	e := newEmulator(o, wayUp)
+	assert.Equal(t, time.Minute+time.Second, e.arrive(packets[0].at, 100).due)
+	e.Reorder = 0
+	assert.Equal(t, time.Second+time.Millisecond, e.arrive(packets[1].at, 100).due)
+	assert.Equal(t, time.Second+2*time.Millisecond, e.arrive(packets[2].at, 100).due)
+}
+
+// A burst on a narrow link leaves it one packet after the other, and the queue says how much waits.
+func TestRate(t *testing.T) {
+	e := newEmulator(Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp)
+	for i := range 3 {
+		assert.Equal(t, time.Duration(i+1)*10*time.Millisecond, e.arrive(0, 1000).due)
+	}
+	assert.Equal(t, tailDrop, e.arrive(0, 1000).end)
+	assert.Equal(t, 3000, e.queued(0))
+	assert.Equal(t, 2000, e.queued(10*time.Millisecond))
+	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1000).due)
+	assert.Equal(t, 1010*time.Millisecond, e.arrive(time.Second, 1000).due)
+	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due, "alone, a packet longer than the queue passes")
+}
+
+// Recorded round trips lie on the way down, outages on both.
+func TestRecordedRoundTrips(t *testing.T) {
+	trace := read(t, ReadRTT, "t_ms,rtt_ms\n0,20\n100,\n200,900\n250,40.5\n")
+	o := Options{RTT: trace, Up: Direction{Delay: time.Millisecond}, Down: Direction{Delay: time.Millisecond}}
+	assert.Equal(t, 300*time.Millisecond, trace.Length())
+	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
+	at := func(o Options, w way, t float64) any {
+		f := newEmulator(o, w).arrive(ms(t), 100)
+		if f.end != departs {
+			return f.end
+		}
+		return f.due - ms(t)
+	}
+	assert.Equal(t, ms(1), at(o, wayUp, 0))
+	assert.Equal(t, ms(21), at(o, wayDown, 99.9))
+	assert.Equal(t, vanished, at(o, wayDown, 100))
+	assert.Equal(t, vanished, at(o, wayUp, 199))
+	assert.Equal(t, ms(901), at(o, wayDown, 249))
+	assert.Equal(t, ms(41.5), at(o, wayDown, 299))
+	assert.Equal(t, ms(21), at(o, wayDown, 300))
+	assert.Equal(t, vanished, at(o, wayDown, 1000*300+150))
+	o.RTTEnd = Clamp
+	assert.Equal(t, ms(41.5), at(o, wayDown, 1000*300+150))
+	o.RTTOutage = 500 * time.Millisecond
+	assert.Equal(t, vanished, at(o, wayUp, 249))
+	o.TraceStart = 90 * time.Millisecond
+	assert.Equal(t, vanished, at(o, wayUp, 10))
+	assert.Equal(t, ms(21), at(o, wayDown, 9.9))
+
+	e := newEmulator(Options{RTT: trace}, wayDown)
+	assert.Equal(t, ms(1100), e.arrive(ms(200), 100).due)
+	assert.Equal(t, ms(1100), e.arrive(ms(250), 100).due, "nothing overtakes: late echoes come in a burst")
+}

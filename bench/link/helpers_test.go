@@ -1,0 +1,134 @@
+package link
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seeds returns numbers of the seed n.
+func seeds(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 0x11)) }
+
+// capacityText is a trace of so many chances, with gaps and with moments that stand several times.
+func capacityText(r *rand.Rand, n int) string {
+	var b strings.Builder
+	ms := 0
+	for range n {
+		if r.IntN(3) > 0 {
+			ms += r.IntN(8)
+		}
+		if r.IntN(50) == 0 {
+			ms += r.IntN(300)
+		}
+		fmt.Fprintln(&b, ms)
+	}
+	fmt.Fprintln(&b, ms+1)
+	return b.String()
+}
+
+// rttText is a trace of so many round trips, some of them long, a few lost.
+func rttText(r *rand.Rand, n int) string {
+	var b strings.Builder
+	b.WriteString("speed_mps,t_ms,rtt_ms\n")
+	ms := r.IntN(20)
+	for range n {
+		rtt := fmt.Sprint(10 + r.IntN(30))
+		switch r.IntN(20) {
+		case 0:
+			rtt = ""
+		case 1:
+			rtt = "812.5"
+		}
+		fmt.Fprintf(&b, "0,%d,%s\n", ms, rtt)
+		ms += 1 + r.IntN(60)
+	}
+	return b.String()
+}
+
+// read parses a trace that is right.
+func read[T any](t testing.TB, f func(io.Reader, string) (*T, error), text string) *T {
+	t.Helper()
+	trace, err := f(strings.NewReader(text), "own")
+	require.NoError(t, err)
+	return trace
+}
+
+// some returns a time below most, and often 0.
+func some(r *rand.Rand, most time.Duration) time.Duration {
+	if r.IntN(3) == 0 {
+		return 0
+	}
+	return time.Duration(r.Int64N(int64(most)))
+}
+
+// share returns a number in [0, most), and often 0.
+func share(r *rand.Rand, most float64) float64 {
+	if r.IntN(3) == 0 {
+		return 0
+	}
+	return r.Float64() * most
+}
+
+// anyDirection returns options at random, all of them allowed.
+func anyDirection(t testing.TB, r *rand.Rand) Direction {
+	d := Direction{
+		Delay: some(r, 300*time.Millisecond), Jitter: some(r, 50*time.Millisecond), JitterKind: Distribution(r.IntN(2)),
+		Loss: share(r, 0.3), Reorder: share(r, 0.3), ReorderBy: some(r, 40*time.Millisecond), Duplicate: share(r, 0.3),
+		Queue: 3000 + r.IntN(100_000),
+	}
+	if r.IntN(2) == 0 {
+		d.Burst = Burst{ToBad: share(r, 0.2), ToGood: 0.05 + 0.9*r.Float64(), LossBad: share(r, 1), LossGood: share(r, 0.1)}
+	}
+	switch r.IntN(3) {
+	case 0:
+		d.Rate = 1000 + r.Int64N(2_000_000)
+	case 1:
+		d.Capacity = read(t, ReadCapacity, capacityText(r, 1+r.IntN(300)))
+	}
+	return d
+}
+
+// anyOptions returns options at random, all of them allowed.
+func anyOptions(t testing.TB, r *rand.Rand) Options {
+	o := Options{Target: "127.0.0.1:1", Seed: r.Uint64(), Up: anyDirection(t, r), Down: anyDirection(t, r), TraceStart: some(r, 10*time.Second)}
+	if r.IntN(2) == 0 {
+		o.RTT = read(t, ReadRTT, rttText(r, 2+r.IntN(200)))
+		o.RTTEnd = TraceEnd(r.IntN(2))
+		o.RTTOutage = some(r, 2*time.Second)
+	}
+	return o
+}
+
+// packet is what comes to an emulator.
+type packet struct {
+	at   time.Duration
+	size int
+}
+
+// traffic returns packets at random: single ones, and bursts.
+func traffic(r *rand.Rand, n int) []packet {
+	packets := make([]packet, n)
+	at := time.Duration(0)
+	for i := range packets {
+		if r.IntN(4) > 0 {
+			at += time.Duration(r.ExpFloat64() * float64(4*time.Millisecond))
+		}
+		packets[i] = packet{at, headerBytes + r.IntN(1473)}
+	}
+	return packets
+}
+
+// travel sends packets through one direction of a link.
+func travel(o Options, w way, packets []packet) []fate {
+	e := newEmulator(o, w)
+	fates := make([]fate, len(packets))
+	for i, p := range packets {
+		fates[i] = e.arrive(p.at, p.size)
+	}
+	return fates
+}

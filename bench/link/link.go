@@ -1,0 +1,217 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that a link is closed, or was run before.
+var ErrClosed = errors.New("link is closed")
+
+// Link relays datagrams between clients and a target. All methods can be called from any goroutine at any time.
+type Link struct {
+	target   netip.AddrPort
+	listen   *net.UDPConn
+	up, down *pipe
+	ended    chan struct{} // closed when Run has done its work, or can have none
+
+	mu      sync.Mutex
+	state   state
+	clients map[netip.AddrPort]*client
+	retired []*net.UDPConn // sockets that Rebind has replaced
+	refused int64
+	cancel  context.CancelFunc // ends Run
+	readers sync.WaitGroup     // one for each socket; grows only while the link runs
+}
+
+// state is how far a link has come.
+type state int
+
+const (
+	fresh state = iota
+	running
+	closed
+)
+
+// New returns a link that listens, so that its address is known, but does nothing before [Link.Run].
+func New(o Options) (*Link, error) {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	listen, err := loopback("Listen", o.Listen)
+	target, errTarget := loopback("Target", o.Target)
+	if err := errors.Join(err, errTarget, o.check()); err != nil {
+		return nil, fmt.Errorf("link: %w", err)
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(listen))
+	if err != nil {
+		return nil, fmt.Errorf("link: %w", err)
+	}
+	enlarge(conn)
+	l := &Link{
+		target: target, listen: conn, ended: make(chan struct{}),
+		clients: map[netip.AddrPort]*client{},
+	}
+	l.up = newPipe(newEmulator(o, wayUp), func(p *parcel) error {
+		return write(func() (int, error) { return p.client.conn.Load().Write(p.data) })
+	})
+	l.down = newPipe(newEmulator(o, wayDown), func(p *parcel) error {
+		return write(func() (int, error) { return conn.WriteToUDPAddrPort(p.data, p.client.addr) })
+	})
+	return l, nil
+}
+
+// Addr returns the address that clients send to.
+func (l *Link) Addr() *net.UDPAddr { return l.listen.LocalAddr().(*net.UDPAddr) }
+
+// Run relays until the context ends or the link is closed, and then returns nil. The time of traces begins here. When it
+// returns, every socket is closed and every goroutine has ended.
+func (l *Link) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := l.begin(cancel); err != nil {
+		return err
+	}
+	defer close(l.ended)
+	var pipes sync.WaitGroup
+	pipes.Go(l.up.run)
+	pipes.Go(l.down.run)
+	<-ctx.Done()
+	l.up.stop()
+	l.down.stop()
+	l.closeSockets()
+	pipes.Wait()
+	l.readers.Wait()
+	return nil
+}
+
+// begin starts the time and reading, once.
+func (l *Link) begin(cancel context.CancelFunc) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != fresh {
+		return fmt.Errorf("link: run: %w", ErrClosed)
+	}
+	l.state, l.cancel = running, cancel
+	now := time.Now()
+	l.up.begin(now, newAlarm())
+	l.down.begin(now, newAlarm())
+	l.readers.Go(func() {
+		receive(l.listen, func(from netip.AddrPort, data []byte) {
+			if c := l.client(from); c != nil {
+				l.up.accept(c, data)
+			}
+		})
+	})
+	return nil
+}
+
+// client returns the client of an address, a new one if need be, or nil if there can be none.
+func (l *Link) client(from netip.AddrPort) *client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.clients[from]; c != nil {
+		return c
+	}
+	c := &client{addr: from}
+	if len(l.clients) >= maxClients || l.connect(c) != nil {
+		l.refused++
+		return nil
+	}
+	l.clients[from] = c
+	return c
+}
+
+// connect gives a client a new socket, and a goroutine that reads it. l.mu is held.
+func (l *Link) connect(c *client) error {
+	if l.state != running {
+		return ErrClosed
+	}
+	conn, err := dial(l.target)
+	if err != nil {
+		return err
+	}
+	if old := c.conn.Swap(conn); old != nil {
+		l.retired = append(l.retired, old)
+		err = old.SetReadDeadline(time.Unix(1, 0)) // its reader ends
+	}
+	l.readers.Go(func() {
+		receive(conn, func(_ netip.AddrPort, data []byte) { l.down.accept(c, data) })
+	})
+	return err
+}
+
+// Rebind gives every client a new source port towards the target, as when a device changes its network or its NAT forgets
+// it. What the target still sends to the old port vanishes; what is already on its way down arrives.
+func (l *Link) Rebind() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.clients {
+		if err := l.connect(c); err != nil {
+			return fmt.Errorf("link: rebind: %w", err)
+		}
+	}
+	return nil
+}
+
+// Blackhole makes everything vanish, while it is on, that comes to the link or should leave it, in both directions. Nobody
+// is told: that is what a dead network looks like.
+func (l *Link) Blackhole(on bool) {
+	l.up.darken(on)
+	l.down.darken(on)
+}
+
+// Pause keeps everything on the link, while it is on, in both directions. When it ends, all that became due meanwhile
+// departs at once.
+func (l *Link) Pause(on bool) {
+	l.up.pause(on)
+	l.down.pause(on)
+}
+
+// Stats returns what the link did so far.
+func (l *Link) Stats() Stats {
+	s := Stats{Up: l.up.stats(), Down: l.down.stats()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Clients, s.Refused = len(l.clients), l.refused
+	return s
+}
+
+// Close ends the link and waits until [Link.Run] has stopped everything; a link that never ran will never run. It can be
+// called more than once.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	was, cancel := l.state, l.cancel
+	if was == fresh {
+		l.state = closed
+		close(l.ended)
+	}
+	l.mu.Unlock()
+	if was == fresh {
+		return l.listen.Close()
+	}
+	if cancel != nil {
+		cancel()
+	}
+	<-l.ended
+	return nil
+}
+
+// closeSockets closes all sockets; from then on there are no new ones.
+func (l *Link) closeSockets() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = closed
+	_ = l.listen.Close()
+	for _, c := range l.clients {
+		_ = c.conn.Load().Close()
+	}
+	for _, conn := range l.retired {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,414 @@
+package link
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const soon = 10 * time.Second // for what comes on its own, on however busy a machine
+
+// socket is a socket of loopback that is closed with the test.
+func socket(t testing.TB) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	enlarge(conn)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// echo is the address of a target that sends every datagram back to where it came from.
+func echo(t testing.TB) string {
+	t.Helper()
+	conn := socket(t)
+	go receive(conn, func(from netip.AddrPort, data []byte) { _, _ = conn.WriteToUDPAddrPort(data, from) })
+	return conn.LocalAddr().String()
+}
+
+// runs is a link that runs until the test ends.
+func runs(t testing.TB, o Options) *Link {
+	t.Helper()
+	l, err := New(o)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(context.Background()) }()
+	t.Cleanup(func() {
+		assert.NoError(t, l.Close())
+		assert.NoError(t, <-ended)
+		s := l.Stats()
+		conserved(t, s.Up)
+		conserved(t, s.Down)
+	})
+	return l
+}
+
+// dials is a client of a link.
+func dials(t testing.TB, l *Link) *net.UDPConn {
+	t.Helper()
+	conn, err := net.DialUDP("udp", nil, l.Addr())
+	require.NoError(t, err)
+	enlarge(conn)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// hear returns the next datagram, or "" if none comes in time.
+func hear(t testing.TB, conn *net.UDPConn, within time.Duration) string {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(within)))
+	buf := make([]byte, maxDatagram)
+	n, err := conn.Read(buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+func say(t testing.TB, conn *net.UDPConn, text string) {
+	t.Helper()
+	_, err := conn.Write([]byte(text))
+	require.NoError(t, err)
+}
+
+// Datagrams of any size come back as they were, over IPv4 and IPv6.
+func TestRelay(t *testing.T) {
+	l := runs(t, Options{Target: echo(t)})
+	c := dials(t, l)
+	sizes := []int{1, 28, 1200, 1472, 1473, 9000}
+	if runtime.GOOS == "linux" {
+		sizes = append(sizes, 65_507) // other systems refuse what is so large
+	}
+	bytes := 0
+	for _, size := range sizes {
+		text := strings.Repeat("x", size-1) + "y"
+		say(t, c, text)
+		require.Equal(t, text, hear(t, c, soon), size)
+		bytes += size
+	}
+	say(t, c, "")
+	require.Eventually(t, func() bool { return l.Stats().Down.Delivered == int64(len(sizes)+1) }, soon, time.Millisecond, "an empty one as well")
+	s := l.Stats()
+	assert.EqualValues(t, bytes, s.Up.Bytes)
+	assert.EqualValues(t, bytes, s.Down.DeliveredBytes)
+	assert.Equal(t, 1, s.Clients)
+
+	if l6, err := New(Options{Listen: "[::1]:0", Target: echo(t)}); err == nil {
+		go func() { _ = l6.Run(context.Background()) }()
+		c6 := dials(t, l6)
+		say(t, c6, "six")
+		assert.Equal(t, "six", hear(t, c6, soon))
+		assert.NoError(t, l6.Close())
+	}
+}
+
+// Each of many clients has a port of its own at the target and gets its own answers, in order.
+func TestManyClients(t *testing.T) {
+	const clients, rounds = 60, 30
+	l := runs(t, Options{
+		Target: echo(t), Up: Direction{Delay: 5 * time.Millisecond, Jitter: 5 * time.Millisecond}, Down: Direction{Delay: 5 * time.Millisecond},
+	})
+	var wg sync.WaitGroup
+	for id := range clients {
+		c := dials(t, l)
+		wg.Go(func() {
+			for n := range rounds {
+				text := fmt.Sprint(id, " says ", n)
+				_, _ = c.Write([]byte(text))
+				_ = c.SetReadDeadline(time.Now().Add(soon))
+				buf := make([]byte, 100)
+				m, err := c.Read(buf)
+				if !assert.NoError(t, err) || !assert.Equal(t, text, string(buf[:m])) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := l.Stats()
+	assert.Equal(t, clients, s.Clients)
+	assert.EqualValues(t, clients*rounds, s.Up.Delivered)
+	assert.EqualValues(t, clients*rounds, s.Down.Delivered)
+	assert.Zero(t, s.Refused)
+}
+
+// There are no more sockets than there may be; datagrams of further clients are counted.
+func TestTooManyClients(t *testing.T) {
+	l := runs(t, Options{Target: echo(t)})
+	c := dials(t, l)
+	say(t, c, "first")
+	require.Equal(t, "first", hear(t, c, soon))
+	l.mu.Lock()
+	for i := range maxClients - 1 {
+		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))] = l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
+	}
+	l.mu.Unlock()
+	say(t, dials(t, l), "one too many")
+	require.Eventually(t, func() bool { return l.Stats().Refused == 1 }, soon, time.Millisecond)
+	say(t, c, "still here")
+	assert.Equal(t, "still here", hear(t, c, soon))
+}
+
+// A packet is never early, and on average little late, alone or behind others.
+func TestLateness(t *testing.T) {
+	const n, rtt = 200, 40 * time.Millisecond
+	l := runs(t, Options{Target: echo(t), Up: Direction{Delay: rtt / 2}, Down: Direction{Delay: rtt / 2}})
+	for _, gap := range []time.Duration{100 * time.Microsecond, time.Millisecond, 5 * time.Millisecond} {
+		c, began := dials(t, l), time.Now()
+		go func() {
+			for range n {
+				_, _ = c.Write(binary.LittleEndian.AppendUint64(nil, uint64(time.Since(began))))
+				time.Sleep(gap)
+			}
+		}()
+		var late []time.Duration
+		for range n {
+			text := hear(t, c, soon)
+			require.Len(t, text, 8)
+			late = append(late, time.Since(began)-time.Duration(binary.LittleEndian.Uint64([]byte(text)))-rtt)
+		}
+		slices.Sort(late)
+		t.Logf("every %v: round trips late by p50 %v, p90 %v, p99 %v, max %v", gap, late[n/2], late[n*9/10], late[n*99/100], late[n-1])
+		assert.Positive(t, late[0], "never early")
+		assert.Less(t, late[n/2], rtt/2, "half are late by less than half a round trip, even on a busy machine")
+	}
+	s := l.Stats()
+	t.Logf("up: late by %v on average, %v at most", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
+}
+
+// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a seed.
+func TestImpaired(t *testing.T) {
+	const n = 400
+	var seen []string
+	for range 2 {
+		target := socket(t)
+		l := runs(t, Options{
+			Target: target.LocalAddr().String(), Seed: 9,
+			Up: Direction{Delay: 2 * time.Millisecond, Loss: 0.1, Burst: Bursts(0.05, 3), Duplicate: 0.1, Reorder: 0.1, ReorderBy: 30 * time.Millisecond},
+		})
+		c := dials(t, l)
+		for i := range n {
+			say(t, c, fmt.Sprint(i))
+			time.Sleep(100 * time.Microsecond)
+		}
+		require.Eventually(t, func() bool { s := l.Stats().Up; return s.Packets == n && s.Held == 0 }, soon, time.Millisecond)
+		s := l.Stats().Up
+		assert.Positive(t, s.Lost)
+		assert.Positive(t, s.Duplicated)
+		assert.Positive(t, s.Reordered)
+		var got []string
+		for range s.Delivered {
+			got = append(got, hear(t, target, soon))
+		}
+		slices.Sort(got)
+		if seen != nil {
+			assert.Equal(t, seen, got)
+		}
+		seen = got
+	}
+}
+
+// After Rebind the target sees another port; what it sends to the old one vanishes.
+func TestRebind(t *testing.T) {
+	target := socket(t)
+	l := runs(t, Options{Target: target.LocalAddr().String()})
+	require.NoError(t, l.Rebind(), "nobody there yet")
+	c := dials(t, l)
+	buf := make([]byte, 100)
+	meet := func(text string) netip.AddrPort {
+		say(t, c, text)
+		require.NoError(t, target.SetReadDeadline(time.Now().Add(soon)))
+		n, from, err := target.ReadFromUDPAddrPort(buf)
+		require.NoError(t, err)
+		require.Equal(t, text, string(buf[:n]))
+		return from
+	}
+	answer := func(to netip.AddrPort, text string) {
+		_, err := target.WriteToUDPAddrPort([]byte(text), to)
+		require.NoError(t, err)
+	}
+	ports := map[uint16]bool{}
+	before := meet("before")
+	for i := range 5 {
+		ports[before.Port()] = true
+		require.NoError(t, l.Rebind())
+		after := meet(fmt.Sprint("after ", i))
+		answer(before, "to the old port")
+		answer(after, "to the new port")
+		require.Equal(t, "to the new port", hear(t, c, soon))
+		before = after
+	}
+	assert.Len(t, ports, 5)
+	assert.Equal(t, 1, l.Stats().Clients)
+}
+
+// Blackhole and Pause work on a running link.
+func TestControls(t *testing.T) {
+	l := runs(t, Options{Target: echo(t)})
+	c := dials(t, l)
+	l.Blackhole(true)
+	say(t, c, "into the dark")
+	require.Eventually(t, func() bool { return l.Stats().Up.Vanished == 1 }, soon, time.Millisecond)
+	l.Blackhole(false)
+	l.Pause(true)
+	say(t, c, "patience")
+	require.Eventually(t, func() bool { return l.Stats().Up.Held == 1 }, soon, time.Millisecond)
+	assert.Empty(t, hear(t, c, 20*time.Millisecond))
+	l.Pause(false)
+	assert.Equal(t, "patience", hear(t, c, soon))
+}
+
+// A target that is not there, which the system says at every second datagram, costs nothing but these.
+func TestTargetComesLate(t *testing.T) {
+	target := socket(t)
+	addr := target.LocalAddr().(*net.UDPAddr)
+	require.NoError(t, target.Close())
+	l := runs(t, Options{Target: addr.String()})
+	c := dials(t, l)
+	for range 20 {
+		say(t, c, "anybody?")
+		time.Sleep(time.Millisecond)
+	}
+	target, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: another program took the port: %v", err)
+	}
+	defer func() { _ = target.Close() }()
+	say(t, c, "now?")
+	assert.Equal(t, "now?", hear(t, target, soon))
+}
+
+// goroutines counts those that run code of this package, besides tests.
+func goroutines() int {
+	buf := make([]byte, 1<<20)
+	n := 0
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "bench/link.") && !strings.Contains(g, "testing.") {
+			n++
+		}
+	}
+	return n
+}
+
+// However a link ends, nothing of it is left: no goroutine, no socket.
+func TestEnd(t *testing.T) {
+	target := echo(t)
+	was := goroutines()
+	for name, end := range map[string]func(l *Link, cancel func()){
+		"context": func(_ *Link, cancel func()) { cancel() },
+		"close":   func(l *Link, _ func()) { _ = l.Close() },
+		"both":    func(l *Link, cancel func()) { go cancel(); _ = l.Close() },
+		"paused":  func(l *Link, _ func()) { l.Pause(true); _ = l.Close() },
+	} {
+		l, err := New(Options{Target: target, Up: Direction{Delay: 5 * time.Millisecond, Duplicate: 0.5}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		for range 10 {
+			c := dials(t, l)
+			for range 20 {
+				say(t, c, "traffic")
+			}
+		}
+		require.Eventually(t, func() bool { return l.Stats().Down.Delivered > 0 }, soon, time.Millisecond)
+		require.NoError(t, l.Rebind())
+		end(l, cancel)
+		require.NoError(t, <-ended, name)
+		cancel()
+		assert.Equal(t, was, goroutines(), name)
+		conn, err := net.ListenUDP("udp", l.Addr())
+		require.NoError(t, err, "the port is free again")
+		_ = conn.Close()
+
+		assert.NoError(t, l.Close(), "again")
+		assert.ErrorIs(t, l.Run(context.Background()), ErrClosed)
+		assert.ErrorIs(t, l.Rebind(), ErrClosed)
+		conserved(t, l.Stats().Up)
+	}
+}
+
+// A link that never runs can be closed, and then never runs.
+func TestCloseWithoutRun(t *testing.T) {
+	l, err := New(Options{Target: "127.0.0.1:9"})
+	require.NoError(t, err)
+	l.Pause(true)
+	assert.Zero(t, l.Stats())
+	require.NoError(t, l.Close())
+	require.NoError(t, l.Close())
+	assert.ErrorIs(t, l.Run(context.Background()), ErrClosed)
+
+	_, err = New(Options{Listen: socket(t).LocalAddr().String(), Target: "127.0.0.1:9"})
+	assert.ErrorContains(t, err, "in use")
+}
+
+// Controls from everywhere at once, under traffic, upset nothing.
+func TestControlsTogether(t *testing.T) {
+	l := runs(t, Options{Target: echo(t), Up: anyDirection(t, seeds(1)), Down: anyDirection(t, seeds(2))})
+	stop := time.Now().Add(300 * time.Millisecond)
+	var wg sync.WaitGroup
+	for _, f := range []func(){
+		func() { l.Pause(rand.IntN(2) == 0) }, func() { l.Blackhole(rand.IntN(2) == 0) },
+		func() { conserved(t, l.Stats().Down) }, func() { _ = l.Rebind() },
+	} {
+		wg.Go(func() {
+			for time.Now().Before(stop) {
+				f()
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	for range 3 {
+		c := dials(t, l)
+		wg.Go(func() {
+			for time.Now().Before(stop) {
+				_, _ = c.Write([]byte("traffic"))
+				time.Sleep(100 * time.Microsecond)
+			}
+		})
+	}
+	wg.Wait()
+	assert.Positive(t, l.Stats().Up.Packets)
+}
+
+// What the relay itself costs: datagrams of 1200 bytes there and back, one at a time.
+func BenchmarkRoundTrip(b *testing.B) {
+	l := runs(b, Options{Target: echo(b)})
+	c := dials(b, l)
+	data := strings.Repeat("x", 1200)
+	for b.Loop() {
+		say(b, c, data)
+		if hear(b, c, soon) == "" {
+			b.Fatal("lost")
+		}
+	}
+}
+
+// What deciding the fate of a packet costs.
+func BenchmarkEmulator(b *testing.B) {
+	for name, d := range map[string]Direction{
+		"transparent": {},
+		"everything":  {Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 0.1, Burst: Bursts(0.1, 3), Reorder: 0.1, Duplicate: 0.1, Rate: 1 << 30},
+	} {
+		b.Run(name, func(b *testing.B) {
+			e, at := newEmulator(Options{Up: d}, wayUp), time.Duration(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				at += time.Microsecond
+				e.arrive(at, 1200)
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package link
+
+import (
+	"sync"
+	"time"
+)
+
+// pipe is one direction of a running link: it asks its emulator for the fate of every datagram, and one goroutine sends
+// them when they are due.
+type pipe struct {
+	send func(*parcel) error
+
+	mu      sync.Mutex
+	began   time.Time // zero before the link runs
+	alarm   alarm     // for the goroutine; nil while there is none
+	stopped bool
+	e       *emulator
+	held    held
+	bytes   int // of held, as their datagrams are long
+	dark    bool
+	paused  bool
+	resumed time.Duration // when the last pause ended
+	behind  uint64        // number of the latest packet that departed, plus one
+	counts  Counts
+}
+
+func newPipe(e *emulator, send func(*parcel) error) *pipe { return &pipe{e: e, send: send} }
+
+// now returns the time since the link began.
+func (p *pipe) now() time.Duration {
+	if p.began.IsZero() {
+		return 0
+	}
+	return time.Since(p.began)
+}
+
+// accept takes a datagram that has come now. It keeps a copy of data.
+func (p *pipe) accept(c *client, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, size := p.now(), len(data)+headerBytes
+	f := p.e.arrive(now, size)
+	p.counts.Packets++
+	p.counts.Bytes += int64(len(data))
+	p.counts.MaxQueue = max(p.counts.MaxQueue, p.e.queued(now))
+	switch {
+	case p.dark:
+		f.end = vanished
+	case f.end == departs && p.bytes+f.copies*len(data) > maxHeld:
+		f.end = tailDrop
+	}
+	if f.end != departs {
+		p.counts.ending(f.end)
+		return
+	}
+	p.counts.Duplicated += int64(f.copies - 1)
+	kept := append([]byte(nil), data...)
+	for range f.copies {
+		p.hold(&parcel{f.due, f.n, c, kept})
+	}
+}
+
+// hold puts a parcel among those under way, and sets the alarm if it is the next to depart.
+func (p *pipe) hold(q *parcel) {
+	p.held.put(q)
+	p.bytes += len(q.data)
+	p.counts.Held++
+	if p.held[0] == q {
+		p.rouse()
+	}
+}
+
+// rouse makes the goroutine look again when the next parcel is due, or now.
+func (p *pipe) rouse() {
+	switch {
+	case p.alarm == nil:
+	case p.stopped:
+		p.alarm.set(0)
+	case !p.paused && len(p.held) > 0:
+		p.alarm.set(p.held[0].due - p.now())
+	}
+}
+
+// begin starts the time of the link. [pipe.run] must follow.
+func (p *pipe) begin(now time.Time, a alarm) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began, p.alarm = now, a
+}
+
+// run sends what is due until it is stopped.
+func (p *pipe) run() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.alarm
+	for p.deliver() {
+		p.mu.Unlock()
+		a.wait()
+		p.mu.Lock()
+	}
+	p.alarm = nil
+	a.close()
+}
+
+// stop makes run return.
+func (p *pipe) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	p.rouse()
+}
+
+// deliver sends all that is due and sets the alarm for what is next. It returns false when the pipe was
+// stopped. The lock is held.
+func (p *pipe) deliver() bool {
+	for !p.stopped && !p.paused && len(p.held) > 0 {
+		now := p.now()
+		if p.held[0].due > now {
+			break
+		}
+		p.depart(p.held.take(), now)
+	}
+	p.rouse()
+	return !p.stopped
+}
+
+// depart sends a parcel and counts it. The lock is held, except while it sends.
+func (p *pipe) depart(q *parcel, now time.Duration) {
+	end, late := vanished, now-max(q.due, p.resumed)
+	if !p.dark {
+		p.mu.Unlock()
+		err := p.send(q)
+		p.mu.Lock()
+		if end = departs; err != nil {
+			p.counts.Failed++
+		} else {
+			p.delivered(q, late)
+		}
+	}
+	p.bytes -= len(q.data)
+	p.counts.Held--
+	p.counts.ending(end)
+}
+
+func (p *pipe) delivered(q *parcel, late time.Duration) {
+	p.counts.Delivered++
+	p.counts.DeliveredBytes += int64(len(q.data))
+	p.counts.late(late)
+	if q.n+1 < p.behind {
+		p.counts.Reordered++
+	}
+	p.behind = max(p.behind, q.n+1)
+}
+
+// darken makes everything vanish that comes or is due while it is on.
+func (p *pipe) darken(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dark = on
+}
+
+// pause keeps everything under way that is due while it is on.
+func (p *pipe) pause(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused && !on {
+		p.resumed = p.now()
+	}
+	p.paused = on
+	p.rouse()
+}
+
+// stats returns the counts of this moment.
+func (p *pipe) stats() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.counts
+	c.Queue = p.e.queued(p.now())
+	return c
+}

@@ -1,0 +1,195 @@
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// departure is what a pipe sent.
+type departure struct {
+	n  uint64 // of the packet, from its data
+	at time.Duration
+}
+
+// flow is a pipe in virtual time and what left it.
+type flow struct {
+	*pipe
+	left []departure
+	err  error // that sending returns
+}
+
+// seen returns what was sent so far.
+func (p *flow) seen() []departure {
+	synctest.Wait()
+	return p.left
+}
+
+// flowing runs a pipe in a bubble of virtual time, and stops it when f returns.
+func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p, began := &flow{}, time.Now()
+		p.pipe = newPipe(newEmulator(o, w), func(q *parcel) error {
+			p.left = append(p.left, departure{binary.LittleEndian.Uint64(q.data), time.Since(began)})
+			return p.err
+		})
+		p.begin(began, newTimerAlarm())
+		done := make(chan struct{})
+		go func() { p.run(); close(done) }()
+		defer func() { p.stop(); <-done }()
+		f(t, p)
+		conserved(t, p.stats())
+	})
+}
+
+// conserved checks that every packet is in one place.
+func conserved(t testing.TB, c Counts) {
+	t.Helper()
+	require.Equal(t, c.Packets+c.Duplicated, c.Delivered+c.Lost+c.Dropped+c.Vanished+c.Failed+int64(c.Held), "%+v", c)
+}
+
+// numbered is a datagram with its number, of a size with headers.
+func numbered(n, size int) []byte {
+	return binary.LittleEndian.AppendUint64(make([]byte, 0, size), uint64(n))[:max(8, size-headerBytes)]
+}
+
+// In virtual time a pipe sends exactly what the emulator says and exactly when, for random links and traffic, and every
+// packet is counted once.
+func TestPipeIsTheEmulator(t *testing.T) {
+	for n := range uint64(100) {
+		r := seeds(n)
+		o := anyOptions(t, r)
+		packets := traffic(r, 300)
+		for i := range packets {
+			packets[i].size = max(packets[i].size, 8+headerBytes)
+		}
+		w := []way{wayUp, wayDown}[n%2]
+		want := map[departure]int{}
+		last := time.Duration(0)
+		for i, f := range travel(o, w, packets) {
+			if f.end == departs {
+				want[departure{uint64(i), f.due}] += f.copies
+			}
+			last = max(last, f.due, f.across) // a lost packet as well waits for its turn to be lost
+		}
+		flowing(t, o, w, func(t *testing.T, p *flow) {
+			began := time.Now()
+			for i, q := range packets {
+				time.Sleep(q.at - time.Since(began))
+				p.accept(nil, numbered(i, q.size))
+				conserved(t, p.stats())
+			}
+			time.Sleep(last - time.Since(began) + time.Second)
+			got := map[departure]int{}
+			left := p.seen()
+			for i, d := range left {
+				got[d]++
+				require.True(t, i == 0 || d.at >= left[i-1].at)
+			}
+			require.Equal(t, want, got, "history %d: %+v", n, o)
+			s := p.stats()
+			require.Zero(t, s.Held)
+			require.Zero(t, s.LateMax)
+			require.Zero(t, s.Queue)
+			if o.Up.Reorder == 0 && w == wayUp {
+				require.Zero(t, s.Reordered)
+			}
+		})
+	}
+}
+
+// A packet that is due before those that wait wakes the pipe in time.
+func TestPipeWakesForAnEarlierOne(t *testing.T) {
+	flowing(t, Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}, wayUp, func(t *testing.T, p *flow) {
+		p.accept(nil, numbered(0, 100))
+		synctest.Wait()
+		p.e.Reorder = 0
+		p.accept(nil, numbered(1, 100))
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []departure{{1, time.Second}, {0, 61 * time.Second}}, p.seen())
+		assert.EqualValues(t, 1, p.stats().Reordered)
+	})
+}
+
+// While a link is dark, what comes and what is due vanishes; what is due later does not.
+func TestPipeDark(t *testing.T) {
+	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
+		p.accept(nil, numbered(0, 100))
+		time.Sleep(500 * time.Millisecond)
+		p.darken(true)
+		p.accept(nil, numbered(1, 100))
+		time.Sleep(600 * time.Millisecond) // 0 is due
+		p.darken(false)
+		p.accept(nil, numbered(2, 100))
+		p.darken(true)
+		p.darken(false)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []departure{{2, 2100 * time.Millisecond}}, p.seen())
+		assert.EqualValues(t, 2, p.stats().Vanished)
+	})
+}
+
+// While a link is paused it keeps what is due, and then sends it at once and in order; the pause counts as no lateness.
+func TestPipePause(t *testing.T) {
+	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
+		p.accept(nil, numbered(0, 100))
+		p.pause(true)
+		p.accept(nil, numbered(1, 100))
+		time.Sleep(3500 * time.Millisecond)
+		p.accept(nil, numbered(2, 100))
+		assert.Empty(t, p.seen())
+		assert.Equal(t, 3, p.stats().Held)
+		p.pause(false)
+		time.Sleep(time.Minute)
+		ms := time.Millisecond
+		assert.Equal(t, []departure{{0, 3500 * ms}, {1, 3500 * ms}, {2, 4500 * ms}}, p.seen())
+		assert.Zero(t, p.stats().LateMax)
+	})
+}
+
+// A pipe that is stopped leaves what it holds, and can still be asked and told.
+func TestPipeStops(t *testing.T) {
+	var kept *flow
+	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
+		for i := range 10 {
+			p.accept(nil, numbered(i, 100))
+		}
+		kept = p
+	})
+	assert.Empty(t, kept.left)
+	kept.accept(nil, numbered(0, 100))
+	kept.pause(true)
+	kept.pause(false)
+	kept.darken(true)
+	assert.Equal(t, 11, kept.stats().Held)
+}
+
+// What the system does not send is counted as such.
+func TestPipeFailure(t *testing.T) {
+	flowing(t, Options{}, wayUp, func(t *testing.T, p *flow) {
+		p.err = errors.New("no buffers")
+		p.accept(nil, numbered(0, 100))
+		time.Sleep(time.Second)
+		assert.EqualValues(t, 1, p.stats().Failed)
+		assert.Zero(t, p.stats().Held)
+	})
+}
+
+// The bytes under way are bounded, so that a long delay cannot eat the memory.
+func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
+	flowing(t, Options{Up: Direction{Delay: time.Hour}}, wayUp, func(t *testing.T, p *flow) {
+		data := make([]byte, 1<<16)
+		for range maxHeld/len(data) + 5 {
+			p.accept(nil, data)
+		}
+		s := p.stats()
+		assert.Equal(t, maxHeld/len(data), s.Held)
+		assert.EqualValues(t, 5, s.Dropped)
+	})
+}

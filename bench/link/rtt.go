@@ -1,0 +1,147 @@
+package link
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RTTTrace is a recording of round trips: how long the echo of a message took that left at a time.
+type RTTTrace struct {
+	rows []rttRow // times rise
+}
+
+// rttRow is one message.
+type rttRow struct {
+	at   time.Duration // when it left
+	rtt  time.Duration // until its echo was back
+	lost bool          // no echo came
+}
+
+// ReadRTT reads a trace of comma-separated values: a line of column names, among them t_ms and rtt_ms, then one line per
+// message. t_ms, from 0 to a day, rises; an empty rtt_ms says that the message was lost, so that the link is dark until the
+// next row. Other columns are not looked at. The path is for errors, which are of type [TraceError].
+func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
+	t := &RTTTrace{}
+	columns := rttColumns{}
+	err := lines(r, path, func(line int, text string) error {
+		if line == 1 {
+			return columns.find(text)
+		}
+		row, err := columns.row(text)
+		if err != nil {
+			return err
+		}
+		if n := len(t.rows); n > 0 && row.at <= t.rows[n-1].at {
+			return fmt.Errorf("t_ms: %v after %v: %w", row.at, t.rows[n-1].at, ErrOrder)
+		}
+		t.rows = append(t.rows, row)
+		return nil
+	})
+	if err == nil && len(t.rows) < 2 {
+		err = &TraceError{Path: path, Err: ErrEmpty}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// rttColumns are the places of the columns that are read.
+type rttColumns struct{ at, rtt int }
+
+func (c *rttColumns) find(text string) error {
+	c.at, c.rtt = -1, -1
+	for i, name := range strings.Split(text, ",") {
+		switch name {
+		case "t_ms":
+			c.at = i
+		case "rtt_ms":
+			c.rtt = i
+		}
+	}
+	switch {
+	case c.at < 0:
+		return fmt.Errorf("t_ms: %w", ErrColumn)
+	case c.rtt < 0:
+		return fmt.Errorf("rtt_ms: %w", ErrColumn)
+	}
+	return nil
+}
+
+func (c *rttColumns) row(text string) (row rttRow, err error) {
+	fields := strings.Split(text, ",")
+	if n := max(c.at, c.rtt); len(fields) <= n {
+		return row, fmt.Errorf("%d columns instead of %d: %w", len(fields), n+1, ErrColumn)
+	}
+	if row.at, err = milliseconds(fields[c.at], maxTrace); err != nil {
+		return row, fmt.Errorf("t_ms: %w", err)
+	}
+	if fields[c.rtt] == "" {
+		row.lost = true
+		return row, nil
+	}
+	if row.rtt, err = milliseconds(fields[c.rtt], maxRTT); err != nil {
+		return row, fmt.Errorf("rtt_ms: %w", err)
+	}
+	return row, nil
+}
+
+// milliseconds parses a time in [0, most].
+func milliseconds(text string, most time.Duration) (time.Duration, error) {
+	ms, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(ms >= 0 && ms <= most.Seconds()*1e3) {
+		return 0, fmt.Errorf("%.40q: %w", text, ErrNumber)
+	}
+	return time.Duration(ms * float64(time.Millisecond)), nil
+}
+
+// check refuses a trace that was not read by [ReadRTT].
+func (t *RTTTrace) check() error {
+	if t != nil && len(t.rows) < 2 {
+		return fmt.Errorf("%w: RTT: was not read from a trace", ErrOption)
+	}
+	return nil
+}
+
+// Len returns the number of rows.
+func (t *RTTTrace) Len() int { return len(t.rows) }
+
+// Length returns the time after which the trace begins again: its last row lasts as long as the one before.
+func (t *RTTTrace) Length() time.Duration {
+	last := len(t.rows) - 1
+	return t.rows[last].at + t.rows[last].at - t.rows[last-1].at
+}
+
+// rttReplay plays a trace along a link. Without a trace it does nothing.
+type rttReplay struct {
+	trace  *RTTTrace
+	end    TraceEnd
+	outage time.Duration
+	begin  time.Duration
+	adds   bool // the recorded times; outages count either way
+}
+
+// at returns the time to add for a packet at a time, which is that of the last row not after it, or false in an outage.
+func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
+	if p.trace == nil {
+		return 0, true
+	}
+	at += p.begin
+	if p.end == Loop {
+		at %= p.trace.Length()
+	}
+	rows := p.trace.rows
+	i := sort.Search(len(rows), func(i int) bool { return rows[i].at > at })
+	row := rows[max(0, i-1)]
+	if row.lost || p.outage > 0 && row.rtt > p.outage {
+		return 0, false
+	}
+	if !p.adds {
+		return 0, true
+	}
+	return row.rtt, true
+}

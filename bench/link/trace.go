@@ -1,0 +1,106 @@
+package link
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Causes of a [TraceError], for errors.Is.
+var (
+	ErrNumber  = errors.New("not a number of milliseconds in the range")
+	ErrOrder   = errors.New("time goes backwards")
+	ErrColumn  = errors.New("column is missing")
+	ErrEmpty   = errors.New("nothing but a beginning: a trace has rows, and lasts")
+	ErrTooLong = errors.New("line is too long")
+)
+
+// ErrTraceName says that neither name nor ending of a file tell what kind of trace it is.
+var ErrTraceName = errors.New("a trace is called NAME.rtt.csv, NAME.up or NAME.down")
+
+// maxTrace is the latest moment of a trace, and maxRTT the longest round trip.
+const (
+	maxTrace = 24 * time.Hour
+	maxRTT   = time.Hour
+)
+
+// TraceError says that a file is not a trace this package reads, and where.
+type TraceError struct {
+	Path string // file, or what the reader was called
+	Line int    // from 1; 0 where the fault is in no line
+	Err  error  // one of the causes above, or that of the reader
+}
+
+// Error names file, line and cause.
+func (e *TraceError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *TraceError) Unwrap() error { return e.Err }
+
+// AddTrace reads a recorded trace into the options, by the name of its file: NAME.rtt.csv becomes RTT, NAME.up and
+// NAME.down become the Capacity of their direction, and a NAME for which there is no file means its .up and .down, of
+// which one may be absent.
+func (o *Options) AddTrace(path string) error {
+	switch {
+	case strings.HasSuffix(path, ".rtt.csv"):
+		return load(path, ReadRTT, &o.RTT)
+	case strings.HasSuffix(path, ".up"):
+		return load(path, ReadCapacity, &o.Up.Capacity)
+	case strings.HasSuffix(path, ".down"):
+		return load(path, ReadCapacity, &o.Down.Capacity)
+	}
+	up := load(path+".up", ReadCapacity, &o.Up.Capacity)
+	down := load(path+".down", ReadCapacity, &o.Down.Capacity)
+	if errors.Is(up, fs.ErrNotExist) && errors.Is(down, fs.ErrNotExist) {
+		return &TraceError{Path: path, Err: ErrTraceName}
+	}
+	for _, err := range []error{up, down} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// load opens a file and reads it into to.
+func load[T any](path string, read func(io.Reader, string) (*T, error), to **T) error {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	trace, err := read(f, path)
+	if err = errors.Join(err, f.Close()); err == nil {
+		*to = trace
+	}
+	return err
+}
+
+// lines calls row with each line of a trace, without its end, and wraps what it returns.
+func lines(r io.Reader, path string, row func(line int, text string) error) error {
+	s := bufio.NewScanner(r)
+	n := 0
+	for s.Scan() {
+		n++
+		if err := row(n, s.Text()); err != nil {
+			return &TraceError{path, n, err}
+		}
+	}
+	switch err := s.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return &TraceError{path, n + 1, ErrTooLong}
+	case err != nil:
+		return &TraceError{path, n + 1, err}
+	}
+	return nil
+}

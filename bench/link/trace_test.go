@@ -1,0 +1,267 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+)
+
+// badTrace is a text that is refused, the line that is named, and the cause.
+type badTrace struct {
+	text string
+	line int
+	err  error
+}
+
+func badCapacities() []badTrace {
+	return []badTrace{
+		{"", 0, ErrEmpty},
+		{"0\n0\n", 0, ErrEmpty},
+		{"\n1\n", 1, ErrNumber},
+		{"1\n\n", 2, ErrNumber},
+		{"1\n-1\n", 2, ErrNumber},
+		{"1\n2.5\n", 2, ErrNumber},
+		{"1\n 2\n", 2, ErrNumber},
+		{"1\n0x2\n", 2, ErrNumber},
+		{"1\n99999999999999999999\n", 2, ErrNumber},
+		{"86400001\n", 1, ErrNumber},
+		{"1\n3\n2\n", 3, ErrOrder},
+		{"1\n" + strings.Repeat("9", 1<<17), 2, ErrTooLong},
+	}
+}
+
+func badRTTs() []badTrace {
+	const head = "t_ms,rtt_ms\n"
+	return []badTrace{
+		{"", 0, ErrEmpty},
+		{head, 0, ErrEmpty},
+		{head + "0,1\n", 0, ErrEmpty},
+		{"t_ms,speed\n0,1\n", 1, ErrColumn},
+		{"\n0,1\n", 1, ErrColumn},
+		{"speed,rtt_ms\n0,1\n", 1, ErrColumn},
+		{head + "0\n", 2, ErrColumn},
+		{head + "0,1\n\n", 3, ErrColumn},
+		{head + "0,1\n1,x\n", 3, ErrNumber},
+		{head + "0,1\n1,-1\n", 3, ErrNumber},
+		{head + "0,1\n1,NaN\n", 3, ErrNumber},
+		{head + "0,1\n1,inf\n", 3, ErrNumber},
+		{head + "0,1\n1,3600001\n", 3, ErrNumber},
+		{head + "0,1\n,1\n", 3, ErrNumber},
+		{head + "0,1\n86400001,1\n", 3, ErrNumber},
+		{head + "0,1\n1e300,1\n", 3, ErrNumber},
+		{head + "0,1\n0,1\n", 3, ErrOrder},
+		{head + "0,1\n2,1\n1,1\n", 4, ErrOrder},
+		{head + "0,1\n" + strings.Repeat(",", 1<<17), 3, ErrTooLong},
+	}
+}
+
+// A bad trace is refused with file, line and cause.
+func TestBadTraces(t *testing.T) {
+	check := func(c badTrace, err error) {
+		var te *TraceError
+		require.ErrorAs(t, err, &te, "%.60q", c.text)
+		assert.ErrorIs(t, err, c.err, "%.60q", c.text)
+		assert.Equal(t, c.line, te.Line, "%.60q", c.text)
+		want := "some.trace: "
+		if c.line > 0 {
+			want = fmt.Sprintf("some.trace:%d: ", c.line)
+		}
+		assert.True(t, strings.HasPrefix(err.Error(), want), err.Error())
+		assert.Less(t, len(err.Error()), 200)
+	}
+	for _, c := range badCapacities() {
+		_, err := ReadCapacity(strings.NewReader(c.text), "some.trace")
+		check(c, err)
+	}
+	for _, c := range badRTTs() {
+		_, err := ReadRTT(strings.NewReader(c.text), "some.trace")
+		check(c, err)
+	}
+	broken := errors.New("disk on fire")
+	_, err := ReadCapacity(io.MultiReader(strings.NewReader("1\n2\n"), iotest.ErrReader(broken)), "some.trace")
+	check(badTrace{"a reader that fails", 3, broken}, err)
+}
+
+// Any bytes are refused with a TraceError, or are a trace that is the same when it is written and read again, and that a
+// link can replay.
+func FuzzCapacity(f *testing.F) {
+	for _, c := range badCapacities() {
+		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))
+	}
+	f.Add([]byte(capacityText(seeds(1), 30)), int64(1e9))
+	f.Fuzz(func(t *testing.T, b []byte, at int64) {
+		trace, err := ReadCapacity(strings.NewReader(string(b)), "fuzz")
+		if err != nil {
+			requireTraceError(t, err, b)
+			return
+		}
+		var again strings.Builder
+		for _, ms := range trace.chances {
+			fmt.Fprintln(&again, ms)
+		}
+		require.Equal(t, trace, read(t, ReadCapacity, again.String()))
+		after := time.Duration(uint64(at) % uint64(maxStart))
+		k := trace.first(after)
+		require.GreaterOrEqual(t, trace.at(k), after)
+		require.True(t, k == 0 || trace.at(k-1) < after)
+		e := newEmulator(Options{Up: Direction{Capacity: trace, Queue: maxQueue}, TraceStart: after}, wayUp)
+		for _, p := range []packet{{0, 28}, {0, 65_535}, {after, 1500}} {
+			require.GreaterOrEqual(t, e.arrive(p.at, p.size).across, p.at)
+		}
+	})
+}
+
+// See [FuzzCapacity].
+func FuzzRTT(f *testing.F) {
+	for _, c := range badRTTs() {
+		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))
+	}
+	f.Add([]byte(rttText(seeds(1), 30)), int64(1e9))
+	f.Fuzz(func(t *testing.T, b []byte, at int64) {
+		trace, err := ReadRTT(strings.NewReader(string(b)), "fuzz")
+		if err != nil {
+			requireTraceError(t, err, b)
+			return
+		}
+		for i, row := range trace.rows {
+			require.True(t, row.at >= 0 && row.at <= maxTrace && row.rtt >= 0 && row.rtt <= maxRTT)
+			require.True(t, i == 0 || row.at > trace.rows[i-1].at)
+		}
+		after := time.Duration(uint64(at) % uint64(maxStart))
+		for _, end := range []TraceEnd{Loop, Clamp} {
+			fate := newEmulator(Options{RTT: trace, RTTEnd: end, TraceStart: after}, wayDown).arrive(after, 100)
+			require.True(t, fate.end == vanished || fate.due >= after && fate.due <= after+maxRTT)
+		}
+	})
+}
+
+func requireTraceError(t *testing.T, err error, b []byte) {
+	var te *TraceError
+	require.ErrorAs(t, err, &te)
+	require.True(t, te.Line >= 0 && te.Line <= 1+strings.Count(string(b), "\n"))
+}
+
+// A trace begins again where it ends: chances of the end of one round and the beginning of the next come in order.
+func TestCapacityRounds(t *testing.T) {
+	trace := read(t, ReadCapacity, "0\n0\n5\n8\n8\n")
+	assert.Equal(t, 5, trace.Len())
+	var got []int64
+	for k := range int64(12) {
+		got = append(got, trace.at(k).Milliseconds())
+	}
+	assert.Equal(t, []int64{0, 0, 5, 8, 8, 8, 8, 13, 16, 16, 16, 16}, got)
+	for at, want := range map[float64]int64{0: 0, 0.001: 2, 5: 2, 5.5: 3, 8: 3, 8.001: 7, 13: 7, 16: 8, 16.001: 12} {
+		assert.Equal(t, want, trace.first(time.Duration(at*float64(time.Millisecond))), at)
+	}
+}
+
+// Options take traces by the names of their files.
+func TestAddTrace(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	rtt := write("a.rtt.csv", "t_ms,rtt_ms\n0,20\n100,30\n")
+	up := write("lte.up", "1\n2\n")
+	down := write("lte.down", "1\n2\n3\n")
+	half := write("half.down", "1\n")
+	bad := write("bad.up", "1\nx\n")
+
+	var o Options
+	require.NoError(t, o.AddTrace(rtt))
+	assert.Equal(t, 2, o.RTT.Len())
+	require.NoError(t, o.AddTrace(up))
+	assert.Nil(t, o.Down.Capacity)
+	require.NoError(t, o.AddTrace(down))
+	assert.Equal(t, 2, o.Up.Capacity.Len())
+	assert.Equal(t, 3, o.Down.Capacity.Len())
+
+	o = Options{}
+	require.NoError(t, o.AddTrace(strings.TrimSuffix(up, ".up")))
+	assert.Equal(t, []int{2, 3}, []int{o.Up.Capacity.Len(), o.Down.Capacity.Len()})
+	o = Options{}
+	require.NoError(t, o.AddTrace(strings.TrimSuffix(half, ".down")))
+	assert.Nil(t, o.Up.Capacity)
+	assert.Equal(t, 1, o.Down.Capacity.Len())
+
+	assert.EqualError(t, o.AddTrace(bad), bad+`:2: "x": `+ErrNumber.Error())
+	assert.ErrorIs(t, o.AddTrace(strings.TrimSuffix(bad, ".up")), ErrNumber)
+	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.up")), os.ErrNotExist)
+	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.csv")), ErrTraceName)
+	assert.Nil(t, o.Up.Capacity, "a bad trace changes nothing")
+}
+
+// The shared traces are what their README says, and a link replays them.
+func TestSharedTraces(t *testing.T) {
+	dir := sharedtest.Shared(t, "data", "traces")
+	for _, c := range []struct {
+		name   string
+		rows   int
+		length time.Duration // in seconds
+	}{
+		{"5g-n78-urban-20kmh.rtt.csv", 6277, 363},
+		{"5g-n78-arterial-70kmh.rtt.csv", 950, 55},
+		{"5g-n8-losing-signal-30kmh.rtt.csv", 1647, 92},
+		{"5g-n8-rural-standing.rtt.csv", 1060, 59},
+		{"5g-n8-rural-outage-10kmh.rtt.csv", 1219, 68},
+		{"ATT-LTE-driving-2016.down", 45_604, 120},
+		{"ATT-LTE-driving-2016.up", 19_101, 120},
+		{"Verizon-LTE-short.down", 58_655, 140},
+		{"Verizon-LTE-short.up", 69_367, 140},
+		{"Verizon-EVDO-driving.down", 46_065, 1062},
+	} {
+		var o Options
+		require.NoError(t, o.AddTrace(filepath.Join(dir, c.name)))
+		switch {
+		case o.RTT != nil:
+			assert.Equal(t, c.rows, o.RTT.Len(), c.name)
+			assert.InDelta(t, float64(c.length), o.RTT.Length().Seconds(), 1, c.name)
+			replayRTT(t, o)
+		case o.Up.Capacity != nil:
+			assert.Equal(t, c.rows, o.Up.Capacity.Len(), c.name)
+			assert.InDelta(t, float64(c.length), o.Up.Capacity.Length().Seconds(), 1, c.name)
+			replayCapacity(t, o, wayUp, o.Up.Capacity)
+		default:
+			assert.Equal(t, c.rows, o.Down.Capacity.Len(), c.name)
+			assert.InDelta(t, float64(c.length), o.Down.Capacity.Length().Seconds(), 1, c.name)
+			replayCapacity(t, o, wayDown, o.Down.Capacity)
+		}
+	}
+}
+
+// replayRTT sends a request at each row and gets each echo back when it was recorded, or behind the one before.
+func replayRTT(t *testing.T, o Options) {
+	t.Helper()
+	e, last := newEmulator(o, wayDown), time.Duration(0)
+	for _, row := range o.RTT.rows {
+		last = max(last, row.at+row.rtt)
+		require.Equal(t, last, e.arrive(row.at, 100).due)
+	}
+}
+
+// replayCapacity offers more than a link can carry and gets through what its README says: every chance, used whole.
+func replayCapacity(t *testing.T, o Options, w way, trace *CapacityTrace) {
+	t.Helper()
+	o.Up.Queue, o.Down.Queue = maxQueue, maxQueue
+	e := newEmulator(o, w)
+	for k := range trace.Len() {
+		f := e.arrive(0, chanceBytes)
+		if f.end == tailDrop {
+			break
+		}
+		require.Equal(t, trace.at(int64(k)), f.due)
+	}
+}
