@@ -1,0 +1,21 @@
+package netproto
+
+// Ack answers a [Sync]: its path may be the base of what follows.
+type Ack struct {
+	Position int // length of the path
+}
+
+// Append appends the frame to b.
+func (a Ack) Append(b []byte) []byte {
+	return appendFrame(b, KindAck, func(b []byte) []byte { return appendUvarint(b, a.Position) })
+}
+
+// ParseAck takes an Ack of n bytes from the front of b.
+func ParseAck(b []byte) (a Ack, n int, err error) {
+	p, n := openFrame(b, KindAck)
+	a.Position = int(p.uvarint("position", MaxPosition))
+	if err := p.close(); err != nil {
+		return Ack{}, 0, err
+	}
+	return a, n, nil
+}

@@ -1,0 +1,62 @@
+package netproto
+
+import "time"
+
+// Answer is what the large model says to an [Ask].
+type Answer struct {
+	Token   int32
+	Top     []Candidate   // the most probable tokens, best first
+	Audit   []Finding     // in ascending order of position
+	Queue   time.Duration // from the arrival of the ask to the start of computing, in microseconds
+	Compute time.Duration // in microseconds
+}
+
+// Candidate is a token and its probability.
+type Candidate struct {
+	ID      int32
+	LogProb float32 // natural logarithm, in units of 1/1024
+}
+
+// Finding is a position within the context where the large model would have chosen another token than stands there.
+type Finding struct {
+	Position int
+	Token    int32   // the large model's choice
+	LogProb  float32 // of that choice
+}
+
+// Append appends the frame to b.
+func (a Answer) Append(b []byte) []byte {
+	return appendFrame(b, KindAnswer, func(b []byte) []byte {
+		b = appendUvarint(appendUvarint(b, int(a.Token)), len(a.Top))
+		for _, c := range a.Top {
+			b = appendLogProb(appendUvarint(b, int(c.ID)), c.LogProb)
+		}
+		b = appendUvarint(b, len(a.Audit))
+		last := 0
+		for _, f := range a.Audit {
+			b = appendUvarint(appendUvarint(b, f.Position-last), int(f.Token))
+			b = appendLogProb(b, f.LogProb)
+			last = f.Position
+		}
+		return appendMicros(appendMicros(b, a.Queue), a.Compute)
+	})
+}
+
+// ParseAnswer takes an Answer of n bytes from the front of b.
+func ParseAnswer(b []byte) (a Answer, n int, err error) {
+	p, n := openFrame(b, KindAnswer)
+	a.Token = p.id("token")
+	for range p.count("top", MaxK, 2) {
+		a.Top = append(a.Top, Candidate{p.id("top id"), p.logProb("top log-prob")})
+	}
+	last := 0
+	for range p.count("audit", MaxPosition, 3) {
+		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))
+		a.Audit = append(a.Audit, Finding{last, p.id("audit token"), p.logProb("audit log-prob")})
+	}
+	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
+	if err := p.close(); err != nil {
+		return Answer{}, 0, err
+	}
+	return a, n, nil
+}

@@ -1,0 +1,43 @@
+package netproto
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Ask is a question: which token follows this context? It may be repeated: the answer is the same.
+type Ask struct {
+	Session   uint64 // drawn by the client at random
+	Path      Path
+	K         int // most probable tokens wanted beside the chosen one
+	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit
+	Sampling  Sampling
+	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
+}
+
+// MaxK is the most candidates that an ask can want.
+const MaxK = 256
+
+// Append appends the frame to b.
+func (a Ask) Append(b []byte) []byte {
+	return appendFrame(b, KindAsk, func(b []byte) []byte {
+		b = a.Path.append(binary.LittleEndian.AppendUint64(b, a.Session))
+		b = a.Sampling.append(appendUvarint(appendUvarint(b, a.K), a.AuditFrom))
+		return appendMillis(b, a.Deadline)
+	})
+}
+
+// ParseAsk takes an Ask of n bytes from the front of b. Its delta stays part of b.
+func ParseAsk(b []byte) (a Ask, n int, err error) {
+	p, n := openFrame(b, KindAsk)
+	a.Session = p.u64("session")
+	a.Path = p.path()
+	a.K = int(p.uvarint("k", MaxK))
+	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))
+	a.Sampling = p.sampling()
+	a.Deadline = p.millis("deadline")
+	if err := p.close(); err != nil {
+		return Ask{}, 0, err
+	}
+	return a, n, nil
+}

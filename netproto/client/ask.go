@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
+// the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then the error is
+// netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths, in any order.
+func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
+	if !s.c.enter() {
+		return Reply{}, fmt.Errorf("ask: %w", ErrClosed)
+	}
+	defer s.c.tasks.Done()
+	ctx, cancel := s.bound(ctx, q.Deadline)
+	defer cancel()
+	start := time.Now()
+	r, cost, err := s.send(ctx, path, func(p netproto.Path) []byte {
+		a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling, Deadline: timeLeft(ctx)}
+		return a.Append(nil)
+	})
+	if err != nil {
+		return Reply{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
+	}
+	if r.kind != netproto.KindAnswer {
+		return Reply{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
+	}
+	a, _, err := netproto.ParseAnswer(r.b)
+	if err == nil && int(a.Token) >= s.c.opt.Identity.Vocab {
+		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
+	}
+	if err != nil {
+		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
+	}
+	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
+	return Reply{Token: a.Token, Top: a.Top, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
+		Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
+}
+
+// bound ends ctx with the session and at the deadline.
+func (s *Session) bound(ctx context.Context, deadline time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })
+	last := func() {}
+	if deadline > 0 {
+		ctx, last = context.WithTimeoutCause(ctx, deadline, netproto.TooLate)
+	}
+	return ctx, func() {
+		stop()
+		last()
+		cancel(nil)
+	}
+}
+
+// timeLeft returns how long an answer is of use; 0 means without end.
+func timeLeft(ctx context.Context) time.Duration {
+	if d, ok := ctx.Deadline(); ok {
+		return max(time.Until(d), time.Millisecond)
+	}
+	return 0
+}
+
+// cost is the payload of an exchange in bytes.
+type cost struct{ up, down int }
+
+// send asks about a path until there is an answer: again on a new connection, or with more of the path where the
+// gateway needs that. It remembers what the gateway acknowledged.
+func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Path) []byte) (r reply, sum cost, err error) {
+	const most = 8 // Needs for one path: a gateway that holds nothing takes the whole path at the second attempt
+	for needs := 0; needs < most; {
+		var up int
+		r, up, err = s.once(ctx, path, frame)
+		sum.up += up
+		sum.down += len(r.b)
+		switch {
+		case errors.Is(err, errRepeat):
+			continue
+		case err != nil:
+			return r, sum, err
+		case r.kind == netproto.KindNeed:
+			if err := s.resendFrom(r.b, path); err != nil {
+				return r, sum, err
+			}
+			needs++
+			continue
+		case r.kind == netproto.KindRefusal:
+			return r, sum, refusal(r.b)
+		}
+		s.mu.Lock()
+		s.known.Add(path)
+		s.mu.Unlock()
+		return r, sum, nil
+	}
+	return r, sum, fmt.Errorf("%w: it does not take the path", ErrProtocol)
+}
+
+// once sends a path over the connection that there is. A gateway that is about to go means another connection.
+func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Path) []byte) (r reply, up int, err error) {
+	l, err := s.link(ctx)
+	if err != nil {
+		return r, 0, err
+	}
+	if !l.begin() {
+		return r, 0, errRepeat
+	}
+	defer l.end()
+	p, err := s.difference(l, path)
+	if err != nil {
+		return r, 0, err
+	}
+	b := frame(p)
+	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
+	r, err = l.exchange(ctx, b)
+	if err != nil && ctx.Err() != nil && l.silent(before, start) {
+		s.c.retire(l)
+	}
+	if err == nil && r.kind == netproto.KindRefusal && errors.Is(refusal(r.b), netproto.Draining) {
+		s.c.retire(l)
+		err = errRepeat
+	}
+	return r, len(b), err
+}
+
+// link waits for a connection, not longer than Patience.
+func (s *Session) link(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opt.Patience, ErrNoReply)
+	defer cancel()
+	return s.c.link(ctx)
+}
+
+// difference writes a path as what follows the longest base that the gateway acknowledged.
+func (s *Session) difference(l *link, path []int32) (p netproto.Path, err error) {
+	s.mu.Lock()
+	p.Base, p.Hash = s.known.Longest(path)
+	s.mu.Unlock()
+	codec := s.c.plain
+	select {
+	case <-l.ready:
+		if l.err != nil {
+			return p, l.err
+		}
+		codec = l.codec
+	default:
+	}
+	p.Delta, err = codec.Encode(path[:p.Base], path[p.Base:])
+	return p, err
+}
+
+// resendFrom forgets what the gateway does not hold any more: all but the beginning that it names, if that is ours.
+func (s *Session) resendFrom(b []byte, path []int32) error {
+	need, _, err := netproto.ParseNeed(b)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	base := path[:min(need.Position, len(path))]
+	if netproto.RootHash.Over(base) != need.Hash {
+		base = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.Clear()
+	s.known.Add(base)
+	return nil
+}
+
+// silent reports whether nothing at all was heard during an exchange that had time enough for it: then the way to the
+// gateway is broken, and the next ask tries a new connection instead of waiting until this one is given up.
+func (l *link) silent(packets uint64, since time.Time) bool {
+	const least = 300 * time.Millisecond
+	s := l.qc.ConnectionStats()
+	return s.PacketsReceived == packets && time.Since(since) > max(least, 3*s.SmoothedRTT)
+}

@@ -1,0 +1,139 @@
+// Package client is the edge's side of pilotfish/1: a QUIC connection to a gateway that reconnects by itself, and
+// sessions that ask about token paths over it.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Errors of this side. Refusals of the gateway are netproto.Refusal and unwrap to a netproto.Code.
+var (
+	ErrClosed   = errors.New("the client is closed")
+	ErrProtocol = errors.New("the gateway breaks the protocol")
+	ErrNoReply  = errors.New("no connection to the gateway")
+)
+
+// Client holds the connection to a gateway. It is safe for concurrent use.
+type Client struct {
+	opt  Options
+	addr string
+	host string
+
+	ctx    context.Context // until Close
+	cancel context.CancelCauseFunc
+	tasks  sync.WaitGroup
+	plain  *netproto.Codec // without dictionary: for asks that go out before the Welcome
+
+	mu       sync.Mutex
+	closed   bool
+	current  *link // nil: none
+	attempt  *attempt
+	failures int // attempts in a row
+	welcome  netproto.Welcome
+	links    map[*link]struct{}
+	stats    Stats
+}
+
+// Stats counts what a client did.
+type Stats struct {
+	Connections int           // made
+	Early       int           // of these with 0-RTT
+	Migrations  int           // to another local address
+	RTT         time.Duration // smoothed, of the current connection; 0 without one
+}
+
+// Dial connects to the gateway at host:port and returns when it is welcome. An error that comes from the gateway
+// unwraps to a netproto.Code, one from a wrong certificate to a [PinError].
+func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	plain, err := netproto.NewCodec(opt.Identity.Vocab, netproto.Dictionary{})
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	c := &Client{opt: opt, addr: addr, host: host, plain: plain, links: map[*link]struct{}{}}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	if opt.RouteCheck > 0 {
+		c.tasks.Go(c.followRoute)
+	}
+	if opt.Lazy {
+		return c, nil
+	}
+	if err := c.connect(ctx); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, errors.Join(err, c.Close()))
+	}
+	return c, nil
+}
+
+// connect waits until the client is welcome.
+func (c *Client) connect(ctx context.Context) error {
+	l, err := c.link(ctx)
+	if err != nil {
+		return err
+	}
+	return l.wait(ctx)
+}
+
+// Welcome returns what the gateway said last: its model and limits. It is zero before the first connection.
+func (c *Client) Welcome() netproto.Welcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.welcome
+}
+
+// Stats returns the counts so far.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	if c.current != nil {
+		s.RTT = c.current.qc.ConnectionStats().SmoothedRTT
+	}
+	return s
+}
+
+// enter counts a task that Close waits for.
+func (c *Client) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.tasks.Add(1)
+	}
+	return !c.closed
+}
+
+// Close ends all sessions and asks and frees everything.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.current = nil
+	links := make([]*link, 0, len(c.links))
+	for l := range c.links {
+		links = append(links, l)
+	}
+	c.mu.Unlock()
+	c.cancel(ErrClosed)
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.close(netproto.NoReason))
+	}
+	c.tasks.Wait()
+	return errors.Join(errs...)
+}

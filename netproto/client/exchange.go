@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// errRepeat says that a frame was surely not answered on this connection, and may be sent on another one, or again.
+var errRepeat = errors.New("to be repeated")
+
+// reply is what came back for a frame.
+type reply struct {
+	kind netproto.Kind
+	b    []byte
+}
+
+// exchange sends one frame on a stream of its own and returns the frame that answers it. When ctx ends, the stream is
+// reset.
+func (l *link) exchange(ctx context.Context, frame []byte) (reply, error) {
+	s, err := l.stream(ctx)
+	if err != nil {
+		return reply{}, l.fault(ctx, err)
+	}
+	stop := context.AfterFunc(ctx, func() { reset(s) })
+	r, err := talk(s, frame)
+	if !stop() || err != nil {
+		reset(s)
+		return r, l.fault(ctx, err)
+	}
+	l.c.tasks.Go(func() { finish(s) })
+	return r, nil
+}
+
+func reset(s *quic.Stream) {
+	s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
+	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
+}
+
+func talk(s *quic.Stream, frame []byte) (r reply, err error) {
+	if _, err := s.Write(frame); err != nil {
+		return r, err
+	}
+	if err := s.Close(); err != nil {
+		return r, err
+	}
+	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
+	return r, err
+}
+
+// finish takes the end of a stream, which may come a packet later than the answer and which nobody should wait for.
+func finish(s *quic.Stream) {
+	const patience = time.Second
+	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
+	_, _ = s.Read(make([]byte, 1))
+	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
+}
+
+// stream opens a stream. Before the gateway has said Welcome that must not wait, since the streams begin anew when it
+// does not take 0-RTT.
+func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
+	l.streams.RLock()
+	if l.greeted {
+		l.streams.RUnlock()
+		return l.qc.OpenStreamSync(ctx)
+	}
+	s, err := l.qc.OpenStream()
+	l.streams.RUnlock()
+	if err == nil {
+		return s, nil
+	}
+	if err := l.wait(ctx); err != nil {
+		return nil, err
+	}
+	return l.qc.OpenStreamSync(ctx)
+}
+
+// fault says why there is no answer: the end of ctx, a refusal of the connection, or errRepeat where another attempt may
+// have one.
+func (l *link) fault(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, quic.Err0RTTRejected):
+		if err := l.wait(ctx); err != nil {
+			return err
+		}
+		return errRepeat
+	case l.qc.Context().Err() != nil:
+		return l.over()
+	}
+	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return reason(err)
+}
+
+// over says what the end of a connection means for an ask.
+func (l *link) over() error {
+	err := reason(context.Cause(l.qc.Context()))
+	select {
+	case <-l.ready:
+		if l.err != nil {
+			err = l.err
+		}
+	default:
+	}
+	if lasting(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errRepeat, err)
+}

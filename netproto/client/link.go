@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// link is one connection.
+type link struct {
+	c  *Client
+	qc *quic.Conn
+	to netip.AddrPort
+
+	ready   chan struct{}   // closed when the gateway has said Welcome or no: what follows is set
+	codec   *netproto.Codec // of the dictionary that both have
+	err     error           // a refusal
+	greeted bool            // set with ready, under streams
+
+	streams sync.RWMutex // held to open the control stream, so that no other stream is the first one
+	control *quic.Stream
+
+	mu      sync.Mutex
+	sockets []*socket // the last one is in use; earlier ones stay until the end, since QUIC began there
+	open    int       // asks and syncs under way
+	retired bool
+	closed  bool
+}
+
+// run listens to the gateway until the connection ends, and frees it.
+func (l *link) run() {
+	defer l.c.forget(l)
+	w, err := l.welcome()
+	if err == nil {
+		l.codec, err = l.c.codecFor(w)
+	}
+	l.err = err
+	l.streams.Lock()
+	l.greeted = true
+	l.streams.Unlock()
+	if err == nil {
+		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
+		close(l.ready)
+		l.listen()
+	} else {
+		close(l.ready)
+	}
+	l.retire()
+	_ = l.close(netproto.NoReason) // the connection is over; what was wrong is known
+	if err == nil && l.codec != l.c.plain {
+		l.codec.Close()
+	}
+}
+
+// hello opens the control stream and says Hello on it.
+func (l *link) hello() error {
+	control, err := l.qc.OpenStream()
+	if err != nil {
+		return err
+	}
+	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Secret: l.c.opt.Secret}
+	for _, d := range l.c.opt.Dictionaries {
+		hello.Dictionaries = append(hello.Dictionaries, d.ID)
+	}
+	l.control = control
+	_, err = control.Write(hello.Append(nil))
+	return err
+}
+
+// welcome reads the answer to the Hello, which is repeated where the gateway does not take 0-RTT.
+func (l *link) welcome() (netproto.Welcome, error) {
+	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.opt.ConnectTimeout)
+	defer cancel()
+	w, err := l.readWelcome()
+	if !errors.Is(err, quic.Err0RTTRejected) {
+		return w, err
+	}
+	l.streams.Lock()
+	_, err = l.qc.NextConnection(ctx)
+	if err == nil {
+		err = l.hello()
+	}
+	l.streams.Unlock()
+	if err != nil {
+		return w, reason(err)
+	}
+	return l.readWelcome()
+}
+
+func (l *link) readWelcome() (w netproto.Welcome, err error) {
+	const longest = 8 << 10
+	_ = l.control.SetReadDeadline(time.Now().Add(l.c.opt.ConnectTimeout)) // it never errs
+	kind, b, err := netproto.ReadFrame(l.control, longest)
+	if err != nil {
+		return w, reason(err)
+	}
+	_ = l.control.SetReadDeadline(time.Time{})
+	if kind == netproto.KindRefusal {
+		return w, refusal(b)
+	}
+	if w, _, err = netproto.ParseWelcome(b); err != nil {
+		return w, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return w, nil
+}
+
+// listen reads the control stream until it ends: the gateway may say that it is about to go.
+func (l *link) listen() {
+	const longest = 4 << 10
+	for {
+		kind, b, err := netproto.ReadFrame(l.control, longest)
+		if err != nil {
+			return
+		}
+		if kind != netproto.KindRefusal || !errors.Is(refusal(b), netproto.Draining) {
+			return
+		}
+		l.retire()
+	}
+}
+
+// wait returns when the gateway has said Welcome, or why it did not.
+func (l *link) wait(ctx context.Context) error {
+	select {
+	case <-l.ready:
+		return l.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// usable reports whether new asks may go out.
+func (l *link) usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.retired && l.qc.Context().Err() == nil
+}
+
+// begin counts an ask that is about to use the connection.
+func (l *link) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired {
+		return false
+	}
+	l.open++
+	return true
+}
+
+func (l *link) end() {
+	l.mu.Lock()
+	l.open--
+	last := l.retired && l.open == 0
+	l.mu.Unlock()
+	if last {
+		l.hangUp(netproto.NoReason)
+	}
+}
+
+// retire lets no new asks in; the connection ends with the last one.
+func (l *link) retire() {
+	l.mu.Lock()
+	l.retired = true
+	last := l.open == 0
+	l.mu.Unlock()
+	if last {
+		l.hangUp(netproto.NoReason)
+	}
+}
+
+// hangUp tells the gateway that the connection is over. run then frees it.
+func (l *link) hangUp(code netproto.Code) {
+	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
+}
+
+// close hangs up and closes the sockets.
+func (l *link) close(code netproto.Code) error {
+	l.hangUp(code)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var errs []error
+	for _, s := range l.sockets {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

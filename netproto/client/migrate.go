@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// migrate moves the connection to a new socket, once the gateway has been heard there.
+func (l *link) migrate(ctx context.Context) error {
+	s, err := newSocket(l.to)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errors.Join(net.ErrClosed, s.close())
+	}
+	l.sockets = append(l.sockets, s) // from here on close frees it
+	l.mu.Unlock()
+	path, err := l.qc.AddPath(s.transport)
+	if err != nil {
+		return err
+	}
+	if err := path.Probe(ctx); err != nil {
+		return errors.Join(err, path.Close())
+	}
+	return path.Switch()
+}
+
+// routeChanged reports whether packets to the gateway would now start from another address than the connection's.
+func (l *link) routeChanged() bool {
+	source, err := sourceOf(l.to)
+	if err != nil {
+		return false // no way at all: moving would not help
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return source != l.sockets[len(l.sockets)-1].source
+}
+
+// bye tells the gateway that a session is over, if that is possible at once.
+func (l *link) bye(session uint64) {
+	l.streams.RLock()
+	defer l.streams.RUnlock()
+	if l.greeted && l.err == nil {
+		_ = l.control.TryWriteAll(netproto.Bye{Session: session}.Append(nil)) // else the gateway forgets it by itself in time
+	}
+}

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Options of a client. Identity is required; the rest may stay zero.
+type Options struct {
+	Identity     netproto.Identity     // what the edge's tokens mean: the gateway refuses another one
+	Secret       netproto.Secret       // token of authentication
+	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero means that the system's roots vouch for it
+	ServerName   string                // that the certificate is for; "" means the host that is dialled
+	Dictionaries []netproto.Dictionary // trained dictionaries, best first
+	Lazy         bool                  // Dial returns at once; the first ask connects
+
+	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
+	Tickets tls.ClientSessionCache
+
+	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
+	Patience       time.Duration // that an ask waits for a connection, if it has no deadline; 0 means 30 s
+	KeepAlive      time.Duration // between signs of life on an idle connection; 0 means 10 s, negative none
+	IdleTimeout    time.Duration // after which a silent connection is given up; 0 means 30 s
+	RouteCheck     time.Duration // between looks at the local address, to follow a change of network; 0 means 2 s, negative never
+	MaxKnown       int           // tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Identity.Vocab < 1 || o.Identity.Vocab > netproto.MaxVocab {
+		return o, fmt.Errorf("client: a vocabulary of %d", o.Identity.Vocab)
+	}
+	for name, v := range map[string]time.Duration{"ConnectTimeout": o.ConnectTimeout, "Patience": o.Patience, "IdleTimeout": o.IdleTimeout, "MaxKnown": time.Duration(o.MaxKnown)} {
+		if v < 0 {
+			return o, fmt.Errorf("client: %s is negative", name)
+		}
+	}
+	for v, def := range map[*time.Duration]time.Duration{&o.ConnectTimeout: 5 * time.Second, &o.Patience: 30 * time.Second,
+		&o.KeepAlive: 10 * time.Second, &o.IdleTimeout: 30 * time.Second, &o.RouteCheck: 2 * time.Second} {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	if o.Tickets == nil {
+		const servers = 4
+		o.Tickets = tls.NewLRUClientSessionCache(servers)
+	}
+	return o, nil
+}

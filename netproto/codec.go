@@ -1,0 +1,170 @@
+package netproto
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Coding is a way of writing token ids as bytes.
+type Coding uint8
+
+// The codings. The sender takes the shortest, whichever that is.
+const (
+	Packed  Coding = iota // ⌈log₂ vocab⌉ bits per id
+	Zstd                  // a zstd frame without its magic number, with the base as raw dictionary
+	Trained               // the same, with the dictionary that Hello and Welcome agreed on
+	codings
+)
+
+// String returns the name of a coding.
+func (c Coding) String() string {
+	return [...]string{"packed", "zstd", "trained", "unknown"}[min(c, codings)]
+}
+
+// Dictionary is a trained zstd dictionary over ids as [Codec] spreads them, for one vocabulary. Its id is its version.
+type Dictionary struct {
+	ID    uint32 // above 0; one id never stands for two contents
+	Bytes []byte // in zstd's format, with the same id inside
+}
+
+const (
+	zstdFrom = 48                 // packed bytes below which zstd never won (see TestCodingSizes), so that small asks cost no time
+	window   = 4096               // tokens of the base that serve as dictionary
+	magic    = "\x28\xb5\x2f\xfd" // of a zstd frame: always the same, so it is not sent
+)
+
+// Codec writes and reads deltas for one vocabulary. It is safe for concurrent use.
+type Codec struct {
+	vocab int
+	dict  Dictionary
+	enc   *zstd.Encoder // with dict; nil without
+	dec   *zstd.Decoder
+}
+
+// NewCodec returns a codec for a vocabulary of 1 to [MaxVocab] ids. The zero dictionary means none.
+func NewCodec(vocab int, dict Dictionary) (*Codec, error) {
+	if vocab < 1 || vocab > MaxVocab {
+		return nil, fmt.Errorf("codec: vocabulary of %d: %w", vocab, ErrValue)
+	}
+	c := &Codec{vocab: vocab, dict: dict}
+	if dict.ID == 0 {
+		return c, nil
+	}
+	enc, err := newEncoder(zstd.WithEncoderDict(dict.Bytes))
+	if err != nil {
+		return nil, fmt.Errorf("codec: dictionary %d: %w", dict.ID, err)
+	}
+	dec, err := newDecoder(MaxMessage, zstd.WithDecoderDicts(dict.Bytes))
+	if err != nil {
+		return nil, fmt.Errorf("codec: dictionary %d: %w", dict.ID, err)
+	}
+	c.enc, c.dec = enc, dec
+	return c, nil
+}
+
+// Close frees what the codec holds.
+func (c *Codec) Close() {
+	if c.dec != nil {
+		c.dec.Close()
+	}
+}
+
+// Encode writes the ids that follow base. An id outside the vocabulary is an error.
+func (c *Codec) Encode(base, ids []int32) (Delta, error) {
+	for _, id := range ids {
+		if id < 0 || int(id) >= c.vocab {
+			return Delta{}, fmt.Errorf("encode: id %d in a vocabulary of %d: %w", id, c.vocab, ErrValue)
+		}
+	}
+	best := Delta{Count: len(ids), Coding: Packed, Bytes: pack(nil, ids, idBits(c.vocab))}
+	if len(best.Bytes) < zstdFrom {
+		return best, nil
+	}
+	for _, coding := range []Coding{Zstd, Trained} {
+		b, err := c.squeeze(coding, base, ids)
+		if err != nil {
+			return Delta{}, fmt.Errorf("encode: %s: %w", coding, err)
+		}
+		if b != nil && len(b) < len(best.Bytes) {
+			best.Coding, best.Bytes = coding, b
+		}
+	}
+	return best, nil
+}
+
+// squeeze returns the ids in a coding that compresses, or nil where there is no dictionary for it.
+func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
+	enc := c.enc
+	if coding == Zstd {
+		raw, err := newEncoder(zstd.WithEncoderDictRaw(0, c.history(base)))
+		if err != nil {
+			return nil, err
+		}
+		enc = raw
+	}
+	if enc == nil {
+		return nil, nil
+	}
+	frame := enc.EncodeAll(spread(nil, ids, idBytes(c.vocab)), nil)
+	b, found := bytes.CutPrefix(frame, []byte(magic))
+	if !found {
+		return nil, fmt.Errorf("a frame without magic number: %w", ErrValue)
+	}
+	return b, nil
+}
+
+// Decode reads the ids that follow base. The caller has checked d.Count against its limits: no more than that is ever
+// decompressed.
+func (c *Codec) Decode(base []int32, d Delta) ([]int32, error) {
+	ids, err := c.decode(base, d)
+	if err != nil {
+		return nil, fmt.Errorf("decode: %s: %w", d.Coding, err)
+	}
+	return ids, nil
+}
+
+func (c *Codec) decode(base []int32, d Delta) ([]int32, error) {
+	size := d.Count * idBytes(c.vocab)
+	switch {
+	case d.Coding == Packed:
+		return unpack(d.Bytes, d.Count, idBits(c.vocab), c.vocab)
+	case d.Count < 1 || d.Count > MaxPosition:
+		return nil, fmt.Errorf("%d ids: %w", d.Count, ErrValue)
+	case d.Coding == Zstd:
+		dec, err := newDecoder(size, zstd.WithDecoderDictRaw(0, c.history(base)))
+		if err != nil {
+			return nil, err
+		}
+		defer dec.Close()
+		return c.expand(dec, d, size)
+	case d.Coding == Trained && c.dec != nil:
+		return c.expand(c.dec, d, size)
+	}
+	return nil, fmt.Errorf("no such coding here: %w", ErrValue)
+}
+
+// expand decompresses into a buffer of exactly size bytes and no more.
+func (c *Codec) expand(dec *zstd.Decoder, d Delta, size int) ([]int32, error) {
+	b, err := dec.DecodeAll(append([]byte(magic), d.Bytes...), make([]byte, 0, size))
+	if err != nil {
+		return nil, err
+	}
+	return gather(b, d.Count, idBytes(c.vocab), c.vocab)
+}
+
+// history returns the end of the base as a raw dictionary.
+func (c *Codec) history(base []int32) []byte {
+	return spread(nil, base[max(0, len(base)-window):], idBytes(c.vocab))
+}
+
+func newEncoder(dict zstd.EOption) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, dict, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
+		zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+}
+
+func newDecoder(size int, dict zstd.DOption) (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, dict, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(uint64(max(size, 1))), zstd.WithDecodeAllCapLimit(true))
+}

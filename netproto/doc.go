@@ -1,0 +1,45 @@
+// Package netproto holds what edge and gateway say to each other, pilotfish/1: bytes to values and back. It opens no
+// socket and reads no file.
+//
+// All of it travels in QUIC streams, under TLS 1.3. The client opens two kinds of stream. The first stream of a
+// connection is the control stream. Each ask and each sync then has a bidirectional stream of its own, so that nothing
+// waits behind a lost packet; a cancelled ask is a stream that is reset:
+//
+//	control stream    edge → Hello, then any number of Bye
+//	                  gateway → Welcome, or Refusal; later Refusal (Draining) before it goes away
+//	stream of an ask  edge → Ask, end of stream      gateway → Answer, Need or Refusal, end of stream
+//	stream of a sync  edge → Sync, end of stream     gateway → Ack, Need or Refusal, end of stream
+//
+// A message is a frame, type u8, length uvarint, then a body of that length, and its body is one row of this table:
+//
+//	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], dictionaries (count uvarint, u32 each), secret string
+//	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32
+//	3 Refusal  code u8, retry after ms uvarint, detail string
+//	4 Ask      session u64, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
+//	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
+//	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each), queue µs uvarint, compute µs uvarint
+//	6 Need     position uvarint, hash u64
+//	7 Sync     session u64, path
+//	8 Ack      position uvarint
+//	9 Bye      session u64
+//
+//	path       base uvarint, base hash u64, tokens after base uvarint, coding u8, rest length uvarint, rest
+//	sampling   flags u8, then what is flagged: temperature f64, top-k uvarint, top-p f64, seed u64
+//	log-prob   uvarint, in units of -1/1024 nat
+//	string     length uvarint, bytes
+//
+// Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, at its shortest. Each
+// value has exactly one form, so what parses is what Append writes.
+//
+// An ask says its context as a difference: the tokens after a base, which is a position on the same path that the
+// gateway acknowledged before (by an Answer or an Ack for a path that goes through it), and the hash of the path up to
+// there. A gateway that holds no such path says Need, and the client asks again from there. So every ask may be
+// repeated, anywhere, and eviction, restarts and a second gateway behind the same address heal by themselves. Session
+// numbers are drawn by clients at random, for the same reason: there is nothing to be set up before the first ask.
+package netproto
+
+// Version is the protocol that this package speaks.
+const Version = 1
+
+// ALPN is the name of the protocol within TLS.
+const ALPN = "pilotfish/1"

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// answer serves one stream: an ask or a sync.
+func (c *connection) answer(s *quic.Stream) {
+	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	e := Event{Client: c.who.name, BytesUp: len(b)}
+	var out []byte
+	afterwards := func() {}
+	switch {
+	case err != nil:
+		err = malformed(err)
+	case c.leaving.Load():
+		err = netproto.Refusal{Code: netproto.Draining}
+	case kind == netproto.KindAsk:
+		out, err = c.ask(s, b, &e)
+	case kind == netproto.KindSync:
+		out, afterwards, err = c.sync(b, &e)
+	default:
+		err = netproto.Malformed
+	}
+	c.reply(s, out, err, &e)
+	c.g.tell(e)
+	afterwards()
+}
+
+// finish takes the end of the stream, which may come a packet later than the message and which nobody should wait for.
+func finish(s *quic.Stream) {
+	const patience = time.Second
+	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
+	_, _ = s.Read(make([]byte, 1))
+	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
+}
+
+// reply writes the answer, or a refusal, within MessageTimeout.
+func (c *connection) reply(s *quic.Stream, out []byte, err error, e *Event) {
+	_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
+	if err != nil {
+		e.Kind, e.Err = Refused, err
+		if s.Context().Err() != nil {
+			e.Kind = Dropped
+		}
+		e.BytesDown = refuse(s, err)
+		return
+	}
+	n, err := s.Write(out)
+	e.BytesDown = n
+	if err != nil {
+		e.Kind, e.Err = Dropped, fmt.Errorf("%w: %w", netproto.Cancelled, err)
+		s.CancelWrite(quic.StreamErrorCode(netproto.TooLate))
+		return
+	}
+	_ = s.Close() // fails only where the stream is gone already
+	finish(s)
+}
+
+// ask answers an Ask.
+func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
+	arrived := time.Now()
+	a, _, err := netproto.ParseAsk(b)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
+	key := sessionKey{c.who.name, a.Session}
+	path, need, err := c.path(key, a.Path)
+	if err != nil || need != nil {
+		e.Kind = Resent
+		return need, err
+	}
+	held, seen, done := c.g.sessions.learn(key, path, false)
+	defer done()
+	e.Session = held.id
+	patience := c.g.opt.AskTimeout
+	if a.Deadline > 0 {
+		patience = min(a.Deadline, patience)
+	}
+	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(patience), netproto.TooLate)
+	defer cancel()
+	answer, err := c.g.consult(ctx, c.who.name, Question{Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling})
+	if err != nil {
+		return nil, err
+	}
+	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Queue, answer.Compute
+	return answer.Append(nil), nil
+}
+
+// path returns the whole context that a client means, or a Need to be sent.
+func (c *connection) path(key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
+	if wait := c.who.bucket.take(); wait > 0 {
+		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
+	}
+	if n := p.Position(); n < 1 || n > c.g.opt.MaxContext {
+		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("a context of %d tokens; at least 1, at most %d", n, c.g.opt.MaxContext)}
+	}
+	base, wanted, ok := c.g.sessions.base(key, p)
+	if !ok {
+		return nil, wanted.Append(nil), nil
+	}
+	ids, err := c.codec.Decode(base, p.Delta)
+	if err != nil {
+		return nil, nil, malformed(err)
+	}
+	return append(base, ids...), nil, nil
+}
+
+// consult asks the upstream when it is the client's turn.
+func (g *Gateway) consult(ctx context.Context, who string, q Question) (netproto.Answer, error) {
+	start := time.Now()
+	release, err := g.turns.take(ctx, who)
+	if err != nil {
+		return netproto.Answer{}, err
+	}
+	defer release()
+	waited := time.Since(start)
+	a, err := g.up.Ask(ctx, q)
+	if ctx.Err() != nil {
+		return netproto.Answer{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return netproto.Answer{}, err
+	}
+	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
+}
+
+// check holds what an upstream says against what it was asked.
+func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) {
+	known := func(id int32) bool { return id >= 0 && int(id) < g.info.Identity.Vocab }
+	if !known(a.Token) {
+		return a, fmt.Errorf("%w: token %d is none", netproto.Failed, a.Token)
+	}
+	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
+	a.Top = a.Top[:min(len(a.Top), q.K)]
+	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f netproto.Finding) bool {
+		return !known(f.Token) || q.AuditFrom < 1 || f.Position < q.AuditFrom || f.Position >= len(q.Context)
+	})
+	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
+	return a, nil
+}

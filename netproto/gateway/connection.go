@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// connection is one client's.
+type connection struct {
+	g     *Gateway
+	qc    *quic.Conn
+	who   *client
+	codec *netproto.Codec
+
+	leaving atomic.Bool // no new asks
+	control struct {
+		sync.Mutex
+		stream *quic.Stream // set when the client is welcome
+	}
+}
+
+// serve greets the client and answers its streams until the connection ends.
+func (c *connection) serve() {
+	err := c.greet()
+	c.g.pending.Add(-1)
+	if err != nil {
+		c.g.tell(Event{Kind: Refused, Client: c.qc.RemoteAddr().String(), Err: err})
+		c.close(err)
+		return
+	}
+	defer c.g.clients.leave(c.who)
+	c.g.tell(Event{Kind: Connected, Client: c.who.name, Early: c.qc.ConnectionState().Used0RTT})
+	var streams sync.WaitGroup
+	streams.Go(c.listen)
+	for {
+		s, err := c.qc.AcceptStream(c.qc.Context())
+		if err != nil {
+			break
+		}
+		streams.Go(func() { c.answer(s) })
+	}
+	streams.Wait()
+	c.g.tell(Event{Kind: Disconnected, Client: c.who.name})
+}
+
+// greet reads the Hello on the first stream and says Welcome or why not.
+func (c *connection) greet() error {
+	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.MessageTimeout)
+	defer cancel()
+	control, err := c.qc.AcceptStream(ctx)
+	if err != nil {
+		return errors.Join(netproto.Malformed, err)
+	}
+	_ = control.SetDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	welcome, err := c.admit(control)
+	if err != nil {
+		refuse(control, err)
+		return err
+	}
+	if _, err := control.Write(welcome.Append(nil)); err != nil {
+		c.g.clients.leave(c.who)
+		return err
+	}
+	_ = control.SetDeadline(time.Time{})
+	c.control.Lock()
+	c.control.stream = control
+	c.control.Unlock()
+	return nil
+}
+
+// admit decides about a Hello.
+func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error) {
+	hello, err := readHello(control)
+	if err != nil {
+		return w, err
+	}
+	who, err := c.g.clients.enter(hello.Secret, c.qc.RemoteAddr())
+	if err != nil {
+		return w, err
+	}
+	if err := c.g.compatible(hello.Identity); err != nil {
+		c.g.clients.leave(who)
+		return w, err
+	}
+	c.who = who
+	w = netproto.Welcome{Version: netproto.Version, Model: c.g.info.Model, Limits: c.g.opt.limits()}
+	for _, id := range hello.Dictionaries {
+		if id != 0 && c.g.codecs[id] != nil {
+			w.Dictionary = id
+			break
+		}
+	}
+	c.codec = c.g.codecs[w.Dictionary]
+	return w, nil
+}
+
+func readHello(control io.Reader) (netproto.Hello, error) {
+	const longest = 8 << 10
+	_, b, err := netproto.ReadFrame(control, longest)
+	if err != nil {
+		return netproto.Hello{}, malformed(err)
+	}
+	hello, _, err := netproto.ParseHello(b)
+	switch {
+	case errors.Is(err, netproto.WrongVersion):
+		return hello, netproto.Refusal{Code: netproto.WrongVersion}
+	case err != nil:
+		return hello, malformed(err)
+	}
+	return hello, nil
+}
+
+// compatible compares what tokens mean.
+func (g *Gateway) compatible(theirs netproto.Identity) error {
+	ours, none := g.info.Identity, netproto.Digest{}
+	switch {
+	case ours.Tokenizer != none && ours.Tokenizer != theirs.Tokenizer, ours.Vocab != theirs.Vocab:
+		return netproto.Refusal{Code: netproto.WrongTokenizer}
+	case ours.Template != none && theirs.Template != none && ours.Template != theirs.Template && !g.opt.AnyTemplate:
+		return netproto.Refusal{Code: netproto.WrongTemplate}
+	}
+	return nil
+}
+
+// listen reads what comes on the control stream after the Hello: sessions that end.
+func (c *connection) listen() {
+	for {
+		kind, b, err := netproto.ReadFrame(c.control.stream, 64)
+		if err != nil {
+			c.over(err)
+			return
+		}
+		bye, _, err := netproto.ParseBye(b)
+		if kind != netproto.KindBye || err != nil {
+			c.over(malformed(err))
+			return
+		}
+		c.g.sessions.end(sessionKey{c.who.name, bye.Session})
+	}
+}
+
+// over ends a connection whose control stream has ended, in order or not.
+func (c *connection) over(err error) {
+	code := netproto.NoReason
+	if err != io.EOF && c.qc.Context().Err() == nil {
+		code = netproto.Malformed
+		c.g.tell(Event{Kind: Refused, Client: c.who.name, Err: err})
+	}
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
+}
+
+// drain tells the client that the gateway is about to go.
+func (c *connection) drain() {
+	c.leaving.Store(true)
+	c.control.Lock()
+	defer c.control.Unlock()
+	if c.control.stream != nil {
+		_ = c.control.stream.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
+		_, _ = c.control.stream.Write(netproto.Refusal{Code: netproto.Draining}.Append(nil)) // else it learns from the refusal of its next ask
+	}
+}
+
+// close ends a connection that was refused. It leaves the client a moment to read why, and to close it by itself.
+func (c *connection) close(err error) {
+	const moment = time.Second
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.qc.Context().Done():
+	}
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(codeOf(err)), "") // it is over in any case
+}

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// connections are those of one Serve.
+type connections struct {
+	mu      sync.Mutex
+	all     map[*connection]struct{}
+	serving sync.WaitGroup
+}
+
+func (o *connections) serve(c *connection) {
+	o.mu.Lock()
+	o.all[c] = struct{}{}
+	o.mu.Unlock()
+	o.serving.Go(func() {
+		c.serve()
+		o.mu.Lock()
+		delete(o.all, c)
+		o.mu.Unlock()
+	})
+}
+
+func (o *connections) each(do func(*connection)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.all {
+		do(c)
+	}
+}
+
+// drain asks all clients to go, and closes what is still there after a while. Clients close a connection when they have
+// the last answer.
+func (o *connections) drain(patience time.Duration) {
+	o.each(func(c *connection) { o.serving.Go(c.drain) })
+	done := make(chan struct{})
+	go func() {
+		o.serving.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		o.each(func(c *connection) {
+			o.serving.Go(func() { _ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") }) // it ends in any case
+		})
+		<-done
+	}
+}

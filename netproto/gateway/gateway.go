@@ -1,0 +1,169 @@
+// Package gateway is the QUIC server in front of the large model: it takes asks of many edges, keeps what they told of
+// their contexts, and lets them take turns at the upstream.
+package gateway
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// Gateway serves one upstream. It may serve several sockets at once; what it knows of sessions is common to them.
+type Gateway struct {
+	opt      Options
+	up       Upstream
+	info     Info
+	cert     tls.Certificate
+	resetKey quic.StatelessResetKey
+	codecs   map[uint32]*netproto.Codec // by dictionary; 0 is none
+	clients  *clients
+	sessions *sessions
+	turns    *turns
+	pending  atomic.Int64 // connections that have not said who they are
+}
+
+// New returns a gateway that is ready to serve.
+func New(opt Options, up Upstream) (*Gateway, error) {
+	info := up.Info()
+	opt, err := opt.withDefaults(info)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), codecs: map[uint32]*netproto.Codec{}}
+	if g.cert, err = opt.certificate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if g.resetKey, err = resetKey(g.cert); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	for _, d := range append([]netproto.Dictionary{{}}, opt.Dictionaries...) {
+		if g.codecs[d.ID], err = netproto.NewCodec(info.Identity.Vocab, d); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
+		}
+	}
+	g.sessions = newSessions(opt, func(s *session) {
+		up.Forget(s.id)
+		g.tell(Event{Kind: Forgotten, Client: s.key.client, Session: s.id})
+	})
+	g.turns = newTurns(defaultTo(info.Parallel, 32), opt.MaxWaiting)
+	return g, nil
+}
+
+// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn at
+// their first packet that their connection is gone.
+func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
+	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		return key, fmt.Errorf("private key: %w", err)
+	}
+	mac := hmac.New(sha256.New, private)
+	mac.Write([]byte("pilotfish stateless reset"))
+	return quic.StatelessResetKey(mac.Sum(nil)), nil
+}
+
+// Fingerprint returns the SHA-256 of the certificate, for clients to pin.
+func (g *Gateway) Fingerprint() netproto.Digest {
+	d, _ := Fingerprint(g.cert) // New made sure that there is one
+	return d
+}
+
+func (g *Gateway) tell(e Event) {
+	if g.opt.Events != nil {
+		g.opt.Events(e)
+	}
+}
+
+func (g *Gateway) tlsConfig() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{g.cert}, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13}
+}
+
+func (g *Gateway) quicConfig() *quic.Config {
+	return &quic.Config{
+		Allow0RTT:                      true,
+		HandshakeIdleTimeout:           g.opt.MessageTimeout,
+		MaxIdleTimeout:                 g.opt.IdleTimeout,
+		MaxIncomingStreams:             int64(g.opt.MaxStreams) + 1, // the control stream
+		MaxIncomingUniStreams:          -1,
+		InitialStreamReceiveWindow:     16 << 10,
+		MaxStreamReceiveWindow:         256 << 10,
+		InitialConnectionReceiveWindow: 64 << 10,
+		MaxConnectionReceiveWindow:     1 << 20,
+	}
+}
+
+// Serve answers clients on a socket until ctx ends. Then it takes no new asks, waits for the open ones, at most
+// DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such
+// an end.
+func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
+	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, VerifySourceAddress: func(net.Addr) bool {
+		return g.pending.Load() > int64(g.opt.MaxConns/4) // then strangers prove their address first
+	}}
+	listener, err := transport.ListenEarly(g.tlsConfig(), g.quicConfig())
+	if err != nil {
+		return errors.Join(fmt.Errorf("serve: %w", err), transport.Close())
+	}
+	open := &connections{all: map[*connection]struct{}{}}
+	tidy, stopTidy := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	background.Go(func() { g.tidy(tidy) })
+	err = g.accept(ctx, listener, open)
+	open.drain(g.opt.DrainTimeout)
+	stopTidy()
+	background.Wait()
+	return errors.Join(err, closeListener(listener), transport.Close())
+}
+
+func closeListener(l *quic.EarlyListener) error {
+	if err := l.Close(); err != nil && !errors.Is(err, quic.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// accept starts a connection for each client that comes.
+func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open *connections) error {
+	for {
+		qc, err := listener.Accept(ctx)
+		if ctx.Err() != nil {
+			if err == nil {
+				err = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+		if g.pending.Add(1) > int64(g.opt.MaxConns) {
+			g.pending.Add(-1)
+			_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "") // nothing can be done if it fails
+			continue
+		}
+		c := &connection{g: g, qc: qc}
+		open.serve(c)
+	}
+}
+
+// tidy forgets idle sessions.
+func (g *Gateway) tidy(ctx context.Context) {
+	tick := time.NewTicker(max(g.opt.SessionIdle/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.sessions.expire(g.opt.SessionIdle)
+		}
+	}
+}

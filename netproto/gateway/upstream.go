@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
+// Ask, and it answers each when it can.
+type Upstream interface {
+	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
+	// same question has the same answer. An error that wraps a netproto.Code reaches the client under that code, any
+	// other one as netproto.Failed; its text stays in the gateway.
+	Ask(ctx context.Context, q Question) (Answer, error)
+
+	// Forget says that a session will not be asked about any more: what is kept for it can go. No call for that session
+	// is under way then.
+	Forget(session uint64)
+
+	// Info describes the model. It is called once, by New.
+	Info() Info
+}
+
+// Warmer is an upstream that makes use of tokens that clients stream ahead. Without it they are only stored.
+type Warmer interface {
+	// Warm computes what an Ask about a longer context will need. Of q only Session, Context and Base are set.
+	Warm(ctx context.Context, q Question) error
+}
+
+// Info describes an upstream.
+type Info struct {
+	Model      string            // for people
+	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
+	MaxContext int               // tokens; 0 means 32768
+	Parallel   int               // asks that it works on at a time; the gateway keeps the others and lets clients take turns; 0 means 32
+}
+
+// Question is an ask with its whole context.
+type Question struct {
+	Session   uint64  // numbered by the gateway; no two clients share one
+	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
+	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
+	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
+	K         int     // most probable tokens wanted beside the chosen one
+	Sampling  netproto.Sampling
+}
+
+// Answer is what the upstream says.
+type Answer struct {
+	Token   int32
+	Top     []netproto.Candidate // the most probable tokens, best first
+	Audit   []netproto.Finding   // positions of Context where the model would have chosen another token, ascending
+	Queue   time.Duration        // spent waiting within the upstream
+	Compute time.Duration
+}

@@ -1,0 +1,64 @@
+package netproto
+
+import (
+	"encoding/binary"
+	"log/slog"
+)
+
+// Hello is the first message of a client.
+type Hello struct {
+	Version      int
+	Identity     Identity
+	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
+	Secret       Secret   // for authentication; empty where the gateway wants none
+}
+
+// Secret is a token of authentication. Printing it shows that there is one, never which.
+type Secret string
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Append appends the frame to b.
+func (h Hello) Append(b []byte) []byte {
+	return appendFrame(b, KindHello, func(b []byte) []byte {
+		b = h.Identity.append(appendUvarint(b, h.Version))
+		b = appendUvarint(b, len(h.Dictionaries))
+		for _, id := range h.Dictionaries {
+			b = binary.LittleEndian.AppendUint32(b, id)
+		}
+		return appendString(b, string(h.Secret))
+	})
+}
+
+// ParseHello takes a Hello of n bytes from the front of b. With another version than [Version] the
+// error is [WrongVersion], whatever follows.
+func ParseHello(b []byte) (h Hello, n int, err error) {
+	p, n := openFrame(b, KindHello)
+	if h.Version = int(p.uvarint("version", 1<<16)); h.Version != Version {
+		p.fail("version", WrongVersion)
+	}
+	h.Identity = p.identity()
+	for range p.count("dictionaries", maxList, 4) {
+		h.Dictionaries = append(h.Dictionaries, p.u32("dictionary"))
+	}
+	h.Secret = Secret(p.string("secret"))
+	if err := p.close(); err != nil {
+		return Hello{}, 0, err
+	}
+	return h, n, nil
+}

@@ -1,0 +1,150 @@
+package netproto
+
+import "slices"
+
+// Known is the set of paths that one session has told of, as a tree: an edge keeps what the gateway acknowledged, a
+// gateway what it was told. It serves one goroutine at a time.
+//
+// A segment is a run of tokens without a fork; it hangs off its parent, or off the root, at the position where it
+// begins. A path that goes on where a segment ends lengthens it, another one begins a segment of its own.
+type Known struct {
+	segments []segment
+	tokens   int
+	limit    int
+	trunk    place // end of what is settled
+}
+
+type segment struct {
+	parent int // index of a segment; -1 is the root
+	start  int // position of its first token
+	ids    []int32
+	hashes []Hash // hashes[i] is that of the path up to and with ids[i]
+}
+
+func (s *segment) end() int { return s.start + len(s.ids) }
+
+// NewKnown returns an empty set that holds up to limit tokens. A path that does not fit makes it forget all others.
+func NewKnown(limit int) *Known { return &Known{limit: limit, trunk: place{-1, 0}} }
+
+// Settle says that all later paths begin with this one, which is known.
+func (k *Known) Settle(path []int32) { k.trunk = k.walk(k.root(), path) }
+
+// Trunk returns length and hash of the path that was settled last, as far as it is still known.
+func (k *Known) Trunk() (int, Hash) { return k.trunk.position, k.hash(k.trunk) }
+
+// place is a position on a segment; the root is {-1, 0}.
+type place struct{ segment, position int }
+
+func (k *Known) root() place { return place{-1, 0} }
+
+// Longest returns the longest beginning of path that is known: its length and hash.
+func (k *Known) Longest(path []int32) (int, Hash) {
+	p := k.walk(k.root(), path)
+	return p.position, k.hash(p)
+}
+
+// walk follows ids from a place as far as they are known.
+func (k *Known) walk(p place, ids []int32) place {
+	for len(ids) > 0 {
+		next, n := k.step(p, ids)
+		if n == 0 {
+			break
+		}
+		p, ids = next, ids[n:]
+	}
+	return p
+}
+
+// step follows ids along the segment of p, or into a child that hangs there, and returns how many it followed.
+func (k *Known) step(p place, ids []int32) (place, int) {
+	if p.segment >= 0 {
+		s := &k.segments[p.segment]
+		if n := common(s.ids[p.position-s.start:], ids); n > 0 {
+			return place{p.segment, p.position + n}, n
+		}
+	}
+	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
+		s := &k.segments[i]
+		if s.parent == p.segment && s.start == p.position && s.ids[0] == ids[0] {
+			n := common(s.ids, ids)
+			return place{i, p.position + n}, n
+		}
+	}
+	return p, 0
+}
+
+func common(a, b []int32) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+func (k *Known) hash(p place) Hash {
+	if p.position == 0 {
+		return RootHash
+	}
+	s := &k.segments[p.segment]
+	return s.hashes[p.position-s.start-1]
+}
+
+// Find returns the path of a length that has a hash, or false.
+func (k *Known) Find(length int, hash Hash) ([]int32, bool) {
+	if length == 0 {
+		return nil, hash == RootHash
+	}
+	for i := range k.segments {
+		s := &k.segments[i]
+		if s.start < length && length <= s.end() && s.hashes[length-s.start-1] == hash {
+			return k.path(place{i, length}), true
+		}
+	}
+	return nil, false
+}
+
+// path returns the tokens from the root to a place.
+func (k *Known) path(p place) []int32 {
+	out := make([]int32, p.position)
+	for end := p.position; end > 0; {
+		s := &k.segments[p.segment]
+		copy(out[s.start:end], s.ids)
+		end, p.segment = s.start, s.parent
+	}
+	return out
+}
+
+// Add makes a path known, and returns its hash.
+func (k *Known) Add(path []int32) Hash {
+	p := k.walk(k.root(), path)
+	rest := path[p.position:]
+	if k.tokens+len(rest) > k.limit && p.position < k.tokens {
+		k.Clear()
+		p, rest = k.root(), path
+	}
+	if len(rest) == 0 {
+		return k.hash(p)
+	}
+	hashes := make([]Hash, len(rest))
+	h := k.hash(p)
+	for i, id := range rest {
+		h = h.Next(id)
+		hashes[i] = h
+	}
+	k.tokens += len(rest)
+	if p.segment >= 0 && k.segments[p.segment].end() == p.position {
+		s := &k.segments[p.segment]
+		s.ids, s.hashes = append(s.ids, rest...), append(s.hashes, hashes...)
+		return h
+	}
+	k.segments = append(k.segments, segment{p.segment, p.position, slices.Clone(rest), hashes})
+	return h
+}
+
+// Clear makes it forget all.
+func (k *Known) Clear() { k.segments, k.tokens, k.trunk = nil, 0, k.root() }
+
+// Tokens returns how many tokens are held.
+func (k *Known) Tokens() int { return k.tokens }

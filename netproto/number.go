@@ -1,0 +1,46 @@
+package netproto
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// appendUvarint appends a number that is never negative.
+func appendUvarint(b []byte, v int) []byte { return binary.AppendUvarint(b, uint64(max(v, 0))) }
+
+// appendMillis appends a duration in milliseconds, rounded up: a deadline of less than one is still a deadline.
+func appendMillis(b []byte, d time.Duration) []byte {
+	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
+	return binary.AppendUvarint(b, min(uint64(ms), maxMillis))
+}
+
+func (p *parser) millis(field string) time.Duration {
+	return time.Duration(p.uvarint(field, maxMillis)) * time.Millisecond
+}
+
+func appendMicros(b []byte, d time.Duration) []byte {
+	return binary.AppendUvarint(b, uint64(max(d, 0)/time.Microsecond))
+}
+
+func (p *parser) micros(field string) time.Duration {
+	return time.Duration(p.uvarint(field, maxMillis*1000)) * time.Microsecond
+}
+
+// A log-probability travels in units of -1/1024 nat: one or two bytes, and within half a unit of what it was.
+const (
+	logProbUnit = 1024
+	maxLogProb  = 1 << 17 // -128 nats stand for all that is less
+)
+
+func appendLogProb(b []byte, l float32) []byte {
+	q := math.Round(-float64(l) * logProbUnit)
+	if math.IsNaN(q) {
+		q = maxLogProb
+	}
+	return binary.AppendUvarint(b, uint64(min(max(q, 0), maxLogProb)))
+}
+
+func (p *parser) logProb(field string) float32 {
+	return 0 - float32(p.uvarint(field, maxLogProb))/logProbUnit // 0 stays +0
+}

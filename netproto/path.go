@@ -1,0 +1,38 @@
+package netproto
+
+import "encoding/binary"
+
+// Path is a context as a difference: what follows a base that both sides have.
+type Path struct {
+	Base  int   // tokens of the base
+	Hash  Hash  // of the base
+	Delta Delta // what follows; len(context) is Base + Delta.Count
+}
+
+// Position returns the length of the whole path, which is the position of the token that is asked for.
+func (p Path) Position() int { return p.Base + p.Delta.Count }
+
+// Delta is a run of token ids in one of the codings of [Codec].
+type Delta struct {
+	Count  int // ids
+	Coding Coding
+	Bytes  []byte
+}
+
+func (p Path) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(appendUvarint(b, p.Base), uint64(p.Hash))
+	b = append(appendUvarint(b, p.Delta.Count), byte(p.Delta.Coding))
+	return append(appendUvarint(b, len(p.Delta.Bytes)), p.Delta.Bytes...)
+}
+
+func (p *parser) path() (path Path) {
+	path.Base = int(p.uvarint("base", MaxPosition))
+	path.Hash = Hash(p.u64("base hash"))
+	path.Delta.Count = int(p.uvarint("tokens", uint64(MaxPosition-path.Base)))
+	path.Delta.Coding = Coding(p.u8("coding"))
+	if path.Delta.Coding >= codings {
+		p.fail("coding", ErrValue)
+	}
+	path.Delta.Bytes = p.bytes("delta", int(p.uvarint("delta length", MaxMessage)))
+	return path
+}

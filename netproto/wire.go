@@ -1,0 +1,175 @@
+package netproto
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// The reasons why bytes are no message. A message that is cut off gives [io.ErrUnexpectedEOF].
+var (
+	ErrType    = errors.New("another type of message")
+	ErrTooLong = errors.New("longer than allowed")
+	ErrValue   = errors.New("value out of range, or not in its shortest form")
+	ErrRest    = errors.New("bytes are left over")
+)
+
+// A ParseError says which part of which message is wrong.
+type ParseError struct {
+	Message string // such as "Ask"
+	Field   string // such as "deadline"
+	Err     error  // ErrType, ErrTooLong, ErrValue, ErrRest, WrongVersion or io.ErrUnexpectedEOF
+}
+
+// Error names message, field and fault.
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("parse %s: %s: %v", e.Message, e.Field, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *ParseError) Unwrap() error { return e.Err }
+
+// Bounds on what a message may claim, whatever the limits of a gateway are.
+const (
+	MaxMessage  = 1 << 22 // bytes of a frame's body
+	MaxPosition = 1 << 24 // tokens of a path
+	maxString   = 1 << 10 // bytes
+	maxList     = 1 << 10 // entries; an audit may have as many as a path has tokens
+	maxMillis   = 1 << 32 // about 50 days
+)
+
+// appendFrame appends a frame whose body is written by body.
+func appendFrame(b []byte, kind Kind, body func([]byte) []byte) []byte {
+	const room = 1 // most bodies are shorter than 128 bytes and need one byte of length
+	b = append(b, byte(kind), 0)
+	start := len(b)
+	b = body(b)
+	n := uint64(len(b) - start)
+	if n < 1<<7 {
+		b[start-room] = byte(n)
+		return b
+	}
+	var length [binary.MaxVarintLen64]byte
+	size := binary.PutUvarint(length[:], n)
+	b = append(b, length[:size-room]...)
+	copy(b[start-room+size:], b[start:start+int(n)])
+	copy(b[start-room:], length[:size])
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// parser takes fields from the front of a frame's body. The first fault sticks.
+type parser struct {
+	message string
+	b       []byte
+	err     error
+}
+
+// openFrame returns a parser of the body of the frame at the front of b, and the length of the frame.
+func openFrame(b []byte, kind Kind) (p *parser, n int) {
+	head := parser{message: kind.String(), b: b}
+	if t := head.u8("type"); head.err == nil && Kind(t) != kind {
+		head.fail("type", ErrType)
+	}
+	size := head.uvarint("length", MaxMessage)
+	body := head.bytes("body", int(size))
+	return &parser{message: head.message, b: body, err: head.err}, len(b) - len(head.b)
+}
+
+// close returns the first fault, which a rest of the body is too.
+func (p *parser) close() error {
+	if p.err == nil && len(p.b) > 0 {
+		p.fail("end", ErrRest)
+	}
+	return p.err
+}
+
+func (p *parser) fail(field string, err error) {
+	if p.err == nil {
+		p.err = &ParseError{Message: p.message, Field: field, Err: err}
+		p.b = nil
+	}
+}
+
+// bytes takes n bytes; they stay part of the input.
+func (p *parser) bytes(field string, n int) []byte {
+	if p.err != nil || n > len(p.b) {
+		p.fail(field, io.ErrUnexpectedEOF)
+		return nil
+	}
+	taken := p.b[:n:n]
+	p.b = p.b[n:]
+	return taken
+}
+
+func (p *parser) u8(field string) byte {
+	if b := p.bytes(field, 1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (p *parser) u32(field string) uint32 {
+	if b := p.bytes(field, 4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (p *parser) u64(field string) uint64 {
+	if b := p.bytes(field, 8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// f64 takes a finite number above 0.
+func (p *parser) f64(field string) float64 {
+	f := math.Float64frombits(p.u64(field))
+	if p.err == nil && !(f > 0 && f <= math.MaxFloat64) {
+		p.fail(field, ErrValue)
+		return 0
+	}
+	return f
+}
+
+// uvarint takes a number of at most limit.
+func (p *parser) uvarint(field string, limit uint64) uint64 {
+	if p.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(p.b)
+	switch {
+	case n == 0:
+		p.fail(field, io.ErrUnexpectedEOF)
+	case n < 0 || n > 1 && p.b[n-1] == 0:
+		p.fail(field, ErrValue)
+	case v > limit:
+		p.fail(field, ErrTooLong)
+	default:
+		p.b = p.b[n:]
+		return v
+	}
+	return 0
+}
+
+// count takes the number of entries of a list whose entries take at least size bytes each.
+func (p *parser) count(field string, limit, size int) int {
+	n := int(p.uvarint(field, uint64(limit)))
+	if n*size > len(p.b) {
+		p.fail(field, io.ErrUnexpectedEOF)
+		return 0
+	}
+	return n
+}
+
+func (p *parser) string(field string) string {
+	return string(p.bytes(field, int(p.uvarint(field, maxString))))
+}
+
+func (p *parser) id(field string) int32 { return int32(p.uvarint(field, math.MaxInt32)) }
