@@ -32,6 +32,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newPullCommand(a),
 		newRunCommand(a),
+		newCloudCommand(a),
 		newInspectCommand(a),
 		newTokenizeCommand(a),
 		newLogitsCommand(a),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -21,9 +24,11 @@ import (
 type runFlags struct {
 	model     modelFlags
 	profile   profileFlag
+	route     routeFlags
+	cloud     cloudFlags
 	mode      string
 	system    string
-	tokens    string
+	ids       string
 	raw       bool
 	max       int
 	ignoreEnd bool
@@ -41,7 +46,8 @@ func newRunCommand(a *app) *cobra.Command {
 
 The prompt is the question of a chat; with --raw it is the beginning of a text that the model goes on with. "-", or no
 prompt with something piped in, reads it from stdin.`,
-		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"`,
+		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
+  pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			stop, err := f.profile.start(a)
 			if err != nil {
@@ -59,9 +65,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
 	f.profile.register(c)
 	p := c.Flags()
-	p.StringVar(&f.mode, "mode", "local", "who decides: local is the model on this device alone")
+	f.cloud.register(p)
+	f.route.register(p)
+	p.StringVar(&f.mode, "mode", "", "local: this device alone; serial: wait for each answer of the cloud; pipelined: draft on meanwhile (default pipelined with --cloud, else local)")
 	p.StringVar(&f.system, "system", "", "system `message` of the chat, in place of the model's own")
-	p.StringVar(&f.tokens, "tokens", "", "the prompt as token `ids`: 1,2,3")
+	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
 	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens to generate; 0 means as many as the context holds")
 	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after an end token")
@@ -93,16 +101,66 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := &runOutput{a: a, json: f.json, load: time.Since(begin), kvBytes: s.KVBytes()}
-	for t, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd}) {
+	tokens, end, err := f.tokens(ctx, a, e, s, ids)
+	if err != nil {
+		return err
+	}
+	defer end()
+	out := newRunOutput(a, f.json, time.Since(begin), s)
+	for t, err := range tokens {
 		if err == nil {
 			err = out.token(t)
 		}
 		if err != nil {
-			return errors.Join(err, out.finish(s.Summary()))
+			return errors.Join(err, out.finish())
 		}
 	}
-	return out.finish(s.Summary())
+	return out.finish()
+}
+
+// tokens begins the generation that the mode asks for, and returns what ends it.
+func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engine.Session, ids []int32) (iter.Seq2[engine.Token, error], func(), error) {
+	request := engine.Request{MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd}
+	if f.cloud.address == "" || f.mode == "local" {
+		return s.Generate(ctx, ids, request), func() {}, nil
+	}
+	r := engine.Route{Request: request, Pace: f.route.edgeTPS, Observe: a.warnOnce()}
+	var err error
+	if r.Draft, err = f.route.draft(); err != nil {
+		return nil, nil, err
+	}
+	if f.mode == "serial" {
+		r.Draft.Mode = draft.Serial
+	}
+	policy, err := f.route.router()
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Router, err = router.New(policy); err != nil {
+		return nil, nil, usagef("%w", err)
+	}
+	remote, err := f.cloud.dial(ctx, a, e)
+	if err != nil {
+		return nil, nil, err
+	}
+	cloud, end, err := remote.Session(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, remote.Close())
+	}
+	r.Cloud = cloud
+	return s.Routed(ctx, ids, r), func() { end(); remote.Close() }, nil
+}
+
+// warnOnce says on stderr why the cloud did not answer, the first time that it does not.
+func (a *app) warnOnce() func(draft.Event) {
+	warned := false
+	return func(e draft.Event) {
+		if e.Escalation == nil || e.Escalation.Err == nil || warned {
+			return
+		}
+		warned = true
+		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", e.Escalation.Err)
+	}
 }
 
 // check refuses flags that make no sense before the model is opened.
@@ -110,13 +168,15 @@ func (f *runFlags) check(args []string) error {
 	switch err := f.sampling.Validate(); {
 	case err != nil:
 		return usagef("%w", err)
-	case f.mode != "local":
-		return usagef("--mode %s: this build has local", f.mode)
+	case f.mode != "" && f.mode != "local" && f.mode != "serial" && f.mode != "pipelined":
+		return usagef("--mode %s: local, serial or pipelined", f.mode)
+	case (f.mode == "serial" || f.mode == "pipelined") && f.cloud.address == "":
+		return usagef("--mode %s needs --cloud", f.mode)
 	case f.max < 0:
 		return usagef("-n %d: negative", f.max)
-	case f.tokens != "" && len(args) > 0:
+	case f.ids != "" && len(args) > 0:
 		return usagef("--tokens and a prompt exclude each other")
-	case f.system != "" && (f.raw || f.tokens != ""):
+	case f.system != "" && (f.raw || f.ids != ""):
 		return usagef("--system belongs to a chat: it excludes --raw and --tokens")
 	}
 	return nil
@@ -124,8 +184,8 @@ func (f *runFlags) check(args []string) error {
 
 // prompt returns the ids to begin with.
 func (f *runFlags) prompt(a *app, e *engine.Engine, args []string) ([]int32, error) {
-	if f.tokens != "" {
-		return parseIDs(f.tokens)
+	if f.ids != "" {
+		return parseIDs(f.ids)
 	}
 	text, err := readPrompt(a, args)
 	switch {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -13,9 +12,14 @@ type runOutput struct {
 	a       *app
 	json    bool
 	load    time.Duration
-	kvBytes int64
+	session *engine.Session
+	print   func(engine.Token) error
 	ids     []int32
 	printed int // bytes of text
+}
+
+func newRunOutput(a *app, json bool, load time.Duration, s *engine.Session) *runOutput {
+	return &runOutput{a: a, json: json, load: load, session: s, print: newTokenPrinter(a)}
 }
 
 // tokenEvent is one line of --json. Its fields are a contract.
@@ -40,6 +44,24 @@ type summaryEvent struct {
 	PromptTPS       float64 `json:"prompt_tps"`
 	GenerationTPS   float64 `json:"generation_tps"`
 	KVBytes         int64   `json:"kv_bytes"`
+
+	*RoutedEvent // with a cloud only
+}
+
+// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded fields.)
+type RoutedEvent struct {
+	CloudTokens int     `json:"cloud_tokens"`
+	Timeouts    int     `json:"edge_timeout_tokens"`
+	Escalations int     `json:"escalations"`
+	Hits        int     `json:"hits"`
+	Asks        int     `json:"asks"`
+	Drafted     int     `json:"drafted"`
+	Wasted      int     `json:"wasted"`
+	BytesUp     int     `json:"bytes_up"`
+	BytesDown   int     `json:"bytes_down"`
+	WaitMS      float64 `json:"wait_ms"` // what serial decoding would have waited
+	HiddenMS    float64 `json:"hidden_ms"`
+	ExposedMS   float64 `json:"exposed_ms"`
 }
 
 // token prints one token.
@@ -49,12 +71,12 @@ func (o *runOutput) token(t engine.Token) error {
 		return o.a.printJSON(tokenEvent{Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence})
 	}
 	o.printed += len(t.Text)
-	_, err := io.WriteString(o.a.stdout, t.Text)
-	return err
+	return o.print(t)
 }
 
 // finish prints the rest of the text and what it took. Nothing is printed where not even the prompt was run.
-func (o *runOutput) finish(s engine.Summary) error {
+func (o *runOutput) finish() error {
+	s := o.session.Summary()
 	if s.PromptTime == 0 {
 		return nil
 	}
@@ -63,14 +85,24 @@ func (o *runOutput) finish(s engine.Summary) error {
 	}
 	e := summaryEvent{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens, GeneratedTokens: s.Tokens,
-		LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime), KVBytes: o.kvBytes,
+		LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime), KVBytes: o.session.KVBytes(),
 		PromptTPS:     perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
+	}
+	if r := o.session.Routing(); r.Tokens > 0 {
+		e.RoutedEvent = &RoutedEvent{
+			CloudTokens: r.Cloud, Timeouts: r.Timeouts, Escalations: r.Escalations, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted,
+			Wasted: r.Wasted, BytesUp: r.BytesUp, BytesDown: r.BytesDown, WaitMS: ms(r.Wait), HiddenMS: ms(r.Hidden), ExposedMS: ms(r.Exposed),
+		}
 	}
 	if o.json {
 		return o.a.printJSON(map[string]summaryEvent{"summary": e})
 	}
 	fmt.Fprintln(o.a.stdout, s.Text[o.printed:])
+	if r := e.RoutedEvent; r != nil {
+		fmt.Fprintf(o.a.stderr, "%d tokens from the cloud, %d for want of an answer from the edge; %.0f of %.0f ms waiting were hidden; %d bytes up, %d down\n",
+			r.CloudTokens, r.Timeouts, r.HiddenMS, r.WaitMS, r.BytesUp, r.BytesDown)
+	}
 	_, err := fmt.Fprintf(o.a.stderr, "%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, stopped by %s; loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, e.Stop, e.LoadMS)
 	return err

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// StageOptions describe the way to the cloud, and how fast the cloud is.
+type StageOptions struct {
+	RTT        time.Duration // round trip, half of it each way
+	Loss       float64       // of packets, each way
+	Traces     []string      // recorded round trips or capacities: files in the formats of package link
+	Seed       uint64        // of what chance decides
+	AnswerTime time.Duration // least time of an answer of the large model
+}
+
+// Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.
+type Stage struct {
+	edge    *engine.Engine
+	service *engine.Service
+	link    *link.Link
+	pin     [32]byte
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	mu      sync.Mutex
+	err     error // what ended gateway or link
+}
+
+// NewStage starts it. Close it before the engines.
+func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
+	service, err := large.Serve(engine.ServeOptions{AnswerTime: o.AnswerTime})
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{edge: edge, service: service}
+	if err := s.start(o); err != nil {
+		service.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stage) start(o StageOptions) error {
+	g, err := s.service.Gateway(engine.GatewayOptions{})
+	if err != nil {
+		return err
+	}
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	way := link.Direction{Delay: o.RTT / 2, Loss: o.Loss}
+	options := link.Options{Target: socket.LocalAddr().String(), Seed: o.Seed, Up: way, Down: way}
+	for _, path := range o.Traces {
+		if err := options.AddTrace(path); err != nil {
+			return errors.Join(err, socket.Close())
+		}
+	}
+	if s.link, err = link.New(options); err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.pin, s.cancel = g.Fingerprint(), cancel
+	s.running.Go(func() { s.note(g.Serve(ctx, socket)); socket.Close() })
+	s.running.Go(func() { s.note(s.link.Run(ctx)) })
+	return nil
+}
+
+// note keeps the first error of gateway and link.
+func (s *Stage) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && !errors.Is(err, context.Canceled) {
+		s.err = err
+	}
+}
+
+// Close ends link, gateway and service and waits for them.
+func (s *Stage) Close() error {
+	s.cancel()
+	s.running.Wait()
+	s.service.Close()
+	return s.err
+}
+
+// Link is the way to the gateway, to be disturbed.
+func (s *Stage) Link() *link.Link { return s.link }
+
+// Direct is the large model without gateway and link, at the same pace.
+func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
+
+// Dial connects a device through the link.
+func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
+	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{Pin: s.pin})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, end, err := r.Session(ctx)
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return c, func() { end(); r.Close() }, nil
+}

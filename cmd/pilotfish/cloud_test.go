@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// startCloud runs `pilotfish cloud` in this process until the test ends or stop is called, and returns its address and pin.
+func startCloud(t *testing.T, args ...string) (address, pin string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	outRead, outWrite := io.Pipe()
+	errRead, errWrite := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		code := run(ctx, append([]string{"cloud", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), outWrite, errWrite)
+		errWrite.Close()
+		outWrite.Close()
+		ended <- code
+	}()
+	said, err := bufio.NewReader(errRead).ReadString('\n')
+	require.NoError(t, err)
+	go io.Copy(io.Discard, errRead)
+	pin, err = bufio.NewReader(outRead).ReadString('\n')
+	require.NoError(t, err)
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			select {
+			case <-ended:
+			case <-time.After(30 * time.Second):
+				t.Error("the cloud does not stop")
+			}
+		}
+	}
+	t.Cleanup(stop)
+	address, _, _ = strings.Cut(strings.TrimPrefix(said, "listening on "), ",")
+	return address, strings.TrimSpace(pin), stop
+}
+
+// routedTokens are the ids and origins of `run --json`, and its summary.
+func routedTokens(t *testing.T, args ...string) (ids []int32, origins []string, s *summaryEvent, stderr string) {
+	t.Helper()
+	code, stdout, stderr := call(t, append([]string{"run", "--json", "--ignore-eos"}, args...)...)
+	require.Equal(t, exitDone, code, stderr)
+	for _, e := range lines[runEvent](t, stdout) {
+		if e.Summary != nil {
+			return ids, origins, e.Summary, stderr
+		}
+		ids, origins = append(ids, e.ID), append(origins, e.Origin)
+	}
+	require.Fail(t, "no summary")
+	return
+}
+
+// TestCloud: two models of one vocabulary over a real connection, serial and pipelined alike; then the cloud goes away.
+func TestCloud(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
+	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
+	address, pin, stop := startCloud(t, "-m", large)
+	args := []string{"-m", edge, "--cloud", address, "--pin", pin, "--policy", "random", "--threshold", "0.3", "--tokens", "5,6,7", "-n", "40"}
+
+	ids, origins, s, _ := routedTokens(t, append(args, "--mode", "serial", "--deadline", "20s")...)
+	require.Len(t, ids, 40)
+	assert.Contains(t, origins, "cloud")
+	assert.Contains(t, origins, "edge")
+	assert.Positive(t, s.CloudTokens)
+	assert.Positive(t, s.BytesUp)
+	ids2, origins2, s2, _ := routedTokens(t, append(args, "--branches", "3", "--deadline", "20s")...)
+	assert.Equal(t, ids, ids2)
+	assert.Equal(t, origins, origins2)
+	assert.Equal(t, s.CloudTokens, s2.CloudTokens)
+
+	_, pin2, stop2 := startCloud(t, "-m", large)
+	assert.Equal(t, pin, pin2, "the certificate is kept")
+	stop2()
+
+	alone, _, _, _ := routedTokens(t, "-m", edge, "--tokens", "5,6,7", "-n", "40")
+	stop()
+	ids3, origins3, s3, stderr := routedTokens(t, append(args, "--deadline", "300ms")...)
+	assert.Equal(t, alone, ids3, "complete without the cloud")
+	assert.NotContains(t, origins3, "cloud")
+	assert.Contains(t, origins3, "edge-timeout")
+	assert.Positive(t, s3.Timeouts)
+	assert.Contains(t, stderr, "no answer from the cloud")
+}
+
+// TestCloudRefuses: a wrong pin or a wrong token is said, and the answer goes on alone.
+func TestCloudRefuses(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	m := tinyModel(t, "q8_0")
+	secret := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
+	address, pin, _ := startCloud(t, "-m", m, "--token-file", secret)
+	ask := func(args ...string) string {
+		_, origins, _, stderr := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "10s"}, args...)...)
+		if !bytes.Contains([]byte(stderr), []byte("no answer")) {
+			assert.NotContains(t, origins, "edge-timeout")
+		}
+		return stderr
+	}
+	assert.NotContains(t, ask("--pin", pin, "--token-file", secret), "no answer")
+	assert.Contains(t, ask("--pin", pin), "no answer from the cloud, going on alone")
+	wrong := strings.Repeat("00", 31) + "01"
+	assert.Contains(t, ask("--pin", wrong, "--token-file", secret), "certificate")
+	assert.NotContains(t, ask("--pin", wrong, "--token-file", secret), "another secret")
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// Options of the two sides of the network, for programs that put them together through this package.
+type (
+	GatewayOptions = gateway.Options
+	GatewayToken   = gateway.Token
+	DialOptions    = client.Options
+)
+
+// Identity says what the ids of the model mean: edge and cloud must agree in it.
+func (e *Engine) Identity() (netproto.Identity, error) {
+	t, err := e.Tokenizer()
+	if err != nil {
+		return netproto.Identity{}, err
+	}
+	id := netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used()}
+	switch template, err := e.file.String("tokenizer.chat_template"); {
+	case err == nil:
+		id.Template = sha256.Sum256([]byte(template))
+	case !errors.Is(err, gguf.ErrAbsent):
+		return netproto.Identity{}, err
+	}
+	return id, nil
+}
+
+// Gateway makes a QUIC server in front of the service.
+func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
+	id, err := s.e.Identity()
+	if err != nil {
+		return nil, err
+	}
+	name, _ := s.e.file.String("general.name") // only for people: a file may have none
+	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context}})
+}
+
+// upstream is a service as what a gateway asks.
+type upstream struct {
+	s    *Service
+	info gateway.Info
+}
+
+// Info implements [gateway.Upstream].
+func (u upstream) Info() gateway.Info { return u.info }
+
+// Ask implements [gateway.Upstream].
+func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+	a, err := u.s.ask(ctx, batch.Question{
+		Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Sampling: sample.Options{Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed},
+	})
+	if err != nil {
+		return gateway.Answer{}, err
+	}
+	out := gateway.Answer{Token: a.Token, Queue: a.Queue, Compute: a.Compute}
+	for _, c := range a.Top[:min(q.K, len(a.Top))] {
+		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
+	}
+	for _, d := range a.Audit {
+		out.Audit = append(out.Audit, netproto.Finding{Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
+	}
+	return out, nil
+}
+
+// Forget implements [gateway.Upstream].
+func (u upstream) Forget(session uint64) {
+	u.s.Service.Forget(context.Background(), session) // fails only when the service is closed, and then all is forgotten
+}
+
+// Remote is a gateway that is connected, or will be when it is first asked.
+type Remote struct {
+	c *client.Client
+}
+
+// Dial connects to the gateway at addr, "host:port". Identity is that of the engine.
+func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote, error) {
+	var err error
+	if o.Identity, err = e.Identity(); err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(ctx, addr, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Remote{c}, nil
+}
+
+// Close ends the connection. Its sessions must not be used any more.
+func (r *Remote) Close() error { return r.c.Close() }
+
+// Session returns the cloud for one text at a time, and what ends it.
+func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
+	s, err := r.c.NewSession(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return remote{s}, func() { s.Close() }, nil
+}
+
+// remote is a session of a client as the cloud of a draft.
+type remote struct{ s *client.Session }
+
+// Ask implements [draft.Cloud].
+func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	query := client.Query{K: q.K, Sampling: netproto.Sampling{
+		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
+	}}
+	if due, ok := ctx.Deadline(); ok {
+		query.Deadline = time.Until(due)
+	}
+	r, err := c.s.Ask(ctx, q.Context, query)
+	if err != nil {
+		return draft.Answer{}, err
+	}
+	a := draft.Answer{Token: r.Token, Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown}
+	for _, c := range r.Top {
+		a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+	}
+	return a, nil
+}
+
+// NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.
+func NewCertificate(hosts ...string) (certificate, key []byte, err error) {
+	return gateway.NewCertificate(hosts...)
+}
