@@ -3,8 +3,8 @@ package draft
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -59,6 +59,10 @@ func (r *run) guesses(local int32, head *backend.Output) []guess {
 // ask sends the questions that there is room for, the likeliest to matter first, and guesses their answers. While the
 // breaker is open the local tokens stand at once.
 func (r *run) ask(ctx context.Context) {
+	if len(r.held) == 0 {
+		return
+	}
+	defer runtime.Gosched() // the questions leave before a forward call takes the processors
 	slices.SortStableFunc(r.held, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
 	for len(r.held) > 0 {
 		e := r.held[0]
@@ -138,167 +142,4 @@ func (r *run) start(ctx context.Context, res result) {
 			}
 		}
 	})
-}
-
-// absorb takes the answers that have come, and gives up the questions whose time is over.
-func (r *run) absorb() {
-	for {
-		select {
-		case res := <-r.results:
-			r.take(res)
-		default:
-			r.expire(time.Now())
-			return
-		}
-	}
-}
-
-// wait waits for an answer or for the end of a deadline. The time is charged to the oldest question.
-func (r *run) wait(ctx context.Context) error {
-	oldest, start := r.tip.esc, time.Now()
-	if oldest == nil || oldest.Outcome != inFlight {
-		panic("draft: waiting while no question is open")
-	}
-	var timer <-chan time.Time
-	if due, ok := r.nextDue(); ok {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		timer = t.C
-	}
-	select {
-	case res := <-r.results:
-		oldest.Exposed += time.Since(start)
-		r.take(res)
-	case <-timer:
-		oldest.Exposed += time.Since(start)
-		r.expire(time.Now())
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// take applies a result. One for a question that is no longer open is stale and means nothing.
-func (r *run) take(res result) {
-	if res.probe {
-		r.takeProbe(res)
-		return
-	}
-	e := res.of
-	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() {
-		e = r.tip.esc
-	}
-	if e.Outcome != inFlight {
-		return
-	}
-	e.cost(res)
-	if res.err != nil {
-		r.fail(e, res.err)
-		return
-	}
-	if r.Deadline > 0 {
-		r.Breaker.succeeded()
-	}
-	r.resolve(e, Miss, res.answer.Token, FromCloud, nil)
-}
-
-// takeProbe tells the breaker what became of a probe.
-func (r *run) takeProbe(res result) {
-	e := res.of
-	e.cost(res)
-	if e.Err = res.err; e.Err == nil {
-		e.Outcome, e.Token = Probed, res.answer.Token
-		r.Breaker.succeeded()
-		r.Breaker.endProbe()
-	} else {
-		r.Breaker.probeFailed(time.Now())
-	}
-	r.report(e)
-}
-
-// cost notes what an answer took.
-func (e *escalation) cost(res result) {
-	e.Wait = res.at.Sub(e.sent)
-	e.Queue, e.Cloud = res.answer.Queue, res.answer.Cloud
-	e.Wire = max(0, e.Wait-e.Queue-e.Cloud)
-	e.BytesUp, e.BytesDown = res.answer.BytesUp, res.answer.BytesDown
-}
-
-// fail lets the local token of e stand.
-func (r *run) fail(e *escalation, err error) {
-	outcome := Failed
-	if errors.Is(err, ErrDeadline) {
-		outcome = Late
-	}
-	now := time.Now()
-	e.Wait = now.Sub(e.sent)
-	if r.Deadline > 0 {
-		r.Breaker.failed(e.sent, now)
-	}
-	r.resolve(e, outcome, e.Local, EdgeTimeout, err)
-}
-
-// resolve makes token the one that follows e.at: its branch stays, the others are dropped.
-func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
-	r.shut(e, err)
-	var keep *node
-	for i, c := range e.at.children {
-		if c.token == token && !r.fault.has(faultFirstBranch) || r.fault.has(faultFirstBranch) && i == 0 {
-			keep = c
-		}
-	}
-	if keep == nil && r.fault.has(faultKeepBelowMiss) && len(e.at.children) > 0 {
-		keep = e.at.children[0]
-		keep.token, keep.end = token, r.End(token)
-		keep.final = keep.final || keep.end
-	}
-	if outcome == Miss && keep != nil && (keep.evaluated || keep.final) {
-		outcome = Hit
-	}
-	e.Outcome, e.Token, e.Err = outcome, token, err
-	for _, c := range e.at.children {
-		if c != keep {
-			r.drop(c, e)
-		}
-	}
-	if keep == nil {
-		keep = r.child(e.at, token, e.Confidence)
-	}
-	keep.origin = origin
-	if r.fault.has(faultLocalOrigin) && token == e.Local {
-		keep.origin = Edge
-	}
-	e.at.children = append(e.at.children[:0], keep)
-	e.Hidden = max(0, e.Wait-e.Exposed)
-}
-
-// abandon gives a question up because what it rests on is dropped. What it had lost was lost by the question that it
-// rests on.
-func (r *run) abandon(e, by *escalation) {
-	if e.Outcome == inFlight {
-		e.Wait = time.Since(e.sent)
-	}
-	by.Exposed += e.Exposed
-	asked := e.Outcome != waiting && e.Outcome != Unasked
-	r.shut(e, errDropped)
-	e.Outcome, e.Hidden, e.Exposed = Dropped, 0, 0
-	if asked {
-		r.report(e)
-	}
-}
-
-// shut takes e off the lists of questions and tells its goroutine, if it has one.
-func (r *run) shut(e *escalation, why error) {
-	same := func(x *escalation) bool { return x == e }
-	r.held = slices.DeleteFunc(r.held, same)
-	r.asked = slices.DeleteFunc(r.asked, same)
-	if e.cancel != nil && !(r.fault.has(faultSkipCancel) && why == errDropped) {
-		e.cancel(why)
-	}
-}
-
-// report tells the stream of e.
-func (r *run) report(e *escalation) {
-	told := e.Escalation
-	r.tell(Event{Escalation: &told})
 }

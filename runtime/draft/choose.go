@@ -21,32 +21,8 @@ func (r *run) choose() []*node {
 	if !r.tip.evaluated {
 		return []*node{r.tip}
 	}
-	type ranked struct {
-		*node
-		chance float64
-	}
-	var leaves []ranked
-	limit := r.tip.pos + r.Window
-	if r.fault.has(faultWindow) {
-		limit++
-	}
-	var walk func(n *node, chance float64)
-	walk = func(n *node, chance float64) {
-		for _, c := range n.children {
-			p := chance
-			if n.open() {
-				p *= c.guess
-			}
-			switch {
-			case c.evaluated:
-				walk(c, p)
-			case !c.final && c.pos <= limit:
-				leaves = append(leaves, ranked{c, p})
-			}
-		}
-	}
-	walk(r.tip, 1)
-	slices.SortFunc(leaves, func(a, b ranked) int {
+	leaves := r.leaves()
+	slices.SortFunc(leaves, func(a, b leaf) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
 	})
 	rows := r.Rows
@@ -59,4 +35,31 @@ func (r *run) choose() []*node {
 		nodes[i] = l.node
 	}
 	return nodes
+}
+
+// leaf is a token that can be evaluated, and the probability that the text comes through it.
+type leaf struct {
+	*node
+	chance float64
+}
+
+// leaves returns the tokens below the tip that are not evaluated, that something may follow, and that lie in the window.
+func (r *run) leaves() (found []leaf) {
+	limit := r.tip.pos + r.Window
+	if r.fault.has(faultWindow) {
+		limit++
+	}
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, c := range n.children {
+			switch {
+			case c.evaluated:
+				walk(c)
+			case !c.final && c.pos <= limit:
+				found = append(found, leaf{c, r.chance(c)})
+			}
+		}
+	}
+	walk(r.tip)
+	return found
 }
