@@ -31,7 +31,7 @@ type RoutingOptions struct {
 	MaxTokens   int           // of an answer; 0 means 64
 	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
 	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
-	CloudMS     time.Duration // time per token of a text that the large model streams
+	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
 
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
@@ -50,7 +50,7 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if o.MaxTokens == 0 {
 		o.MaxTokens = 64
 	}
-	w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudMS)
+	w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
 	if err != nil {
 		return nil, err
 	}

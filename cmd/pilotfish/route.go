@@ -11,7 +11,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -46,8 +45,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 }
 
 // draft returns the options of drafting.
-func (r *routeFlags) draft() (draft.Options, error) {
-	o := draft.Options{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline}
+func (r *routeFlags) draft() (engine.DraftOptions, error) {
+	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline}
 	if r.branches < 1 || r.window < 1 || r.inflight < 1 {
 		return o, usagef("--branches, --window and --inflight are at least 1")
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -130,7 +129,7 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 		return nil, nil, err
 	}
 	if f.mode == "serial" {
-		r.Draft.Mode = draft.Serial
+		r.Draft.Mode = engine.Serial
 	}
 	policy, err := f.route.router()
 	if err != nil {
@@ -152,9 +151,9 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 }
 
 // warnOnce says on stderr why the cloud did not answer, the first time that it does not.
-func (a *app) warnOnce() func(draft.Event) {
+func (a *app) warnOnce() func(engine.Event) {
 	warned := false
-	return func(e draft.Event) {
+	return func(e engine.Event) {
 		if e.Escalation == nil || e.Escalation.Err == nil || warned {
 			return
 		}

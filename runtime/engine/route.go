@@ -13,14 +13,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
+// What package draft takes and tells, for programs that put the parts together through this package.
+type (
+	DraftOptions = draft.Options
+	Event        = draft.Event
+)
+
+// The modes of [DraftOptions].
+const (
+	Pipelined = draft.Pipelined
+	Serial    = draft.Serial
+)
+
 // Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
 type Route struct {
 	Request
-	Router  *router.Router    // which tokens the cloud is asked for
-	Cloud   draft.Cloud       // who answers
-	Draft   draft.Options     // mode, branches, window, deadline; what [Request] says is filled in
-	Pace    float64           // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
-	Observe func(draft.Event) // told of every token and every escalation, if given
+	Router  *router.Router // which tokens the cloud is asked for
+	Cloud   draft.Cloud    // who answers
+	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in
+	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
+	Observe func(Event)    // told of every token and every escalation, if given
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary].
