@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
@@ -26,11 +25,28 @@ type Stage struct {
 	edge    *engine.Engine
 	service *engine.Service
 	link    *link.Link
+	relay   task
 	pin     [32]byte
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	mu      sync.Mutex
-	err     error // what ended gateway or link
+	gateway task
+}
+
+// task is something that runs until it is stopped.
+type task struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func spawn(run func(context.Context) error) task {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := task{cancel, make(chan error, 1)}
+	go func() { t.done <- run(ctx) }()
+	return t
+}
+
+// stop waits for the end.
+func (t task) stop() error {
+	t.cancel()
+	return <-t.done
 }
 
 // NewStage starts it. Close it before the engines.
@@ -48,7 +64,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 }
 
 func (s *Stage) start(o StageOptions) error {
-	g, err := s.service.Gateway(engine.GatewayOptions{})
+	g, err := s.service.Gateway(engine.GatewayOptions{DrainTimeout: time.Second}) // a device's goodbye may be lost on the link
 	if err != nil {
 		return err
 	}
@@ -66,28 +82,17 @@ func (s *Stage) start(o StageOptions) error {
 	if s.link, err = link.New(options); err != nil {
 		return errors.Join(err, socket.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.pin, s.cancel = g.Fingerprint(), cancel
-	s.running.Go(func() { s.note(g.Serve(ctx, socket)); socket.Close() })
-	s.running.Go(func() { s.note(s.link.Run(ctx)) })
+	s.pin = g.Fingerprint()
+	s.gateway = spawn(func(ctx context.Context) error { return errors.Join(g.Serve(ctx, socket), socket.Close()) })
+	s.relay = spawn(s.link.Run)
 	return nil
 }
 
-// note keeps the first error of gateway and link.
-func (s *Stage) note(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && !errors.Is(err, context.Canceled) {
-		s.err = err
-	}
-}
-
-// Close ends link, gateway and service and waits for them.
+// Close ends gateway, link and service and waits for them.
 func (s *Stage) Close() error {
-	s.cancel()
-	s.running.Wait()
+	err := errors.Join(s.gateway.stop(), s.relay.stop()) // the link last: it carries the goodbyes
 	s.service.Close()
-	return s.err
+	return err
 }
 
 // Link is the way to the gateway, to be disturbed.

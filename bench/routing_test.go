@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"bytes"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// tiny opens a random model. All of them have the same vocabulary.
+func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 4)
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	e, err := engine.New(f, "tiny", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// modes parses a list.
+func modes(t *testing.T, names ...string) (all []Mode) {
+	t.Helper()
+	for _, n := range names {
+		m, err := ParseMode(n)
+		require.NoError(t, err)
+		all = append(all, m)
+	}
+	return all
+}
+
+// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, the one over HTTP too, and the
+// figures fit together.
+func TestRouting(t *testing.T) {
+	before := runtime.NumGoroutine()
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := NewStage(edge, large, StageOptions{RTT: 6 * time.Millisecond, Loss: 0.05, Seed: 1})
+	require.NoError(t, err)
+	questions := []Question{}
+	for _, text := range strings.Fields("where does a nevgle live and what does it eat") {
+		questions = append(questions, Question{Text: text, Correct: func(string) bool { return len(text)%2 == 0 }})
+	}
+	told := 0
+	o := RoutingOptions{
+		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
+		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
+		Router: router.Options{Policy: router.Random, Threshold: 0.25}, Draft: draft.Options{Deadline: -1},
+		Direct: stage.Direct(), Dial: stage.Dial, Progress: func(done, total int) { told = done; assert.Equal(t, 60, total) },
+	}
+	reports, err := Routing(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, stage.Close())
+	assert.Equal(t, 60, told)
+	require.Len(t, reports, 6)
+	for i, r := range reports {
+		assert.Equal(t, o.Modes[i].Name, r.Mode)
+		assert.Equal(t, 10, r.Answers)
+		assert.InDelta(t, 0.6, *r.Accuracy, 1e-9)
+		assert.True(t, *r.AccuracyLow < 0.6 && *r.AccuracyHigh > 0.6)
+		assert.True(t, r.Time.P50 <= r.Time.P90 && r.Time.P50 > 0)
+		assert.Zero(t, r.Timeouts)
+	}
+	assert.Nil(t, reports[0].EscalatedShare)
+	assert.Nil(t, reports[1].HitRate)
+	for _, r := range reports[3:] {
+		assert.True(t, *r.EqualToSerial, r.Mode)
+		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
+		assert.Positive(t, *r.BytesUp)
+		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")
+	}
+	assert.NotNil(t, reports[5].HitRate)
+	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each")
+	for start := time.Now(); runtime.NumGoroutine() > before+8; time.Sleep(10 * time.Millisecond) { // the pools of the engines stay
+		require.Less(t, time.Since(start), 20*time.Second, "goroutines are left")
+	}
+}
+
+// TestRoutingFails: what one device cannot do ends the measurement with its error.
+func TestRoutingFails(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := NewStage(edge, edge, StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	o := RoutingOptions{
+		Edge: edge, Large: edge, Questions: []Question{{Text: strings.Repeat("too long ", 500)}}, Modes: modes(t, "serial"),
+		Router: router.Options{Policy: router.Always}, Direct: stage.Direct(), Dial: stage.Dial,
+	}
+	_, err = Routing(t.Context(), o)
+	assert.ErrorContains(t, err, "serial")
+	assert.ErrorContains(t, err, "context")
+	_, err = Routing(t.Context(), RoutingOptions{})
+	assert.Error(t, err)
+}
+
+func TestParseMode(t *testing.T) {
+	for _, bad := range []string{"", "fast", "pipelined", "pipelined-0", "pipelined-x", "pipelined-65"} {
+		_, err := ParseMode(bad)
+		assert.ErrorContains(t, err, "pipelined-1", bad)
+	}
+}
+
+// TestWilson: known values (Newcombe 1998, table I: 81 of 263 and 15 of 148 and 0 of 20).
+func TestWilson(t *testing.T) {
+	for _, c := range []struct {
+		k, n      int
+		low, high float64
+	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {29, 29, 0.8830, 1}} {
+		low, high := wilson(c.k, c.n)
+		assert.InDelta(t, c.low, low, 1e-4)
+		assert.InDelta(t, c.high, high, 1e-4)
+	}
+	assert.False(t, math.IsNaN(func() float64 { l, _ := wilson(0, 1); return l }()))
+}
