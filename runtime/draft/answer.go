@@ -20,6 +20,17 @@ func (r *run) absorb() {
 	}
 }
 
+// drain waits for the questions to return after their context is done.
+func (r *run) drain() {
+	go func() {
+		r.asks.Wait()
+		close(r.results)
+	}()
+	for res := range r.results {
+		r.take(res)
+	}
+}
+
 // wait waits for an answer or for the end of a deadline. The time is charged to the oldest question.
 func (r *run) wait(ctx context.Context) error {
 	oldest, start := r.tip.esc, time.Now()
@@ -45,50 +56,55 @@ func (r *run) wait(ctx context.Context) error {
 	return nil
 }
 
-// take applies a result. One for a question that is no longer open is stale and means nothing.
+// take applies a result. One for a question that is no longer open is stale: only its cost counts.
 func (r *run) take(res result) {
-	if res.probe {
-		r.takeProbe(res)
-		return
-	}
 	e := res.of
-	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() {
+	if e.back {
+		return // a duplicate
+	}
+	e.back = true
+	e.BytesUp, e.BytesDown = res.answer.BytesUp, res.answer.BytesDown
+	if e.due {
+		r.report(e)
+	}
+	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() && r.tip.esc.Outcome == inFlight {
 		e = r.tip.esc
 	}
-	if e.Outcome != inFlight {
-		return
-	}
-	e.cost(res)
-	if res.err != nil {
+	switch {
+	case res.probe:
+		r.takeProbe(e, res)
+	case e.Outcome != inFlight || errors.Is(res.err, errDecodeOver):
+	case res.err != nil:
 		r.fail(e, res.err)
-		return
+	default:
+		e.timed(res)
+		if r.Deadline > 0 {
+			r.Breaker.succeeded()
+		}
+		r.resolve(e, Miss, res.answer.Token, FromCloud, nil)
 	}
-	if r.Deadline > 0 {
-		r.Breaker.succeeded()
-	}
-	r.resolve(e, Miss, res.answer.Token, FromCloud, nil)
 }
 
 // takeProbe tells the breaker what became of a probe.
-func (r *run) takeProbe(res result) {
-	e := res.of
-	e.cost(res)
+func (r *run) takeProbe(e *escalation, res result) {
+	e.timed(res)
 	if e.Err = res.err; e.Err == nil {
 		e.Outcome, e.Token = Probed, res.answer.Token
 		r.Breaker.succeeded()
-		r.Breaker.endProbe()
+	} else if errors.Is(e.Err, errDecodeOver) {
+		e.Outcome = Dropped
 	} else {
 		r.Breaker.probeFailed(time.Now())
 	}
+	r.Breaker.endProbe()
 	r.report(e)
 }
 
-// cost notes what an answer took.
-func (e *escalation) cost(res result) {
+// timed notes where the time of an answer went.
+func (e *escalation) timed(res result) {
 	e.Wait = res.at.Sub(e.sent)
 	e.Queue, e.Cloud = res.answer.Queue, res.answer.Cloud
 	e.Wire = max(0, e.Wait-e.Queue-e.Cloud)
-	e.BytesUp, e.BytesDown = res.answer.BytesUp, res.answer.BytesDown
 }
 
 // fail lets the local token of e stand.
@@ -164,8 +180,12 @@ func (r *run) shut(e *escalation, why error) {
 	}
 }
 
-// report tells the stream of e.
+// report tells the stream of e, once its ask has returned and it is known what it cost.
 func (r *run) report(e *escalation) {
+	if e.cancel != nil && !e.back {
+		e.due = true
+		return
+	}
 	told := e.Escalation
 	r.tell(Event{Escalation: &told})
 }

@@ -19,6 +19,8 @@ type escalation struct {
 	wanted  time.Time // decided
 	sent    time.Time // asked
 	cancel  context.CancelCauseFunc
+	back    bool // its ask has returned
+	due     bool // to be told of when its ask returns
 }
 
 // guess is a token that the answer may be, and its probability under the small model.
@@ -108,7 +110,7 @@ func (r *run) probe(ctx context.Context, e *escalation) {
 	}
 }
 
-// start asks in a goroutine of its own, which ends soon after ctx is done.
+// start asks in a goroutine of its own, which ends soon after ctx is done and its result has been taken.
 func (r *run) start(ctx context.Context, res result) {
 	q := Question{Context: r.context(res.of.at), K: r.K, Sampling: r.Sampling}
 	ask, cancel := context.WithCancelCause(ctx)
@@ -121,25 +123,17 @@ func (r *run) start(ctx context.Context, res result) {
 		}
 		defer done()
 		res.answer, res.err = r.cloud.Ask(ask, q)
-		if cause := context.Cause(ask); cause != nil {
+		if ctx.Err() != nil {
+			res.err = errDecodeOver // whatever the answer: the cloud did not fail
+		} else if cause := context.Cause(ask); cause != nil {
 			res.err = cause
 		} else if id := res.answer.Token; res.err == nil && (id < 0 || r.Vocab > 0 && int(id) >= r.Vocab) {
 			res.err = ErrToken
 		}
 		res.at = time.Now()
-		times := 1
-		if r.fault.has(faultTwice) && !res.probe {
-			times++
-		}
-		for range times {
-			select {
-			case r.results <- res:
-			case <-ctx.Done():
-				if res.probe {
-					r.Breaker.endProbe()
-				}
-				return
-			}
+		r.results <- res
+		if r.fault.has(faultTwice) {
+			r.results <- res
 		}
 	})
 }

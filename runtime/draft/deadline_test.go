@@ -18,13 +18,14 @@ const (
 	deadline = 800 * time.Millisecond
 )
 
-// cloudFunc is a cloud with a way to fail. It counts the questions that are open.
+// cloudFunc is a cloud with a way to fail. It counts the questions, and those that are open.
 type cloudFunc struct {
-	ask  func(ctx context.Context, q Question) (Answer, error)
-	open atomic.Int32
+	ask         func(ctx context.Context, q Question) (Answer, error)
+	asked, open atomic.Int32
 }
 
 func (c *cloudFunc) Ask(ctx context.Context, q Question) (Answer, error) {
+	c.asked.Add(1)
 	c.open.Add(1)
 	defer c.open.Add(-1)
 	return c.ask(ctx, q)
@@ -80,6 +81,7 @@ func (t *trial) decoder(tb testing.TB, mode Mode) *Decoder {
 // decode runs to the end and checks that the text is complete and nothing is left behind. It returns the events, and
 // when the last token was shown.
 func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, took time.Duration) {
+	before := t.cloud.asked.Load()
 	sum, err := d.Decode(tb.Context(), []int32{1, 2, 3}, func(e Event) bool {
 		got.collect(e)
 		events = append(events, e)
@@ -95,6 +97,7 @@ func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, to
 	assert.NoError(tb, t.model.wrong)
 	assert.Empty(tb, t.model.nodes, "no slot is in use")
 	assert.Zero(tb, t.cloud.open.Load(), "no question is open")
+	assert.Equal(tb, int(t.cloud.asked.Load()-before), sum.Asks, "the events tell of every question")
 	return got, events, took
 }
 

@@ -57,6 +57,7 @@ type Router interface {
 // Cloud asks the large model. Many calls may run at once, and their answers may come in any order.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
+	// The bytes of an answer count also where it comes with an error.
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
@@ -189,17 +190,19 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 // emit returns false. When it returns, the model holds settled text alone: the prompt and the tokens shown, of which
 // the last may be missing. No question is open then, and nothing started here runs. The error is that of the model, or
 // the cause of ctx; a cloud that fails is no error.
-func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (Summary, error) {
+func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
-		return Summary{}, errors.New("an empty prompt: there is nothing to go on from")
+		return sum, errors.New("an empty prompt: there is nothing to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
 		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
 	}
-	err := r.decode(ctx)
-	cancel(errDecodeOver)
-	r.close()
-	return r.summary, err
+	defer func() {
+		cancel(errDecodeOver)
+		r.close()
+		sum = r.summary
+	}()
+	return sum, r.decode(ctx)
 }

@@ -46,7 +46,7 @@ type Token struct {
 	CommitDelay time.Duration // from when it was drafted until it was shown
 }
 
-// Escalation is one question to the cloud, told when the text has passed it or when it is dropped, whichever comes first.
+// Escalation is one question to the cloud, told when the text has passed it or it is dropped, and its ask has returned.
 //
 // Serial decoding waits Wait for it. Of that, Hidden was spent on drafting that held, and Exposed was lost: waiting with
 // nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a forward call.

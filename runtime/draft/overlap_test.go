@@ -75,6 +75,9 @@ func TestOverlap(t *testing.T) {
 				hidden := s.Hidden.Seconds() / (s.Hidden + s.Exposed).Seconds()
 				t.Logf("%8d %4d %4d %6.1fs %8.1fs  %6.3f %6.3f %8.3f %12.2f %19.2f", branches, ms[0], ms[1], serial.Seconds(),
 					took.Seconds(), ratio, hits, hidden, float64(s.Asks)/float64(s.Escalations), float64(s.Wasted)/float64(s.Tokens))
+				if branches == 1 { // no rows that cost extra
+					assert.InDelta(t, (serial - took).Seconds(), (s.Wait - s.Exposed).Seconds(), 0.005*serial.Seconds(), "the accounts of time")
+				}
 				assert.LessOrEqual(t, ratio, 1.03, "pipelined with %d branches at %v", branches, rtt)
 				if ms[0] == 100 {
 					assert.GreaterOrEqual(t, hidden, 0.9*hits, "%d branches", branches)

@@ -153,6 +153,7 @@ func (r *run) tell(e Event) {
 
 // close drops what is left of the draft tree and waits for the questions. Their context is done.
 func (r *run) close() {
+	defer r.drain()
 	if r.tip != nil {
 		for _, c := range r.tip.children {
 			r.drop(c, new(escalation))
@@ -162,5 +163,4 @@ func (r *run) close() {
 		}
 		r.settle()
 	}
-	r.asks.Wait()
 }

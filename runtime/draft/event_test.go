@@ -1,0 +1,157 @@
+package draft
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+const ms = time.Millisecond
+
+// script is a small model whose candidates at position p are 10p, 10p+1 and 10p+2, on whatever path, and which takes
+// 10 ms for a forward call; with a router that escalates at some positions, and a cloud that takes 45 ms, 5 of them in
+// a queue and 20 computing.
+type script struct {
+	fakeModel
+	escalate []int
+	answers  map[int]int32 // by position; otherwise the small model's
+}
+
+func (s *script) at(pos int) backend.Output {
+	var out backend.Output
+	for i := range int32(3) {
+		out.Top = append(out.Top, backend.Candidate{ID: int32(10*pos) + i, Logit: -float32(i) - 1})
+	}
+	return out
+}
+
+func (s *script) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {
+	s.settled, s.nodes = len(prompt), map[ID]Node{}
+	return s.at(len(prompt)), nil
+}
+
+func (s *script) Extend(_ context.Context, nodes []Node) (out []backend.Output, err error) {
+	time.Sleep(10 * ms)
+	for _, n := range nodes {
+		s.nodes[n.ID] = n
+		out = append(out, s.at(n.Pos+1))
+	}
+	return out, nil
+}
+
+func (s *script) Decide(path uint64, pos int, _ *backend.Output) (float32, bool, uint64) {
+	return 0.25, slices.Contains(s.escalate, pos), path
+}
+
+func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
+	pos := len(q.Context)
+	id, ok := s.answers[pos]
+	if !ok {
+		id = int32(10 * pos)
+	}
+	return Answer{Token: id, Queue: 5 * ms, Cloud: 20 * ms, BytesUp: 30, BytesDown: 7}, sleep(ctx, 45*ms)
+}
+
+// TestEvents follows single escalations through their times, each worked out by hand.
+func TestEvents(t *testing.T) {
+	base := Escalation{
+		Pos: 1, Confidence: 0.25, Local: 10, Wait: 45 * ms, Queue: 5 * ms, Cloud: 20 * ms, Wire: 20 * ms, BytesUp: 30, BytesDown: 7,
+	}
+	with := func(change func(e *Escalation)) Escalation {
+		e := base
+		change(&e)
+		return e
+	}
+	for _, c := range []struct {
+		name     string
+		o        Options
+		escalate []int
+		answers  map[int]int32
+		want     []Escalation
+	}{
+		{"hit on the second branch: five calls for two branches each, and the answer in the middle of the last", Options{},
+			[]int{1}, map[int]int32{1: 11}, []Escalation{with(func(e *Escalation) {
+				e.Outcome, e.Token, e.Hidden, e.Drafted, e.Wasted = Hit, 11, 45*ms, 10, 5
+			})}},
+		{"miss: five calls are lost, 5 ms of the last beyond the wait", Options{},
+			[]int{1}, map[int]int32{1: 12}, []Escalation{with(func(e *Escalation) {
+				e.Outcome, e.Token, e.Exposed, e.Drafted, e.Wasted = Miss, 12, 50*ms, 10, 10
+			})}},
+		{"window: two calls, then 25 ms of waiting", Options{Window: 2, Branches: 1},
+			[]int{1}, nil, []Escalation{with(func(e *Escalation) {
+				e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2
+			})}},
+		{"in flight: the second waits for the first", Options{InFlight: 1, Branches: 1, MaxTokens: 3},
+			[]int{1, 3}, nil, []Escalation{
+				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
+				with(func(e *Escalation) {
+					e.Pos, e.Local, e.Outcome, e.Token, e.Held, e.Exposed = 3, 30, Hit, 30, 25*ms, 45*ms
+				}),
+			}},
+		{"two open: the second waits only the 20 ms that the first leaves it", Options{Branches: 1, MaxTokens: 3},
+			[]int{1, 3}, nil, []Escalation{
+				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
+				with(func(e *Escalation) {
+					e.Pos, e.Local, e.Outcome, e.Token, e.Hidden, e.Exposed = 3, 30, Hit, 30, 25*ms, 20*ms
+				}),
+			}},
+		{"serial", Options{Mode: Serial}, []int{1}, nil, []Escalation{with(func(e *Escalation) {
+			e.Outcome, e.Token, e.Exposed = Miss, 10, 45*ms
+		})}},
+		{"late", Options{Deadline: 32 * ms, Branches: 1}, []int{1}, nil, []Escalation{{
+			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Hidden: 40 * ms, Drafted: 4, BytesUp: 30, BytesDown: 7,
+		}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{escalate: c.escalate, answers: c.answers}
+				s.slots = 1000
+				if c.o.MaxTokens == 0 {
+					c.o.MaxTokens = 8
+				}
+				d, err := New(s, s, s, c.o)
+				require.NoError(t, err)
+				var got []Escalation
+				var total Summary
+				sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+					total.Add(e)
+					if e.Escalation != nil && e.Escalation.Outcome != Dropped {
+						got = append(got, *e.Escalation)
+					}
+					return true
+				})
+				require.NoError(t, err)
+				assert.Equal(t, c.want, got)
+				total.Stop = "length"
+				assert.Equal(t, total, sum, "the summary is the sum of the events")
+			})
+		})
+	}
+}
+
+// TestCommitDelay: tokens below an open escalation are shown when it is answered, and know how long they waited.
+func TestCommitDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{escalate: []int{1}}
+		s.slots = 1000
+		d, err := New(s, s, s, Options{Branches: 1, Window: 2, MaxTokens: 4})
+		require.NoError(t, err)
+		var delays, at []time.Duration
+		_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+			if e.Token != nil {
+				delays, at = append(delays, e.Token.CommitDelay), append(at, e.At)
+			}
+			return true
+		})
+		require.NoError(t, err)
+		assert.Equal(t, []time.Duration{45 * ms, 35 * ms, 25 * ms, 0}, delays)
+		assert.Equal(t, []time.Duration{45 * ms, 45 * ms, 45 * ms, 55 * ms}, at)
+	})
+}
