@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -290,6 +292,31 @@ func TestTargetComesLate(t *testing.T) {
 	assert.Equal(t, "now?", hear(t, target, soon))
 }
 
+// An error that a socket kept from before does not cost a datagram; one that lasts is returned.
+func TestWrite(t *testing.T) {
+	for _, c := range []struct {
+		errs  []error
+		calls int
+		want  error
+	}{
+		{[]error{nil}, 1, nil},
+		{[]error{syscall.ECONNREFUSED, nil}, 2, nil},
+		{[]error{syscall.ECONNREFUSED, syscall.ENOBUFS}, 2, syscall.ENOBUFS},
+		{[]error{net.ErrClosed}, 1, net.ErrClosed},
+	} {
+		calls := 0
+		err := write(func() (int, error) { calls++; return 0, c.errs[calls-1] })
+		assert.ErrorIs(t, err, c.want)
+		assert.Equal(t, c.calls, calls)
+	}
+}
+
+// descriptors counts the open files of this process, or returns 0 where the system does not show them.
+func descriptors() int {
+	names, _ := os.ReadDir("/proc/self/fd")
+	return len(names)
+}
+
 // goroutines counts those that run code of this package, besides tests.
 func goroutines() int {
 	buf := make([]byte, 1<<20)
@@ -305,7 +332,7 @@ func goroutines() int {
 // However a link ends, nothing of it is left: no goroutine, no socket.
 func TestEnd(t *testing.T) {
 	target := echo(t)
-	was := goroutines()
+	was, files := goroutines(), descriptors()
 	for name, end := range map[string]func(l *Link, cancel func()){
 		"context": func(_ *Link, cancel func()) { cancel() },
 		"close":   func(l *Link, _ func()) { _ = l.Close() },
@@ -317,10 +344,11 @@ func TestEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
+		var clients []*net.UDPConn
 		for range 10 {
-			c := dials(t, l)
+			clients = append(clients, dials(t, l))
 			for range 20 {
-				say(t, c, "traffic")
+				say(t, clients[len(clients)-1], "traffic")
 			}
 		}
 		require.Eventually(t, func() bool { return l.Stats().Down.Delivered > 0 }, soon, time.Millisecond)
@@ -329,6 +357,10 @@ func TestEnd(t *testing.T) {
 		require.NoError(t, <-ended, name)
 		cancel()
 		assert.Equal(t, was, goroutines(), name)
+		for _, c := range clients {
+			_ = c.Close()
+		}
+		assert.LessOrEqual(t, descriptors(), files, name)
 		conn, err := net.ListenUDP("udp", l.Addr())
 		require.NoError(t, err, "the port is free again")
 		_ = conn.Close()

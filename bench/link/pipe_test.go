@@ -191,5 +191,8 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 		s := p.stats()
 		assert.Equal(t, maxHeld/len(data), s.Held)
 		assert.EqualValues(t, 5, s.Dropped)
+		time.Sleep(2 * time.Hour)
+		p.accept(nil, data)
+		assert.EqualValues(t, 5, p.stats().Dropped, "there is room again")
 	})
 }
