@@ -23,16 +23,16 @@ func (c Coding) String() string {
 	return [...]string{"packed", "zstd", "trained", "unknown"}[min(c, codings)]
 }
 
-// Dictionary is a trained zstd dictionary over ids as [Codec] spreads them, for one vocabulary. Its id is its version.
-type Dictionary struct {
-	ID    uint32 // above 0; one id never stands for two contents
-	Bytes []byte // in zstd's format, with the same id inside
-}
+// Below these many packed bytes a coding is not tried: it would not win (see TestCodingSizes), or not enough for what it
+// costs. A raw dictionary needs an encoder of its own, 0.7 MB and 0.2 ms; a trained one is there already.
+const (
+	zstdFrom    = 64
+	trainedFrom = 16
+)
 
 const (
-	zstdFrom = 48                 // packed bytes below which zstd never won (see TestCodingSizes), so that small asks cost no time
-	window   = 4096               // tokens of the base that serve as dictionary
-	magic    = "\x28\xb5\x2f\xfd" // of a zstd frame: always the same, so it is not sent
+	window = 4096               // tokens of the base that serve as dictionary
+	magic  = "\x28\xb5\x2f\xfd" // of a zstd frame: always the same, so it is not sent
 )
 
 // Codec writes and reads deltas for one vocabulary. It is safe for concurrent use.
@@ -52,7 +52,7 @@ func NewCodec(vocab int, dict Dictionary) (*Codec, error) {
 	if dict.ID == 0 {
 		return c, nil
 	}
-	enc, err := newEncoder(zstd.WithEncoderDict(dict.Bytes))
+	enc, err := newEncoder(zstd.SpeedBetterCompression, zstd.WithEncoderDict(dict.Bytes))
 	if err != nil {
 		return nil, fmt.Errorf("codec: dictionary %d: %w", dict.ID, err)
 	}
@@ -79,10 +79,11 @@ func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 		}
 	}
 	best := Delta{Count: len(ids), Coding: Packed, Bytes: pack(nil, ids, idBits(c.vocab))}
-	if len(best.Bytes) < zstdFrom {
-		return best, nil
-	}
+	packed := len(best.Bytes)
 	for _, coding := range []Coding{Zstd, Trained} {
+		if packed < trainedFrom || coding == Zstd && packed < zstdFrom {
+			continue
+		}
 		b, err := c.squeeze(coding, base, ids)
 		if err != nil {
 			return Delta{}, fmt.Errorf("encode: %s: %w", coding, err)
@@ -98,7 +99,7 @@ func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
 	enc := c.enc
 	if coding == Zstd {
-		raw, err := newEncoder(zstd.WithEncoderDictRaw(0, c.history(base)))
+		raw, err := newEncoder(zstd.SpeedFastest, zstd.WithEncoderDictRaw(0, c.history(base)))
 		if err != nil {
 			return nil, err
 		}
@@ -128,10 +129,10 @@ func (c *Codec) Decode(base []int32, d Delta) ([]int32, error) {
 func (c *Codec) decode(base []int32, d Delta) ([]int32, error) {
 	size := d.Count * idBytes(c.vocab)
 	switch {
+	case d.Count < 0 || d.Count > MaxPosition:
+		return nil, fmt.Errorf("%d ids: %w", d.Count, ErrValue)
 	case d.Coding == Packed:
 		return unpack(d.Bytes, d.Count, idBits(c.vocab), c.vocab)
-	case d.Count < 1 || d.Count > MaxPosition:
-		return nil, fmt.Errorf("%d ids: %w", d.Count, ErrValue)
 	case d.Coding == Zstd:
 		dec, err := newDecoder(size, zstd.WithDecoderDictRaw(0, c.history(base)))
 		if err != nil {
@@ -159,12 +160,12 @@ func (c *Codec) history(base []int32) []byte {
 	return spread(nil, base[max(0, len(base)-window):], idBytes(c.vocab))
 }
 
-func newEncoder(dict zstd.EOption) (*zstd.Encoder, error) {
+func newEncoder(level zstd.EncoderLevel, dict zstd.EOption) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, dict, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
-		zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<15), zstd.WithEncoderLevel(level))
 }
 
 func newDecoder(size int, dict zstd.DOption) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, dict, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(uint64(max(size, 1))), zstd.WithDecodeAllCapLimit(true))
+		zstd.WithDecoderMaxMemory(uint64(max(size, zstd.MinWindowSize))), zstd.WithDecodeAllCapLimit(true))
 }

@@ -121,8 +121,13 @@ func (k *Known) Add(path []int32) Hash {
 	p := k.walk(k.root(), path)
 	rest := path[p.position:]
 	if k.tokens+len(rest) > k.limit && p.position < k.tokens {
+		trunk := k.path(k.trunk)
 		k.Clear()
-		p, rest = k.root(), path
+		h := k.Add(path)
+		if common(trunk, path) == len(trunk) {
+			k.Settle(trunk)
+		}
+		return h
 	}
 	if len(rest) == 0 {
 		return k.hash(p)

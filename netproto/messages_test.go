@@ -1,0 +1,370 @@
+package netproto
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// message is a type of message with its parser, so that one table serves all tests.
+type message struct {
+	kind   Kind
+	parse  func([]byte) (appender, int, error)
+	random func(*rand.Rand) appender
+}
+
+type appender interface{ Append([]byte) []byte }
+
+func of[T appender](parse func([]byte) (T, int, error)) func([]byte) (appender, int, error) {
+	return func(b []byte) (appender, int, error) {
+		v, n, err := parse(b)
+		return v, n, err
+	}
+}
+
+func messages() []message {
+	return []message{
+		{KindHello, of(ParseHello), func(r *rand.Rand) appender {
+			h := Hello{Version: Version, Identity: Identity{Vocab: r.IntN(MaxVocab + 1)}, Secret: Secret(letters(r))}
+			fill(r, h.Identity.Tokenizer[:])
+			fill(r, h.Identity.Template[:])
+			for range r.IntN(4) {
+				h.Dictionaries = append(h.Dictionaries, r.Uint32())
+			}
+			return h
+		}},
+		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
+			return Welcome{Version, letters(r), Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32()}
+		}},
+		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
+			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
+		}},
+		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
+			return Ask{r.Uint64(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r), time.Duration(r.IntN(1e6)) * time.Millisecond}
+		}},
+		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
+			a := Answer{Token: r.Int32(), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond, Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
+			for range r.IntN(6) {
+				a.Top = append(a.Top, Candidate{r.Int32(), randomLogProb(r)})
+			}
+			at := 0
+			for range r.IntN(6) {
+				at += r.IntN(1 << 20)
+				a.Audit = append(a.Audit, Finding{at, r.Int32(), randomLogProb(r)})
+			}
+			return a
+		}},
+		{KindNeed, of(ParseNeed), func(r *rand.Rand) appender { return Need{r.IntN(MaxPosition + 1), Hash(r.Uint64())} }},
+		{KindSync, of(ParseSync), func(r *rand.Rand) appender { return Sync{r.Uint64(), randomPath(r)} }},
+		{KindAck, of(ParseAck), func(r *rand.Rand) appender { return Ack{r.IntN(MaxPosition + 1)} }},
+		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint64()} }},
+	}
+}
+
+func fill(r *rand.Rand, b []byte) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+}
+
+func letters(r *rand.Rand) string {
+	b := make([]byte, r.IntN(20))
+	fill(r, b)
+	return string(b)
+}
+
+func randomPath(r *rand.Rand) Path {
+	p := Path{Base: r.IntN(1 << 20), Hash: Hash(r.Uint64()), Delta: Delta{Count: r.IntN(1000), Coding: Coding(r.IntN(int(codings)))}}
+	p.Delta.Bytes = make([]byte, r.IntN(300))
+	fill(r, p.Delta.Bytes)
+	return p
+}
+
+func randomSampling(r *rand.Rand) (s Sampling) {
+	if r.IntN(2) == 0 {
+		s.Temperature = r.Float64() + 0.01
+	}
+	if r.IntN(2) == 0 {
+		s.TopK = 1 + r.IntN(100)
+	}
+	if r.IntN(2) == 0 {
+		s.TopP = 1 - r.Float64()
+	}
+	if r.IntN(2) == 0 {
+		s.Seed = r.Uint64() | 1
+	}
+	return s
+}
+
+func randomLogProb(r *rand.Rand) float32 { return -float32(r.IntN(maxLogProb+1)) / logProbUnit }
+
+func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// What is appended parses to the same value and length, whatever stands behind it.
+func TestRoundTrip(t *testing.T) {
+	r := source()
+	for _, m := range messages() {
+		t.Run(m.kind.String(), func(t *testing.T) {
+			for range 500 {
+				v := m.random(r)
+				b := v.Append([]byte("before"))[len("before"):]
+				have, n, err := m.parse(append(bytes.Clone(b), "behind"...))
+				require.NoError(t, err)
+				require.Equal(t, len(b), n)
+				require.Equal(t, plain(v), plain(have))
+				kind, whole, err := ReadFrame(bytes.NewReader(append(bytes.Clone(b), "behind"...)), MaxMessage)
+				require.NoError(t, err)
+				require.Equal(t, m.kind, kind)
+				require.Equal(t, b, whole)
+			}
+		})
+	}
+}
+
+// plain makes an empty slice and none the same.
+func plain(v appender) string { return fmt.Sprintf("%+v %x", v, v.Append(nil)) }
+
+// No proper prefix parses, and the error says that bytes are missing.
+func TestPrefix(t *testing.T) {
+	r := source()
+	for _, m := range messages() {
+		t.Run(m.kind.String(), func(t *testing.T) {
+			for range 50 {
+				b := m.random(r).Append(nil)
+				for n := range b {
+					_, taken, err := m.parse(b[:n])
+					require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(b))
+					require.Zero(t, taken)
+					_, _, err = ReadFrame(bytes.NewReader(b[:n]), MaxMessage)
+					want := io.ErrUnexpectedEOF
+					if n == 0 {
+						want = io.EOF
+					}
+					require.ErrorIs(t, err, want)
+				}
+			}
+		})
+	}
+}
+
+// A frame whose body ends too early, or goes on too long, is refused though its length says so; and so is a frame of
+// another kind.
+func TestBrokenFrames(t *testing.T) {
+	r := source()
+	for _, m := range messages() {
+		t.Run(m.kind.String(), func(t *testing.T) {
+			whole := m.random(r).Append(nil)
+			_, body := split(whole)
+			for n := range body {
+				_, _, err := m.parse(frame(m.kind, body[:n]))
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
+				fault, ok := errors.AsType[*ParseError](err)
+				require.True(t, ok)
+				require.Equal(t, m.kind.String(), fault.Message)
+				require.NotEmpty(t, fault.Field)
+			}
+			_, _, err := m.parse(frame(m.kind, append(bytes.Clone(body), 0)))
+			require.ErrorIs(t, err, ErrRest)
+			_, _, err = m.parse(frame(m.kind+1, body))
+			require.ErrorIs(t, err, ErrType)
+		})
+	}
+}
+
+func frame(kind Kind, body []byte) []byte {
+	return appendFrame(nil, kind, func(b []byte) []byte { return append(b, body...) })
+}
+
+// split takes the head off a frame.
+func split(b []byte) (Kind, []byte) {
+	n := 2
+	for b[n-1] >= 0x80 {
+		n++
+	}
+	return Kind(b[0]), b[n:]
+}
+
+// Values that are well-formed bytes and yet wrong.
+func TestBrokenValues(t *testing.T) {
+	good := Ask{Session: 7, Path: Path{Base: 3, Delta: Delta{Count: 1, Bytes: []byte{9}}}, K: 4}
+	body := func(change func([]byte) []byte) []byte {
+		_, b := split(good.Append(nil))
+		return frame(KindAsk, change(bytes.Clone(b)))
+	}
+	for name, c := range map[string]struct {
+		b    []byte
+		want error
+	}{
+		"length not at its shortest":  {append([]byte{byte(KindAck), 0x81, 0x00}, 0), ErrValue},
+		"length of 2^70":              {append(append([]byte{byte(KindAsk)}, bytes.Repeat([]byte{0xff}, 10)...), 1), ErrValue},
+		"length above the limit":      {[]byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x7f}, ErrTooLong},
+		"base beyond all":             {body(func(b []byte) []byte { return append(append(b[:8:8], 0xff, 0xff, 0xff, 0x7f), b[9:]...) }), ErrTooLong},
+		"base not at its shortest":    {body(func(b []byte) []byte { return append(append(b[:8:8], 0x83, 0x00), b[9:]...) }), ErrValue},
+		"coding that does not exist":  {body(func(b []byte) []byte { b[18] = byte(codings); return b }), ErrValue},
+		"k of 300":                    {Ask{K: 300}.Append(nil), ErrTooLong},
+		"negative temperature":        {Ask{Sampling: Sampling{Temperature: -1}}.Append(nil), ErrValue},
+		"temperature without end":     {Ask{Sampling: Sampling{Temperature: math.Inf(1)}}.Append(nil), ErrValue},
+		"temperature that is none":    {Ask{Sampling: Sampling{Temperature: math.NaN()}}.Append(nil), ErrValue},
+		"top-p of 2":                  {Ask{Sampling: Sampling{TopP: 2}}.Append(nil), ErrValue},
+		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-2] = 0x80; return b }), ErrValue},
+		"flag for a seed of 0":        {body(func(b []byte) []byte { return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...) }), ErrValue},
+	} {
+		_, _, err := ParseAsk(c.b)
+		if Kind(c.b[0]) == KindAck {
+			_, _, err = ParseAck(c.b)
+		}
+		assert.ErrorIs(t, err, c.want, name)
+	}
+	_, _, err := ParseHello(Hello{Version: 2}.Append(nil))
+	assert.ErrorIs(t, err, WrongVersion)
+	_, _, err = ParseAnswer(frame(KindAnswer, []byte{1, 0xff, 0x01}))
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "255 candidates in no bytes")
+}
+
+// ReadFrame takes no memory for a length that is only claimed, and stops at its limit.
+func TestReadFrameLimit(t *testing.T) {
+	b := Refusal{Detail: "some words"}.Append(nil)
+	_, _, err := ReadFrame(bytes.NewReader(b), len(b)-2)
+	require.NoError(t, err)
+	_, _, err = ReadFrame(bytes.NewReader(b), len(b)-3)
+	require.ErrorIs(t, err, ErrTooLong)
+	claimed := []byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x01} // 4 MiB
+	grown := testing.AllocsPerRun(10, func() {
+		_, _, err = ReadFrame(bytes.NewReader(claimed), MaxMessage)
+	})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Less(t, grown, 10.0)
+}
+
+// A log-probability comes back within half a unit, and what is none comes back as the least.
+func TestLogProb(t *testing.T) {
+	r := source()
+	back := func(l float32) float32 {
+		p := parser{b: appendLogProb(nil, l)}
+		return p.logProb("")
+	}
+	for range 1000 {
+		l := -r.Float32() * 100
+		require.InDelta(t, l, back(l), 0.51/logProbUnit)
+	}
+	assert.Equal(t, float32(0), back(0.01))
+	assert.False(t, math.Signbit(float64(back(0))))
+	least := float32(-maxLogProb) / logProbUnit
+	assert.Equal(t, least, back(float32(math.Inf(-1))))
+	assert.Equal(t, least, back(float32(math.NaN())))
+}
+
+// A deadline is rounded up, so that a short one is still there.
+func TestDeadlineRounds(t *testing.T) {
+	a, _, err := ParseAsk(Ask{Deadline: time.Microsecond}.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, time.Millisecond, a.Deadline)
+}
+
+// A secret shows in no print, log or JSON.
+func TestSecretHides(t *testing.T) {
+	h := Hello{Secret: "open sesame"}
+	for _, s := range []string{fmt.Sprint(h), fmt.Sprintf("%+v %#v %q %s", h, h, h.Secret, h.Secret), fmt.Sprint(h.Secret.LogValue())} {
+		assert.NotContains(t, s, "sesame")
+	}
+	b, err := h.Secret.MarshalText()
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "sesame")
+	assert.Empty(t, Secret("").String())
+}
+
+// Codes are told apart by errors.Is, in a refusal or alone.
+func TestCodes(t *testing.T) {
+	err := fmt.Errorf("dial: %w", Refusal{Code: WrongTokenizer, Detail: "d"})
+	assert.ErrorIs(t, err, WrongTokenizer)
+	assert.NotErrorIs(t, err, WrongSecret)
+	assert.True(t, WrongSecret.Lasting())
+	assert.False(t, Busy.Lasting())
+	seen := map[string]bool{}
+	for c := NoReason; c <= Cancelled+1; c++ {
+		assert.False(t, seen[c.Error()], c.Error())
+		seen[c.Error()] = true
+	}
+}
+
+func TestDigest(t *testing.T) {
+	r := source()
+	var d Digest
+	fill(r, d[:])
+	have, err := ParseDigest(d.String())
+	require.NoError(t, err)
+	assert.Equal(t, d, have)
+	for _, s := range []string{"", "12", d.String() + "00", "zz" + d.String()[2:]} {
+		_, err := ParseDigest(s)
+		assert.Error(t, err, s)
+	}
+	colons := d.String()[:2] + ":" + d.String()[2:]
+	have, err = ParseDigest(colons)
+	require.NoError(t, err)
+	assert.Equal(t, d, have)
+}
+
+// fuzz holds that a parser never panics, and that what it takes is what Append writes.
+func fuzz(f *testing.F, kind Kind) {
+	r := source()
+	var m message
+	for _, x := range messages() {
+		if x.kind == kind {
+			m = x
+		}
+		b := x.random(r).Append(nil)
+		f.Add(b)
+		f.Add(b[:len(b)/2])
+	}
+	for range 8 {
+		b := m.random(r).Append(nil)
+		f.Add(b)
+		f.Add(append(b, 0))
+		_, body := split(b)
+		f.Add(frame(kind, body[:len(body)/2]))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, n, err := m.parse(b)
+		if err != nil {
+			if v != nil && !reflect.ValueOf(v).IsZero() {
+				t.Fatalf("an error and yet a value: %+v", v)
+			}
+			return
+		}
+		if again := v.Append(nil); !bytes.Equal(again, b[:n]) {
+			t.Fatalf("%x is written as %x", b[:n], again)
+		}
+	})
+}
+
+func FuzzHello(f *testing.F)   { fuzz(f, KindHello) }
+func FuzzWelcome(f *testing.F) { fuzz(f, KindWelcome) }
+func FuzzRefusal(f *testing.F) { fuzz(f, KindRefusal) }
+func FuzzAsk(f *testing.F)     { fuzz(f, KindAsk) }
+func FuzzAnswer(f *testing.F)  { fuzz(f, KindAnswer) }
+func FuzzNeed(f *testing.F)    { fuzz(f, KindNeed) }
+func FuzzSync(f *testing.F)    { fuzz(f, KindSync) }
+func FuzzAck(f *testing.F)     { fuzz(f, KindAck) }
+func FuzzBye(f *testing.F)     { fuzz(f, KindBye) }
+
+func FuzzReadFrame(f *testing.F) {
+	r := source()
+	for _, m := range messages() {
+		f.Add(m.random(r).Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		kind, whole, err := ReadFrame(bytes.NewReader(b), 1<<12)
+		if err == nil && (!bytes.HasPrefix(b, whole) || byte(kind) != b[0] || len(whole) > 1<<12+6) {
+			t.Fatalf("%x became %x", b, whole)
+		}
+	})
+}
