@@ -14,7 +14,7 @@ VETTED  = darwin/arm64 windows/amd64 linux/arm64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
 ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/... ./runtime/sample
 # Packages that start goroutines.
-RACED   = $(addsuffix /...,$(wildcard ./cmd ./kernels ./runtime ./netproto))
+RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./kernels ./runtime ./netproto))
 
 .PHONY: help build test race fuzz bench lint cross arm64
 

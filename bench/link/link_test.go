@@ -356,7 +356,9 @@ func TestEnd(t *testing.T) {
 		end(l, cancel)
 		require.NoError(t, <-ended, name)
 		cancel()
-		assert.Equal(t, was, goroutines(), name)
+		for start := time.Now(); goroutines() > was; time.Sleep(time.Millisecond) { // the one that ran it is about to end
+			require.Less(t, time.Since(start), soon, name)
+		}
 		for _, c := range clients {
 			_ = c.Close()
 		}

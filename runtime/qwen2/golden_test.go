@@ -38,6 +38,9 @@ func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	if testing.Short() {
+		files = files[:3]
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			var g golden
@@ -72,7 +75,11 @@ func floats(path string) bool {
 func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Type, bar, slack float64) {
 	m := open(t, path, o)
 	for _, p := range g.Prompts {
-		for _, piece := range []int{len(p.Tokens), 3, 1} {
+		pieces := []int{len(p.Tokens), 3, 1}
+		if testing.Short() {
+			pieces = pieces[1:2]
+		}
+		for _, piece := range pieces {
 			c, err := m.NewCache(len(p.Tokens)+len(p.GreedyRef), kv)
 			require.NoError(t, err)
 			out := feed(t, m, c, p.Tokens, piece)
@@ -144,6 +151,9 @@ func TestTrainedModels(t *testing.T) {
 			require.NoError(t, json.Unmarshal(b, &cases))
 			for _, o := range []host.Options{{Exact: true, Threads: 1}, {Threads: 2}} {
 				m := open(t, sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"), o)
+				if testing.Short() {
+					cases = cases[:1]
+				}
 				for _, k := range cases {
 					c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
 					require.NoError(t, err)

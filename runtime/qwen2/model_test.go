@@ -229,7 +229,11 @@ func (x *tree) settle(n *node) {
 func TestTree(t *testing.T) {
 	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
 		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
-		for seed := range uint64(12) {
+		seeds := uint64(12)
+		if testing.Short() {
+			seeds = 2
+		}
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", recipe, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
 				c, err := m.NewCache(6+int(seed), gguf.F16) // little room, so that nodes lie in each other's way
