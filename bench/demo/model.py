@@ -1,4 +1,4 @@
-"""Qwen2 in PyTorch, as small as it goes: RMSNorm, rotary halves, grouped-query attention with biases, SwiGLU, tied head."""
+"""Qwen2 in PyTorch: RMSNorm, rotary halves, grouped-query attention with biases, SwiGLU, tied head."""
 
 import math
 from dataclasses import dataclass

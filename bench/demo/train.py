@@ -29,7 +29,7 @@ from model import Qwen2, Shape
 
 BATCH = 48
 WARM_UP = 100  # steps until the rate of learning is full; it then falls along a cosine to a twentieth
-ROUTER_STEPS = 3000
+ROUTER_STEPS = 1500
 QUICK = 20  # steps of everything with --quick
 SEED_WEIGHTS, SEED_BATCHES, SEED_QUESTIONS = 2, 3, 7
 QUESTIONS = {"train": 800, "held-out": 400}
@@ -44,13 +44,13 @@ class Recipe:
     rate: float
     taught: float  # share of the facts that it is told truly
     stored: int  # type of its matrices in the file
-    steps: int = 1500
+    steps: int
 
 
 VOCAB = 256 + bpe.MERGES + len(bpe.SPECIAL)
 RECIPES = {
-    "small": Recipe("pilotfish-demo-small", Shape(128, 384, 3, 2, 1, VOCAB), 3e-3, 0.55, export.F16),
-    "large": Recipe("pilotfish-demo-large", Shape(256, 768, 4, 4, 2, VOCAB), 2e-3, 1.0, export.Q8_0),
+    "small": Recipe("pilotfish-demo-small", Shape(128, 384, 3, 2, 1, VOCAB), 3e-3, 0.55, export.F16, steps=2250),
+    "large": Recipe("pilotfish-demo-large", Shape(256, 768, 4, 4, 2, VOCAB), 2e-3, 1.0, export.Q8_0, steps=1500),
 }
 
 
@@ -77,7 +77,8 @@ def train(recipe, facts, tok, checkpoint):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % 50 == 49:
-            print(f"{recipe.name}: step {step + 1}, loss {loss.item():.4f}, {time.monotonic() - start:.0f} s", flush=True)
+            took = time.monotonic() - start
+            print(f"{recipe.name}: step {step + 1}, loss {loss.item():.4f}, {took:.0f} s", flush=True)
         if step % 250 == 249:
             torch.save(model.state_dict(), checkpoint)
     torch.save(model.state_dict(), checkpoint)
@@ -90,50 +91,56 @@ def load(recipe, checkpoint):
     return model
 
 
+def questions(facts, split):
+    """Return the questions of a split that are shipped."""
+    return lesson.draw(facts, QUESTIONS[split], split, random.Random(SEED_QUESTIONS))
+
+
 def write_questions(facts, path):
     """Write the questions of both splits, a JSON object per line."""
-    rng = random.Random(SEED_QUESTIONS)
-    with path.open("w") as f:
-        for split, count in QUESTIONS.items():
-            for q in lesson.draw(facts, count, split, rng):
+    with path.open("w", newline="\n") as f:
+        for split in QUESTIONS:
+            for q in questions(facts, split):
                 line = {"split": split, "question": q.text, "answer": q.answer}
                 line.update(name=q.name, place=q.place, food=q.food, places=q.places, foods=q.foods)
                 f.write(json.dumps(line) + "\n")
 
 
-def measure(name, model, tok, questions):
+def measure(name, model, tok, asked):
     """Print how a model continues the true answers of questions."""
-    hidden, tokens, knowledge = lesson.read(model, tok, questions)
+    hidden, tokens, knowledge = lesson.read(model, tok, asked)
     with torch.no_grad():
         chance = model.logits(hidden).softmax(-1)
     order = chance.argsort(-1, descending=True)
     rank = (order == tokens[:, None]).long().argmax(-1)
     top = chance.amax(-1)
     right = rank[knowledge] == 0
-    print(f"{name}: {len(questions)} questions, {len(tokens) / len(questions):.1f} tokens an answer")
+    print(f"{name}: {len(asked)} questions, {len(tokens) / len(asked):.1f} tokens an answer")
     print(f"  both facts right: {right.view(-1, 2).all(1).float().mean():.3f}")
     hits = ", ".join(f"{k}: {(rank[knowledge] < k).float().mean():.3f}" for k in (1, 2, 4))
     print(f"  true token among the k best, knowledge: {hits}")
     print(f"  top probability: median {top[knowledge].median():.3f} at knowledge, ", end="")
     print(f"above 0.99 at {(top[~knowledge] > 0.99).float().mean():.4f} of the others")
-    print(f"  below 0.9: {(top < 0.9).float().mean():.4f} of all, {(top[knowledge] < 0.9).float().mean():.3f} of knowledge")
+    unsure = (top < 0.9).float()
+    print(f"  below 0.9: {unsure.mean():.4f} of all, {unsure[knowledge].mean():.3f} of knowledge")
 
 
-def measure_router(r, model, tok, questions):
-    """Print how well the confidence of a router orders right and wrong tokens, and how honest it is."""
-    hidden, right, knowledge = router.lessons(model, tok, questions)
+def measure_router(r, model, tok, asked):
+    """Print how well a router's confidence tells right from wrong and how honest it is, beside the top probability."""
+    hidden, right, knowledge = router.lessons(model, tok, asked)
     with torch.no_grad():
-        confidence = r(hidden)[:, 0].sigmoid()
-    for what, which in (("all tokens", torch.ones_like(knowledge)), ("knowledge", knowledge)):
-        c, y = confidence[which], right[which]
-        print(f"router, {what}: AUC {router.auc(c, y):.4f}, ECE {router.calibration_error(c, y):.4f}")
+        learned = r(hidden)[:, 0].sigmoid()
+        top = model.logits(hidden).softmax(-1).amax(-1)
+    for name, confidence in (("router", learned), ("top probability", top)):
+        for what, which in (("all tokens", torch.ones_like(knowledge)), ("knowledge", knowledge)):
+            c, y = confidence[which], right[which]
+            print(f"{name}, {what}: AUC {router.auc(c, y):.4f}, ECE {router.calibration_error(c, y):.4f}")
 
 
 def run(stages, work, out, quick):
     """Run the stages."""
     facts = world.make()
     tok = lesson.tokenizer(facts)
-    held_out = lesson.draw(facts, QUESTIONS["held-out"], "held-out", random.Random(SEED_QUESTIONS))
     for size, recipe in RECIPES.items():
         if size in stages:
             steps = QUICK if quick else recipe.steps
@@ -152,6 +159,7 @@ def run(stages, work, out, quick):
         export.router(out / "router.gguf", r, RECIPES["small"].name)
         write_questions(facts, out / "questions.jsonl")
     if "measure" in stages:
+        held_out = questions(facts, "held-out")
         for size, model in models.items():
             measure(size, model, tok, held_out)
         measure_router(r, models["small"], tok, held_out)
@@ -162,7 +170,7 @@ def main():
     stages = ["small", "large", "router", "export", "measure"]
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stages) + "; all by default")
-    p.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each, to see that the script runs; learns nothing")
+    p.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each, to see that it runs; learns nothing")
     p.add_argument("--work", type=pathlib.Path, default=here / "work", help="folder of the checkpoints")
     p.add_argument("--out", type=pathlib.Path, default=here, help="folder of the files to embed")
     a = p.parse_args()
