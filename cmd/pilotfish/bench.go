@@ -24,7 +24,7 @@ func newBenchCommand(a *app) *cobra.Command {
 			return usagef("which measurement?")
 		},
 	}
-	c.AddCommand(newBenchEngineCommand(a), newBenchSynthCommand(a))
+	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchSynthCommand(a))
 	return c
 }
 

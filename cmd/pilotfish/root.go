@@ -33,6 +33,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newPullCommand(a),
 		newRunCommand(a),
 		newCloudCommand(a),
+		newDemoCommand(a),
 		newInspectCommand(a),
 		newTokenizeCommand(a),
 		newLogitsCommand(a),

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than those of
+// the small model alone.
+func TestDemo(t *testing.T) {
+	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02", "--edge-tps", "0", "--cloud-ms", "0",
+		"--deadline", "20s", "--modes", "local,serial,pipelined-4")
+	require.Equal(t, exitDone, code, stderr)
+	reports := lines[bench.ModeReport](t, stdout)
+	require.Len(t, reports, 3)
+	local, serial, pipelined := reports[0], reports[1], reports[2]
+	assert.Equal(t, "pipelined-4", pipelined.Mode)
+	assert.Equal(t, 30, pipelined.Answers)
+	assert.True(t, *pipelined.EqualToSerial)
+	assert.Equal(t, *serial.Accuracy, *pipelined.Accuracy)
+	assert.GreaterOrEqual(t, *serial.Accuracy, 1.6**local.Accuracy)
+	assert.LessOrEqual(t, *serial.EscalatedShare, 0.07)
+	assert.Nil(t, local.EscalatedShare)
+
+	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0", "--modes", "cloud,paper,pipelined-2")
+	assert.Equal(t, 4, strings.Count(stdout, "\n"), stdout)
+	assert.Contains(t, stdout, "accuracy")
+}
+
+// TestBenchRoutingOwn measures models and questions of one's own.
+func TestBenchRoutingOwn(t *testing.T) {
+	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "q8_0")
+	file := filepath.Join(t.TempDir(), "questions.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"who?","answer":""}`+"\n"+`{"question":"where?","answer":"there"}`+"\n"), 0o644))
+	code, stdout, stderr := call(t, "bench", "routing", "--workload", file, "-m", edge, "--large", large, "--rtt", "0", "--cloud-ms", "0",
+		"--modes", "serial,pipelined-2", "--policy", "random", "--threshold", "0.1", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	reports := lines[bench.ModeReport](t, stdout)
+	require.Len(t, reports, 2)
+	assert.Equal(t, 2, reports[1].Answers)
+	assert.True(t, *reports[1].EqualToSerial)
+}
+
+func TestWrongDemoCalls(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.jsonl")
+	require.NoError(t, os.WriteFile(bad, []byte("{\"question\":\"a\"}\n{}\n"), 0o644))
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"demo --modes fast", exitUsage, "pipelined-1"},
+		{"demo --questions 0", exitUsage, "--questions"},
+		{"demo --loss 1", exitUsage, "--loss"},
+		{"demo --policy best", exitUsage, "margin"},
+		{"demo --trace /nowhere/x.rtt.csv", exitFailed, "/nowhere/x.rtt.csv"},
+		{"bench routing --workload BAD", exitUsage, "--large"},
+		{"bench routing --workload BAD -m a --large b", exitFailed, "line 2"},
+		{"bench routing --workload /nowhere/q -m a --large b", exitFailed, "/nowhere/q"},
+	} {
+		args := strings.Fields(strings.ReplaceAll(c.args, "BAD", bad))
+		code, stdout, stderr := call(t, args...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}
