@@ -141,7 +141,11 @@ func (l *Link) connect(c *client) error {
 		err = old.SetReadDeadline(time.Unix(1, 0)) // its reader ends
 	}
 	l.readers.Go(func() {
-		receive(conn, func(_ netip.AddrPort, data []byte) { l.down.accept(c, data) })
+		receive(conn, func(_ netip.AddrPort, data []byte) {
+			if c.conn.Load() == conn { // else it was replaced while this packet was read
+				l.down.accept(c, data)
+			}
+		})
 	})
 	return err
 }
