@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -18,6 +19,7 @@ type StageOptions struct {
 	Traces     []string      // recorded round trips or capacities: files in the formats of package link
 	Seed       uint64        // of what chance decides
 	AnswerTime time.Duration // least time of an answer of the large model
+	Typical    [][]int32     // texts like those that will travel, to train a dictionary on that both sides have; nil means none
 }
 
 // Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.
@@ -28,6 +30,8 @@ type Stage struct {
 	relay   task
 	pin     [32]byte
 	gateway task
+
+	dictionaries []netproto.Dictionary
 }
 
 // task is something that runs until it is stopped.
@@ -64,7 +68,13 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 }
 
 func (s *Stage) start(o StageOptions) error {
-	g, err := s.service.Gateway(engine.GatewayOptions{DrainTimeout: time.Second}) // a device's goodbye may be lost on the link
+	if err := s.train(o.Typical); err != nil {
+		return err
+	}
+	g, err := s.service.Gateway(engine.GatewayOptions{
+		DrainTimeout: time.Second, // a device's goodbye may be lost on the link
+		Dictionaries: s.dictionaries,
+	})
 	if err != nil {
 		return err
 	}
@@ -88,6 +98,20 @@ func (s *Stage) start(o StageOptions) error {
 	return nil
 }
 
+// train makes a dictionary.
+func (s *Stage) train(typical [][]int32) error {
+	if len(typical) == 0 {
+		return nil
+	}
+	id, err := s.edge.Identity()
+	if err != nil {
+		return err
+	}
+	d, err := netproto.TrainDictionary(1, id.Vocab, typical)
+	s.dictionaries = []netproto.Dictionary{d}
+	return err
+}
+
 // Close ends gateway, link and service and waits for them.
 func (s *Stage) Close() error {
 	err := errors.Join(s.gateway.stop(), s.relay.stop()) // the link last: it carries the goodbyes
@@ -103,7 +127,7 @@ func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 
 // Dial connects a device through the link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
-	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{Pin: s.pin})
+	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{Pin: s.pin, Dictionaries: s.dictionaries})
 	if err != nil {
 		return nil, nil, err
 	}

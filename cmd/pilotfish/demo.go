@@ -111,6 +111,9 @@ func (f *routingFlags) demo(ctx context.Context, a *app) error {
 	}
 	defer o.Large.Close()
 	o.Questions = demoQuestions(f.questions)
+	if s.Typical, err = demoTexts(o.Edge); err != nil {
+		return err
+	}
 	return f.measure(ctx, a, o, s)
 }
 
@@ -132,6 +135,22 @@ func demoQuestions(n int) []bench.Question {
 		}
 	}
 	return all
+}
+
+// demoTexts returns chats of the training split, which a dictionary for the wire is trained on.
+func demoTexts(e *engine.Engine) (all [][]int32, err error) {
+	t, err := e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range demo.Questions(demo.Train) {
+		prompt, err := t.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, true)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, append(prompt, t.Encode(q.Answer, false)...))
+	}
+	return all, nil
 }
 
 // measure runs the modes and prints what was found. On a terminal it shows one answer first.

@@ -28,6 +28,8 @@ func TestDemo(t *testing.T) {
 	assert.GreaterOrEqual(t, *serial.Accuracy, 1.6**local.Accuracy)
 	assert.LessOrEqual(t, *serial.EscalatedShare, 0.07)
 	assert.Nil(t, local.EscalatedShare)
+	assert.LessOrEqual(t, *serial.BytesUp, 80.0)
+	assert.LessOrEqual(t, *serial.BytesDown, 40.0)
 
 	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0", "--modes", "cloud,paper,pipelined-2")
 	assert.Equal(t, 4, strings.Count(stdout, "\n"), stdout)
