@@ -36,6 +36,22 @@ func TestDemo(t *testing.T) {
 	assert.Contains(t, stdout, "accuracy")
 }
 
+// TestEqualOverBadLinks: 200 questions over QUIC and links that lose up to a fifth of the packets each way. With one branch or
+// four, the tokens and their origins are those of serial decoding.
+func TestEqualOverBadLinks(t *testing.T) {
+	for _, loss := range []string{"0", "0.05", "0.1", "0.2"} {
+		code, stdout, stderr := call(t, "demo", "--json", "--questions", "50", "--rtt", "5ms", "--loss", loss, "--seed", "3", "--edge-tps", "0",
+			"--cloud-ms", "0", "--deadline", "60s", "--modes", "serial,pipelined-1,pipelined-4")
+		require.Equal(t, exitDone, code, stderr)
+		for _, r := range lines[bench.ModeReport](t, stdout) {
+			assert.True(t, *r.EqualToSerial, "%s at a loss of %s", r.Mode, loss)
+			assert.Equal(t, 50, r.Answers)
+			assert.Zero(t, r.Timeouts)
+			assert.Greater(t, *r.Escalations, 1.0)
+		}
+	}
+}
+
 // TestBenchRoutingOwn measures models and questions of one's own.
 func TestBenchRoutingOwn(t *testing.T) {
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "q8_0")
