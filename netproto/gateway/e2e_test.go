@@ -94,12 +94,6 @@ func (f *fake) Forget(session uint64) {
 	f.forgot = append(f.forgot, session)
 }
 
-func (f *fake) get(what func(*fake) int) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return what(f)
-}
-
 // running is a gateway that serves on loopback.
 type running struct {
 	*gateway.Gateway

@@ -137,7 +137,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 		qc, err := listener.Accept(ctx)
 		if ctx.Err() != nil {
 			if err == nil {
-				err = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "")
+				_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") // nothing can be done if it fails
 			}
 			return nil
 		}
