@@ -26,10 +26,11 @@ type Client struct {
 	addr string
 	host string
 
-	ctx    context.Context // until Close
-	cancel context.CancelCauseFunc
-	tasks  sync.WaitGroup
-	plain  *netproto.Codec // without dictionary: for asks that go out before the Welcome
+	ctx     context.Context // until Close
+	cancel  context.CancelCauseFunc
+	tasks   sync.WaitGroup
+	tickets *tickets
+	plain   *netproto.Codec // without dictionary: for asks that go out before the Welcome
 
 	mu       sync.Mutex
 	closed   bool
@@ -49,7 +50,8 @@ type Stats struct {
 	RTT         time.Duration // smoothed, of the current connection; 0 without one
 }
 
-// Dial connects to the gateway at host:port and returns when it is welcome. An error that comes from the gateway
+// Dial connects to the gateway at host:port and returns when it is welcome, or when that fails, after ConnectTimeout at
+// the latest. An error that comes from the gateway
 // unwraps to a netproto.Code, one from a wrong certificate to a [PinError].
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	opt, err := opt.withDefaults()
@@ -64,7 +66,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, plain: plain, links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, pin: opt.Pin}, links: map[*link]struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
 		c.tasks.Go(c.followRoute)
@@ -78,13 +80,21 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// connect waits until the client is welcome.
+// connect makes one attempt, and waits until the client is welcome.
 func (c *Client) connect(ctx context.Context) error {
-	l, err := c.link(ctx)
-	if err != nil {
+	l, a, err := c.currentOrAttempt()
+	if l != nil || err != nil {
 		return err
 	}
-	return l.wait(ctx)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-a.done:
+	}
+	if a.err != nil {
+		return a.err
+	}
+	return a.link.wait(ctx)
 }
 
 // Welcome returns what the gateway said last: its model and limits. It is zero before the first connection.

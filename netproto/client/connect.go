@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,7 +50,9 @@ func orPending(err error) error {
 
 // lasting reports whether an attempt would fail the same way the next time.
 func lasting(err error) bool {
-	if _, wrong := errors.AsType[*PinError](err); wrong || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
+	_, wrongPin := errors.AsType[*PinError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	if wrongPin || untrusted || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
 		return true
 	}
 	code, ok := errors.AsType[netproto.Code](err)
@@ -135,6 +138,15 @@ func (c *Client) succeed(w netproto.Welcome, early bool) {
 	c.welcome = w
 	if early {
 		c.stats.Early++
+	}
+}
+
+// fail notes that a connection that was already in use is not welcome, so that the next one does not come at once.
+func (c *Client) fail(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.early {
+		c.failures++
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -26,25 +27,32 @@ func (l *link) exchange(ctx context.Context, frame []byte) (reply, error) {
 	if err != nil {
 		return reply{}, l.fault(ctx, err)
 	}
-	stop := context.AfterFunc(ctx, func() { reset(s) })
-	r, err := talk(s, frame)
+	var sent atomic.Bool
+	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
+	r, err := talk(s, frame, &sent)
 	if !stop() || err != nil {
-		reset(s)
+		reset(s, &sent)
 		return r, l.fault(ctx, err)
 	}
 	l.c.tasks.Go(func() { finish(s) })
 	return r, nil
 }
 
-func reset(s *quic.Stream) {
-	s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
+// reset cancels a stream. What is sent already cannot be taken back, only the answer refused: after a rejected 0-RTT, QUIC
+// would reset the stream of the same number on the connection as it is then.
+func reset(s *quic.Stream, sent *atomic.Bool) {
+	if !sent.Load() {
+		s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
+	}
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-func talk(s *quic.Stream, frame []byte) (r reply, err error) {
+// talk sends a frame and reads one. It sets sent when no more will be written.
+func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) {
 	if _, err := s.Write(frame); err != nil {
 		return r, err
 	}
+	sent.Store(true)
 	if err := s.Close(); err != nil {
 		return r, err
 	}

@@ -18,6 +18,7 @@ type link struct {
 	qc *quic.Conn
 	to netip.AddrPort
 
+	early   bool            // it was in use before the gateway said Welcome
 	ready   chan struct{}   // closed when the gateway has said Welcome or no: what follows is set
 	codec   *netproto.Codec // of the dictionary that both have
 	err     error           // a refusal
@@ -49,6 +50,7 @@ func (l *link) run() {
 		close(l.ready)
 		l.listen()
 	} else {
+		l.c.fail(l)
 		close(l.ready)
 	}
 	l.retire()

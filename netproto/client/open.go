@@ -45,12 +45,12 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	if err != nil {
 		return nil, err
 	}
-	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host), c.quicConfig())
+	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, c.tickets), c.quicConfig())
 	if err != nil {
 		return nil, errors.Join(reason(err), s.close())
 	}
 	l := &link{c: c, qc: qc, to: to, sockets: []*socket{s}, ready: make(chan struct{})}
-	early := !handshakeDone(qc)
+	l.early = !handshakeDone(qc)
 	if err := l.hello(); err != nil && !errors.Is(err, quic.Err0RTTRejected) {
 		return nil, errors.Join(reason(err), l.close(netproto.NoReason))
 	}
@@ -58,7 +58,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	c.links[l] = struct{}{}
 	c.mu.Unlock()
 	c.tasks.Go(l.run)
-	if early {
+	if l.early {
 		return l, nil
 	}
 	if err := l.wait(ctx); err != nil {

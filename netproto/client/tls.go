@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"fmt"
+	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
@@ -21,10 +22,10 @@ func (e *PinError) Error() string {
 }
 
 // tlsConfig trusts the pinned certificate and no other, or what the system's roots vouch for.
-func (o Options) tlsConfig(host string) *tls.Config {
+func (o Options) tlsConfig(host string, t *tickets) *tls.Config {
 	c := &tls.Config{
 		ServerName: host, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
-		ClientSessionCache: ticketsFor{o.Tickets, o.Pin},
+		ClientSessionCache: t,
 	}
 	if o.ServerName != "" {
 		c.ServerName = o.ServerName
@@ -47,16 +48,33 @@ func verifyPin(pin netproto.Digest, s tls.ConnectionState) error {
 	return nil
 }
 
-// ticketsFor keeps tickets of differently pinned gateways apart, so that 0-RTT data goes only to one that was verified.
-type ticketsFor struct {
-	tls.ClientSessionCache
-	pin netproto.Digest
+// tickets keeps tickets of differently pinned gateways apart, so that 0-RTT data goes only to one that was verified. TLS
+// throws a ticket away when a handshake with it fails. That is mostly a network that is gone for a while, after which
+// the ticket is worth most, so that it survives some failures.
+type tickets struct {
+	cache tls.ClientSessionCache
+	pin   netproto.Digest
+
+	mu     sync.Mutex
+	failed int // handshakes since the last new ticket
 }
 
-func (t ticketsFor) Get(key string) (*tls.ClientSessionState, bool) {
-	return t.ClientSessionCache.Get(t.pin.String() + " " + key)
+func (t *tickets) key(server string) string { return t.pin.String() + " " + server }
+
+// Get returns the ticket for a server.
+func (t *tickets) Get(server string) (*tls.ClientSessionState, bool) {
+	return t.cache.Get(t.key(server))
 }
 
-func (t ticketsFor) Put(key string, s *tls.ClientSessionState) {
-	t.ClientSessionCache.Put(t.pin.String()+" "+key, s)
+// Put stores a ticket, or deletes it when s is nil.
+func (t *tickets) Put(server string, s *tls.ClientSessionState) {
+	const survives = 16
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s != nil {
+		t.failed = 0
+	} else if t.failed++; t.failed <= survives {
+		return
+	}
+	t.cache.Put(t.key(server), s)
 }

@@ -13,26 +13,39 @@ import (
 
 // answer serves one stream: an ask or a sync.
 func (c *connection) answer(s *quic.Stream) {
-	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
-	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
-	e := Event{Client: c.who.name, BytesUp: len(b)}
-	var out []byte
-	afterwards := func() {}
-	switch {
-	case err != nil:
-		err = malformed(err)
-	case c.leaving.Load():
-		err = netproto.Refusal{Code: netproto.Draining}
-	case kind == netproto.KindAsk:
-		out, err = c.ask(s, b, &e)
-	case kind == netproto.KindSync:
-		out, afterwards, err = c.sync(b, &e)
-	default:
-		err = netproto.Malformed
+	e := Event{Client: c.who.name}
+	err := c.begin()
+	if err != nil {
+		c.reply(s, nil, err, &e)
+		c.g.tell(e)
+		return
 	}
+	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	out, afterwards, err := c.handle(s, &e)
 	c.reply(s, out, err, &e)
+	c.end()
 	c.g.tell(e)
 	afterwards()
+	finish(s)
+}
+
+// handle reads a message and returns what answers it, and what is to be done after that.
+func (c *connection) handle(s *quic.Stream, e *Event) (out []byte, afterwards func(), err error) {
+	afterwards = func() {}
+	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	if err != nil {
+		return nil, afterwards, malformed(err)
+	}
+	e.BytesUp = len(b)
+	switch kind {
+	case netproto.KindAsk:
+		out, err = c.ask(s, b, e)
+	case netproto.KindSync:
+		out, afterwards, err = c.sync(b, e)
+	default:
+		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
+	}
+	return out, afterwards, err
 }
 
 // finish takes the end of the stream, which may come a packet later than the message and which nobody should wait for.
@@ -62,7 +75,6 @@ func (c *connection) reply(s *quic.Stream, out []byte, err error, e *Event) {
 		return
 	}
 	_ = s.Close() // fails only where the stream is gone already
-	finish(s)
 }
 
 // ask answers an Ask.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -19,11 +18,15 @@ type connection struct {
 	who   *client
 	codec *netproto.Codec
 
-	leaving atomic.Bool // no new asks
 	control struct {
 		sync.Mutex
 		stream *quic.Stream // set when the client is welcome
 	}
+
+	mu      sync.Mutex
+	open    int           // asks and syncs under way
+	leaving bool          // no new ones
+	idle    chan struct{} // closed when leaving and none is open
 }
 
 // serve greets the client and answers its streams until the connection ends.
@@ -32,7 +35,7 @@ func (c *connection) serve() {
 	c.g.pending.Add(-1)
 	if err != nil {
 		c.g.tell(Event{Kind: Refused, Client: c.qc.RemoteAddr().String(), Err: err})
-		c.close(err)
+		c.part(codeOf(err))
 		return
 	}
 	defer c.g.clients.leave(c.who)
@@ -156,9 +159,43 @@ func (c *connection) over(err error) {
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
 
-// drain tells the client that the gateway is about to go.
+// begin counts an ask, unless the gateway is about to go.
+func (c *connection) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaving {
+		return netproto.Refusal{Code: netproto.Draining}
+	}
+	c.open++
+	return nil
+}
+
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.leaving && c.open == 0 {
+		close(c.idle)
+	}
+}
+
+// drain tells the client that the gateway is about to go, waits for the open asks and closes the connection, after a moment for the
+// last answer to arrive and the client to close it by itself.
 func (c *connection) drain() {
-	c.leaving.Store(true)
+	c.mu.Lock()
+	c.leaving = true
+	if c.open == 0 {
+		close(c.idle)
+	}
+	c.mu.Unlock()
+	c.announce()
+	select {
+	case <-c.idle:
+		c.part(netproto.Draining)
+	case <-c.qc.Context().Done():
+	}
+}
+
+func (c *connection) announce() {
 	c.control.Lock()
 	defer c.control.Unlock()
 	if c.control.stream != nil {
@@ -167,14 +204,14 @@ func (c *connection) drain() {
 	}
 }
 
-// close ends a connection that was refused. It leaves the client a moment to read why, and to close it by itself.
-func (c *connection) close(err error) {
-	const moment = time.Second
+// part leaves the client a moment to read what was sent, and to close the connection by itself.
+func (c *connection) part(code netproto.Code) {
+	const moment = 500 * time.Millisecond
 	timer := time.NewTimer(moment)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-c.qc.Context().Done():
 	}
-	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(codeOf(err)), "") // it is over in any case
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
 }

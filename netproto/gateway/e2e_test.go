@@ -2,7 +2,13 @@ package gateway_test
 
 import (
 	"context"
-	"net"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,154 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-const vocab = 768
-
-func identity() netproto.Identity {
-	return netproto.Identity{Tokenizer: netproto.Digest{1}, Vocab: vocab, Template: netproto.Digest{2}}
-}
-
-// fake is a large model whose token is a hash of the context, so that any other context is noticed.
-type fake struct {
-	delay    time.Duration
-	parallel int
-	mu       sync.Mutex
-	asked    []gateway.Question
-	warmed   []gateway.Question
-	forgot   []uint64
-	dropped  int
-	hold     chan struct{} // if set, asks wait until it is closed
-}
-
-func tokenAfter(context []int32) int32 {
-	return int32(netproto.RootHash.Over(context) % vocab)
-}
-
-func (f *fake) Info() gateway.Info {
-	return gateway.Info{Model: "fake", Identity: identity(), MaxContext: 4096, Parallel: f.parallel}
-}
-
-func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
-	f.mu.Lock()
-	f.asked = append(f.asked, q)
-	hold := f.hold
-	f.mu.Unlock()
-	if hold == nil && f.delay == 0 {
-		return answerTo(q), nil
-	}
-	if hold == nil {
-		hold = make(chan struct{})
-	}
-	never := f.delay == 0
-	timer := time.NewTimer(f.delay)
-	defer timer.Stop()
-	expired := timer.C
-	if never {
-		expired = nil
-	}
-	select {
-	case <-hold:
-	case <-expired:
-	case <-ctx.Done():
-		f.mu.Lock()
-		f.dropped++
-		f.mu.Unlock()
-		return gateway.Answer{}, ctx.Err()
-	}
-	return answerTo(q), nil
-}
-
-func answerTo(q gateway.Question) gateway.Answer {
-	a := gateway.Answer{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
-	for i := range q.K {
-		a.Top = append(a.Top, netproto.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
-	}
-	if q.AuditFrom > 0 && q.AuditFrom < len(q.Context) {
-		a.Audit = []netproto.Finding{{Position: q.AuditFrom, Token: 5, LogProb: -0.25}}
-	}
-	return a
-}
-
-func (f *fake) Warm(_ context.Context, q gateway.Question) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.warmed = append(f.warmed, q)
-	return nil
-}
-
-func (f *fake) Forget(session uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.forgot = append(f.forgot, session)
-}
-
-// running is a gateway that serves on loopback.
-type running struct {
-	*gateway.Gateway
-	addr string
-	stop func()
-}
-
-// start serves an upstream at an address ("" means a free one) until stop or the end of the test.
-func start(t *testing.T, addr string, opt gateway.Options, up gateway.Upstream) running {
-	t.Helper()
-	g, err := gateway.New(opt, up)
-	require.NoError(t, err)
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	socket, err := net.ListenPacket("udp4", addr)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(ctx, socket) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		assert.NoError(t, <-done)
-		assert.NoError(t, socket.Close())
-	})
-	t.Cleanup(stop)
-	return running{g, socket.LocalAddr().String(), stop}
-}
-
-func dial(t *testing.T, g running, change func(*client.Options)) *client.Client {
-	t.Helper()
-	opt := client.Options{Identity: identity(), Pin: g.Fingerprint()}
-	if change != nil {
-		change(&opt)
-	}
-	c, err := client.Dial(t.Context(), g.addr, opt)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, c.Close()) })
-	return c
-}
-
-func session(t *testing.T, c *client.Client) *client.Session {
-	t.Helper()
-	s, err := c.NewSession(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return s
-}
-
-// path returns n ids that depend on a seed.
-func path(n int, seed int32) []int32 {
-	p := make([]int32, n)
-	h := netproto.RootHash.Next(seed)
-	for i := range p {
-		h = h.Next(int32(i))
-		p[i] = int32(h % vocab)
-	}
-	return p
-}
-
-func ask(t *testing.T, s *client.Session, p []int32) client.Reply {
-	t.Helper()
-	r, err := s.Ask(t.Context(), p, client.Query{K: 4, Deadline: 10 * time.Second})
-	require.NoError(t, err)
-	require.Equal(t, tokenAfter(p), r.Token)
-	return r
-}
 
 func TestAsk(t *testing.T) {
 	up := &fake{}
@@ -175,5 +33,408 @@ func TestAsk(t *testing.T) {
 	assert.LessOrEqual(t, r.BytesDown, 40)
 	assert.Equal(t, 3*time.Millisecond, r.Timings.Compute)
 	assert.Len(t, r.Top, 4)
-	assert.Equal(t, 120, up.asked[1].Base)
+	assert.Equal(t, 120, up.question(1).Base)
+}
+
+// Asks about many drafts at once, in any order, are each answered for their own context.
+func TestAskConcurrently(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	s := session(t, dial(t, g, nil))
+	prompt := path(120, 1)
+	var asks sync.WaitGroup
+	for i := range 8 {
+		asks.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			p := slices.Clone(prompt)
+			for range 40 {
+				p = append(p[:len(prompt)+r.IntN(len(p)-len(prompt)+1)], path(1+r.IntN(12), r.Int32N(3))...)
+				reply, err := s.Ask(t.Context(), p, client.Query{K: 2, Deadline: 10 * time.Second})
+				if assert.NoError(t, err) {
+					assert.Equal(t, tokenAfter(p), reply.Token)
+				}
+			}
+		})
+	}
+	asks.Wait()
+}
+
+// Per escalation, with the chat of the demo: at most 80 bytes up and 40 down, while drafts come and go.
+func TestPayload(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	s := session(t, dial(t, g, nil))
+	p := path(75, 1)
+	first := ask(t, s, p)
+	var up, down, n, mostUp, mostDown int
+	for i := range 40 {
+		p = append(p, path(5+i%11, int32(i))...)
+		if i%4 == 3 {
+			p = p[:len(p)-9] // a draft that was wrong
+		}
+		r, err := s.Ask(t.Context(), p, client.Query{K: 4, AuditFrom: 75, Deadline: 800 * time.Millisecond,
+			Sampling: netproto.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
+		require.NoError(t, err)
+		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
+		mostUp, mostDown = max(mostUp, r.BytesUp), max(mostDown, r.BytesDown)
+	}
+	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d", first.BytesUp, first.BytesDown, up/n, down/n, mostUp, mostDown)
+	assert.LessOrEqual(t, mostUp, 80)
+	assert.LessOrEqual(t, mostDown, 40)
+}
+
+// What is wrong from the start has a type, comes at once, and no secret is in its text.
+func TestDialRefused(t *testing.T) {
+	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: "0123456789abcdef"}, {Name: "b", Secret: "fedcba9876543210"}}}, &fake{})
+	for name, c := range map[string]struct {
+		change func(*client.Options)
+		want   error
+	}{
+		"no secret":       {func(*client.Options) {}, netproto.WrongSecret},
+		"wrong secret":    {func(o *client.Options) { o.Secret = "0123456789abcdeX" }, netproto.WrongSecret},
+		"other tokenizer": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"other vocab":     {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Vocab++ }, netproto.WrongTokenizer},
+		"other template":  {func(o *client.Options) { o.Secret = "fedcba9876543210"; o.Identity.Template[5]++ }, netproto.WrongTemplate},
+		"system roots":    {func(o *client.Options) { o.Pin = netproto.Digest{} }, nil},
+		"wrong pin":       {func(o *client.Options) { o.Pin[0]++ }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt := client.Options{Identity: identity(), Pin: g.Fingerprint()}
+			c.change(&opt)
+			start := time.Now()
+			_, err := client.Dial(t.Context(), g.addr, opt)
+			require.Error(t, err)
+			t.Log(err)
+			assert.Less(t, time.Since(start), 2*time.Second)
+			if c.want != nil {
+				assert.ErrorIs(t, err, c.want)
+			}
+			if name == "wrong pin" {
+				pin, ok := errors.AsType[*client.PinError](err)
+				require.True(t, ok)
+				assert.Equal(t, g.Fingerprint(), pin.Have)
+			}
+			if name == "system roots" {
+				_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+				assert.True(t, ok)
+			}
+			if opt.Secret != "" {
+				assert.NotContains(t, fmt.Sprintf("%v %+v", err, opt), string(opt.Secret))
+			}
+		})
+	}
+	s := session(t, dial(t, g, func(o *client.Options) { o.Secret = "fedcba9876543210" }))
+	ask(t, s, path(10, 1))
+}
+
+// A context that ends resets the stream, and the upstream may stop.
+func TestCancel(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	branch := errors.New("the branch is gone")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Ask(ctx, path(20, 1), client.Query{})
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 5*time.Second, time.Millisecond)
+	cancel(branch)
+	require.ErrorIs(t, <-failed, branch)
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return f.dropped }) == 1 }, 5*time.Second, time.Millisecond)
+	_, err := s.Ask(t.Context(), path(20, 1), client.Query{Deadline: 50 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return f.dropped }) == 2 }, 5*time.Second, time.Millisecond)
+	close(up.hold)
+	ask(t, s, path(20, 1))
+}
+
+// Settled tokens travel ahead: the next ask is as short as its draft, and the upstream was warmed.
+func TestSync(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(500, 1)
+	s.Sync(p[:100])
+	s.Sync(p)
+	require.Eventually(t, func() bool {
+		return up.get(func(f *fake) int { return len(f.warmed) }) > 0 && len(up.last().Context) == 500
+	}, 5*time.Second, time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // for the acknowledgement to arrive
+	r := ask(t, s, append(slices.Clone(p), 1, 2, 3))
+	assert.Less(t, r.BytesUp, 40)
+	assert.Equal(t, 500, up.question(0).Base)
+}
+
+// Sessions that the gateway has no room for are told again, at the price of bytes.
+func TestEviction(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{MaxSessions: 2}, up)
+	c := dial(t, g, nil)
+	var all []*client.Session
+	for range 4 {
+		all = append(all, session(t, c))
+	}
+	for round := range 3 {
+		for i, s := range all {
+			ask(t, s, path(50+10*round, int32(i)))
+		}
+	}
+	assert.GreaterOrEqual(t, up.get(func(f *fake) int { return len(f.forgot) }), 8)
+}
+
+// A session whose paths are too many for the gateway goes on.
+func TestSessionTokens(t *testing.T) {
+	g := start(t, "", gateway.Options{MaxSessionTokens: 200}, &fake{})
+	s := session(t, dial(t, g, nil))
+	for i := range 40 {
+		ask(t, s, append(path(100, 1), path(40, int32(i))...))
+	}
+}
+
+// A session that ends is forgotten at once.
+func TestSessionClose(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	ask(t, s, path(10, 1))
+	s.Close()
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.forgot) }) == 1 }, 5*time.Second, time.Millisecond)
+	_, err := s.Ask(t.Context(), path(10, 1), client.Query{})
+	require.ErrorIs(t, err, client.ErrClosed)
+}
+
+// keys makes a certificate that several gateways share.
+func keys(t *testing.T) tls.Certificate {
+	t.Helper()
+	certificate, key, err := gateway.NewCertificate("localhost")
+	require.NoError(t, err)
+	c, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	return c
+}
+
+// A gateway that is stopped and started again knows no session; asks go on, and nothing has to be done.
+func TestRestart(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	g := start(t, "", opt, &fake{})
+	c := dial(t, g, nil)
+	s := session(t, c)
+	p := path(300, 1)
+	ask(t, s, p)
+	for i := range 3 {
+		g.stop()
+		g = start(t, g.addr, opt, &fake{})
+		p = append(p, path(5, int32(i))...)
+		r := ask(t, s, p)
+		assert.Greater(t, r.BytesUp, 300, "the whole path")
+		assert.Less(t, ask(t, s, append(p, 1)).BytesUp, 40)
+	}
+	assert.Equal(t, 4, c.Stats().Connections)
+}
+
+// Another gateway behind the same address, without the first one having said anything: a stateless reset tells.
+func TestSecondGateway(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	one, two := start(t, "", opt, &fake{}), start(t, "", opt, &fake{})
+	r := newRelay(t, one.addr)
+	s := session(t, dial(t, running{one.Gateway, r.addr(), nil}, nil))
+	p := path(200, 1)
+	ask(t, s, p)
+	for i := range 4 {
+		r.aim([]string{two.addr, one.addr}[i%2])
+		p = append(p, path(7, int32(i))...)
+		ask(t, s, p)
+	}
+}
+
+// The way is cut: asks fail at their deadline, no later. When it is back, asks come through at once, with 0-RTT, on a
+// new connection.
+func TestBlackHole(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	r := newRelay(t, g.addr)
+	g.addr = r.addr()
+	c := dial(t, g, nil)
+	s := session(t, c)
+	ask(t, s, path(100, 1))
+	r.set(true)
+	for range 2 {
+		start := time.Now()
+		_, err := s.Ask(t.Context(), path(101, 1), client.Query{Deadline: 400 * time.Millisecond})
+		require.ErrorIs(t, err, netproto.TooLate)
+		require.Less(t, time.Since(start), 600*time.Millisecond)
+	}
+	r.set(false)
+	ask(t, s, path(102, 1))
+	assert.GreaterOrEqual(t, c.Stats().Connections, 2)
+	assert.Eventually(t, func() bool { return c.Stats().Early > 0 }, 5*time.Second, time.Millisecond)
+}
+
+// The client's address changes in the middle, seen or unseen by itself: same connection, same session.
+func TestAddressChange(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	r := newRelay(t, g.addr)
+	g.addr = r.addr()
+	c := dial(t, g, nil)
+	s := session(t, c)
+	p := path(100, 1)
+	ask(t, s, p)
+	for i := range 4 {
+		if i%2 == 0 {
+			r.rebind()
+		} else {
+			require.NoError(t, c.Migrate(t.Context()))
+		}
+		p = append(p, path(6, int32(i))...)
+		assert.Less(t, ask(t, s, p).BytesUp, 50)
+	}
+	assert.Equal(t, 1, c.Stats().Connections)
+	assert.Equal(t, 2, c.Stats().Migrations)
+}
+
+// When a gateway is to end, open asks are answered and new ones go elsewhere or wait.
+func TestDrain(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	up := &fake{delay: 300 * time.Millisecond}
+	g := start(t, "", opt, up)
+	s := session(t, dial(t, g, nil))
+	answered := make(chan error, 1)
+	go func() {
+		r, err := s.Ask(t.Context(), path(30, 1), client.Query{})
+		answered <- errors.Join(err, must(r.Token == tokenAfter(path(30, 1)), "another token"))
+	}()
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 5*time.Second, time.Millisecond)
+	began := time.Now()
+	g.stop()
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.NoError(t, <-answered)
+	_, err := s.Ask(t.Context(), path(31, 1), client.Query{Deadline: 200 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	start(t, g.addr, opt, up)
+	ask(t, s, path(31, 1))
+}
+
+// A drain does not wait longer than it may for an upstream that does not answer.
+func TestDrainBound(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{DrainTimeout: 200 * time.Millisecond}, up)
+	s := session(t, dial(t, g, nil))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Ask(t.Context(), path(30, 1), client.Query{Deadline: time.Second})
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 5*time.Second, time.Millisecond)
+	began := time.Now()
+	g.stop()
+	assert.Less(t, time.Since(began), 2*time.Second)
+	require.Error(t, <-failed)
+}
+
+// A gateway that is not there: Lazy clients exist at once and ask when it comes up.
+func TestLazy(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	g := start(t, "", opt, &fake{})
+	g.stop()
+	c := dial(t, g, func(o *client.Options) { o.Lazy, o.ConnectTimeout = true, 300*time.Millisecond })
+	s := session(t, c)
+	_, err := s.Ask(t.Context(), path(5, 1), client.Query{Deadline: 100 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	require.ErrorIs(t, err, client.ErrNoReply)
+	start(t, g.addr, opt, &fake{})
+	ask(t, s, path(5, 1))
+}
+
+// More asks than a token of authentication allows are refused with the time to wait, and others are not touched.
+func TestRate(t *testing.T) {
+	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "slow", Secret: "0123456789abcdef", AskRate: 5, AskBurst: 3}, {Name: "free", Secret: "fedcba9876543210"}}}, &fake{})
+	slow := session(t, dial(t, g, func(o *client.Options) { o.Secret = "0123456789abcdef" }))
+	free := session(t, dial(t, g, func(o *client.Options) { o.Secret = "fedcba9876543210" }))
+	refused := 0
+	for i := range 10 {
+		_, err := slow.Ask(t.Context(), path(5+i, 1), client.Query{})
+		if r, ok := errors.AsType[netproto.Refusal](err); ok {
+			refused++
+			assert.Equal(t, netproto.TooFast, r.Code)
+			assert.Positive(t, r.RetryAfter)
+		}
+		ask(t, free, path(5+i, 1))
+	}
+	assert.GreaterOrEqual(t, refused, 5)
+}
+
+// A trained dictionary that both have is agreed on, and used.
+func TestDictionary(t *testing.T) {
+	var samples [][]int32
+	for i := range 20 {
+		samples = append(samples, append(path(60, 1), path(10, int32(i))...))
+	}
+	d, err := netproto.TrainDictionary(3, vocab, samples)
+	require.NoError(t, err)
+	g := start(t, "", gateway.Options{Dictionaries: []netproto.Dictionary{d}}, &fake{})
+	with := session(t, dial(t, g, func(o *client.Options) { o.Dictionaries = []netproto.Dictionary{{ID: 9}, d} }))
+	without := session(t, dial(t, g, nil))
+	p := append(path(60, 1), path(10, 99)...)
+	a, b := ask(t, with, p), ask(t, without, p)
+	assert.Less(t, a.BytesUp, b.BytesUp-30)
+}
+
+// Nothing is left when all is closed: not after asks, refusals, cancelled asks, reconnections.
+func TestNoGoroutineLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("life", func(t *testing.T) {
+		up := &fake{delay: 5 * time.Millisecond}
+		g := start(t, "", gateway.Options{}, up)
+		r := newRelay(t, g.addr)
+		g.addr = r.addr()
+		c := dial(t, g, nil)
+		s := session(t, c)
+		var asks sync.WaitGroup
+		for i := range 20 {
+			asks.Go(func() {
+				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), client.Query{Deadline: time.Duration(1+i) * time.Millisecond})
+			})
+		}
+		s.Sync(path(50, 1))
+		asks.Wait()
+		r.set(true)
+		_, err := s.Ask(t.Context(), path(3, 1), client.Query{Deadline: 350 * time.Millisecond})
+		require.Error(t, err)
+		r.set(false)
+		ask(t, s, path(3, 1))
+		_, err = client.Dial(t.Context(), g.addr, client.Options{Identity: netproto.Identity{Vocab: 5}, Pin: g.Fingerprint()})
+		require.Error(t, err)
+		open := make(chan error, 1)
+		go func() {
+			_, err := s.Ask(context.Background(), path(4, 1), client.Query{})
+			open <- err
+		}()
+		require.NoError(t, c.Close())
+		<-open
+	})
+	for range 200 { // what quic-go has let go ends a moment later
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks())
+}
+
+func stacks() string {
+	b := make([]byte, 1<<16)
+	var ours []string
+	for _, s := range strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n") {
+		if strings.Contains(s, "pilotfish") || strings.Contains(s, "quic") {
+			ours = append(ours, s)
+		}
+	}
+	return strings.Join(ours, "\n\n")
+}
+
+func must(ok bool, text string) error {
+	if ok {
+		return nil
+	}
+	return errors.New(text)
 }

@@ -137,7 +137,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 		qc, err := listener.Accept(ctx)
 		if ctx.Err() != nil {
 			if err == nil {
-				_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") // nothing can be done if it fails
+				_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") // it has hardly begun
 			}
 			return nil
 		}
@@ -149,8 +149,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 			_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "") // nothing can be done if it fails
 			continue
 		}
-		c := &connection{g: g, qc: qc}
-		open.serve(c)
+		open.serve(&connection{g: g, qc: qc, idle: make(chan struct{})})
 	}
 }
 

@@ -1,0 +1,366 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// raw is a connection that says what a test wants.
+type raw struct {
+	t *testing.T
+	*quic.Conn
+	control *quic.Stream
+}
+
+func dialRaw(t *testing.T, g running) raw {
+	t.Helper()
+	conn, err := quic.DialAddr(t.Context(), g.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}}, &quic.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.CloseWithError(0, "") })
+	control, err := conn.OpenStream()
+	require.NoError(t, err)
+	return raw{t, conn, control}
+}
+
+// welcomed is a raw connection after a proper Hello.
+func welcomed(t *testing.T, g running) raw {
+	t.Helper()
+	r := dialRaw(t, g)
+	_, err := r.control.Write(netproto.Hello{Version: netproto.Version, Identity: identity()}.Append(nil))
+	require.NoError(t, err)
+	kind, _, err := netproto.ReadFrame(r.control, 1<<16)
+	require.NoError(t, err)
+	require.Equal(t, netproto.KindWelcome, kind)
+	return r
+}
+
+// say sends bytes on a stream of their own and returns the answer.
+func (r raw) say(b []byte) (netproto.Kind, []byte) {
+	r.t.Helper()
+	s, err := r.OpenStreamSync(r.t.Context())
+	require.NoError(r.t, err)
+	if _, err = s.Write(b); err == nil { // a message that is too long is refused before it is all written
+		require.NoError(r.t, s.Close())
+	}
+	_ = s.SetReadDeadline(time.Now().Add(10 * time.Second))
+	kind, b, err := netproto.ReadFrame(s, 1<<16)
+	require.NoError(r.t, err)
+	return kind, b
+}
+
+// refused wants a refusal as the answer.
+func (r raw) refused(b []byte, want netproto.Code) {
+	r.t.Helper()
+	kind, answer := r.say(b)
+	require.Equal(r.t, netproto.KindRefusal, kind)
+	have, _, err := netproto.ParseRefusal(answer)
+	require.NoError(r.t, err)
+	assert.Equal(r.t, want, have.Code)
+}
+
+func packed(t *testing.T, session uint64, base int, hash netproto.Hash, ids []int32) netproto.Ask {
+	t.Helper()
+	codec, err := netproto.NewCodec(vocab, netproto.Dictionary{})
+	require.NoError(t, err)
+	d, err := codec.Encode(nil, ids)
+	require.NoError(t, err)
+	return netproto.Ask{Session: session, Path: netproto.Path{Base: base, Hash: hash, Delta: d}}
+}
+
+// Whatever one client sends, it gets an error code, and another client its answers.
+func TestHostile(t *testing.T) {
+	g := start(t, "", gateway.Options{MaxStreams: 32, MaxConnsPerClient: 200, MessageTimeout: 500 * time.Millisecond}, &fake{})
+	honest := session(t, dial(t, g, nil))
+	text := path(100, 1)
+	ask(t, honest, text)
+	check := func(t *testing.T) {
+		t.Helper()
+		text = append(text, 1, 2, 3)
+		began := time.Now()
+		r := ask(t, honest, text)
+		assert.Less(t, time.Since(began), 2*time.Second)
+		assert.Less(t, r.BytesUp, 60, "its session is as it was")
+	}
+	for name, attack := range map[string]func(*testing.T, running){
+		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
+		"bytes on streams": hostileBytes, "streams that stay open": hostileStreams, "many streams": hostileFlood,
+		"answers that nobody reads": hostileReader, "control stream later": hostileLater,
+	} {
+		t.Run(name, func(t *testing.T) {
+			attack(t, g)
+			check(t)
+		})
+		check(t)
+	}
+}
+
+func hostileDatagrams(t *testing.T, g running) {
+	c, err := net.Dial("udp4", g.addr)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, c.Close()) }()
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1400)
+	for range 2000 {
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		if r.IntN(2) == 0 {
+			copy(b, []byte{0xc3, 0, 0, 0, 1, 8}) // the head of an Initial of QUIC 1
+		}
+		_, _ = c.Write(b[:1+r.IntN(len(b))])
+	}
+}
+
+// ends waits until a connection is closed by the gateway, and returns the code.
+func (r raw) ends() netproto.Code {
+	r.t.Helper()
+	select {
+	case <-r.Context().Done():
+	case <-time.After(10 * time.Second):
+		r.t.Fatal("still open")
+	}
+	var app *quic.ApplicationError
+	require.ErrorAs(r.t, context.Cause(r.Context()), &app)
+	return netproto.Code(app.ErrorCode)
+}
+
+func hostileControl(t *testing.T, g running) {
+	for _, b := range [][]byte{
+		bytes.Repeat([]byte{0xff}, 100), {}, {byte(netproto.KindHello)}, make([]byte, 4000),
+		netproto.Bye{}.Append(nil), netproto.Welcome{}.Append(nil),
+		{byte(netproto.KindHello), 0xff, 0xff, 0xff, 0x01, 1, 2, 3},
+	} {
+		r := dialRaw(t, g)
+		if len(b) > 0 {
+			_, _ = r.control.Write(b) // the gateway may have had enough before the end of it
+		}
+		code := r.ends()
+		assert.Contains(t, []netproto.Code{netproto.Malformed, netproto.TooLarge}, code, "%x", b[:min(len(b), 8)])
+	}
+}
+
+func hostileHello(t *testing.T, g running) {
+	good := netproto.Hello{Version: netproto.Version, Identity: identity()}
+	for _, c := range []struct {
+		change func(*netproto.Hello)
+		want   netproto.Code
+	}{
+		{func(h *netproto.Hello) { h.Version = 9 }, netproto.WrongVersion},
+		{func(h *netproto.Hello) { h.Identity.Vocab = 1 << 23 }, netproto.WrongTokenizer},
+		{func(h *netproto.Hello) { h.Identity = netproto.Identity{} }, netproto.WrongTokenizer},
+		{func(h *netproto.Hello) { h.Secret = netproto.Secret(bytes.Repeat([]byte{'x'}, 5000)) }, netproto.TooLarge},
+	} {
+		h := good
+		c.change(&h)
+		r := dialRaw(t, g)
+		_, err := r.control.Write(h.Append(nil))
+		require.NoError(t, err)
+		kind, b, err := netproto.ReadFrame(r.control, 1<<16)
+		require.NoError(t, err)
+		require.Equal(t, netproto.KindRefusal, kind)
+		refusal, _, err := netproto.ParseRefusal(b)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, refusal.Code)
+		assert.Equal(t, c.want, r.ends())
+	}
+}
+
+func hostileAsks(t *testing.T, g running) {
+	r := welcomed(t, g)
+	long := packed(t, 1, 0, netproto.RootHash, make([]int32, 4097))
+	r.refused(long.Append(nil), netproto.TooLarge)
+	claimed := packed(t, 1, 0, netproto.RootHash, nil)
+	claimed.Path.Delta.Count = 1 << 20
+	r.refused(claimed.Append(nil), netproto.TooLarge)
+	r.refused(packed(t, 1, 0, netproto.RootHash, nil).Append(nil), netproto.TooLarge) // no context at all
+	claimed.Path.Delta = netproto.Delta{Count: 4000, Coding: netproto.Zstd, Bytes: bytes.Repeat([]byte{7}, 100)}
+	r.refused(claimed.Append(nil), netproto.Malformed)
+	claimed.Path.Delta = netproto.Delta{Count: 1000, Bytes: make([]byte, 9)}
+	r.refused(claimed.Append(nil), netproto.Malformed)
+	claimed.Path.Delta = netproto.Delta{Count: 4000, Bytes: make([]byte, 1<<17)}
+	r.refused(claimed.Append(nil), netproto.TooLarge)
+	for i := range 200 { // bases that it never told of
+		kind, b := r.say(packed(t, uint64(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil))
+		require.Equal(t, netproto.KindNeed, kind)
+		need, _, err := netproto.ParseNeed(b)
+		require.NoError(t, err)
+		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
+	}
+	kind, _ := r.say(packed(t, 1, 0, 12345, []int32{1}).Append(nil)) // nothing, under a hash that is not nothing's
+	require.Equal(t, netproto.KindNeed, kind)
+	kind, _ = r.say(packed(t, 1, 0, netproto.RootHash, []int32{1}).Append(nil))
+	require.Equal(t, netproto.KindAnswer, kind)
+}
+
+func hostileBytes(t *testing.T, g running) {
+	r := welcomed(t, g)
+	source := rand.New(rand.NewPCG(3, 4))
+	good := packed(t, 1, 0, netproto.RootHash, path(30, 1)).Append(nil)
+	for range 300 {
+		b := bytes.Clone(good)
+		for range 1 + source.IntN(4) {
+			b[source.IntN(len(b))] ^= byte(1 + source.IntN(255))
+		}
+		b = b[:1+source.IntN(len(b))]
+		kind, _ := r.say(b)
+		assert.Contains(t, []netproto.Kind{netproto.KindRefusal, netproto.KindAnswer, netproto.KindNeed, netproto.KindAck}, kind)
+	}
+	r.refused(netproto.Answer{}.Append(nil), netproto.Malformed)
+	r.refused(nil, netproto.Malformed)
+}
+
+// Streams that begin a message and never end it are refused after a while; there are never more than the limit.
+func hostileStreams(t *testing.T, g running) {
+	r := welcomed(t, g)
+	var open []*quic.Stream
+	for {
+		s, err := r.OpenStream()
+		if err != nil {
+			break
+		}
+		_, err = s.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
+		require.NoError(t, err)
+		open = append(open, s)
+	}
+	assert.LessOrEqual(t, len(open), 33)
+	for _, s := range open {
+		kind, _, err := netproto.ReadFrame(s, 1<<10)
+		require.NoError(t, err)
+		assert.Equal(t, netproto.KindRefusal, kind)
+	}
+}
+
+// Thousands of streams as fast as they can be opened.
+func hostileFlood(t *testing.T, g running) {
+	r := welcomed(t, g)
+	for range 5000 {
+		s, err := r.OpenStreamSync(t.Context())
+		require.NoError(t, err)
+		s.CancelRead(1)
+		if _, err := s.Write([]byte{byte(netproto.KindAsk)}); err == nil {
+			s.CancelWrite(1)
+		}
+	}
+}
+
+// Answers that are not read, on connections whose windows are as small as can be.
+func hostileReader(t *testing.T, g running) {
+	conn, err := quic.DialAddr(t.Context(), g.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}},
+		&quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1, InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64})
+	require.NoError(t, err)
+	defer func() { _ = conn.CloseWithError(0, "") }()
+	control, err := conn.OpenStream()
+	require.NoError(t, err)
+	_, err = control.Write(netproto.Hello{Version: netproto.Version, Identity: identity()}.Append(nil))
+	require.NoError(t, err)
+	_, _, err = netproto.ReadFrame(control, 1<<16)
+	require.NoError(t, err)
+	for i := range 30 {
+		s, err := conn.OpenStreamSync(t.Context())
+		require.NoError(t, err)
+		a := packed(t, 1, 0, netproto.RootHash, path(50, int32(i)))
+		a.K = 200
+		_, err = s.Write(a.Append(nil))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+	time.Sleep(700 * time.Millisecond) // longer than the gateway waits for anybody
+}
+
+func hostileLater(t *testing.T, g running) {
+	r := welcomed(t, g)
+	_, err := r.control.Write(netproto.Bye{Session: 77}.Append(nil))
+	require.NoError(t, err)
+	_, err = r.control.Write([]byte{1, 2, 3, 4, 5, 6, 7})
+	require.NoError(t, err)
+	assert.Equal(t, netproto.Malformed, r.ends())
+	r = welcomed(t, g)
+	require.NoError(t, r.control.Close())
+	assert.Equal(t, netproto.NoReason, r.ends())
+}
+
+// A client that asks without end, and whose asks never end, does not keep another one waiting.
+func TestStarve(t *testing.T) {
+	up := &fake{parallel: 4, hold: make(chan struct{}), holdOnly: 13}
+	g := start(t, "", gateway.Options{MaxWaiting: 50, Tokens: []gateway.Token{{Name: "greedy", Secret: "0123456789abcdef"}, {Name: "modest", Secret: "fedcba9876543210"}}}, up)
+	modest := session(t, dial(t, g, func(o *client.Options) { o.Secret = "fedcba9876543210" }))
+	ctx, cancel := context.WithCancel(t.Context())
+	var asks sync.WaitGroup
+	for range 3 {
+		greedy := session(t, dial(t, g, func(o *client.Options) { o.Secret = "0123456789abcdef" }))
+		for i := range 60 {
+			asks.Go(func() {
+				_, err := greedy.Ask(ctx, append([]int32{13}, path(10, int32(i))...), client.Query{})
+				assert.Error(t, err)
+			})
+		}
+	}
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) >= 3 }, 5*time.Second, time.Millisecond)
+	for i := range 50 {
+		began := time.Now()
+		ask(t, modest, path(20+i, 1))
+		require.Less(t, time.Since(began), time.Second)
+	}
+	assert.LessOrEqual(t, up.get(func(f *fake) int { return len(f.asked) }), 53, "the greedy one holds at most 3 of 4 places")
+	cancel()
+	asks.Wait()
+}
+
+// The first flight of a 0-RTT connection, sent again by someone who overheard it, gets that someone no answer, and
+// changes no answer of the one who sent it.
+func TestReplay(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	r := newRelay(t, g.addr)
+	through := running{g.Gateway, r.addr(), nil}
+	tickets := tls.NewLRUClientSessionCache(4)
+	shared := func(o *client.Options) { o.Tickets = tickets }
+	c := dial(t, through, shared)
+	ask(t, session(t, c), path(20, 1))
+	require.NoError(t, c.Close())
+
+	r.mu.Lock()
+	r.record = true
+	r.mu.Unlock()
+	c = dial(t, through, func(o *client.Options) { shared(o); o.Lazy = true })
+	s := session(t, c)
+	ask(t, s, path(30, 1))
+	require.Eventually(t, func() bool { return c.Stats().Early == 1 }, 5*time.Second, time.Millisecond)
+	r.mu.Lock()
+	flight := slices.Clone(r.sent)
+	r.mu.Unlock()
+
+	replay := func() {
+		attacker, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(g.addr)))
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, attacker.Close()) }()
+		for _, b := range flight {
+			_, _ = attacker.Write(b)
+		}
+		_ = attacker.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = io.Copy(io.Discard, attacker)
+	}
+	replay() // while the connection lives
+	ask(t, s, path(31, 1))
+	require.NoError(t, c.Close())
+	replay() // and when it has ended
+	c = dial(t, through, shared)
+	ask(t, session(t, c), path(32, 1))
+	t.Logf("%d packets replayed, %d questions reached the model", len(flight), up.get(func(f *fake) int { return len(f.asked) }))
+}

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/stretchr/testify/assert"
+)
+
+func ids(n int, first int32) []int32 {
+	p := make([]int32, n)
+	p[0] = first
+	return p
+}
+
+// What is too much is taken from the client that has most, the oldest first; a session is forgotten when nothing is
+// under way for it, and only once.
+func TestSessionsLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone []sessionKey
+		s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, MaxSessionTokens: 500}, func(x *session) { gone = append(gone, x.key) })
+		learn := func(client string, number uint64, n int) func() {
+			_, _, done := s.learn(sessionKey{client, number}, ids(n, int32(number)), false)
+			time.Sleep(time.Second)
+			return done
+		}
+		learn("modest", 1, 10)()
+		for i := range uint64(10) {
+			learn("greedy", i, 10)()
+		}
+		assert.Len(t, gone, 7)
+		for i, k := range gone {
+			assert.Equal(t, sessionKey{"greedy", uint64(i)}, k)
+		}
+		gone = nil
+		busy := learn("greedy", 9, 20) // the newest of the greedy one, and under way
+		learn("greedy", 20, 490)()
+		learn("greedy", 21, 490)()
+		learn("greedy", 22, 490)()
+		assert.NotContains(t, gone, sessionKey{"modest", 1})
+		assert.NotContains(t, gone, sessionKey{"greedy", 9}, "it is evicted, but not done")
+		assert.LessOrEqual(t, s.tokens, 1000)
+		busy()
+		busy()
+		assert.Equal(t, 1, count(gone, sessionKey{"greedy", 9}))
+		s.expire(time.Hour)
+		before := len(gone)
+		time.Sleep(time.Hour)
+		s.expire(time.Hour)
+		assert.Greater(t, len(gone), before)
+		assert.Empty(t, s.byKey)
+		assert.Zero(t, s.tokens)
+	})
+}
+
+func count(all []sessionKey, one sessionKey) (n int) {
+	for _, k := range all {
+		if k == one {
+			n++
+		}
+	}
+	return n
+}
+
+// A base is found in one's own session only.
+func TestSessionsBase(t *testing.T) {
+	s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) {})
+	mine := sessionKey{"me", 1}
+	path := ids(20, 3)
+	_, seen, done := s.learn(mine, path, true)
+	done()
+	assert.Zero(t, seen)
+	h := netproto.RootHash.Over(path[:15])
+	base, _, ok := s.base(mine, netproto.Path{Base: 15, Hash: h})
+	assert.True(t, ok)
+	assert.Equal(t, path[:15], base)
+	for _, key := range []sessionKey{{"me", 2}, {"other", 1}} {
+		_, need, ok := s.base(key, netproto.Path{Base: 15, Hash: h})
+		assert.False(t, ok)
+		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
+	}
+	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h})
+	assert.False(t, ok)
+	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need, "what is settled is still there")
+}
