@@ -171,7 +171,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stages) + "; all by default")
     p.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each, to see that it runs; learns nothing")
-    p.add_argument("--work", type=pathlib.Path, default=here / "work", help="folder of the checkpoints")
+    p.add_argument("--work", type=pathlib.Path, help="folder of the checkpoints; OUT/work by default")
     p.add_argument("--out", type=pathlib.Path, default=here, help="folder of the files to embed")
     a = p.parse_args()
     if wrong := set(a.stages) - set(stages):
@@ -179,9 +179,10 @@ def main():
     if a.quick and a.out.resolve() == here:
         p.error("--quick learns nothing: name another folder for its files with --out")
     torch.set_num_threads(1)
-    a.work.mkdir(parents=True, exist_ok=True)
+    work = a.work or a.out / "work"
+    work.mkdir(parents=True, exist_ok=True)
     a.out.mkdir(parents=True, exist_ok=True)
-    run(a.stages or stages, a.work, a.out, a.quick)
+    run(a.stages or stages, work, a.out, a.quick)
 
 
 if __name__ == "__main__":
