@@ -10,6 +10,7 @@ and PyTorch make the same files.
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import math
 import pathlib
@@ -106,6 +107,13 @@ def write_questions(facts, path):
                 f.write(json.dumps(line) + "\n")
 
 
+def write_sums(out):
+    """Write the sums by which a test knows that the files are those that were measured."""
+    names = [*(f"{size}.gguf" for size in RECIPES), "router.gguf", "questions.jsonl"]
+    sums = (f"{hashlib.sha256((out / n).read_bytes()).hexdigest()}  {n}\n" for n in names)
+    (out / "SHA256SUMS").write_text("".join(sums), newline="\n")
+
+
 def measure(name, model, tok, asked):
     """Print how a model continues the true answers of questions."""
     hidden, tokens, knowledge = lesson.read(model, tok, asked)
@@ -158,6 +166,7 @@ def run(stages, work, out, quick):
             export.model(out / f"{size}.gguf", models[size], tok, recipe.name, recipe.stored)
         export.router(out / "router.gguf", r, RECIPES["small"].name)
         write_questions(facts, out / "questions.jsonl")
+        write_sums(out)
     if "measure" in stages:
         held_out = questions(facts, "held-out")
         for size, model in models.items():
