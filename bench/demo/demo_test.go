@@ -1,7 +1,11 @@
 package demo_test
 
 import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
 	"hash/crc32"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,6 +16,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
+
+// TestSums: the files are, byte for byte, those whose worth README.md tells.
+func TestSums(t *testing.T) {
+	f, err := os.Open("SHA256SUMS")
+	require.NoError(t, err)
+	defer f.Close()
+	files := 0
+	for lines := bufio.NewScanner(f); lines.Scan(); files++ {
+		sum, name, _ := strings.Cut(lines.Text(), "  ")
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		assert.Equal(t, sum, fmt.Sprintf("%x", sha256.Sum256(b)), name)
+	}
+	assert.Equal(t, 4, files)
+}
 
 func TestQuestions(t *testing.T) {
 	train, heldOut := demo.Questions(demo.Train), demo.Questions(demo.HeldOut)

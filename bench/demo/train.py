@@ -10,6 +10,7 @@ and PyTorch make the same files.
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import math
 import pathlib
@@ -106,6 +107,13 @@ def write_questions(facts, path):
                 f.write(json.dumps(line) + "\n")
 
 
+def write_sums(out):
+    """Write the sums by which a test knows that the files are those that were measured."""
+    names = [*(f"{size}.gguf" for size in RECIPES), "router.gguf", "questions.jsonl"]
+    sums = (f"{hashlib.sha256((out / n).read_bytes()).hexdigest()}  {n}\n" for n in names)
+    (out / "SHA256SUMS").write_text("".join(sums), newline="\n")
+
+
 def measure(name, model, tok, asked):
     """Print how a model continues the true answers of questions."""
     hidden, tokens, knowledge = lesson.read(model, tok, asked)
@@ -158,6 +166,7 @@ def run(stages, work, out, quick):
             export.model(out / f"{size}.gguf", models[size], tok, recipe.name, recipe.stored)
         export.router(out / "router.gguf", r, RECIPES["small"].name)
         write_questions(facts, out / "questions.jsonl")
+        write_sums(out)
     if "measure" in stages:
         held_out = questions(facts, "held-out")
         for size, model in models.items():
@@ -171,7 +180,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stages) + "; all by default")
     p.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each, to see that it runs; learns nothing")
-    p.add_argument("--work", type=pathlib.Path, default=here / "work", help="folder of the checkpoints")
+    p.add_argument("--work", type=pathlib.Path, help="folder of the checkpoints; OUT/work by default")
     p.add_argument("--out", type=pathlib.Path, default=here, help="folder of the files to embed")
     a = p.parse_args()
     if wrong := set(a.stages) - set(stages):
@@ -179,9 +188,10 @@ def main():
     if a.quick and a.out.resolve() == here:
         p.error("--quick learns nothing: name another folder for its files with --out")
     torch.set_num_threads(1)
-    a.work.mkdir(parents=True, exist_ok=True)
+    work = a.work or a.out / "work"
+    work.mkdir(parents=True, exist_ok=True)
     a.out.mkdir(parents=True, exist_ok=True)
-    run(a.stages or stages, a.work, a.out, a.quick)
+    run(a.stages or stages, work, a.out, a.quick)
 
 
 if __name__ == "__main__":
