@@ -32,9 +32,9 @@ func (b *bucket) take() (wait time.Duration) {
 	now := time.Now()
 	b.have = min(b.burst, b.have+now.Sub(b.last).Seconds()*b.rate)
 	b.last = now
-	if b.have < 1 {
-		return time.Duration((1 - b.have) / b.rate * float64(time.Second))
+	if b.have < 1-1e-9 { // sums of fractions do not come out at 1 exactly
+		return max(time.Duration((1-b.have)/b.rate*float64(time.Second)), 1) // 0 would say that it is taken
 	}
-	b.have--
+	b.have = max(0, b.have-1)
 	return 0
 }
