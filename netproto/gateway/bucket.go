@@ -33,7 +33,7 @@ func (b *bucket) take() (wait time.Duration) {
 	b.have = min(b.burst, b.have+now.Sub(b.last).Seconds()*b.rate)
 	b.last = now
 	if b.have < 1 {
-		return time.Duration((1 - b.have) / b.rate * float64(time.Second))
+		return max(time.Duration((1-b.have)/b.rate*float64(time.Second)), time.Microsecond) // 0 would say that it is taken
 	}
 	b.have--
 	return 0
