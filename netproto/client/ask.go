@@ -13,6 +13,9 @@ import (
 // the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then the error is
 // netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths, in any order.
 func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
+	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK {
+		return Reply{}, fmt.Errorf("ask: %d tokens, k of %d: %w", len(path), q.K, netproto.ErrValue)
+	}
 	if !s.c.enter() {
 		return Reply{}, fmt.Errorf("ask: %w", ErrClosed)
 	}
@@ -71,8 +74,8 @@ type cost struct{ up, down int }
 // send asks about a path until there is an answer: again on a new connection, or with more of the path where the
 // gateway needs that. It remembers what the gateway acknowledged.
 func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Path) []byte) (r reply, sum cost, err error) {
-	const most = 8 // Needs for one path: a gateway that holds nothing takes the whole path at the second attempt
-	for needs := 0; needs < most; {
+	const most = 16 // a gateway that holds nothing takes the whole path at the second attempt, a restarted one at the third
+	for range most {
 		var up int
 		r, up, err = s.once(ctx, path, frame)
 		sum.up += up
@@ -86,7 +89,6 @@ func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Pa
 			if err := s.resendFrom(r.b, path); err != nil {
 				return r, sum, err
 			}
-			needs++
 			continue
 		case r.kind == netproto.KindRefusal:
 			return r, sum, refusal(r.b)
@@ -96,7 +98,10 @@ func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Pa
 		s.mu.Unlock()
 		return r, sum, nil
 	}
-	return r, sum, fmt.Errorf("%w: it does not take the path", ErrProtocol)
+	if err == nil {
+		err = fmt.Errorf("%w: it does not take the path", ErrProtocol)
+	}
+	return r, sum, err
 }
 
 // once sends a path over the connection that there is. A gateway that is about to go means another connection.

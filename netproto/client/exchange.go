@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -68,18 +69,13 @@ func finish(s *quic.Stream) {
 	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
 }
 
-// stream opens a stream. Before the gateway has said Welcome that must not wait, since the streams begin anew when it
-// does not take 0-RTT.
+// stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened with the
+// connection: QUIC sets up its streams anew in the meantime.
 func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
-	l.streams.RLock()
-	if l.greeted {
-		l.streams.RUnlock()
-		return l.qc.OpenStreamSync(ctx)
-	}
-	s, err := l.qc.OpenStream()
-	l.streams.RUnlock()
-	if err == nil {
+	select {
+	case s := <-l.first:
 		return s, nil
+	default:
 	}
 	if err := l.wait(ctx); err != nil {
 		return nil, err
@@ -98,8 +94,10 @@ func (l *link) fault(ctx context.Context, err error) error {
 			return err
 		}
 		return errRepeat
+	case errors.Is(err, net.ErrClosed): // as all errors of a whole connection are
+		return l.over(err)
 	case l.qc.Context().Err() != nil:
-		return l.over()
+		return l.over(context.Cause(l.qc.Context()))
 	}
 	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -108,8 +106,9 @@ func (l *link) fault(ctx context.Context, err error) error {
 }
 
 // over says what the end of a connection means for an ask.
-func (l *link) over() error {
-	err := reason(context.Cause(l.qc.Context()))
+func (l *link) over(err error) error {
+	l.c.retire(l)
+	err = reason(err)
 	select {
 	case <-l.ready:
 		if l.err != nil {

@@ -18,13 +18,11 @@ type link struct {
 	qc *quic.Conn
 	to netip.AddrPort
 
-	early   bool            // it was in use before the gateway said Welcome
-	ready   chan struct{}   // closed when the gateway has said Welcome or no: what follows is set
-	codec   *netproto.Codec // of the dictionary that both have
-	err     error           // a refusal
-	greeted bool            // set with ready, under streams
-
-	streams sync.RWMutex // held to open the control stream, so that no other stream is the first one
+	early   bool              // it was in use before the gateway said Welcome
+	first   chan *quic.Stream // for asks before that, in the order in which they must be used
+	ready   chan struct{}     // closed when the gateway has said Welcome or no: what follows is set
+	codec   *netproto.Codec   // of the dictionary that both have
+	err     error             // a refusal
 	control *quic.Stream
 
 	mu      sync.Mutex
@@ -42,9 +40,6 @@ func (l *link) run() {
 		l.codec, err = l.c.codecFor(w)
 	}
 	l.err = err
-	l.streams.Lock()
-	l.greeted = true
-	l.streams.Unlock()
 	if err == nil {
 		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
 		close(l.ready)
@@ -60,8 +55,9 @@ func (l *link) run() {
 	}
 }
 
-// hello opens the control stream and says Hello on it.
-func (l *link) hello() error {
+// hello opens the control stream and says Hello on it. On a connection that is used before the gateway is heard, the
+// streams of early asks are opened with it: see gate.
+func (l *link) hello(early bool) error {
 	control, err := l.qc.OpenStream()
 	if err != nil {
 		return err
@@ -71,8 +67,35 @@ func (l *link) hello() error {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
 	}
 	l.control = control
+	if early {
+		l.prepare()
+	}
 	_, err = control.Write(hello.Append(nil))
 	return err
+}
+
+// prepare opens the streams that asks may use before the gateway has said Welcome.
+func (l *link) prepare() {
+	const asks = 8
+	l.first = make(chan *quic.Stream, asks)
+	for range asks {
+		s, err := l.qc.OpenStream()
+		if err != nil {
+			return // fewer asks then go out before the Welcome
+		}
+		l.first <- s
+	}
+}
+
+// discard drops the streams that a rejected 0-RTT leaves useless.
+func (l *link) discard() {
+	for {
+		select {
+		case <-l.first:
+		default:
+			return
+		}
+	}
 }
 
 // welcome reads the answer to the Hello, which is repeated where the gateway does not take 0-RTT.
@@ -83,13 +106,11 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	if !errors.Is(err, quic.Err0RTTRejected) {
 		return w, err
 	}
-	l.streams.Lock()
-	_, err = l.qc.NextConnection(ctx)
-	if err == nil {
-		err = l.hello()
+	l.discard()
+	if _, err := l.qc.NextConnection(ctx); err != nil {
+		return w, reason(err)
 	}
-	l.streams.Unlock()
-	if err != nil {
+	if err := l.hello(false); err != nil {
 		return w, reason(err)
 	}
 	return l.readWelcome()

@@ -44,9 +44,12 @@ func (l *link) routeChanged() bool {
 
 // bye tells the gateway that a session is over, if that is possible at once.
 func (l *link) bye(session uint64) {
-	l.streams.RLock()
-	defer l.streams.RUnlock()
-	if l.greeted && l.err == nil {
+	select {
+	case <-l.ready:
+	default:
+		return
+	}
+	if l.err == nil {
 		_ = l.control.TryWriteAll(netproto.Bye{Session: session}.Append(nil)) // else the gateway forgets it by itself in time
 	}
 }

@@ -45,13 +45,15 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	if err != nil {
 		return nil, err
 	}
-	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, c.tickets), c.quicConfig())
+	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
 		return nil, errors.Join(reason(err), s.close())
 	}
 	l := &link{c: c, qc: qc, to: to, sockets: []*socket{s}, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
-	if err := l.hello(); err != nil && !errors.Is(err, quic.Err0RTTRejected) {
+	err = l.hello(l.early)
+	s.gate.open()
+	if err != nil {
 		return nil, errors.Join(reason(err), l.close(netproto.NoReason))
 	}
 	c.mu.Lock()

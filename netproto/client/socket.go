@@ -14,6 +14,7 @@ import (
 type socket struct {
 	udp       *net.UDPConn
 	transport *quic.Transport
+	gate      *gate
 	source    netip.Addr // where packets to the gateway start; the socket itself is bound to no address
 }
 
@@ -31,10 +32,14 @@ func newSocket(to netip.AddrPort) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &socket{udp: udp, transport: &quic.Transport{Conn: udp}, source: source}, nil
+	g := &gate{}
+	return &socket{udp: udp, transport: &quic.Transport{Conn: gatedConn{udp, udp, g}}, gate: g, source: source}, nil
 }
 
-func (s *socket) close() error { return errors.Join(s.transport.Close(), s.udp.Close()) }
+func (s *socket) close() error {
+	s.gate.open()
+	return errors.Join(s.transport.Close(), s.udp.Close())
+}
 
 // sourceOf asks the system for the local address that packets to an address start from. Nothing is sent.
 func sourceOf(to netip.AddrPort) (netip.Addr, error) {

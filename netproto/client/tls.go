@@ -22,7 +22,7 @@ func (e *PinError) Error() string {
 }
 
 // tlsConfig trusts the pinned certificate and no other, or what the system's roots vouch for.
-func (o Options) tlsConfig(host string, t *tickets) *tls.Config {
+func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 	c := &tls.Config{
 		ServerName: host, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
 		ClientSessionCache: t,

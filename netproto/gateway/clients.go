@@ -42,11 +42,7 @@ func newClients(o Options) *clients {
 // as long for one as for another.
 func (c *clients) authenticate(secret netproto.Secret, from net.Addr) (name string, token *Token, err error) {
 	if c.anonymous {
-		host, _, err := net.SplitHostPort(from.String())
-		if err != nil {
-			host = from.String()
-		}
-		return host, nil, nil
+		return hostOf(from), nil, nil
 	}
 	shown, found := sha256.Sum256([]byte(secret)), -1
 	for i := range c.digests {
@@ -56,6 +52,15 @@ func (c *clients) authenticate(secret netproto.Secret, from net.Addr) (name stri
 		return "", nil, netproto.Refusal{Code: netproto.WrongSecret}
 	}
 	return strings.ToValidUTF8(c.tokens[found].Name, "?"), &c.tokens[found], nil
+}
+
+// hostOf returns an address without its port.
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
 }
 
 // enter counts a connection of a client, if it is one too many neither for it nor in all.

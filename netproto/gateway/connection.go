@@ -34,7 +34,7 @@ func (c *connection) serve() {
 	err := c.greet()
 	c.g.pending.Add(-1)
 	if err != nil {
-		c.g.tell(Event{Kind: Refused, Client: c.qc.RemoteAddr().String(), Err: err})
+		c.g.tell(Event{Kind: Refused, Client: hostOf(c.qc.RemoteAddr()), Err: err})
 		c.part(codeOf(err))
 		return
 	}

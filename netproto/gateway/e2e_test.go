@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -437,4 +438,39 @@ func must(ok bool, text string) error {
 		return nil
 	}
 	return errors.New(text)
+}
+
+// What an ask costs beside network and model: both sides, over loopback.
+func BenchmarkAsk(b *testing.B) {
+	up := &fake{}
+	g, err := gateway.New(gateway.Options{}, up)
+	require.NoError(b, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	c, err := client.Dial(ctx, socket.LocalAddr().String(), client.Options{Identity: identity(), Pin: g.Fingerprint()})
+	require.NoError(b, err)
+	s, err := c.NewSession(ctx)
+	require.NoError(b, err)
+	p := path(500, 1)
+	b.Run("one at a time", func(b *testing.B) {
+		for b.Loop() {
+			_, err = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+		}
+	})
+	b.Run("many at once", func(b *testing.B) {
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				_, _ = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+			}
+		})
+	})
+	require.NoError(b, err)
+	require.NoError(b, c.Close())
+	cancel()
+	require.NoError(b, <-done)
+	require.NoError(b, socket.Close())
 }

@@ -117,18 +117,25 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	tidy, stopTidy := context.WithCancel(context.Background())
 	var background sync.WaitGroup
 	background.Go(func() { g.tidy(tidy) })
-	err = g.accept(ctx, listener, open)
+	err = errors.Join(g.accept(ctx, listener, open), closeListener(listener))
 	open.drain(g.opt.DrainTimeout)
 	stopTidy()
 	background.Wait()
-	return errors.Join(err, closeListener(listener), transport.Close())
+	return errors.Join(err, transport.Close())
 }
 
+// closeListener lets no new connections in, and sends those away that nobody has seen yet.
 func closeListener(l *quic.EarlyListener) error {
 	if err := l.Close(); err != nil && !errors.Is(err, quic.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
-	return nil
+	for {
+		qc, err := l.Accept(context.Background()) // it does not wait any more
+		if err != nil {
+			return nil
+		}
+		_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") // it has hardly begun
+	}
 }
 
 // accept starts a connection for each client that comes.

@@ -56,7 +56,7 @@ func (r raw) say(b []byte) (netproto.Kind, []byte) {
 	s, err := r.OpenStreamSync(r.t.Context())
 	require.NoError(r.t, err)
 	if _, err = s.Write(b); err == nil { // a message that is too long is refused before it is all written
-		require.NoError(r.t, s.Close())
+		_ = s.Close() // and so may be one that has been
 	}
 	_ = s.SetReadDeadline(time.Now().Add(10 * time.Second))
 	kind, b, err := netproto.ReadFrame(s, 1<<16)
