@@ -99,7 +99,7 @@ func TestBucket(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		assert.InDelta(t, 100, passed, 10)
+		assert.InDelta(t, 100, passed, 1)
 		time.Sleep(time.Hour)
 		for range 5 {
 			require.Zero(t, b.take())
