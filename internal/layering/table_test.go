@@ -97,7 +97,7 @@ func onlyImporters() []only {
 		{"netproto/gateway", []string{engine, "bench/..."}, why},
 		{"netproto/upstream", []string{engine, "bench/..."}, why},
 		{"runtime/hub", []string{"cmd/..."}, "only a command fetches anything by itself"},
-		{"github.com/ebitengine/purego", []string{"metal/mtl"}, "no foreign call above the device"},
+		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft"}, "no foreign call above the device"},
 		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
 		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "a package reports numbers, a command draws them"},
 		{"github.com/stretchr/testify/...", nil, "assertions are for tests"},
