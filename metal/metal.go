@@ -24,6 +24,7 @@ type CompileError struct {
 	Log      string // the compiler's own words, with file and line
 }
 
+// Error implements error.
 func (e *CompileError) Error() string {
 	if e.Function == "" {
 		return "compile Metal source: " + e.Log
