@@ -17,7 +17,8 @@
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u64, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
-//	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each), queue µs uvarint, compute µs uvarint
+//	           audited uvarint, audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
+//	           queue µs uvarint, compute µs uvarint
 //	6 Need     position uvarint, hash u64
 //	7 Sync     session u64, path
 //	8 Ack      position uvarint

@@ -59,6 +59,7 @@ func messages() []message {
 			at := 0
 			for range r.IntN(6) {
 				at += r.IntN(1 << 20)
+				a.Audited++
 				a.Audit = append(a.Audit, Finding{at, r.Int32(), randomLogProb(r)})
 			}
 			return a

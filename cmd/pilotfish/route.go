@@ -26,6 +26,7 @@ type routeFlags struct {
 	inflight  int
 	deadline  time.Duration
 	edgeTPS   float64
+	noAudit   bool
 }
 
 func (r *routeFlags) register(f *pflag.FlagSet) {
@@ -41,12 +42,13 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&r.window, "window", 32, "most tokens drafted past the oldest open question")
 	f.IntVar(&r.inflight, "inflight", 4, "most open questions")
 	f.DurationVar(&r.deadline, "deadline", 800*time.Millisecond, "how long a question may take before the local token stands")
+	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with what it would have said")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0, "slow the small model down to so many tokens per second; 0: as fast as it goes")
 }
 
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
-	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline}
+	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline, Audit: !r.noAudit}
 	if r.branches < 1 || r.window < 1 || r.inflight < 1 {
 		return o, usagef("--branches, --window and --inflight are at least 1")
 	}

@@ -34,14 +34,18 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 		return Reply{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
 	a, _, err := netproto.ParseAnswer(r.b)
-	if err == nil && int(a.Token) >= s.c.opt.Identity.Vocab {
+	switch {
+	case err != nil:
+	case int(a.Token) >= s.c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
+	case a.Audited > len(path), len(a.Audit) > 0 && (a.Audit[0].Position < len(path)-a.Audited || a.Audit[len(a.Audit)-1].Position >= len(path)):
+		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
 	}
 	if err != nil {
 		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
-	return Reply{Token: a.Token, Top: a.Top, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
+	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
 		Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
 }
 

@@ -143,7 +143,7 @@ func (g *Gateway) consult(ctx context.Context, who string, q Question) (netproto
 	if err != nil {
 		return netproto.Answer{}, err
 	}
-	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
+	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
 }
 
 // check holds what an upstream says against what it was asked.
@@ -154,8 +154,13 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	}
 	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
 	a.Top = a.Top[:min(len(a.Top), q.K)]
+	most := len(q.Context) - q.AuditFrom
+	if q.AuditFrom < 1 {
+		most = 0
+	}
+	a.Audited = max(0, min(a.Audited, most))
 	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f netproto.Finding) bool {
-		return !known(f.Token) || q.AuditFrom < 1 || f.Position < q.AuditFrom || f.Position >= len(q.Context)
+		return !known(f.Token) || f.Position < len(q.Context)-a.Audited || f.Position >= len(q.Context)
 	})
 	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
 	return a, nil

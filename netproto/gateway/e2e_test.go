@@ -155,12 +155,14 @@ func TestSync(t *testing.T) {
 	g := start(t, "", gateway.Options{}, up)
 	s := session(t, dial(t, g, nil))
 	p := path(500, 1)
-	s.Sync(p[:100])
-	s.Sync(p)
+	for _, n := range []int{100, 500} {
+		up, down, err := s.Sync(t.Context(), p[:n])
+		require.NoError(t, err)
+		assert.True(t, up > 10 && up < 3*n && down > 0 && down < 10, "%d bytes up, %d down", up, down)
+	}
 	require.Eventually(t, func() bool {
 		return up.get(func(f *fake) int { return len(f.warmed) }) > 0 && len(up.last().Context) == 500
 	}, 5*time.Second, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // for the acknowledgement to arrive
 	r := ask(t, s, append(slices.Clone(p), 1, 2, 3))
 	assert.Less(t, r.BytesUp, 40)
 	assert.Equal(t, 500, up.question(0).Base)
@@ -396,7 +398,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), client.Query{Deadline: time.Duration(1+i) * time.Millisecond})
 			})
 		}
-		s.Sync(path(50, 1))
+		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
 		asks.Wait()
 		r.set(true)
 		_, err := s.Ask(t.Context(), path(3, 1), client.Query{Deadline: 350 * time.Millisecond})

@@ -51,7 +51,8 @@ type Question struct {
 type Answer struct {
 	Token   int32
 	Top     []netproto.Candidate // the most probable tokens, best first
-	Audit   []netproto.Finding   // positions of Context where the model would have chosen another token, ascending
+	Audited int                  // positions at the end of Context that were audited, none before AuditFrom
+	Audit   []netproto.Finding   // those of them where the model would have chosen another token, ascending
 	Queue   time.Duration        // spent waiting within the upstream
 	Compute time.Duration
 }

@@ -62,7 +62,8 @@ type Difference struct {
 type Answer struct {
 	Token   int32
 	Top     []Candidate   // the K best, best first
-	Audit   []Difference  // by rising position
+	Audited int           // positions at the end of the context that were compared, as far back as the head ran for all of them
+	Audit   []Difference  // those of them with another token, by rising position
 	Reused  int           // tokens of the context whose keys and values were there already
 	Queue   time.Duration // from the ask until its batch began
 	Compute time.Duration // of its batch
