@@ -124,7 +124,7 @@ func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Pa
 	}
 	b := frame(p)
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
-	r, err = l.exchange(ctx, b)
+	r, err = l.exchange(ctx, b, func() { s.noteSent(l, path) })
 	if err != nil && ctx.Err() != nil && l.silent(before, start) {
 		s.c.retire(l)
 	}
@@ -142,10 +142,27 @@ func (s *Session) link(ctx context.Context) (*link, error) {
 	return s.c.link(ctx)
 }
 
-// difference writes a path as what follows the longest base that the gateway acknowledged.
+// noteSent makes a path one that later streams of a connection can go on from.
+func (s *Session) noteSent(l *link, path []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.via != l {
+		s.via = l
+		s.sent.Clear()
+	}
+	s.sent.Add(path)
+}
+
+// difference writes a path as what follows the longest base that the gateway acknowledged, or that is on its way on
+// the same connection: the gateway waits for earlier streams before it says that it does not know a base.
 func (s *Session) difference(l *link, path []int32) (p netproto.Path, err error) {
 	s.mu.Lock()
 	p.Base, p.Hash = s.known.Longest(path)
+	if s.via == l {
+		if n, hash := s.sent.Longest(path); n > p.Base {
+			p.Base, p.Hash = n, hash
+		}
+	}
 	s.mu.Unlock()
 	codec := s.c.plain
 	select {
@@ -172,6 +189,7 @@ func (s *Session) resendFrom(b []byte, path []int32) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sent.Clear()
 	s.known.Clear()
 	s.known.Add(base)
 	return nil

@@ -20,6 +20,8 @@ type Session struct {
 
 	mu    sync.Mutex
 	known *netproto.Known // what the gateway acknowledged
+	sent  *netproto.Known // what was sent on the connection via, acknowledged or not
+	via   *link
 }
 
 // NewSession begins a session. It sends nothing: the first Ask or Sync tells the gateway.
@@ -36,7 +38,7 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("new session: %w", context.Cause(ctx))
 	}
-	s := &Session{c: c, number: binary.LittleEndian.Uint64(b[:]), known: netproto.NewKnown(c.maxKnown())}
+	s := &Session{c: c, number: binary.LittleEndian.Uint64(b[:]), known: netproto.NewKnown(c.maxKnown()), sent: netproto.NewKnown(c.maxKnown())}
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	return s, nil
 }

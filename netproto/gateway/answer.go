@@ -14,6 +14,7 @@ import (
 // answer serves one stream: an ask or a sync.
 func (c *connection) answer(s *quic.Stream) {
 	e := Event{Client: c.who.name}
+	defer c.order.told(s.StreamID())
 	err := c.begin()
 	if err != nil {
 		c.reply(s, nil, err, &e)
@@ -22,6 +23,7 @@ func (c *connection) answer(s *quic.Stream) {
 	}
 	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	out, afterwards, err := c.handle(s, &e)
+	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
 	c.end()
 	c.g.tell(e)
@@ -41,7 +43,7 @@ func (c *connection) handle(s *quic.Stream, e *Event) (out []byte, afterwards fu
 	case netproto.KindAsk:
 		out, err = c.ask(s, b, e)
 	case netproto.KindSync:
-		out, afterwards, err = c.sync(b, e)
+		out, afterwards, err = c.sync(s, b, e)
 	default:
 		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
 	}
@@ -86,20 +88,17 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	}
 	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
 	key := sessionKey{c.who.name, a.Session}
-	path, need, err := c.path(key, a.Path)
+	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
+	defer cancel()
+	path, need, err := c.path(ctx, s.StreamID(), key, a.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
 		return need, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, false)
 	defer done()
+	c.order.told(s.StreamID())
 	e.Session = held.id
-	patience := c.g.opt.AskTimeout
-	if a.Deadline > 0 {
-		patience = min(a.Deadline, patience)
-	}
-	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(patience), netproto.TooLate)
-	defer cancel()
 	answer, err := c.g.consult(ctx, c.who.name, Question{Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling})
 	if err != nil {
 		return nil, err
@@ -108,8 +107,16 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	return answer.Append(nil), nil
 }
 
-// path returns the whole context that a client means, or a Need to be sent.
-func (c *connection) path(key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
+// patience is how long an ask may take.
+func (g *Gateway) patience(a netproto.Ask) time.Duration {
+	if a.Deadline > 0 {
+		return min(a.Deadline, g.opt.AskTimeout)
+	}
+	return g.opt.AskTimeout
+}
+
+// path returns the whole context that a client means, or a Need to be sent. id is the stream that it came on.
+func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
 	if wait := c.who.bucket.take(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
@@ -117,6 +124,10 @@ func (c *connection) path(key sessionKey, p netproto.Path) (path []int32, need [
 		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("a context of %d tokens; at least 1, at most %d", n, c.g.opt.MaxContext)}
 	}
 	base, wanted, ok := c.g.sessions.base(key, p)
+	if !ok {
+		c.order.await(ctx, id)
+		base, wanted, ok = c.g.sessions.base(key, p)
+	}
 	if !ok {
 		return nil, wanted.Append(nil), nil
 	}

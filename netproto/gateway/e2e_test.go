@@ -168,6 +168,32 @@ func TestSync(t *testing.T) {
 	assert.Equal(t, 500, up.question(0).Base)
 }
 
+// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once, also
+// where packets are lost, and nothing is asked for again.
+func TestUnacknowledgedBase(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(500, 1)
+	var asks sync.WaitGroup
+	replies := make([]client.Reply, 6)
+	for i := range replies {
+		asks.Go(func() {
+			r, err := s.Ask(t.Context(), append(slices.Clone(p), int32(i), 7), client.Query{})
+			assert.NoError(t, err)
+			assert.Equal(t, tokenAfter(append(slices.Clone(p), int32(i), 7)), r.Token)
+			replies[i] = r
+		})
+		require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == i+1 }, 5*time.Second, time.Millisecond)
+	}
+	close(up.hold)
+	asks.Wait()
+	for _, r := range replies[1:] {
+		assert.Less(t, r.BytesUp, 40)
+	}
+	assert.Equal(t, 500, up.question(5).Base)
+}
+
 // Sessions that the gateway has no room for are told again, at the price of bytes.
 func TestEviction(t *testing.T) {
 	up := &fake{}

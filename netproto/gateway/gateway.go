@@ -156,7 +156,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 			_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "") // nothing can be done if it fails
 			continue
 		}
-		open.serve(&connection{g: g, qc: qc, idle: make(chan struct{})})
+		open.serve(&connection{g: g, qc: qc, order: newOrder(), idle: make(chan struct{})})
 	}
 }
 

@@ -98,7 +98,7 @@ func TestHostile(t *testing.T) {
 		assert.Less(t, r.BytesUp, 60, "its session is as it was")
 	}
 	for name, attack := range map[string]func(*testing.T, running){
-		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
+		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks, "order": hostileOrder,
 		"bytes on streams": hostileBytes, "streams that stay open": hostileStreams, "many streams": hostileFlood,
 		"answers that nobody reads": hostileReader, "control stream later": hostileLater,
 	} {
@@ -202,10 +202,42 @@ func hostileAsks(t *testing.T, g running) {
 		require.NoError(t, err)
 		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
 	}
-	kind, _ := r.say(packed(t, 1, 0, 12345, []int32{1}).Append(nil)) // nothing, under a hash that is not nothing's
-	require.Equal(t, netproto.KindNeed, kind)
-	kind, _ = r.say(packed(t, 1, 0, netproto.RootHash, []int32{1}).Append(nil))
+	kind, _ := r.say(packed(t, 1, 0, netproto.RootHash, []int32{1}).Append(nil))
 	require.Equal(t, netproto.KindAnswer, kind)
+}
+
+// hostileOrder: a base that an earlier stream is still to tell is waited for; one that no stream tells is asked for.
+func hostileOrder(t *testing.T, g running) {
+	r := welcomed(t, g)
+	p := path(40, 3)
+	first := packed(t, 5, 0, netproto.RootHash, p).Append(nil)
+	early, err := r.OpenStreamSync(t.Context())
+	require.NoError(t, err)
+	_, err = early.Write(first[:10])
+	require.NoError(t, err)
+	type reply struct {
+		kind netproto.Kind
+		b    []byte
+	}
+	replies := make(chan reply, 2)
+	for _, base := range []int{40, 39} {
+		go func() {
+			kind, b := r.say(packed(t, 5, base, netproto.RootHash.Over(p[:40]), []int32{1, 2}).Append(nil))
+			replies <- reply{kind, b}
+		}()
+	}
+	select {
+	case early := <-replies:
+		t.Fatalf("%s before the base could be known", early.kind)
+	case <-time.After(50 * time.Millisecond):
+	}
+	_, err = early.Write(first[10:])
+	require.NoError(t, err)
+	kinds := map[netproto.Kind]int{}
+	for range 2 {
+		kinds[(<-replies).kind]++
+	}
+	assert.Equal(t, map[netproto.Kind]int{netproto.KindAnswer: 1, netproto.KindNeed: 1}, kinds)
 }
 
 func hostileBytes(t *testing.T, g running) {
