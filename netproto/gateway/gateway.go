@@ -121,6 +121,7 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	open.drain(g.opt.DrainTimeout)
 	stopTidy()
 	background.Wait()
+	g.sessions.expire(0) // the upstream may live on
 	return errors.Join(err, transport.Close())
 }
 

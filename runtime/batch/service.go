@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -78,6 +79,7 @@ type Service struct {
 	quit  context.CancelFunc
 	done  sync.WaitGroup
 	ctx   context.Context // ends with Close
+	kept  atomic.Int64    // slots in use after the last batch
 }
 
 // ask is a question that waits for its answer.
@@ -135,6 +137,9 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a.answer, a.err
 }
 
+// InUse is how many slots of the KV store hold tokens of sessions, as of the last batch.
+func (s *Service) InUse() int { return int(s.kept.Load()) }
+
 // Forget drops what is kept of a session. Its open asks are still answered.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
 	return s.submit(ctx, &ask{Question: Question{Session: session}, ctx: ctx, forget: true})
@@ -177,6 +182,7 @@ func (s *Service) run() {
 			return
 		}
 		n := s.batch(waiting)
+		s.kept.Store(int64(len(s.trees.used) - s.trees.free))
 		waiting = slices.Delete(waiting, 0, n)
 	}
 }
