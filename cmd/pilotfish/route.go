@@ -58,25 +58,36 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	return o, nil
 }
 
-// router returns the options of the policy.
-func (r *routeFlags) router() (router.Options, error) {
+// router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
+func (r *routeFlags) router(own []byte) (router.Options, error) {
 	policy, err := router.ParsePolicy(r.policy)
 	if err != nil {
 		return router.Options{}, usagef("--policy: %w", err)
 	}
 	o := router.Options{Policy: policy, Threshold: r.threshold, Budget: r.budget}
-	if (policy == router.Learned) != (r.routerGGM != "") {
+	switch {
+	case policy != router.Learned && r.routerGGM != "", policy == router.Learned && r.routerGGM == "" && own == nil:
 		return o, usagef("--policy learned and --router belong together")
+	case policy == router.Learned && r.routerGGM == "":
+		o.Net, err = parseRouter(own)
+	case policy == router.Learned:
+		o.Net, err = readRouter(r.routerGGM)
 	}
-	if r.routerGGM != "" {
-		if o.Net, err = readRouter(r.routerGGM); err != nil {
-			return o, err
-		}
+	if err != nil {
+		return o, err
 	}
 	if err := o.Validate(); err != nil {
 		return o, usagef("%w", err)
 	}
 	return o, nil
+}
+
+func parseRouter(b []byte) (*router.Net, error) {
+	f, err := gguf.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	return router.ReadNet(f)
 }
 
 func readRouter(path string) (*router.Net, error) {

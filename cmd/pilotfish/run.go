@@ -131,7 +131,7 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}
-	policy, err := f.route.router()
+	policy, err := f.route.router(nil)
 	if err != nil {
 		return nil, nil, err
 	}
