@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -147,6 +148,7 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 		return nil, nil, errors.Join(err, remote.Close())
 	}
 	r.Cloud = cloud
+	runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	return s.Routed(ctx, ids, r), func() { end(); remote.Close() }, nil
 }
 
