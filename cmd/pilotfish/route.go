@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -108,12 +109,14 @@ type cloudFlags struct {
 	address string
 	pin     string
 	token   string
+	forget  bool
 }
 
 func (c *cloudFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.address, "cloud", "", "the gateway, `host:port`")
 	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, as it prints it; without one the system's roots have to vouch for it")
 	f.StringVar(&c.token, "token-file", "", "`file` with the token of authentication (or PILOTFISH_TOKEN)")
+	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect without a round trip")
 }
 
 // dial connects. A gateway that is away is no error: questions then go unanswered until it is there.
@@ -131,6 +134,9 @@ func (c *cloudFlags) dial(ctx context.Context, a *app, e *engine.Engine) (*engin
 		return nil, err
 	}
 	o.Secret = netproto.Secret(secret)
+	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
+		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
+	}
 	return e.Dial(ctx, c.address, o)
 }
 

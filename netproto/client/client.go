@@ -66,7 +66,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, pin: opt.Pin}, links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}, links: map[*link]struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
 		c.tasks.Go(c.followRoute)

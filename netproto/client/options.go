@@ -2,6 +2,7 @@ package client
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +20,9 @@ type Options struct {
 
 	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache
+	// TicketFolder keeps them in files instead, from one process to the next. It is made if need be. What is in it is
+	// secret: who has a ticket can pretend to be the gateway that it is for, and read what 0-RTT sent with it.
+	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
 	Patience       time.Duration // that an ask waits for a connection, if it has no deadline; 0 means 30 s
@@ -43,7 +47,12 @@ func (o Options) withDefaults() (Options, error) {
 			*v = def
 		}
 	}
-	if o.Tickets == nil {
+	switch {
+	case o.TicketFolder != "" && o.Tickets != nil:
+		return o, errors.New("client: Tickets and TicketFolder: only one of them")
+	case o.TicketFolder != "":
+		o.Tickets = ticketFolder(o.TicketFolder)
+	case o.Tickets == nil:
 		const servers = 4
 		o.Tickets = tls.NewLRUClientSessionCache(servers)
 	}

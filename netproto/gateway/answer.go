@@ -11,18 +11,25 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// answer serves one stream: an ask or a sync.
+// answer serves one stream: an ask or a sync. It counts as open from when it is there as a whole: what began to arrive,
+// and may never go on, holds up no end of the gateway.
 func (c *connection) answer(s *quic.Stream) {
 	e := Event{Client: c.who.name}
 	defer c.order.told(s.StreamID())
-	err := c.begin()
+	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	e.BytesUp = len(b)
+	if err != nil {
+		err = malformed(err)
+	} else {
+		err = c.begin()
+	}
 	if err != nil {
 		c.reply(s, nil, err, &e)
 		c.g.tell(e)
 		return
 	}
-	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
-	out, afterwards, err := c.handle(s, &e)
+	out, afterwards, err := c.handle(s, kind, b, &e)
 	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
 	c.end()
@@ -31,14 +38,9 @@ func (c *connection) answer(s *quic.Stream) {
 	finish(s)
 }
 
-// handle reads a message and returns what answers it, and what is to be done after that.
-func (c *connection) handle(s *quic.Stream, e *Event) (out []byte, afterwards func(), err error) {
+// handle returns what answers a message, and what is to be done after that.
+func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out []byte, afterwards func(), err error) {
 	afterwards = func() {}
-	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
-	if err != nil {
-		return nil, afterwards, malformed(err)
-	}
-	e.BytesUp = len(b)
 	switch kind {
 	case netproto.KindAsk:
 		out, err = c.ask(s, b, e)

@@ -360,6 +360,37 @@ func TestDrainBound(t *testing.T) {
 	require.Error(t, <-failed)
 }
 
+// A drain waits for asks, not for clients: neither for one that has said that it goes without being heard, nor for what
+// one has begun to say.
+func TestDrainAbandoned(t *testing.T) {
+	const ever = time.Minute // what the gateway must not wait for
+	g := start(t, "", gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}, &fake{})
+	r := newRelay(t, g.addr)
+	through := running{g.Gateway, r.addr(), nil}
+	gone := dial(t, through, nil)
+	s := session(t, gone)
+	ask(t, s, path(10, 1))
+	_, _, err := s.Sync(t.Context(), path(20, 1))
+	require.NoError(t, err)
+	half := welcomed(t, through)
+	for range 3 {
+		stream, err := half.OpenStream()
+		require.NoError(t, err)
+		_, err = stream.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
+		require.NoError(t, err)
+	}
+	silent := dialRaw(t, through)
+	_, err = silent.control.Write([]byte{byte(netproto.KindHello)})
+	require.NoError(t, err)
+	kind, _ := half.say(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil)) // so the streams before it have arrived
+	require.Equal(t, netproto.KindAnswer, kind)
+	r.set(true)
+	require.NoError(t, gone.Close())
+	began := time.Now()
+	g.stop()
+	assert.Less(t, time.Since(began), ever/6)
+}
+
 // A gateway that is not there: Lazy clients exist at once and ask when it comes up.
 func TestLazy(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}

@@ -15,7 +15,9 @@ type order struct {
 	changed chan struct{} // closed when one has told, and then made anew
 }
 
-func newOrder() *order { return &order{untold: map[quic.StreamID]struct{}{}, changed: make(chan struct{})} }
+func newOrder() *order {
+	return &order{untold: map[quic.StreamID]struct{}{}, changed: make(chan struct{})}
+}
 
 // come notes a stream. The one that calls it sees streams in the order in which the client opened them.
 func (o *order) come(id quic.StreamID) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask, and it answers each when it can.
+// Ask and Warm, three quarters of those for one client, and it answers each when it can.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. An error that wraps a netproto.Code reaches the client under that code, any
@@ -34,7 +34,7 @@ type Info struct {
 	Model      string            // for people
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	Parallel   int               // asks that it works on at a time; the gateway keeps the others and lets clients take turns; 0 means 32
+	Parallel   int               // asks of all clients that it works on at a time; the gateway lets them take turns; 0 means 32
 }
 
 // Question is an ask with its whole context.
