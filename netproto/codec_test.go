@@ -226,7 +226,7 @@ func TestAgainstJSON(t *testing.T) {
 		base := path[:len(path)-n]
 		d, err := codec.Encode(base, path[len(base):])
 		require.NoError(t, err)
-		a := Ask{Session: 1 << 63, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100, Deadline: 800 * time.Millisecond}
+		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100, Deadline: 800 * time.Millisecond}
 		up := len(a.Append(nil))
 		a.Sampling = Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
 		sampled := len(a.Append(nil))

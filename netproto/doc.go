@@ -15,14 +15,14 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32
 //	3 Refusal  code u8, retry after ms uvarint, detail string
-//	4 Ask      session u64, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
+//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
 //	           audited uvarint, audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
 //	           queue µs uvarint, compute µs uvarint
 //	6 Need     position uvarint, hash u64
-//	7 Sync     session u64, path
+//	7 Sync     session u32, path
 //	8 Ack      position uvarint
-//	9 Bye      session u64
+//	9 Bye      session u32
 //
 //	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8, rest length uvarint, rest
 //	sampling   flags u8, then what is flagged: temperature f64, top-k uvarint, top-p f64, seed u64

@@ -72,7 +72,8 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		c.tasks.Go(c.followRoute)
 	}
 	if opt.Lazy {
-		return c, nil
+		_, _, err := c.currentOrAttempt() // asks wait for it
+		return c, err
 	}
 	if err := c.connect(ctx); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, errors.Join(err, c.Close()))

@@ -16,7 +16,7 @@ type Options struct {
 	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero means that the system's roots vouch for it
 	ServerName   string                // that the certificate is for; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
-	Lazy         bool                  // Dial returns at once; the first ask connects
+	Lazy         bool                  // Dial returns at once; asks wait for the connection
 
 	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache

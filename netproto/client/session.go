@@ -14,7 +14,7 @@ import (
 // Session is one text that is being written, with all its drafts. It is safe for concurrent use.
 type Session struct {
 	c      *Client
-	number uint64 // drawn at random: nothing has to be agreed on before the first ask
+	number uint32 // drawn at random: nothing has to be agreed on before the first ask
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -26,7 +26,7 @@ type Session struct {
 
 // NewSession begins a session. It sends nothing: the first Ask or Sync tells the gateway.
 func (c *Client) NewSession(ctx context.Context) (*Session, error) {
-	var b [8]byte
+	var b [4]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return nil, fmt.Errorf("new session: %w", err)
 	}
@@ -38,7 +38,7 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("new session: %w", context.Cause(ctx))
 	}
-	s := &Session{c: c, number: binary.LittleEndian.Uint64(b[:]), known: netproto.NewKnown(c.maxKnown()), sent: netproto.NewKnown(c.maxKnown())}
+	s := &Session{c: c, number: binary.LittleEndian.Uint32(b[:]), known: netproto.NewKnown(c.maxKnown()), sent: netproto.NewKnown(c.maxKnown())}
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	return s, nil
 }

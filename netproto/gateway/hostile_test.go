@@ -74,7 +74,7 @@ func (r raw) refused(b []byte, want netproto.Code) {
 	assert.Equal(r.t, want, have.Code)
 }
 
-func packed(t *testing.T, session uint64, base int, hash netproto.Hash, ids []int32) netproto.Ask {
+func packed(t *testing.T, session uint32, base int, hash netproto.Hash, ids []int32) netproto.Ask {
 	t.Helper()
 	codec, err := netproto.NewCodec(vocab, netproto.Dictionary{})
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func hostileAsks(t *testing.T, g running) {
 	claimed.Path.Delta = netproto.Delta{Count: 4000, Bytes: make([]byte, 1<<17)}
 	r.refused(claimed.Append(nil), netproto.TooLarge)
 	for i := range 200 { // bases that it never told of
-		kind, b := r.say(packed(t, uint64(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil))
+		kind, b := r.say(packed(t, uint32(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil))
 		require.Equal(t, netproto.KindNeed, kind)
 		need, _, err := netproto.ParseNeed(b)
 		require.NoError(t, err)
