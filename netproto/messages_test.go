@@ -113,6 +113,16 @@ func randomLogProb(r *rand.Rand) float32 { return -float32(r.IntN(maxLogProb+1))
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
+// The tables of these tests leave no message out.
+func TestAllMessages(t *testing.T) {
+	all := messages()
+	require.Len(t, all, int(KindBye))
+	for i, m := range all {
+		assert.Equal(t, KindHello+Kind(i), m.kind)
+	}
+	assert.Equal(t, "message 10", (KindBye + 1).String(), "one more message needs a row above, and a fuzz target")
+}
+
 // What is appended parses to the same value and length, whatever stands behind it.
 func TestRoundTrip(t *testing.T) {
 	r := source()
@@ -359,6 +369,21 @@ func FuzzNeed(f *testing.F)    { fuzz(f, KindNeed) }
 func FuzzSync(f *testing.F)    { fuzz(f, KindSync) }
 func FuzzAck(f *testing.F)     { fuzz(f, KindAck) }
 func FuzzBye(f *testing.F)     { fuzz(f, KindBye) }
+
+func FuzzDigest(f *testing.F) {
+	f.Add(Digest{1, 2, 0xff}.String())
+	f.Add("12:ab")
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := ParseDigest(s); err == nil {
+			again, err := ParseDigest(d.String())
+			if err != nil || again != d {
+				t.Fatalf("%q became %s", s, d)
+			}
+		} else if d != (Digest{}) {
+			t.Fatalf("an error and yet a digest: %s", d)
+		}
+	})
+}
 
 func FuzzReadFrame(f *testing.F) {
 	r := source()
