@@ -290,10 +290,10 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	}
 	switch total := threads.width * threads.height * threads.depth; {
 	case total == 0 || groups.width*groups.height*groups.depth == 0:
-		f.fault("a dispatch of %v threadgroups of %v threads", groups, threads)
+		f.fault("a dispatch of %v threadgroups of %v threads", metalSize(groups), metalSize(threads))
 		return
 	case total > uintptr(l.threads) || threads.width > l.most.width || threads.height > l.most.height || threads.depth > l.most.depth:
-		f.fault("a dispatch of threadgroups of %v threads: %d are possible", threads, l.threads)
+		f.fault("a dispatch of threadgroups of %v threads: %d are possible", metalSize(threads), l.threads)
 		return
 	case memory > l.memory:
 		f.fault("a dispatch with %d bytes of threadgroup memory: %d are possible", memory, l.memory)

@@ -67,6 +67,7 @@ func fakeDeviceMethods() map[string]map[string]method {
 				}
 				if c.arg(3) != 0 {
 					f.fault("newBufferWithBytesNoCopy: the deallocator is no block")
+					return
 				}
 				if f.checkBuffer(length, c.arg(2)) {
 					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(at(start)), length))

@@ -32,6 +32,8 @@ type fake struct {
 	failure string            // why the next command buffer that is committed fails
 	refuses map[string]bool   // selectors that return nil: out of memory
 
+	abandoned bool // a fault was planted: what it leaves over does not count
+
 	mu        sync.Mutex
 	faults    []string
 	methods   map[string]map[string]method // by class and selector
@@ -169,6 +171,9 @@ func newFake(t testing.TB, gpu metal.Device) *fake {
 	require.Nil(t, current.Swap(f), "a fake is in place already")
 	t.Cleanup(func() {
 		defer current.Store(nil)
+		if f.abandoned {
+			return
+		}
 		for _, fault := range f.takeFaults() {
 			t.Errorf("fault: %s", fault)
 		}
@@ -193,6 +198,7 @@ func (f *fake) open(t testing.TB) *Device {
 func (f *fake) receive(c *fakeCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c.value, c.seconds = 0, 0
 	switch c.function {
 	case callSend, callSendStret:
 		f.send(c)
@@ -243,6 +249,18 @@ func (f *fake) left() (left []string) {
 	}
 	slices.Sort(left)
 	return left
+}
+
+// abandon ends the watch over what a planted fault leaves over.
+func (f *fake) abandon() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.abandoned = true
+	for _, o := range f.objects {
+		if o.class == "NSString" && o.refs > 0 {
+			o.dealloc()
+		}
+	}
 }
 
 // cString copies a C string.
