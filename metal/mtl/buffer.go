@@ -55,7 +55,7 @@ func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
 	defer s.end()
 	b := id(s.send(d.device, selNewBufferWithBytesNoCopy, start, uintptr(len(pages)), bufferOptions, 0))
 	if b == 0 {
-		return nil, fmt.Errorf("Metal refuses to share %d bytes at %#x", len(pages), start)
+		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them", len(pages), start)
 	}
 	return &buffer{d, b, pages}, nil
 }

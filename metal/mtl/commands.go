@@ -49,7 +49,7 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	if c.encoder == 0 {
 		s.release(c.buffer)
 		s.end()
-		return nil, errors.New("Metal makes no command buffer")
+		return nil, errors.New("no Metal command buffer: out of memory")
 	}
 	s.pin.Pin(c)
 	s.send(c.encoder, selWaitForFence, uintptr(d.fence))

@@ -219,8 +219,8 @@ func TestOutOfMemory(t *testing.T) {
 	begin := func() error { _, err := b.NewCommands(); return err }
 	buffer := func() error { _, err := b.NewBuffer(16); return err }
 	open := func() error { _, err := Open(Options{Libraries: []string{buildFake(t)}}); return err }
-	refuse("commandBuffer", "makes no command buffer", begin)
-	refuse("computeCommandEncoderWithDispatchType:", "makes no command buffer", begin)
+	refuse("commandBuffer", "no Metal command buffer", begin)
+	refuse("computeCommandEncoderWithDispatchType:", "no Metal command buffer", begin)
 	refuse("newBufferWithLength:options:", "out of memory", buffer)
 	refuse("contents", "not shared with the CPU", buffer)
 	refuse("newCommandQueue", "no command queue", open)

@@ -93,7 +93,7 @@ func (c *fakeCall) sizes() (a, b size) {
 
 // returnSize returns an MTLSize the way that objc_msgSend, or on amd64 objc_msgSend_stret, does.
 func (c *fakeCall) returnSize(f *fake, s size) {
-	if want := runtime.GOARCH == "amd64"; (c.function == callSendStret) != want {
+	if c.result == nil || (c.function == callSendStret) != (runtime.GOARCH == "amd64") {
 		f.fault("a large result through the wrong entry point")
 		return
 	}
@@ -106,21 +106,23 @@ var fakeSource []byte
 // current is the fake that C calls reach. Tests of this package run one after the other.
 var current atomic.Pointer[fake]
 
-// fakeLibrary compiles fake.c and loads it, once.
+// folder is where fake.c is compiled. It goes when the tests end.
+var folder = filepath.Join(os.TempDir(), fmt.Sprintf("pilotfish-fake-objc-%d", os.Getpid()))
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// fakeLibrary compiles fake.c and loads it, once. PILOTFISH_FAKE_OBJC names a compiled one, for machines without clang.
 var fakeLibrary = sync.OnceValues(func() (path string, err error) {
-	path = filepath.Join(os.TempDir(), fmt.Sprintf("pilotfish-fake-objc-%d.so", os.Getpid()))
-	source := path + ".c"
-	defer os.Remove(source)
-	if err := os.WriteFile(source, fakeSource, 0o600); err != nil {
-		return "", err
+	if path = os.Getenv("PILOTFISH_FAKE_OBJC"); path == "" {
+		path = filepath.Join(folder, "libfakeobjc.so")
+		if err := compileFake(path); err != nil {
+			return "", err
+		}
 	}
-	target := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
-	out, err := exec.Command("clang-19", "--target="+target, "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-		"-nostdlib", "-fuse-ld=lld", "-o", path, source).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("compile fake.c: %w\n%s", err, out)
-	}
-	defer os.Remove(path + "~")
 	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return "", err
@@ -136,11 +138,27 @@ var fakeLibrary = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
+func compileFake(path string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".c", fakeSource, 0o600); err != nil {
+		return err
+	}
+	target := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	out, err := exec.Command("clang-19", "--target="+target, "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
+		"-nostdlib", "-fuse-ld=lld", "-fvisibility=hidden", "-o", path, path+".c").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("compile fake.c: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // buildFake returns the path of the compiled fake. Without a compiler the test is skipped, or fails if
 // PILOTFISH_REQUIRE_ALL=1.
 func buildFake(t testing.TB) string {
 	t.Helper()
-	if _, err := exec.LookPath("clang-19"); err != nil {
+	if _, err := exec.LookPath("clang-19"); err != nil && os.Getenv("PILOTFISH_FAKE_OBJC") == "" {
 		if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
 			t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but the fake of Objective-C cannot be compiled: %v", err)
 		}
