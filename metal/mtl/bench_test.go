@@ -1,4 +1,4 @@
-//go:build linux && (amd64 || arm64)
+//go:build linux && (amd64 || arm64) && !race
 
 package mtl
 
@@ -68,7 +68,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// Encoding allocates nothing.
+// Encoding allocates nothing. (The race detector does, so that this file is not for it.)
 func TestNoAllocations(t *testing.T) {
 	dispatch := dispatcher(t)
 	i := 0

@@ -108,8 +108,8 @@ type goCommands struct {
 	gpu      *goGPU
 	pipeline *goPipeline
 	args     [31][]byte
-	count    int // threads of the dispatch
-	barriers int
+	count    int          // threads of the dispatch
+	timing   metal.Timing // of the last dispatch
 	err      error
 }
 
@@ -127,7 +127,7 @@ func (c *goCommands) SetPipeline(p metal.Pipeline)                { c.pipeline =
 func (c *goCommands) SetBuffer(i int, b metal.Buffer, offset int) { c.args[i] = b.Bytes()[offset:] }
 func (c *goCommands) SetBytes(i int, b []byte)                    { c.args[i] = b }
 func (c *goCommands) SetThreadgroupMemory(index, length int)      {}
-func (c *goCommands) Barrier()                                    { c.barriers++ }
+func (c *goCommands) Barrier()                                    {}
 func (c *goCommands) Commit()                                     {}
 func (c *goCommands) Discard()                                    {}
 func (c *goCommands) Dispatch(groups metal.Size, size metal.Size) {
@@ -135,9 +135,11 @@ func (c *goCommands) Dispatch(groups metal.Size, size metal.Size) {
 	if err := goKernels[c.pipeline.name](c, c.pipeline.constants); err != nil && c.err == nil {
 		c.err = err
 	}
+	c.timing.Start = c.gpu.clock
 	c.gpu.clock += time.Millisecond
+	c.timing.End = c.gpu.clock
 }
 
 func (c *goCommands) Wait() (metal.Timing, error) {
-	return metal.Timing{Start: c.gpu.clock - time.Millisecond, End: c.gpu.clock}, c.err
+	return c.timing, c.err
 }
