@@ -32,7 +32,7 @@ func dispatcher(t testing.TB) func(i int) {
 	for range 5 {
 		buffers = append(buffers, newBuffer(t, b, 256))
 	}
-	c := b.begin(t)
+	c := begin(t, b)
 	t.Cleanup(c.Discard)
 	toNothing(t, b.Device)
 	args := make([]byte, 16)

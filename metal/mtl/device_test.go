@@ -59,11 +59,12 @@ func newPipeline(t testing.TB, d metal.Device, source, name string, constants ..
 	return p
 }
 
-// begin begins a command buffer.
-func (b *bench) begin(t testing.TB) metal.Commands {
+// begin begins a command buffer. If the test does not commit it, it is discarded in the end.
+func begin(t testing.TB, d metal.Device) metal.Commands {
 	t.Helper()
-	c, err := b.NewCommands()
+	c, err := d.NewCommands()
 	require.NoError(t, err)
+	t.Cleanup(c.Discard)
 	return c
 }
 
@@ -82,7 +83,7 @@ func TestDispatch(t *testing.T) {
 	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: 1 << 30, Threads: 1024, ThreadgroupMemory: 32768}, b.Limits())
 	assert.Equal(t, make([]float32, 64), floats(b.out), "a new buffer is zeroed")
 
-	c := b.begin(t)
+	c := begin(t, b)
 	b.set(c, 0.5)
 	c.Dispatch(one(2), one(16))
 	c.Barrier()
@@ -114,7 +115,7 @@ func TestConstants(t *testing.T) {
 	b := newBench(t, f)
 	b.pipeline = newPipeline(t, b, "scale crash", "scale", metal.Constant{Index: 0, Value: true},
 		metal.Constant{Index: 1, Value: int32(-3)}, metal.Constant{Index: 65535, Value: uint32(5)}, metal.Constant{Index: 3, Value: float32(0.5)})
-	c := b.begin(t)
+	c := begin(t, b)
 	b.set(c, 0)
 	c.Dispatch(one(1), one(64))
 	c.Commit()
@@ -136,7 +137,7 @@ func TestWrapBuffer(t *testing.T) {
 	assert.Same(t, &pages[0], &w.Bytes()[0])
 	floats(w)[1025] = 7
 
-	c := b.begin(t)
+	c := begin(t, b)
 	b.set(c, 0)
 	c.SetBuffer(0, w, 4096)
 	c.Dispatch(one(1), one(32))
@@ -157,7 +158,7 @@ func TestWrapBuffer(t *testing.T) {
 func TestRedundantCalls(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
-	c := b.begin(t)
+	c := begin(t, b)
 	for range 3 {
 		b.set(c, 1)
 		c.SetThreadgroupMemory(0, 64)
@@ -194,7 +195,7 @@ func TestNoLeaks(t *testing.T) {
 		require.NoError(t, err)
 		p, err := l.NewPipeline("scale", metal.Constant{Value: float32(i)})
 		require.NoError(t, err)
-		c := b.begin(t)
+		c := begin(t, b)
 		b.set(c, 1)
 		c.SetPipeline(p)
 		c.SetBuffer(4, extra, 0)

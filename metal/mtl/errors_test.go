@@ -126,7 +126,7 @@ func TestMisuse(t *testing.T) {
 			c.Dispatch(one(1), one(1))
 		}},
 	} {
-		commands := b.begin(t)
+		commands := begin(t, b)
 		c.do(commands)
 		commands.SetThreadgroupMemory(0, 1) // the first error stays
 		commands.Commit()
@@ -141,7 +141,7 @@ func TestMisuse(t *testing.T) {
 func TestOrder(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
-	c := b.begin(t)
+	c := begin(t, b)
 	_, err := c.Wait()
 	assert.ErrorContains(t, err, "Wait before Commit")
 	c.Discard()
@@ -159,7 +159,7 @@ func TestOrder(t *testing.T) {
 		"Barrier after":              func(c metal.Commands) { c.Barrier() },
 		"Commit after":               func(c metal.Commands) { c.Commit() },
 	} {
-		c := b.begin(t)
+		c := begin(t, b)
 		c.Commit()
 		do(c)
 		c.Discard() // does nothing
@@ -169,7 +169,7 @@ func TestOrder(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 
-	c = b.begin(t)
+	c = begin(t, b)
 	c.Commit()
 	_, err = c.Wait()
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestCommandBufferFails(t *testing.T) {
 	b := newBench(t, f)
 	crash := newPipeline(t, b, "crash", "crash")
 	for range 2 {
-		c := b.begin(t)
+		c := begin(t, b)
 		c.SetPipeline(crash)
 		c.Dispatch(one(1), one(1))
 		c.Commit()
@@ -191,14 +191,14 @@ func TestCommandBufferFails(t *testing.T) {
 		assert.EqualError(t, err, "Metal command buffer: status 5: page fault")
 		assert.Zero(t, timing)
 
-		c = b.begin(t)
+		c = begin(t, b)
 		b.set(c, 1)
 		c.Dispatch(one(1), one(1))
 		c.Commit()
 		_, err = c.Wait()
 		assert.NoError(t, err)
 	}
-	c := b.begin(t)
+	c := begin(t, b)
 	c.SetPipeline(b.pipeline)
 	c.Dispatch(one(1), one(1))
 	c.Commit()
@@ -304,7 +304,7 @@ func TestPanics(t *testing.T) {
 	assert.Panics(t, func() { s.seconds(b.device, selSetBuffer) })
 	assert.Panics(t, func() { s.size(b.device, selSetBuffer) })
 
-	c := b.begin(t)
+	c := begin(t, b)
 	caught := make(chan any)
 	go func() {
 		defer func() { caught <- recover() }()
