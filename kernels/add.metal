@@ -5,6 +5,7 @@ struct AddArgs {
   uint outs; // weight rows
   uint cols;
   uint row_bytes;
+  uint lead;       // bytes before the first row, back to a multiple of 128
   uint bias;       // W has one
   uint gain;       // a norm follows
   uint group_rows; // weight rows that a threadgroup takes; as many threadgroups leave parts of Σ x²
@@ -86,19 +87,14 @@ kernel void add(device const uchar *w [[buffer(0)]], device const float *bias [[
                 device const AttendRow *rows [[buffer(4)]], device const float *gain [[buffer(5)]],
                 device float *x [[buffer(6)]], device float *normed [[buffer(7)]], device float *squares [[buffer(8)]],
                 constant AddArgs &a [[buffer(9)]], threadgroup float *staged [[threadgroup(0)]],
-                threadgroup float *share [[threadgroup(1)]], threadgroup float *news [[threadgroup(2)]],
-                uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                uint threads [[threads_per_threadgroup]], uint grid [[threadgroups_per_grid]],
-                ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
-                ushort lane [[thread_index_in_simdgroup]]) {
+                threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
+                threadgroup float *share [[threadgroup(3)]], uint group [[threadgroup_position_in_grid]],
+                uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                uint grid [[threadgroups_per_grid]], ushort sg [[simdgroup_index_in_threadgroup]],
+                ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
-  Rows<T> plain;
-  plain.x = h;
-  plain.stride = a.cols;
-  plain.n = a.rows;
-  for (ushort t = 0; t < T; t++) {
-    plain.row[t] = t;
-  }
+  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  const Rows<T> plain = first_rows<T>(h, a.cols, a.rows);
   Splits<T> split;
   split.h = h;
   split.ml = ml;
@@ -109,32 +105,27 @@ kernel void add(device const uchar *w [[buffer(0)]], device const float *bias [[
   split.heads = a.heads;
   split.head = a.head;
   split.cols = a.cols;
-  for (uint first = begin; first < begin + a.group_rows; first += groups * TileRows) {
-    const uint row = first + sg * TileRows;
-    Tile tile;
-    tile.active = row < end;
-    for (ushort r = 0; r < TileRows; r++) {
-      tile.row[r] = w + ulong(min(row + r, end - 1)) * a.row_bytes;
-    }
-    float sum[TileRows][T];
+  const uint tiles = a.group_rows / TileRows;
+  for (uint i = sg; i < (tiles + groups - 1) / groups * groups; i += groups) {
+    const Tile tile = rows_tile(w, a.lead, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
     if (a.splits > 1) {
-      dot_rows<W, T>(sum, tile, split, first == begin, a.cols, a.chunk, staged, tid, threads, lane);
+      dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, split, i == sg, a.cols, a.chunk, at);
     } else {
-      dot_rows<W, T>(sum, tile, plain, first == begin, a.cols, a.chunk, staged, tid, threads, lane);
+      dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, plain, i == sg, a.cols, a.chunk, at);
     }
-    for (ushort t = 0; t < T; t++) {
-      for (ushort r = 0; r < TileRows; r++) {
-        if (lane == t * TileRows + r && t < a.rows && row + r < end) {
-          news[t * a.group_rows + row + r - begin] = add_store(a, t, row + r, sum[r][t], bias, gain, x, normed);
-        }
-      }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
+    const uint t = i / a.group_rows, row = begin + i % a.group_rows;
+    if (row < end) {
+      found[i] = add_store(a, t, row, found[i], bias, gain, x, normed);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   for (uint t = sg; t < a.rows; t += groups) {
     float sum = 0.0f;
     for (uint i = lane; i < end - begin; i += 32) {
-      const float v = news[t * a.group_rows + i];
+      const float v = found[t * a.group_rows + i];
       sum = fma(v, v, sum);
     }
     sum = simd_sum(sum);

@@ -2,12 +2,13 @@ package kernels
 
 // What the kernels and their callers agree on, as in common.metal and beside each kernel.
 const (
-	StepColumns   = 256 // columns that a simdgroup takes at a time; activations are staged in whole steps
-	TileRows      = 4   // weight rows that a simdgroup takes together
-	MaxSplits     = 16  // most splits of the visible keys of a row
-	WideRows      = 32  // activation rows of a threadgroup of a _wide kernel
-	WideOuts      = 64  // its weight rows
-	WideStep      = 32  // columns in threadgroup memory at a time
+	RingBytes     = 1024 // of threadgroup memory for each simdgroup of a mat-vec
+	StepColumns   = 256  // columns that a simdgroup takes at a time; activations are staged in whole steps
+	TileRows      = 4    // weight rows that a simdgroup takes together
+	MaxSplits     = 16   // most splits of the visible keys of a row
+	WideRows      = 32   // activation rows of a threadgroup of a _wide kernel
+	WideOuts      = 64   // its weight rows
+	WideStep      = 32   // columns in threadgroup memory at a time
 	WideThreads   = 128
 	AttendThreads = 256
 	AttendOuts    = 2048 // most query heads to a key/value head × padded head size
@@ -34,10 +35,11 @@ type QKVArgs struct {
 	Rows       uint32 // of activations
 	Cols       uint32
 	RowBytes   [3]uint32 // of a row of Wq, Wk and Wv
+	Lead       [3]uint32 // bytes of each before its first row, back to a multiple of 128
 	Pairs      [3]uint32
 	Groups     [3]uint32 // threadgroups for each
 	Bias       uint32    // bit i: matrix i has one
-	GroupPairs uint32    // pairs that a threadgroup takes
+	GroupPairs uint32    // pairs that a threadgroup takes, a multiple of TileRows
 	Chunk      uint32
 	Parts      uint32 // of Σ x²
 	Eps        float32
@@ -70,6 +72,7 @@ type AddArgs struct {
 	Outs      uint32 // weight rows
 	Cols      uint32
 	RowBytes  uint32
+	Lead      uint32 // bytes before the first row, back to a multiple of 128
 	Bias      uint32 // W has one
 	Gain      uint32 // a norm follows
 	GroupRows uint32 // weight rows that a threadgroup takes
@@ -86,8 +89,10 @@ type GateUpArgs struct {
 	Cols       uint32
 	GateBytes  uint32 // of a row
 	UpBytes    uint32
+	GateLead   uint32 // bytes before the first row, back to a multiple of 128
+	UpLead     uint32
 	Bias       uint32 // bit 0: Wg has one; bit 1: Wu
-	GroupPairs uint32 // pairs of a gate and an up row that a threadgroup takes
+	GroupPairs uint32 // pairs of a gate and an up row that a threadgroup takes, a multiple of TileRows
 	Chunk      uint32
 	Parts      uint32 // of Σ x²
 	Eps        float32
@@ -100,6 +105,7 @@ type HeadArgs struct {
 	Outs      uint32 // vocabulary
 	Cols      uint32
 	RowBytes  uint32
+	Lead      uint32 // bytes before the first row, back to a multiple of 128
 	Bias      uint32 // W has one
 	GroupRows uint32 // weight rows that a threadgroup takes, at most 1024
 	Chunk     uint32

@@ -91,7 +91,8 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint h = sg; h < a.group; h += AttendThreads / 32) {
       const float s = lane < n ? scores[h * 32 + lane] : -FLT_MAX;
-      const float before = state[h * 3], m = max(before, simd_max(s));
+      const float before = simd_broadcast_first(lane == 0 ? state[h * 3] : 0.0f); // lane 0 alone touches it here
+      const float m = max(before, simd_max(s));
       const float p = lane < n ? precise::exp(s - m) : 0.0f;
       const float total = simd_sum(p);
       scores[h * 32 + lane] = p;

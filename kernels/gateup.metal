@@ -5,8 +5,10 @@ struct GateUpArgs {
   uint cols;
   uint gate_bytes; // of a row
   uint up_bytes;
+  uint gate_lead; // bytes before the first row, back to a multiple of 128
+  uint up_lead;
   uint bias;        // bit 0: Wg has one; bit 1: Wu
-  uint group_pairs; // pairs of a gate and an up row that a threadgroup takes
+  uint group_pairs; // pairs of a gate and an up row that a threadgroup takes, a multiple of TileRows
   uint chunk;
   uint parts; // of Σ x²
   float eps;
@@ -34,41 +36,29 @@ kernel void gateup(device const uchar *wg [[buffer(0)]], device const uchar *wu 
                    device const float *bg [[buffer(2)]], device const float *bu [[buffer(3)]],
                    device const float *x [[buffer(4)]], device const float *squares [[buffer(5)]],
                    device float *m [[buffer(6)]], constant GateUpArgs &a [[buffer(7)]],
-                   threadgroup float *staged [[threadgroup(0)]], uint group [[threadgroup_position_in_grid]],
+                   threadgroup float *staged [[threadgroup(0)]], threadgroup uchar *rings [[threadgroup(1)]],
+                   threadgroup float *found [[threadgroup(2)]], uint group [[threadgroup_position_in_grid]],
                    uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                    ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
                    ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const uint begin = group * a.group_pairs, end = min(begin + a.group_pairs, a.outs);
-  Rows<T> in;
-  in.x = x;
-  in.stride = a.cols;
-  in.n = a.rows;
-  for (ushort t = 0; t < T; t++) {
-    in.row[t] = t;
-    if (t % groups == sg && t < a.rows) {
-      const float r = inverse_rms(squares + t * a.parts, a.parts, a.cols, a.eps, lane);
-      if (lane == 0) {
-        scale[t] = r;
-      }
-    }
+  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  const Rows<T> in = first_rows<T>(x, a.cols, a.rows);
+  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
+  const uint half_tiles = a.group_pairs / TileRows; // of the gate, then of up
+  for (uint i = sg; i < (2 * half_tiles + groups - 1) / groups * groups; i += groups) {
+    const uint first = begin + i % half_tiles * TileRows, stop = i < 2 * half_tiles ? end : 0;
+    const Tile tile = i < half_tiles ? rows_tile(wg, a.gate_lead, a.gate_bytes, first, stop)
+                                     : rows_tile(wu, a.up_lead, a.up_bytes, first, stop);
+    dot_rows<W, T>(found + i * TileRows, 2 * a.group_pairs, tile, in, i == sg, a.cols, a.chunk, at);
   }
-  for (uint first = begin; first < begin + a.group_pairs; first += groups * 2) {
-    const uint p = first + sg * 2;
-    Tile tile;
-    tile.active = p < end;
-    for (ushort r = 0; r < TileRows; r++) {
-      const uint row = min(p + r % 2, end - 1);
-      tile.row[r] = r < 2 ? wg + ulong(row) * a.gate_bytes : wu + ulong(row) * a.up_bytes;
-    }
-    float sum[TileRows][T];
-    dot_rows<W, T>(sum, tile, in, first == begin, a.cols, a.chunk, staged, tid, threads, lane);
-    for (ushort t = 0; t < T; t++) {
-      for (ushort j = 0; j < 2; j++) {
-        if (lane == t * 2 + j && t < a.rows && p + j < end) {
-          gate_store(a, t, p + j, sum[j][t], sum[j + 2][t], scale[t], bg, bu, m);
-        }
-      }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = tid; i < a.rows * a.group_pairs; i += threads) {
+    const uint t = i / a.group_pairs, j = i % a.group_pairs;
+    threadgroup const float *of = found + t * 2 * a.group_pairs + j;
+    if (begin + j < end) {
+      gate_store(a, t, begin + j, of[0], of[a.group_pairs], scale[t], bg, bu, m);
     }
   }
 }

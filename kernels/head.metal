@@ -7,6 +7,7 @@ struct HeadArgs {
   uint outs; // vocabulary
   uint cols;
   uint row_bytes;
+  uint lead;       // bytes before the first row, back to a multiple of 128
   uint bias;       // W has one
   uint group_rows; // weight rows that a threadgroup takes, at most 1024
   uint chunk;
@@ -85,44 +86,32 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
                  device const float *x [[buffer(2)]], device const float *squares [[buffer(3)]],
                  device uint2 *best [[buffer(4)]], device HeadSums *sums [[buffer(5)]],
                  device float *logits [[buffer(6)]], constant HeadArgs &a [[buffer(7)]],
-                 threadgroup float *staged [[threadgroup(0)]], threadgroup float *found [[threadgroup(1)]],
-                 uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                 uint threads [[threads_per_threadgroup]], uint grid [[threadgroups_per_grid]],
-                 ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
-                 ushort lane [[thread_index_in_simdgroup]]) {
+                 threadgroup float *staged [[threadgroup(0)]], threadgroup uchar *rings [[threadgroup(1)]],
+                 threadgroup float *found [[threadgroup(2)]], uint group [[threadgroup_position_in_grid]],
+                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 uint grid [[threadgroups_per_grid]], ushort sg [[simdgroup_index_in_threadgroup]],
+                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
-  Rows<T> in;
-  in.x = x;
-  in.stride = a.cols;
-  in.n = a.rows;
+  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  Rows<T> in = first_rows<T>(x, a.cols, a.rows);
   for (ushort t = 0; t < T; t++) {
     in.row[t] = a.row[t];
-    if (t % groups == sg && t < a.rows) {
-      const float r = inverse_rms(squares + a.row[t] * a.parts, a.parts, a.cols, a.eps, lane);
-      if (lane == 0) {
-        scale[t] = r;
-      }
-    }
   }
-  for (uint first = begin; first < begin + a.group_rows; first += groups * TileRows) {
-    const uint row = first + sg * TileRows;
-    Tile tile;
-    tile.active = row < end;
-    for (ushort r = 0; r < TileRows; r++) {
-      tile.row[r] = w + ulong(min(row + r, end - 1)) * a.row_bytes;
-    }
-    float sum[TileRows][T];
-    dot_rows<W, T>(sum, tile, in, first == begin, a.cols, a.chunk, staged, tid, threads, lane);
-    for (ushort t = 0; t < T; t++) {
-      for (ushort r = 0; r < TileRows; r++) {
-        if (lane == t * TileRows + r && t < a.rows && row + r < end) {
-          const float l = sum[r][t] * scale[t] + (a.bias ? bias[row + r] : 0.0f);
-          found[t * a.group_rows + row + r - begin] = l;
-          if (a.logits) {
-            logits[ulong(t) * a.outs + row + r] = l;
-          }
-        }
+  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
+  const uint tiles = a.group_rows / TileRows;
+  for (uint i = sg; i < (tiles + groups - 1) / groups * groups; i += groups) {
+    const Tile tile = rows_tile(w, a.lead, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
+    dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, in, i == sg, a.cols, a.chunk, at);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
+    const uint t = i / a.group_rows, row = begin + i % a.group_rows;
+    if (row < end) {
+      const float l = found[i] * scale[t] + (a.bias ? bias[row] : 0.0f);
+      found[i] = l;
+      if (a.logits) {
+        logits[ulong(t) * a.outs + row] = l;
       }
     }
   }

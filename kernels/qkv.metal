@@ -8,10 +8,11 @@ struct QKVArgs {
   uint rows; // of activations
   uint cols;
   uint row_bytes[3]; // of a row of Wq, Wk and Wv
+  uint lead[3];      // bytes of each before its first row, back to a multiple of 128
   uint pairs[3];
   uint groups[3]; // threadgroups for each
   uint bias;      // bit i: matrix i has one
-  uint group_pairs; // pairs that a threadgroup takes
+  uint group_pairs; // pairs that a threadgroup takes, a multiple of TileRows
   uint chunk;
   uint parts; // of Σ x²
   float eps;
@@ -85,43 +86,35 @@ kernel void qkv(device const uchar *wq [[buffer(0)]], device const uchar *wk [[b
                 device const float2 *turn [[buffer(8)]], device const uint *slot [[buffer(9)]],
                 device float *q [[buffer(10)]], device uchar *k [[buffer(11)]], device uchar *v [[buffer(12)]],
                 constant QKVArgs &a [[buffer(13)]], threadgroup float *staged [[threadgroup(0)]],
+                threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
                 uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                 uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const QKVPart part = qkv_part(a, group);
-  device const uchar *w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;
   device uchar *kv = part.m == 1 ? k : v;
-  Rows<T> in;
-  in.x = x;
-  in.stride = a.cols;
-  in.n = a.rows;
-  for (ushort t = 0; t < T; t++) {
-    in.row[t] = t;
-    if (t % groups == sg && t < a.rows) {
-      const float r = inverse_rms(squares + t * a.parts, a.parts, a.cols, a.eps, lane);
-      if (lane == 0) {
-        scale[t] = r;
-      }
-    }
-  }
-  for (uint first = part.first; first < part.first + a.group_pairs; first += groups * 2) {
-    const uint p = first + sg * 2;
+  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  const Rows<T> in = first_rows<T>(x, a.cols, a.rows);
+  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
+  const uint half_tiles = a.group_pairs / TileRows; // the first elements of the pairs, then the second
+  for (uint i = sg; i < (2 * half_tiles + groups - 1) / groups * groups; i += groups) {
+    const uint p = part.first + i % half_tiles * TileRows;
     Tile tile;
-    tile.active = p < part.end;
+    tile.w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
+    tile.lead = a.lead[part.m];
+    tile.rows = i < 2 * half_tiles && p < part.end ? min(part.end - p, uint(TileRows)) : 0;
     for (ushort r = 0; r < TileRows; r++) {
-      const uint row = qkv_row(a, min(p + r % 2, part.end - 1)) + r / 2 * (a.head / 2);
-      tile.row[r] = w + ulong(row) * a.row_bytes[part.m];
+      tile.row[r] = ulong(qkv_row(a, p + r) + i / half_tiles * (a.head / 2)) * a.row_bytes[part.m];
     }
-    float sum[TileRows][T];
-    dot_rows<W, T>(sum, tile, in, first == part.first, a.cols, a.chunk, staged, tid, threads, lane);
-    for (ushort t = 0; t < T; t++) {
-      for (ushort j = 0; j < 2; j++) {
-        if (lane == t * 2 + j && t < a.rows && p + j < part.end) {
-          qkv_store(a, part.m, p + j, t, sum[j][t], sum[j + 2][t], scale[t], bias, turn, slot, q, kv);
-        }
-      }
+    dot_rows<W, T>(found + i * TileRows, 2 * a.group_pairs, tile, in, i == sg, a.cols, a.chunk, at);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = tid; i < a.rows * a.group_pairs; i += threads) {
+    const uint t = i / a.group_pairs, j = i % a.group_pairs;
+    threadgroup const float *of = found + t * 2 * a.group_pairs + j;
+    if (part.first + j < part.end) {
+      qkv_store(a, part.m, part.first + j, t, of[0], of[a.group_pairs], scale[t], bias, turn, slot, q, kv);
     }
   }
 }

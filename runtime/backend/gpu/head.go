@@ -70,14 +70,13 @@ func (p *pass) encodeHead(h *head, first, n, rows int) {
 	w, s := h.w, &p.d.scratch
 	groups := ceil(w.rows, rows)
 	args := kernels.HeadArgs{
-		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
+		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
 		GroupRows: uint32(rows), Parts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
 	}
 	for i, t := range h.want.Rows[first : first+n] {
 		args.Row[i] = uint32(t)
 	}
-	found := 4 * bucket(n) * rows
-	plan := p.narrow("head_"+suffix(w.kind), n, rows, w.cols, found)
+	plan := p.narrow("head_"+suffix(w.kind), n, rows, w.cols, 0)
 	args.Chunk = uint32(plan.chunk)
 	logits := bound{}
 	if h.logits {
@@ -89,7 +88,7 @@ func (p *pass) encodeHead(h *head, first, n, rows int) {
 			w.matrix(), w.biases(), of(h.x.normed), of(h.x.squares),
 			{s.best.Buffer, 8 * first * groups * h.k}, {s.sums.Buffer, 12 * first * groups}, logits,
 		},
-		args: raw(&args), memory: []int{plan.memory, found}, weights: []*weight{w},
+		args: raw(&args), memory: plan.memory, weights: []*weight{w},
 	})
 }
 

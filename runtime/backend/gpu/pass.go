@@ -148,6 +148,9 @@ func (p *pass) panel(outs, perGroup int) metal.Size {
 	return metal.Size{X: ceil(outs, perGroup), Y: ceil(p.n, kernels.WideRows), Z: 1}
 }
 
+// lead is how far the first row is from a multiple of 128.
+func (w *weight) lead() uint32 { return uint32(w.offset % 128) }
+
 func flag(b bool) uint32 {
 	if b {
 		return 1
@@ -346,7 +349,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	var weights []*weight
 	var buffers []bound
 	for m, w := range j.w {
-		args.RowBytes[m], args.Pairs[m] = uint32(w.rowBytes), uint32(w.rows/2)
+		args.RowBytes[m], args.Pairs[m], args.Lead[m] = uint32(w.rowBytes), uint32(w.rows/2), w.lead()
 		if take[m] {
 			args.Groups[m] = uint32(ceil(w.rows/2, rows/2))
 			args.Bias |= w.hasBias() << m
@@ -372,7 +375,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	args.Chunk = uint32(plan.chunk)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
-		memory: []int{plan.memory}, weights: weights,
+		memory: plan.memory, weights: weights,
 	})
 }
 
@@ -392,7 +395,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 
 func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
 	args := kernels.AddArgs{
-		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
+		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
 		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
 	}
 	in, ml := of(h.values), bound{}
@@ -411,16 +414,16 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 		return
 	}
 	rows := groupRows(w.rows, w.cols, w.rowBytes)
-	share, news := 16, 4*bucket(p.n)*rows
+	share := 16
 	if args.Splits > 1 {
 		share = 4 * int(args.Splits*args.Heads)
 	}
-	plan := p.narrow("add_"+suffix(w.kind), p.n, rows, w.cols, share+news)
+	plan := p.narrow("add_"+suffix(w.kind), p.n, rows, w.cols, share)
 	args.GroupRows, args.Chunk = uint32(rows), uint32(plan.chunk)
 	p.parts = ceil(w.rows, rows)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(p.parts), threads: plan.threads, buffers: buffers, args: raw(&args),
-		memory: []int{plan.memory, share, news}, weights: []*weight{w},
+		memory: plan.memory, weights: []*weight{w},
 	})
 }
 
@@ -445,6 +448,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
 	args := kernels.GateUpArgs{
 		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols), GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
+		GateLead: gate.lead(), UpLead: up.lead(),
 		Bias: gate.hasBias() | up.hasBias()<<1, Parts: uint32(p.parts), Eps: g.eps, Mode: mode,
 	}
 	buffers := []bound{gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values)}
@@ -461,6 +465,6 @@ func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32
 	args.GroupPairs, args.Chunk = uint32(rows/2), uint32(plan.chunk)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(ceil(gate.rows, rows/2)), threads: plan.threads, buffers: buffers,
-		args: raw(&args), memory: []int{plan.memory}, weights: []*weight{gate, up},
+		args: raw(&args), memory: plan.memory, weights: []*weight{gate, up},
 	})
 }

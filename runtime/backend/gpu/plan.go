@@ -29,9 +29,13 @@ func groupRows(outs, cols, rowBytes int) int {
 type narrow struct {
 	pipeline metal.Pipeline
 	threads  int
-	chunk    int // columns in threadgroup memory at a time
-	memory   int // bytes for them
+	chunk    int   // columns in threadgroup memory at a time
+	memory   []int // bytes of threadgroup memory: activations, rings, results, and what else
 }
+
+// narrowSIMDs is the most simdgroups of a mat-vec's threadgroup. Each has a ring for its weights; with few of them the
+// activations of a long row still find room, and several threadgroups share a core.
+const narrowSIMDs = 8
 
 // narrow plans a mat-vec of n rows of activations over cols columns, with rows weight rows to a threadgroup, beside
 // extra bytes of threadgroup memory.
@@ -41,12 +45,16 @@ func (d *Device) narrow(name string, kvF32 bool, n, rows, cols, extra int) (narr
 	if err != nil {
 		return narrow{}, err
 	}
-	groups := min(rows/kernels.TileRows, power(max(1, min(p.Threads(), d.limits.Threads)/32)))
-	steps := (d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - extra - 64) / (4 * t * kernels.StepColumns)
+	groups := min(narrowSIMDs, power(max(1, min(p.Threads(), d.limits.Threads)/32)))
+	plan := narrow{pipeline: p, threads: 32 * groups, memory: []int{0, groups * kernels.RingBytes, 4 * t * rows}}
+	if extra > 0 {
+		plan.memory = append(plan.memory, extra)
+	}
+	steps := (d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory) - 128) / (4 * t * kernels.StepColumns)
 	if steps < 1 {
 		return narrow{}, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
 	}
-	plan := narrow{pipeline: p, threads: 32 * groups, chunk: min(cols, steps*kernels.StepColumns)}
-	plan.memory = 4 * t * ceil(plan.chunk, kernels.StepColumns) * kernels.StepColumns
+	plan.chunk = min(cols, steps*kernels.StepColumns)
+	plan.memory[0] = 4 * t * ceil(plan.chunk, kernels.StepColumns) * kernels.StepColumns
 	return plan, nil
 }

@@ -85,7 +85,7 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 			return b, offset, err
 		}
 	}
-	if b, err = d.newBuffer(len(data)); err != nil {
+	if b, err = d.newBuffer(ceil(len(data), 16) * 16); err != nil { // mat-vecs fetch 16 bytes at a time
 		return nil, 0, err
 	}
 	copy(b.Bytes(), data)
