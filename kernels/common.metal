@@ -1,0 +1,37 @@
+#include <metal_stdlib>
+#include <metal_simdgroup_matrix>
+using namespace metal;
+
+// Keys and values are stored as float, otherwise as half.
+constant bool kv_f32 [[function_constant(0)]];
+
+enum : uint {
+  StepColumns = 256, // columns of a row that the 32 lanes of a simdgroup take at a time
+  TileRows = 4,      // weight rows that a simdgroup takes together
+  RingBytes = 1024,  // of threadgroup memory, for each simdgroup, that weights pass through
+  MaxSplits = 16,    // most parts that the visible keys of a row are divided into
+  WideRows = 32,     // activation rows of a tile of the matrix product
+  WideOuts = 64,     // weight rows of that tile
+  WideStep = 32,     // columns of both that are in threadgroup memory at a time
+  WideThreads = 128,
+};
+
+// Every sum is spelled as a chain of fma, so that its bits depend on what is summed and on nothing that a compiler
+// may choose for one instantiation and not for another.
+inline float dot4(float4 a, float4 b, float sum) {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+inline float sum4(float4 a) { return (a.x + a.y) + (a.z + a.w); }
+
+// 1/√(mean square + eps), from the parts of the sum of squares that those who wrote the row left behind.
+// Called by a whole simdgroup.
+inline float inverse_rms(device const float *squares, uint parts, uint cols, float eps, ushort lane) {
+  float sum = 0.0f;
+  for (uint i = lane; i < parts; i += 32) {
+    sum += squares[i];
+  }
+  return 1.0f / precise::sqrt(simd_sum(sum) / float(cols) + eps);
+}
+
+inline float silu(float g) { return g / (1.0f + precise::exp(-g)); }

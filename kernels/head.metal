@@ -1,0 +1,125 @@
+// h = x/rms(x) ⊙ g; logits = W h + b for the wanted rows. x comes as g·x and the parts of Σ x².
+//
+// Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp and
+// entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
+struct HeadArgs {
+  uint rows; // wanted
+  uint outs; // vocabulary
+  uint cols;
+  uint row_bytes;
+  uint lead;       // bytes before the first row, back to a multiple of 128
+  uint bias;       // W has one
+  uint group_rows; // weight rows that a threadgroup takes, at most 1024
+  uint chunk;
+  uint parts; // of Σ x²
+  float eps;
+  uint k;
+  uint logits; // they are asked for
+  uint row[8]; // of x, for each wanted row
+};
+
+// The largest logit m, Σ e and Σ e·(l - m) for e = exp(l - m).
+struct HeadSums {
+  float m, sum, moment;
+};
+
+// Floats as integers of the same order. Every bit pattern has its place, so that nothing is lost among NaNs.
+inline uint order_of(float v) {
+  const uint b = as_type<uint>(v);
+  return b >> 31 ? ~b : b | 0x80000000u;
+}
+inline float of_order(uint o) { return as_type<float>(o >> 31 ? o & 0x7fffffffu : ~o); }
+
+// The sums of n logits, by one simdgroup.
+inline void head_sums(device HeadSums *to, threadgroup const float *logits, uint n, ushort lane) {
+  float m = -FLT_MAX;
+  for (uint i = lane; i < n; i += 32) {
+    m = max(m, logits[i]);
+  }
+  m = simd_max(m);
+  float sum = 0.0f, moment = 0.0f;
+  for (uint i = lane; i < n; i += 32) {
+    const float e = precise::exp(logits[i] - m);
+    sum += e;
+    moment = fma(e, logits[i] - m, moment);
+  }
+  sum = simd_sum(sum);
+  moment = simd_sum(moment);
+  if (lane == 0) {
+    to->m = m;
+    to->sum = sum;
+    to->moment = moment;
+  }
+}
+
+// The k best of n logits as (id, order), best first, of equal ones the lower id first, by one simdgroup.
+inline void head_best(device uint2 *to, threadgroup const float *logits, uint n, uint first_id, uint k, ushort lane) {
+  uint taken = 0; // bit j: logit lane + 32j is among the best already
+  uint best = 0, at = 0;
+  bool look = true; // for this lane's best of what is left
+  for (uint i = 0; i < k; i++) {
+    if (look) {
+      best = 0;
+      at = ~0u;
+      for (uint j = 0; lane + 32 * j < n; j++) {
+        const uint o = order_of(logits[lane + 32 * j]);
+        if (!(taken >> j & 1) && o > best) {
+          best = o;
+          at = lane + 32 * j;
+        }
+      }
+    }
+    const uint top = simd_max(best);
+    const uint winner = simd_min(best == top ? at : ~0u);
+    look = winner == at && winner != ~0u;
+    if (look) {
+      taken |= 1u << at / 32;
+    }
+    if (lane == 0) {
+      to[i] = winner == ~0u ? uint2(~0u, 0) : uint2(first_id + winner, top);
+    }
+  }
+}
+
+template <typename W, ushort T>
+kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [[buffer(1)]],
+                 device const float *x [[buffer(2)]], device const float *squares [[buffer(3)]],
+                 device uint2 *best [[buffer(4)]], device HeadSums *sums [[buffer(5)]],
+                 device float *logits [[buffer(6)]], constant HeadArgs &a [[buffer(7)]],
+                 threadgroup float *staged [[threadgroup(0)]], threadgroup uchar *rings [[threadgroup(1)]],
+                 threadgroup float *found [[threadgroup(2)]], uint group [[threadgroup_position_in_grid]],
+                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 uint grid [[threadgroups_per_grid]], ushort sg [[simdgroup_index_in_threadgroup]],
+                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+  threadgroup float scale[T];
+  const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
+  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  Rows<T> in = first_rows<T>(x, a.cols, a.rows);
+  for (ushort t = 0; t < T; t++) {
+    in.row[t] = a.row[t];
+  }
+  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
+  const uint tiles = a.group_rows / TileRows;
+  for (uint i = sg; i < (tiles + groups - 1) / groups * groups; i += groups) {
+    const Tile tile = rows_tile(w, a.lead, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
+    dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, in, i == sg, a.cols, a.chunk, at);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
+    const uint t = i / a.group_rows, row = begin + i % a.group_rows;
+    if (row < end) {
+      const float l = found[i] * scale[t] + (a.bias ? bias[row] : 0.0f);
+      found[i] = l;
+      if (a.logits) {
+        logits[ulong(t) * a.outs + row] = l;
+      }
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint t = sg; t < a.rows; t += groups) {
+    threadgroup const float *of = found + t * a.group_rows;
+    head_sums(sums + t * grid + group, of, end - begin, lane);
+    head_best(best + (ulong(t) * grid + group) * a.k, of, end - begin, begin, a.k, lane);
+  }
+}
+EACH_WEIGHT(head)

@@ -1,0 +1,84 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// frame is what the host tells the kernels about the rows of one pass, in one buffer.
+type frame struct {
+	buffer grown
+	tokens bound // [T] token ids
+	slots  bound // [T] KV slots
+	rows   bound // [T] kernels.AttendRow
+	spans  bound // [from, to) of all rows
+	turn   bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
+	splits int   // most splits of a row
+}
+
+func (f *frame) close() { f.buffer.close() }
+
+// bound is a place in a buffer.
+type bound struct {
+	b      metal.Buffer
+	offset int
+}
+
+// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many parts.
+func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
+
+// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are enough
+// of them to keep the device busy.
+func (f *frame) fill(dev metal.Device, c backend.KVConfig, rows []backend.Row) error {
+	half, spans := c.HeadSize/2, 0
+	for _, r := range rows {
+		spans += len(r.See)
+	}
+	n := len(rows)
+	sizes := []int{4 * n, 4 * n, 16 * n, 8 * spans, 8 * half * n}
+	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.turn}
+	total := 0
+	for i, size := range sizes {
+		places[i].offset = total
+		total += ceil(size, 16) * 16
+	}
+	if err := f.buffer.grow(dev, total); err != nil {
+		return err
+	}
+	for _, p := range places {
+		p.b = f.buffer.Buffer
+	}
+	bytes := f.buffer.Bytes()
+	tokens, slots := words[uint32](bytes[f.tokens.offset:]), words[uint32](bytes[f.slots.offset:])
+	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
+	turn := words[float32](bytes[f.turn.offset:])
+	freq := make([]float64, half)
+	for i := range freq {
+		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(c.HeadSize))
+	}
+	f.splits = 1
+	at := 0
+	for t, r := range rows {
+		tokens[t], slots[t] = uint32(r.Token), uint32(r.Slot)
+		visible, first := 0, at
+		for _, s := range r.See {
+			ends[2*at], ends[2*at+1] = uint32(s.From), uint32(s.To)
+			visible += int(s.To - s.From)
+			at++
+		}
+		parts := 1
+		if n <= maxNarrow {
+			parts = splits(visible)
+		}
+		f.splits = max(f.splits, parts)
+		copy(sees[4*t:], []uint32{uint32(first), uint32(at - first), uint32(visible), uint32(parts)})
+		for i, w := range freq {
+			sin, cos := math.Sincos(float64(r.Pos) * w)
+			turn[2*(t*half+i)], turn[2*(t*half+i)+1] = float32(cos), float32(sin)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+// Package gpu is the backend that runs the kernels of package kernels on a metal.Device. The operations of a pass are
+// encoded into one command buffer as they are called; End commits it, waits, and reads what the head found.
+//
+// An operation becomes one dependency level or two; the residual sum of [backend.Pass] ProjectAdd (and the gather of
+// Embed) is encoded only when the operation that follows is known, because it prepares the next norm on the way: it leaves
+// g·x and the parts of Σ x², and the consumer multiplies its sums by 1/rms(x). So a layer is 5 levels, and a token of a
+// model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
+//
+// Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
+// beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
+// matrices, whose sums may differ from that in the last bits; among themselves they keep the same promise.
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Options choose how the device is used. The zero value works.
+type Options struct {
+	// Mapped tells that the tensors given to LoadWeight alias memory-mapped files, whose pages may be handed to the
+	// device as they are. Otherwise weights are copied.
+	Mapped bool
+}
+
+// Device is a metal.Device as a [backend.Device].
+type Device struct {
+	metal     metal.Device
+	limits    metal.Limits
+	mapped    bool
+	library   metal.Library
+	pipelines map[pipelineKey]metal.Pipeline
+	buffers   []metal.Buffer // all that live as long as the device
+	none      metal.Buffer   // is bound where a kernel declares what it will not touch
+	frame     frame
+	scratch   scratch
+	tensors   []*tensor
+
+	mu   sync.Mutex
+	last Stats
+	dead []metal.Buffer // of KV stores that nobody holds any more
+}
+
+// pipelineKey is a kernel and its function constants.
+type pipelineKey struct {
+	name  string
+	kvF32 bool
+}
+
+// Stats describe a pass.
+type Stats struct {
+	Rows       int   // rows of the pass
+	Dispatches int   // kernels run
+	Levels     int   // of kernels that wait for each other: one more than the barriers between them
+	Weights    int64 // bytes of all weights, each counted as often as an operation used it
+}
+
+// New compiles the kernels. The metal.Device is not closed with the device.
+func New(dev metal.Device, o Options) (*Device, error) {
+	library, err := dev.NewLibrary(kernels.Source())
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{metal: dev, limits: dev.Limits(), mapped: o.Mapped, library: library, pipelines: map[pipelineKey]metal.Pipeline{}}
+	if d.none, err = d.newBuffer(16); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Name implements [backend.Device].
+func (d *Device) Name() string { return fmt.Sprintf("gpu (%s)", d.metal.Name()) }
+
+// LastPass describes the last pass that has ended.
+func (d *Device) LastPass() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// Close implements [backend.Device].
+func (d *Device) Close() error {
+	for _, p := range d.pipelines {
+		p.Close()
+	}
+	for _, b := range d.buffers {
+		b.Close()
+	}
+	for _, t := range d.tensors {
+		t.close()
+	}
+	d.bury()
+	d.frame.close()
+	d.scratch.close()
+	d.pipelines, d.buffers, d.tensors = nil, nil, nil
+	d.library.Close()
+	return nil
+}
+
+// newBuffer makes a buffer that is closed with the device.
+func (d *Device) newBuffer(length int) (metal.Buffer, error) {
+	b, err := d.metal.NewBuffer(max(length, 16))
+	if err == nil {
+		d.buffers = append(d.buffers, b)
+	}
+	return b, err
+}
+
+// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on.
+func (d *Device) pipeline(name string, kvF32 bool) (metal.Pipeline, error) {
+	key := pipelineKey{name, kvF32}
+	if p, ok := d.pipelines[key]; ok {
+		return p, nil
+	}
+	p, err := d.library.NewPipeline(name, metal.Constant{Index: 0, Value: kvF32})
+	if err != nil {
+		return nil, err
+	}
+	d.pipelines[key] = p
+	if w := p.SIMDWidth(); w != 32 {
+		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", name, w)
+	}
+	return p, nil
+}
+
+// suffix is how names of kernels end for a type of weights.
+func suffix(t gguf.Type) string { return strings.ToLower(t.String()) }
+
+// bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
+func bucket(n int) int {
+	switch {
+	case n == 1:
+		return 1
+	case n <= 4:
+		return 4
+	}
+	return maxNarrow
+}
+
+// maxNarrow is the most rows that share one pass over the weights in order.
+const maxNarrow = 8
+
+// grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
+type grown struct{ metal.Buffer }
+
+func (g *grown) grow(dev metal.Device, length int) error {
+	if g.Buffer != nil && len(g.Bytes()) >= length {
+		return nil
+	}
+	g.close()
+	b, err := dev.NewBuffer(max(length, 16))
+	if err != nil {
+		return err
+	}
+	g.Buffer = b
+	return nil
+}
+
+func (g *grown) close() {
+	if g.Buffer != nil {
+		g.Close()
+		g.Buffer = nil
+	}
+}
+
+// scratch is what passes need beside tensors.
+type scratch struct {
+	q          grown // [T, H, head room]
+	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
+	best, sums grown // what the threadgroups of the head leave
+	result     grown // what the merge leaves
+	logits     grown // [wanted rows, vocabulary]
+}
+
+func (s *scratch) close() {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.result, &s.logits} {
+		g.close()
+	}
+}
+
+// tensor is activations, rows × cols. Memory comes when a pass first uses it.
+type tensor struct {
+	rows, cols int
+	values     grown
+	normed     grown // g·x
+	squares    grown // the parts of Σ x²
+}
+
+// Shape implements [backend.Tensor].
+func (t *tensor) Shape() (rows, cols int) { return t.rows, t.cols }
+
+// NewTensor implements [backend.Device].
+func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
+	if rows <= 0 || cols <= 0 || rows > d.limits.BufferLength/4/cols {
+		return nil, fmt.Errorf("activations of %d × %d: impossible size", rows, cols)
+	}
+	t := &tensor{rows: rows, cols: cols}
+	d.tensors = append(d.tensors, t)
+	return t, nil
+}
+
+// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
+func (t *tensor) room(dev metal.Device, n int) error {
+	return errors.Join(
+		t.values.grow(dev, 4*t.rows*t.cols),
+		t.normed.grow(dev, 4*n*t.cols),
+		t.squares.grow(dev, 4*n*ceil(t.cols, leastRows)),
+	)
+}
+
+func (t *tensor) close() {
+	t.values.close()
+	t.normed.close()
+	t.squares.close()
+}
+
+// ceil is a/b rounded up.
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// power is the largest power of two up to n ≥ 1.
+func power(n int) int {
+	p := 1
+	for 2*p <= n {
+		p *= 2
+	}
+	return p
+}

@@ -1,0 +1,170 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// maxBest is how many best tokens the kernels look for. More are found among all logits on the CPU.
+const maxBest = 64
+
+// headRows is the fewest weight rows that a threadgroup of the head takes: each leaves its best, which are merged.
+const headRows = 256
+
+// head is a Head of which the results are still to be read.
+type head struct {
+	out    []backend.Output
+	x      *tensor
+	g      *norm
+	w      *weight
+	want   backend.Want
+	k      int  // best tokens that the kernels look for
+	logits bool // all logits are stored
+	onCPU  bool // best tokens and sums come from them
+	stride int  // words of a result
+}
+
+// Head implements [backend.Pass]: the output matrix in one level, the merge of what its threadgroups found in the next.
+func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+	if p.err != nil || len(want.Rows) == 0 {
+		return
+	}
+	h := &head{out: out, x: x.(*tensor), g: g.(*norm), w: w.(*weight), want: want}
+	p.prepare(h.x, h.g)
+	rows := max(headRows, groupRows(h.w.rows, h.w.cols, h.w.rowBytes))
+	groups := ceil(h.w.rows, rows)
+	h.k, h.logits = min(want.K, h.w.rows), want.Logits
+	if h.k > maxBest || groups > kernels.MergeLists {
+		h.k, h.logits, h.onCPU = 1, true, true
+	}
+	h.stride = 2*h.k + 4
+	s, n := &p.d.scratch, len(want.Rows)
+	p.fail2(s.best.grow(p.d.metal, 8*n*groups*h.k))
+	p.fail2(s.sums.grow(p.d.metal, 12*n*groups))
+	p.fail2(s.result.grow(p.d.metal, 4*n*h.stride))
+	if h.logits {
+		p.fail2(s.logits.grow(p.d.metal, 4*n*h.w.rows))
+	}
+	if p.err != nil {
+		return
+	}
+	for first := 0; first < n; first += maxNarrow {
+		p.encodeHead(h, first, min(n-first, maxNarrow), rows)
+	}
+	p.head = h
+	if h.onCPU {
+		return
+	}
+	p.level()
+	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
+	p.run(dispatch{
+		pipeline: p.must("merge"), groups: line(n), threads: kernels.MergeThreads,
+		buffers: []bound{of(s.best), of(s.sums), of(s.result)}, args: raw(&args),
+	})
+}
+
+// encodeHead encodes the output matrix for n wanted rows.
+func (p *pass) encodeHead(h *head, first, n, rows int) {
+	w, s := h.w, &p.d.scratch
+	groups := ceil(w.rows, rows)
+	args := kernels.HeadArgs{
+		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		GroupRows: uint32(rows), Parts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
+	}
+	for i, t := range h.want.Rows[first : first+n] {
+		args.Row[i] = uint32(t)
+	}
+	plan := p.narrow("head_"+suffix(w.kind), n, rows, w.cols, 0)
+	args.Chunk = uint32(plan.chunk)
+	logits := bound{}
+	if h.logits {
+		logits = bound{s.logits.Buffer, 4 * first * w.rows}
+	}
+	p.run(dispatch{
+		pipeline: plan.pipeline, groups: line(groups), threads: plan.threads,
+		buffers: []bound{
+			w.matrix(), w.biases(), of(h.x.normed), of(h.x.squares),
+			{s.best.Buffer, 8 * first * groups * h.k}, {s.sums.Buffer, 12 * first * groups}, logits,
+		},
+		args: raw(&args), memory: plan.memory, weights: []*weight{w},
+	})
+}
+
+// read fills the outputs when the pass is done.
+func (h *head) read(p *pass) {
+	s := &p.d.scratch
+	for i, t := range h.want.Rows {
+		o := &h.out[i]
+		var logits []float32
+		if h.logits {
+			logits = words[float32](s.logits.Bytes())[i*h.w.rows : (i+1)*h.w.rows]
+		}
+		if h.want.Logits {
+			o.Logits = append(o.Logits[:0], logits...)
+		}
+		if h.want.Hidden {
+			row := words[float32](h.x.values.Bytes())[t*h.x.cols : (t+1)*h.x.cols]
+			o.Hidden = h.g.apply(o.Hidden, row)
+		}
+		if h.onCPU {
+			fromLogits(o, logits, h.want.K)
+			continue
+		}
+		result := words[uint32](s.result.Bytes())[i*h.stride : (i+1)*h.stride]
+		o.Top = o.Top[:0]
+		for j := range h.k {
+			o.Top = append(o.Top, backend.Candidate{ID: int32(result[2*j]), Logit: math.Float32frombits(result[2*j+1])})
+		}
+		sums := words[float32](s.result.Bytes())[i*h.stride+2*h.k:]
+		setSums(o, float64(sums[0]), float64(sums[1]), float64(sums[2]))
+	}
+}
+
+// setSums sets log-sum-exp and entropy from the largest logit m, S = Σ e and T = Σ e·(l - m) for e = exp(l - m):
+// LogSumExp = m + ln S and Entropy = ln S - T/S.
+func setSums(o *backend.Output, m, sum, moment float64) {
+	o.LogSumExp = float32(m + math.Log(sum))
+	o.Entropy = float32(max(0, math.Log(sum)-moment/sum))
+}
+
+// fromLogits finds the k best and the sums among all logits.
+func fromLogits(o *backend.Output, logits []float32, k int) {
+	o.Top = o.Top[:0]
+	m, sum, moment := math.Inf(-1), 0.0, 0.0
+	for i, l := range logits {
+		m = max(m, float64(l))
+		if len(o.Top) == k && !(l > o.Top[k-1].Logit) {
+			continue
+		}
+		if len(o.Top) < k {
+			o.Top = append(o.Top, backend.Candidate{})
+		}
+		j := len(o.Top) - 1
+		for ; j > 0 && l > o.Top[j-1].Logit; j-- {
+			o.Top[j] = o.Top[j-1]
+		}
+		o.Top[j] = backend.Candidate{ID: int32(i), Logit: l}
+	}
+	for _, l := range logits {
+		e := math.Exp(float64(l) - m)
+		sum += e
+		moment += e * (float64(l) - m)
+	}
+	setSums(o, m, sum, moment)
+}
+
+// apply is x/rms(x) ⊙ g in to, which is grown.
+func (n *norm) apply(to, x []float32) []float32 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	r := 1 / math.Sqrt(sum/float64(len(x))+float64(n.eps))
+	to = to[:0]
+	for i, g := range words[float32](n.gains.Bytes())[:n.n] {
+		to = append(to, float32(float64(x[i])*r*float64(g)))
+	}
+	return to
+}

@@ -1,0 +1,119 @@
+package gpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros to
+// room elements, a multiple of 8.
+type kv struct {
+	c      backend.KVConfig
+	room   int
+	rowLen int            // bytes of one head in one slot
+	layers []metal.Buffer // one per layer
+}
+
+// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced.
+func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
+	switch {
+	case c.Layers <= 0 || c.Slots <= 0 || c.KVHeads <= 0:
+		return nil, fmt.Errorf("kv: %d layers, %d slots, %d heads: all must be positive", c.Layers, c.Slots, c.KVHeads)
+	case c.HeadSize <= 0 || c.HeadSize%2 != 0:
+		return nil, fmt.Errorf("kv: head size %d is not even and positive", c.HeadSize)
+	case c.Heads <= 0 || c.Heads%c.KVHeads != 0:
+		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
+	case c.Type != gguf.F16 && c.Type != gguf.F32:
+		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
+	}
+	_, size := c.Type.Block()
+	s := &kv{c: c, room: ceil(c.HeadSize, 8) * 8}
+	s.rowLen = s.room * size
+	if c.Heads/c.KVHeads*s.room > kernels.AttendOuts || sum(s.attendMemory()) > d.limits.ThreadgroupMemory-256 {
+		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels", c.Heads/c.KVHeads, c.HeadSize)
+	}
+	if c.Slots > d.limits.BufferLength/(2*c.KVHeads*s.rowLen) {
+		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
+	}
+	d.bury()
+	for range c.Layers {
+		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)
+		if err != nil {
+			for _, b := range s.layers {
+				b.Close()
+			}
+			return nil, err
+		}
+		s.layers = append(s.layers, b)
+	}
+	runtime.AddCleanup(s, d.release, s.layers)
+	return s, nil
+}
+
+// release takes the buffers of a KV store that nobody holds any more. They are closed later, by the goroutine that uses
+// the device.
+func (d *Device) release(buffers []metal.Buffer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = append(d.dead, buffers...)
+}
+
+// bury closes what release has taken.
+func (d *Device) bury() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, b := range d.dead {
+		b.Close()
+	}
+	d.dead = nil
+}
+
+// Config implements [backend.KV].
+func (s *kv) Config() backend.KVConfig { return s.c }
+
+// each calls f with the bytes of slots a and b for every layer, keys and values, and head.
+func (s *kv) each(a, b int32, f func(a, b []byte)) {
+	for _, l := range s.layers {
+		all := l.Bytes()
+		for h := range 2 * s.c.KVHeads {
+			at := func(slot int32) []byte {
+				i := (h*s.c.Slots + int(slot)) * s.rowLen
+				return all[i : i+s.rowLen]
+			}
+			f(at(a), at(b))
+		}
+	}
+}
+
+// Copy implements [backend.KV]. No pass is under way while it runs.
+func (s *kv) Copy(dst, src int32) { s.each(dst, src, func(a, b []byte) { copy(a, b) }) }
+
+// Swap implements [backend.KV]. No pass is under way while it runs.
+func (s *kv) Swap(a, b int32) {
+	s.each(a, b, func(a, b []byte) {
+		for i := range a {
+			a[i], b[i] = b[i], a[i]
+		}
+	})
+}
+
+// tile is how many keys are in threadgroup memory at a time.
+func (s *kv) tile() int { return min(32, max(4, 2048/s.room)) }
+
+// attendMemory is the threadgroup memory of attention, as attend.metal lists it.
+func (s *kv) attendMemory() []int {
+	group := s.c.Heads / s.c.KVHeads
+	return []int{4 * group * s.room, 4 * s.tile() * (s.room + 1), 4 * s.tile() * s.room, 4 * group * 32, 4 * group * 3}
+}
+
+func sum(n []int) (total int) {
+	for _, v := range n {
+		total += v
+	}
+	return total
+}

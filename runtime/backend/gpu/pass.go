@@ -1,0 +1,470 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// pass encodes operations as they are called.
+type pass struct {
+	d     *Device
+	kv    *kv
+	n     int // rows
+	c     metal.Commands
+	stats Stats
+	open  bool // the current level has a dispatch
+	err   error
+
+	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
+	written  *tensor       // the x that it writes
+	ready    *tensor       // the x whose norm with gain has been prepared
+	gain     *norm         //
+	parts    int           // of Σ x² of ready
+	project  *projection   // waits for Attend
+	attended *tensor       // stands for the results of attention, which may be in splits
+	tokens   bound         // where Embed finds the tokens, so many words apart
+	stride   int           //
+	head     *head         // what End reads
+	rows     []backend.Row // as given to Begin
+}
+
+// projection is a NormProject that Attend will encode.
+type projection struct {
+	q, k, v, x *tensor
+	g          *norm
+	w          [3]*weight
+}
+
+// Begin implements [backend.Device].
+func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
+	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, stride: 1}
+	p.stats.Rows = len(rows)
+	if p.err = d.frame.fill(d.metal, p.kv.c, rows); p.err != nil {
+		return p
+	}
+	p.tokens = d.frame.tokens
+	p.c, p.err = d.metal.NewCommands()
+	return p
+}
+
+// End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
+func (p *pass) End(ctx context.Context) error {
+	p.flush(nil)
+	if p.c == nil {
+		return p.err
+	}
+	if p.err == nil {
+		p.err = context.Cause(ctx)
+	}
+	if p.err != nil {
+		p.c.Discard()
+		return p.err
+	}
+	p.c.Commit()
+	if _, p.err = p.c.Wait(); p.err != nil {
+		return fmt.Errorf("%s: %w", p.d.Name(), p.err)
+	}
+	if p.head != nil {
+		p.head.read(p)
+	}
+	p.d.mu.Lock()
+	p.d.last = p.stats
+	p.d.mu.Unlock()
+	return nil
+}
+
+func (p *pass) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// level begins a dependency level: what follows sees what came before.
+func (p *pass) level() {
+	if p.err == nil && p.open {
+		p.c.Barrier()
+		p.open = false
+	}
+}
+
+// dispatch is one run of a kernel.
+type dispatch struct {
+	pipeline metal.Pipeline
+	groups   metal.Size
+	threads  int
+	buffers  []bound // by index
+	args     []byte  // at the index after those
+	memory   []int   // bytes of threadgroup memory, by index
+	weights  []*weight
+}
+
+// run encodes a dispatch into the current level.
+func (p *pass) run(d dispatch) {
+	if p.err != nil {
+		return
+	}
+	p.c.SetPipeline(d.pipeline)
+	for i, b := range d.buffers {
+		if b.b == nil {
+			b = bound{p.d.none, 0}
+		}
+		p.c.SetBuffer(i, b.b, b.offset)
+	}
+	p.c.SetBytes(len(d.buffers), d.args)
+	for i, n := range d.memory {
+		p.c.SetThreadgroupMemory(i, max(16, ceil(n, 16)*16))
+	}
+	p.c.Dispatch(d.groups, metal.Size{X: d.threads, Y: 1, Z: 1})
+	if !p.open {
+		p.open = true
+		p.stats.Levels++
+	}
+	p.stats.Dispatches++
+	for _, w := range d.weights {
+		p.stats.Weights += int64(w.rows) * int64(w.rowBytes)
+	}
+}
+
+// raw is the bytes of a struct of arguments.
+func raw[T any](args *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(args)), unsafe.Sizeof(*args))
+}
+
+func at(b metal.Buffer) bound     { return bound{b, 0} }
+func of(g grown) bound            { return bound{g.Buffer, 0} }
+func (w *weight) matrix() bound   { return bound{w.buffer, w.offset} }
+func (w *weight) biases() bound   { return bound{w.bias, 0} }
+func (w *weight) hasBias() uint32 { return flag(w.bias != nil) }
+func wide(n int) bool             { return n > maxNarrow }
+func line(groups int) metal.Size  { return metal.Size{X: groups, Y: 1, Z: 1} }
+func (p *pass) panel(outs, perGroup int) metal.Size {
+	return metal.Size{X: ceil(outs, perGroup), Y: ceil(p.n, kernels.WideRows), Z: 1}
+}
+
+// lead is how far the first row is from a multiple of 128.
+func (w *weight) lead() uint32 { return uint32(w.offset % 128) }
+
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// must returns a pipeline, or fails the pass.
+func (p *pass) must(name string) metal.Pipeline {
+	if p.err != nil {
+		return nil
+	}
+	pl, err := p.d.pipeline(name, p.kvF32())
+	if err != nil {
+		p.fail(err)
+	}
+	return pl
+}
+
+func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
+
+// narrow plans a mat-vec, or fails the pass.
+func (p *pass) narrow(name string, n, rows, cols, extra int) narrow {
+	plan, err := p.d.narrow(name, p.kvF32(), n, rows, cols, extra)
+	if err != nil {
+		p.fail(err)
+	}
+	return plan
+}
+
+// flush encodes the write of x that was put off. g is the norm that follows, if one does.
+func (p *pass) flush(g *norm) {
+	if p.deferred == nil || p.err != nil {
+		return
+	}
+	f := p.deferred
+	p.deferred = nil
+	p.level()
+	f(g)
+	p.ready, p.gain = nil, nil
+	if g != nil {
+		p.ready, p.gain = p.written, g
+	}
+}
+
+// prepare makes sure that g·x and Σ x² are there, and begins a level that may read them.
+func (p *pass) prepare(x *tensor, g *norm) {
+	if p.deferred != nil && p.written == x {
+		p.flush(g)
+	}
+	p.flush(nil)
+	if p.err != nil {
+		return
+	}
+	p.level()
+	if p.ready == x && p.gain == g {
+		return
+	}
+	p.reserve(x)
+	args := kernels.NormArgs{Cols: uint32(x.cols)}
+	p.run(dispatch{
+		pipeline: p.must("norm"), groups: line(p.n), threads: gatherThreads,
+		buffers: []bound{of(x.values), at(g.gains), of(x.normed), of(x.squares)}, args: raw(&args),
+	})
+	p.ready, p.gain, p.parts = x, g, 1
+	p.level()
+}
+
+// gatherThreads are the threads of embed and norm.
+const gatherThreads = 256
+
+// reserve makes sure of memory for a tensor.
+func (p *pass) reserve(t *tensor) {
+	if p.err == nil {
+		p.fail2(t.room(p.d.metal, p.n))
+	}
+}
+
+func (p *pass) fail2(err error) {
+	if err != nil {
+		p.fail(err)
+	}
+}
+
+// Embed implements [backend.Pass].
+func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
+	x, w := to.(*tensor), table.(*weight)
+	for _, r := range p.rows {
+		if p.err == nil && (r.Token < 0 || int(r.Token) >= w.rows) {
+			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.rows))
+		}
+	}
+	p.flush(nil)
+	p.reserve(x)
+	p.written = x
+	p.deferred = func(g *norm) {
+		args := kernels.EmbedArgs{
+			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), TokenStride: uint32(p.stride), HasGain: flag(g != nil),
+		}
+		p.parts = 1
+		p.run(dispatch{
+			pipeline: p.must("embed_" + suffix(w.kind)), groups: line(p.n), threads: gatherThreads,
+			buffers: []bound{w.matrix(), p.tokens, g.bound(), of(x.values), of(x.normed), of(x.squares)}, args: raw(&args),
+		})
+	}
+}
+
+// bound is the gains, or nothing without a norm.
+func (n *norm) bound() bound {
+	if n == nil {
+		return bound{}
+	}
+	return at(n.gains)
+}
+
+// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which turns and stores what it
+// computes at once.
+func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
+	p.project = &projection{
+		q: q.(*tensor), k: k.(*tensor), v: v.(*tensor), x: x.(*tensor), g: g.(*norm),
+		w: [3]*weight{wq.(*weight), wk.(*weight), wv.(*weight)},
+	}
+}
+
+var errNoProjection = errors.New("attention without the projection before it")
+
+// Attend implements [backend.Pass]: the projection with rotation and store, and attention, in a level each. What it
+// computes is for the ProjectAdd that takes a.
+func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+	j := p.project
+	p.project = nil
+	if p.err != nil {
+		return
+	}
+	if j == nil || j.q != q || j.k != k || j.v != v {
+		p.fail(errNoProjection)
+		return
+	}
+	p.prepare(j.x, j.g)
+	c, s := p.kv.c, &p.d.scratch
+	width := c.Heads * c.HeadSize
+	p.fail2(s.q.grow(p.d.metal, 4*p.n*c.Heads*p.kv.room))
+	p.fail2(s.parts.grow(p.d.metal, 4*p.n*p.d.frame.splits*width))
+	p.fail2(s.ml.grow(p.d.metal, 8*p.n*p.d.frame.splits*c.Heads))
+	done := [3]bool{}
+	for i, w := range j.w { // weights of one type go together
+		if done[i] {
+			continue
+		}
+		var take [3]bool
+		for m := range j.w {
+			take[m] = j.w[m].kind == w.kind
+			done[m] = done[m] || take[m]
+		}
+		p.encodeQKV(j, w, take, layer)
+	}
+	p.level()
+	args := kernels.AttendArgs{
+		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
+		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.d.frame.splits),
+		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
+	}
+	keys, values := p.kv.bounds(layer)
+	p.run(dispatch{
+		pipeline: p.must("attend"), groups: metal.Size{X: p.d.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
+		buffers: []bound{of(s.q), keys, values, p.d.frame.rows, p.d.frame.spans, of(s.parts), of(s.ml)},
+		args:    raw(&args), memory: p.kv.attendMemory(),
+	})
+	p.attended = a.(*tensor)
+}
+
+// bounds are where the keys and values of a layer lie.
+func (s *kv) bounds(layer int) (keys, values bound) {
+	b := s.layers[layer]
+	return bound{b, 0}, bound{b, s.c.KVHeads * s.c.Slots * s.rowLen}
+}
+
+// encodeQKV encodes the projections that take names, whose weights are of the type of w.
+func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
+	c, total := p.kv.c, 0
+	args := kernels.QKVArgs{
+		Rows: uint32(p.n), Cols: uint32(w.cols), Parts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
+		HeadRoom: uint32(p.kv.room), Heads: uint32(c.Heads), Slots: uint32(c.Slots),
+	}
+	rows := kernels.WideOuts
+	if !wide(p.n) {
+		outs := 0
+		for m, w := range j.w {
+			if take[m] {
+				outs += w.rows
+			}
+		}
+		rows = groupRows(outs, w.cols, w.rowBytes)
+	}
+	args.GroupPairs = uint32(rows / 2)
+	var weights []*weight
+	var buffers []bound
+	for m, w := range j.w {
+		args.RowBytes[m], args.Pairs[m], args.Lead[m] = uint32(w.rowBytes), uint32(w.rows/2), w.lead()
+		if take[m] {
+			args.Groups[m] = uint32(ceil(w.rows/2, rows/2))
+			args.Bias |= w.hasBias() << m
+			total += int(args.Groups[m])
+			weights = append(weights, w)
+		}
+		buffers = append(buffers, w.matrix())
+	}
+	for _, w := range j.w {
+		buffers = append(buffers, w.biases())
+	}
+	keys, values := p.kv.bounds(layer)
+	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.d.frame.turn, p.d.frame.slots, of(p.d.scratch.q), keys, values)
+	if wide(p.n) {
+		args.Chunk = kernels.WideStep
+		p.run(dispatch{
+			pipeline: p.must("qkv_wide_" + suffix(w.kind)), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
+			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: weights,
+		})
+		return
+	}
+	plan := p.narrow("qkv_"+suffix(w.kind), p.n, rows, w.cols, 0)
+	args.Chunk = uint32(plan.chunk)
+	p.run(dispatch{
+		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
+		memory: plan.memory, weights: weights,
+	})
+}
+
+// ProjectAdd implements [backend.Pass]. It is encoded when the norm that follows is known.
+func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
+	p.flush(nil)
+	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
+	p.reserve(to)
+	attended := from == p.attended
+	if !attended {
+		p.reserve(from)
+	}
+	p.attended = nil
+	p.written = to
+	p.deferred = func(g *norm) { p.encodeAdd(to, m, from, attended, g) }
+}
+
+func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
+	args := kernels.AddArgs{
+		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
+	}
+	in, ml := of(h.values), bound{}
+	if attended {
+		in, ml = of(p.d.scratch.parts), of(p.d.scratch.ml)
+		args.Splits = uint32(p.d.frame.splits)
+	}
+	buffers := []bound{w.matrix(), w.biases(), in, ml, p.d.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
+	if wide(p.n) {
+		args.GroupRows = kernels.WideOuts
+		p.parts = ceil(w.rows, kernels.WideOuts)
+		p.run(dispatch{
+			pipeline: p.must("add_wide_" + suffix(w.kind)), groups: p.panel(w.rows, kernels.WideOuts), threads: kernels.WideThreads,
+			buffers: buffers, args: raw(&args), weights: []*weight{w},
+		})
+		return
+	}
+	rows := groupRows(w.rows, w.cols, w.rowBytes)
+	share := 16
+	if args.Splits > 1 {
+		share = 4 * int(args.Splits*args.Heads)
+	}
+	plan := p.narrow("add_"+suffix(w.kind), p.n, rows, w.cols, share)
+	args.GroupRows, args.Chunk = uint32(rows), uint32(plan.chunk)
+	p.parts = ceil(w.rows, rows)
+	p.run(dispatch{
+		pipeline: plan.pipeline, groups: line(p.parts), threads: plan.threads, buffers: buffers, args: raw(&args),
+		memory: plan.memory, weights: []*weight{w},
+	})
+}
+
+// NormGateUp implements [backend.Pass].
+func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
+	if p.err != nil {
+		return
+	}
+	to, from, n, gate, up := m.(*tensor), x.(*tensor), g.(*norm), wGate.(*weight), wUp.(*weight)
+	p.prepare(from, n)
+	p.reserve(to)
+	if gate.kind == up.kind {
+		p.encodeGateUp(to, from, n, gate, up, 0)
+		return
+	}
+	p.encodeGateUp(to, from, n, up, up, 1)
+	p.level()
+	p.encodeGateUp(to, from, n, gate, gate, 2)
+}
+
+// encodeGateUp encodes both weights (mode 0), or up alone and then gate alone (modes 1 and 2) in the place of both.
+func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
+	args := kernels.GateUpArgs{
+		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols), GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
+		GateLead: gate.lead(), UpLead: up.lead(),
+		Bias: gate.hasBias() | up.hasBias()<<1, Parts: uint32(p.parts), Eps: g.eps, Mode: mode,
+	}
+	buffers := []bound{gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values)}
+	if wide(p.n) {
+		args.GroupPairs = kernels.WideOuts / 2
+		p.run(dispatch{
+			pipeline: p.must("gateup_wide_" + suffix(gate.kind)), groups: p.panel(gate.rows, kernels.WideOuts/2),
+			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: []*weight{gate, up},
+		})
+		return
+	}
+	rows := groupRows(2*gate.rows, gate.cols, (gate.rowBytes+up.rowBytes)/2)
+	plan := p.narrow("gateup_"+suffix(gate.kind), p.n, rows, gate.cols, 0)
+	args.GroupPairs, args.Chunk = uint32(rows/2), uint32(plan.chunk)
+	p.run(dispatch{
+		pipeline: plan.pipeline, groups: line(ceil(gate.rows, rows/2)), threads: plan.threads, buffers: buffers,
+		args: raw(&args), memory: plan.memory, weights: []*weight{gate, up},
+	})
+}

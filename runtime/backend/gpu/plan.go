@@ -1,0 +1,60 @@
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// A threadgroup of a mat-vec takes leastRows to mostRows weight rows.
+const (
+	leastRows = 64
+	mostRows  = 256
+)
+
+// groupRows is how many weight rows a threadgroup takes of a matrix with outs rows of rowBytes bytes and cols columns: so
+// many that its copy of a row of activations is under 3 % of the weights that it fetches, unless fewer than fewest
+// threadgroups would be left to share the work. It depends on nothing else, as the parts of Σ x² follow from it.
+func groupRows(outs, cols, rowBytes int) int {
+	const fewest = 12
+	n := leastRows
+	for n < mostRows && 100*4*cols > 3*n*rowBytes && outs >= 2*n*fewest {
+		n *= 2
+	}
+	return n
+}
+
+// narrow is how a mat-vec is run.
+type narrow struct {
+	pipeline metal.Pipeline
+	threads  int
+	chunk    int   // columns in threadgroup memory at a time
+	memory   []int // bytes of threadgroup memory: activations, rings, results, and what else
+}
+
+// narrowSIMDs is the most simdgroups of a mat-vec's threadgroup. Each has a ring for its weights; with few of them the
+// activations of a long row still find room, and several threadgroups share a core.
+const narrowSIMDs = 8
+
+// narrow plans a mat-vec of n rows of activations over cols columns, with rows weight rows to a threadgroup, beside
+// extra bytes of threadgroup memory.
+func (d *Device) narrow(name string, kvF32 bool, n, rows, cols, extra int) (narrow, error) {
+	t := bucket(n)
+	p, err := d.pipeline(fmt.Sprintf("%s_%d", name, t), kvF32)
+	if err != nil {
+		return narrow{}, err
+	}
+	groups := min(narrowSIMDs, power(max(1, min(p.Threads(), d.limits.Threads)/32)))
+	plan := narrow{pipeline: p, threads: 32 * groups, memory: []int{0, groups * kernels.RingBytes, 4 * t * rows}}
+	if extra > 0 {
+		plan.memory = append(plan.memory, extra)
+	}
+	steps := (d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory) - 128) / (4 * t * kernels.StepColumns)
+	if steps < 1 {
+		return narrow{}, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
+	}
+	plan.chunk = min(cols, steps*kernels.StepColumns)
+	plan.memory[0] = 4 * t * ceil(plan.chunk, kernels.StepColumns) * kernels.StepColumns
+	return plan, nil
+}
