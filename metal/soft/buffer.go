@@ -1,0 +1,96 @@
+package soft
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// maxBufferLength keeps the shadow of a buffer, twelve bytes for each of its own, inside the address space.
+const maxBufferLength = 64 << 30
+
+// buffer is memory for kernels. refs counts its owner and the command buffers that use it: the last one frees it.
+type buffer struct {
+	device  *Device
+	bytes   []byte
+	memory  pages // empty if the bytes are the caller's
+	wrapped bool
+	closed  bool
+	refs    int
+	shadow  *shadow // in Check
+}
+
+// NewBuffer implements metal.Device.
+func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
+	if length < 1 || length > maxBufferLength {
+		return nil, fmt.Errorf("buffer of %d bytes: want 1 to %d", length, maxBufferLength)
+	}
+	m, err := mapPages(length)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.addBuffer(&buffer{device: d, bytes: m.used, memory: m})
+	if err == nil && d.options.PoisonBuffers {
+		b.poison()
+	}
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	return b, nil
+}
+
+// WrapBuffer implements metal.Device. A kernel that writes the memory is at fault in Check, and may end the process in
+// other variants if the memory is mapped to be read only.
+func (d *Device) WrapBuffer(memory []byte) (metal.Buffer, error) {
+	page := d.options.PageSize
+	if len(memory) == 0 || len(memory)%page != 0 || address(memory)%uint64(page) != 0 {
+		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d", len(memory), address(memory), page)
+	}
+	return d.addBuffer(&buffer{device: d, bytes: memory, wrapped: true})
+}
+
+func (d *Device) addBuffer(b *buffer) (*buffer, error) {
+	if d.options.Variant == Check {
+		var err error
+		if b.shadow, err = newShadow(len(b.bytes), b.wrapped); err != nil {
+			return nil, err
+		}
+	}
+	b.refs = 1
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		b.shadow.free()
+		return nil, metal.ErrClosed
+	}
+	d.buffers[b] = true
+	return b, nil
+}
+
+// Bytes implements metal.Buffer.
+func (b *buffer) Bytes() []byte { return b.bytes }
+
+// Close implements metal.Buffer. Command buffers that use it may still run.
+func (b *buffer) Close() {
+	b.device.mu.Lock()
+	defer b.device.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		b.release()
+	}
+}
+
+// release gives up one use. The device's mutex is held.
+func (b *buffer) release() {
+	if b.refs--; b.refs == 0 {
+		delete(b.device.buffers, b)
+		b.free()
+	}
+}
+
+func (b *buffer) free() {
+	b.memory.free()
+	b.shadow.free()
+	b.bytes = nil
+}

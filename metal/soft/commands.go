@@ -1,0 +1,340 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// Mistakes of whoever encodes.
+var (
+	errForeign   = errors.New("not an object of this device")
+	errCommitted = errors.New("the command buffer is committed already")
+	errDiscarded = errors.New("the command buffer was discarded")
+	errUnwaited  = errors.New("the command buffer was not committed")
+)
+
+const maxBytes = 4096 // of SetBytes
+
+// argument is what is bound to a buffer index: a buffer from an offset on, or bytes.
+type argument struct {
+	buffer *buffer
+	offset int
+	bytes  []byte
+}
+
+func (a argument) bound() bool { return a.buffer != nil || a.bytes != nil }
+
+// dispatch is one encoded dispatch.
+type dispatch struct {
+	pipeline  *pipeline
+	arguments []argument // one for each parameter of the pipeline; not bound where it is none of a buffer
+	memory    [maxBuffers]int
+	groups    metal.Size
+	threads   metal.Size
+}
+
+// commands is a command buffer. Its owner encodes, then the device's queue has it until done is closed.
+type commands struct {
+	device    *Device
+	pipeline  *pipeline
+	arguments [maxBuffers]argument
+	memory    [maxBuffers]int
+	levels    [][]dispatch // between barriers
+	held      []*buffer    // that may not go before the end
+	state     state
+	err       error
+	done      chan struct{}
+	timing    metal.Timing
+}
+
+type state int
+
+const (
+	encoding state = iota
+	committed
+	discarded
+	waited
+)
+
+// NewCommands implements metal.Device.
+func (d *Device) NewCommands() (metal.Commands, error) {
+	if d.isClosed() {
+		return nil, metal.ErrClosed
+	}
+	return &commands{device: d, levels: make([][]dispatch, 1), done: make(chan struct{})}, nil
+}
+
+// fail keeps the first error.
+func (c *commands) fail(format string, a ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, a...)
+	}
+}
+
+// open reports whether the command buffer still takes commands.
+func (c *commands) open(what string) bool {
+	switch c.state {
+	case encoding:
+		return c.err == nil
+	case discarded:
+		c.fail("%s: %w", what, errDiscarded)
+	case committed: // the queue has it: the error must not reach it unordered
+		c.device.mu.Lock()
+		defer c.device.mu.Unlock()
+		c.fail("%s: %w", what, errCommitted)
+	}
+	return false
+}
+
+// SetPipeline implements metal.Commands.
+func (c *commands) SetPipeline(p metal.Pipeline) {
+	if !c.open("set pipeline") {
+		return
+	}
+	own, ok := p.(*pipeline)
+	switch {
+	case !ok || own == nil || own.device != c.device:
+		c.fail("set pipeline: %w", errForeign)
+	case own.isClosed():
+		c.fail("set pipeline %s: %w", own.Name(), metal.ErrClosed)
+	default:
+		c.pipeline = own
+	}
+}
+
+func (p *pipeline) isClosed() bool {
+	p.device.mu.Lock()
+	defer p.device.mu.Unlock()
+	return p.closed
+}
+
+// SetBuffer implements metal.Commands.
+func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
+	if !c.open("set buffer") || !c.index("set buffer", index) {
+		return
+	}
+	own, ok := b.(*buffer)
+	if !ok || own == nil || own.device != c.device {
+		c.fail("set buffer %d: %w", index, errForeign)
+		return
+	}
+	if !c.hold(own) {
+		c.fail("set buffer %d: %w", index, metal.ErrClosed)
+		return
+	}
+	if offset < 0 || offset%4 != 0 || offset >= len(own.bytes) {
+		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it", index, offset, len(own.bytes))
+		return
+	}
+	c.arguments[index] = argument{buffer: own, offset: offset}
+}
+
+// hold keeps a buffer until the command buffer is done. It reports whether the buffer is open.
+func (c *commands) hold(b *buffer) bool {
+	if slices.Contains(c.held, b) {
+		return true
+	}
+	c.device.mu.Lock()
+	defer c.device.mu.Unlock()
+	if b.closed || c.device.closed {
+		return false
+	}
+	b.refs++
+	c.held = append(c.held, b)
+	return true
+}
+
+func (c *commands) index(what string, i int) bool {
+	if i < 0 || i >= maxBuffers {
+		c.fail("%s: index %d: want 0 to %d", what, i, maxBuffers-1)
+		return false
+	}
+	return true
+}
+
+// SetBytes implements metal.Commands.
+func (c *commands) SetBytes(index int, b []byte) {
+	if !c.open("set bytes") || !c.index("set bytes", index) {
+		return
+	}
+	if len(b) == 0 || len(b) > maxBytes {
+		c.fail("set bytes %d: %d bytes: want 1 to %d", index, len(b), maxBytes)
+		return
+	}
+	c.arguments[index] = argument{bytes: slices.Clone(b)}
+}
+
+// SetThreadgroupMemory implements metal.Commands.
+func (c *commands) SetThreadgroupMemory(index, length int) {
+	if !c.open("set threadgroup memory") || !c.index("set threadgroup memory", index) {
+		return
+	}
+	if length <= 0 || length%16 != 0 || length > maxThreadgroupMemory {
+		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d", index, length, maxThreadgroupMemory)
+		return
+	}
+	c.memory[index] = length
+}
+
+// Dispatch implements metal.Commands.
+func (c *commands) Dispatch(groups, threads metal.Size) {
+	if !c.open("dispatch") {
+		return
+	}
+	if c.pipeline == nil {
+		c.fail("dispatch: no pipeline is set")
+		return
+	}
+	d := dispatch{pipeline: c.pipeline, groups: groups, threads: threads}
+	if err := c.resolve(&d); err != nil {
+		c.fail("dispatch of %s: %w", c.pipeline.Name(), err)
+		return
+	}
+	last := len(c.levels) - 1
+	c.levels[last] = append(c.levels[last], d)
+}
+
+// resolve checks a dispatch against what its kernel declares and fills its arguments.
+func (c *commands) resolve(d *dispatch) error {
+	p := d.pipeline
+	if err := checkSizes(d.groups, d.threads, p.Threads()); err != nil {
+		return err
+	}
+	d.arguments = make([]argument, len(p.Params))
+	memory := p.memory
+	for i, a := range p.Params {
+		switch {
+		case !p.has(a):
+		case a.Kind == "buffer":
+			if d.arguments[i] = c.arguments[a.Index]; !d.arguments[i].bound() {
+				return fmt.Errorf("buffer %d (%s) is not bound", a.Index, a.Name)
+			}
+			if d.arguments[i].bytes != nil && a.Space == "device" && !a.Const {
+				return fmt.Errorf("buffer %d (%s) is written, but bound to bytes", a.Index, a.Name)
+			}
+		case a.Kind == "threadgroup":
+			if d.memory[a.Index] = c.memory[a.Index]; d.memory[a.Index] == 0 {
+				return fmt.Errorf("threadgroup memory %d (%s) has no length", a.Index, a.Name)
+			}
+			memory = (memory+15)/16*16 + d.memory[a.Index]
+		}
+	}
+	if memory > maxThreadgroupMemory {
+		return fmt.Errorf("%d bytes of threadgroup memory, more than %d", memory, maxThreadgroupMemory)
+	}
+	return nil
+}
+
+func checkSizes(groups, threads metal.Size, limit int) error {
+	for _, n := range [...]int{groups.X, groups.Y, groups.Z, threads.X, threads.Y, threads.Z} {
+		if n < 1 || n > 1<<30 {
+			return fmt.Errorf("%v threadgroups of %v threads: each number must be at least 1", groups, threads)
+		}
+	}
+	if threads.X > limit || threads.Y > limit || threads.Z > limit || threads.X*threads.Y*threads.Z > limit {
+		return fmt.Errorf("threadgroups of %v threads: the pipeline allows %d", threads, limit)
+	}
+	if n := groups.X * groups.Y; n > 1<<30 || n*groups.Z > 1<<30 {
+		return fmt.Errorf("%v threadgroups: more than %d in all", groups, 1<<30)
+	}
+	return nil
+}
+
+// Barrier implements metal.Commands.
+func (c *commands) Barrier() {
+	if c.open("barrier") && len(c.levels[len(c.levels)-1]) > 0 {
+		c.levels = append(c.levels, nil)
+	}
+}
+
+// Commit implements metal.Commands.
+func (c *commands) Commit() {
+	if c.state == committed || c.state == waited {
+		c.open("commit")
+		return
+	}
+	if c.state == discarded {
+		return
+	}
+	c.state = committed
+	d := c.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		c.fail("commit: %w", metal.ErrClosed)
+		c.finish()
+		return
+	}
+	d.queue = append(d.queue, c)
+	if !d.running {
+		d.running = true
+		go d.drain()
+	}
+}
+
+// finish lets go of what the command buffer holds. The device's mutex is held.
+func (c *commands) finish() {
+	for _, b := range c.held {
+		b.release()
+	}
+	c.held, c.levels = nil, nil
+	close(c.done)
+}
+
+// Discard implements metal.Commands.
+func (c *commands) Discard() {
+	if c.state != encoding {
+		return
+	}
+	c.state = discarded
+	c.device.mu.Lock()
+	defer c.device.mu.Unlock()
+	c.finish()
+}
+
+// Wait implements metal.Commands.
+func (c *commands) Wait() (metal.Timing, error) {
+	switch c.state {
+	case encoding:
+		return metal.Timing{}, errUnwaited
+	case discarded:
+		return metal.Timing{}, errDiscarded
+	}
+	<-c.done
+	c.device.mu.Lock()
+	defer c.device.mu.Unlock()
+	c.state = waited
+	return c.timing, c.err
+}
+
+// drain runs command buffers in the order of their commits until none is left.
+func (d *Device) drain() {
+	for {
+		d.mu.Lock()
+		if len(d.queue) == 0 {
+			d.running = false
+			d.idle.Broadcast()
+			d.mu.Unlock()
+			return
+		}
+		c := d.queue[0]
+		d.queue = d.queue[1:]
+		err := c.err
+		d.mu.Unlock()
+		start := time.Since(d.begin)
+		if err == nil {
+			err = d.runLevels(c.levels)
+		}
+		timing := metal.Timing{Start: start, End: time.Since(d.begin)}
+		d.mu.Lock()
+		if c.timing = timing; c.err == nil {
+			c.err = err
+		}
+		c.finish()
+		d.mu.Unlock()
+	}
+}

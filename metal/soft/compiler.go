@@ -1,0 +1,330 @@
+package soft
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+//go:embed msl
+var headers embed.FS
+
+// sourceName is how messages call a source that has no #line of its own.
+const sourceName = "library.metal"
+
+// stubs are the headers of Metal. The shim holds what is in them, so that they are empty.
+var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric", "metal_integer",
+	"metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix", "metal_types"}
+
+// compiler runs clang and lld and keeps what they make.
+type compiler struct {
+	clang, linker string
+	version       string // of clang, in its own words
+	cache         string // folder of compiled code
+	shim          string // folder of the headers
+}
+
+// newCompiler finds clang and lld.
+func newCompiler(o Options) (*compiler, error) {
+	c := &compiler{cache: o.Cache}
+	var err error
+	if c.clang, err = lookClang(o.Clang); err != nil {
+		return nil, err
+	}
+	if c.linker, err = lookLinker(c.clang); err != nil {
+		return nil, err
+	}
+	out, err := exec.Command(c.clang, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s --version: %w", metal.ErrNoDevice, c.clang, err)
+	}
+	c.version = string(out)
+	if c.cache == "" {
+		c.cache = defaultCache()
+	}
+	if c.cache, err = filepath.Abs(c.cache); err == nil {
+		err = os.MkdirAll(c.cache, 0o777)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
+	}
+	if c.shim, err = c.writeShim(); err != nil {
+		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
+	}
+	return c, nil
+}
+
+func defaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "pilotfish", "soft")
+}
+
+func lookClang(name string) (string, error) {
+	names := []string{"clang-19", "clang"}
+	if name != "" {
+		names = []string{name}
+	}
+	for _, n := range names {
+		path, err := exec.LookPath(n)
+		if err != nil {
+			continue
+		}
+		if out, err := exec.Command(path, "-dumpversion").Output(); n != "clang" || err == nil && strings.HasPrefix(string(out), "19.") {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: the software device needs a compiler, %s was not found: install clang-19 and lld-19", metal.ErrNoDevice, strings.Join(names, " or "))
+}
+
+func lookLinker(clang string) (string, error) {
+	if real, err := filepath.EvalSymlinks(clang); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(real), "ld.lld")); err == nil {
+			return path, nil
+		}
+	}
+	for _, n := range []string{"ld.lld-19", "ld.lld"} {
+		if path, err := exec.LookPath(n); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: the software device needs a linker, ld.lld-19 was not found: install clang-19 and lld-19", metal.ErrNoDevice)
+}
+
+// key names content: what it is made from decides.
+func key(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:40]
+}
+
+// shimText is all of the embedded source, for keys.
+func shimText() (string, error) {
+	var b strings.Builder
+	err := fs.WalkDir(headers, "msl", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := headers.ReadFile(path)
+		b.WriteString(path + "\n")
+		b.Write(text)
+		return err
+	})
+	return b.String(), err
+}
+
+// writeShim puts the headers into the cache, where clang can read them.
+func (c *compiler) writeShim() (string, error) {
+	text, err := shimText()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(c.cache, "shim-"+key(text, strings.Join(stubs[:], " ")))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	scratch, err := os.MkdirTemp(c.cache, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // it is gone if all went well
+	sub, err := fs.Sub(headers, "msl")
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(scratch, sub); err != nil {
+		return "", err
+	}
+	for _, name := range stubs {
+		if err := os.MkdirAll(filepath.Join(scratch, "stubs"), 0o777); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(scratch, "stubs", name), nil, 0o666); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Chmod(scratch, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Rename(scratch, dir); err != nil {
+		if _, there := os.Stat(dir); there != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// language are the flags of every compilation.
+func language() []string {
+	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fPIC",
+		"-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-Xclang", "-cl-single-precision-constant",
+		"-Xclang", "-ffloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
+	if runtime.GOARCH == "amd64" {
+		flags = append(flags, "-march=x86-64-v3")
+	}
+	return flags
+}
+
+// diagnosed are warnings that are errors: in Metal they are, or mean a bug.
+func diagnosed() []string {
+	var flags []string
+	for _, w := range []string{"vla", "vla-cxx-extension", "return-type", "uninitialized", "sometimes-uninitialized", "array-bounds", "unknown-attributes",
+		"writable-strings", "shift-count-overflow", "division-by-zero", "undefined-internal"} {
+		flags = append(flags, "-Werror="+w)
+	}
+	return flags
+}
+
+// flags are those of a variant.
+func (v Variant) flags() []string {
+	exact := []string{"-ffp-contract=off"}
+	switch v {
+	case FastMath:
+		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities"}
+	case Check:
+		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fsanitize=thread",
+			"-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
+	case UBSan:
+		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
+	}
+	return append(exact, "-O2")
+}
+
+// clangRun runs clang in the folder of the headers on text, and returns what it prints.
+func (c *compiler) clangRun(text string, flags ...string) (string, error) {
+	cmd := exec.Command(c.clang, append(append(language(), flags...), "-")...)
+	cmd.Dir = c.shim
+	cmd.Stdin = strings.NewReader(text)
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		if _, exited := errors.AsType[*exec.ExitError](err); exited && log.Len() > 0 {
+			return "", &metal.CompileError{Log: strings.TrimSpace(log.String())}
+		}
+		return "", fmt.Errorf("%s: %w", c.clang, err)
+	}
+	return out.String(), nil
+}
+
+// translate preprocesses source and takes it apart. What Metal does not allow is a *metal.CompileError.
+func (c *compiler) translate(source string) (*unit, error) {
+	text, err := c.clangRun("# 1 "+quote(sourceName)+"\n"+source, "-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-isystem", "stubs")
+	if err != nil {
+		return nil, err
+	}
+	u := parse(text, sourceName)
+	if len(u.problems) > 0 {
+		var log []string
+		for _, p := range u.problems {
+			log = append(log, p.at.String()+": error: "+p.text)
+		}
+		return nil, &metal.CompileError{Log: strings.Join(slices.Compact(log), "\n")}
+	}
+	return u, nil
+}
+
+// strict lets clang check the source with address spaces kept apart.
+func (c *compiler) strict(u *unit) error {
+	_, err := c.clangRun(u.strictText(), append(diagnosed(), "-DMSL_STRICT", "-include", "metal.h", "-fsyntax-only")...)
+	if e, ok := errors.AsType[*metal.CompileError](err); ok && strings.Contains(e.Log, "no matching constructor") {
+		e.Log += "\nnote: the strict pass cannot copy a struct out of device, constant or threadgroup memory: use a reference, or copy its fields"
+	}
+	return err
+}
+
+// build returns the path of the shared library of a source, from the cache if it was made before.
+func (c *compiler) build(source string, v Variant) (string, error) {
+	text, err := shimText()
+	if err != nil {
+		return "", err
+	}
+	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
+	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".so")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	u, err := c.translate(source)
+	if err != nil {
+		return "", err
+	}
+	strict := make(chan error, 1)
+	go func() { strict <- c.strict(u) }()
+	err = c.compile(u, path, flags)
+	if s := <-strict; s != nil {
+		return "", s
+	}
+	return path, err
+}
+
+// compile makes the shared library at path. Nobody sees it before it is whole.
+func (c *compiler) compile(u *unit, path string, flags []string) error {
+	parts, err := c.runtime()
+	if err != nil {
+		return err
+	}
+	text, err := u.runText()
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(c.cache, "new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
+	file := filepath.Join(scratch, "library.o")
+	if _, err := c.clangRun(text, append(flags, "-o", file)...); err != nil {
+		return err
+	}
+	linked := filepath.Join(scratch, "library.so")
+	cmd := exec.Command(c.linker, append([]string{"-shared", "--build-id=none", "-z", "noexecstack", "-o", linked, file}, parts...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", c.linker, err, bytes.TrimSpace(out))
+	}
+	return os.Rename(linked, path)
+}
+
+// runtime returns the object files of the runtime, which all libraries contain.
+func (c *compiler) runtime() ([]string, error) {
+	text, err := shimText()
+	if err != nil {
+		return nil, err
+	}
+	var parts []string
+	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
+		flags := []string{"-O2", "-fno-stack-protector", "-c"}
+		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".o")
+		parts = append(parts, path)
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		scratch, err := os.MkdirTemp(c.cache, "new-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
+		file := filepath.Join(scratch, "runtime.o")
+		if _, err := c.clangRun("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
+			return nil, fmt.Errorf("runtime: %w", err)
+		}
+		if err := os.Rename(file, path); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}

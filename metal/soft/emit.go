@@ -1,0 +1,104 @@
+package soft
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// quote writes a string for C++.
+func quote(s string) string { return strconv.QuoteToASCII(s) }
+
+// description is what a compiled library says about itself.
+type description struct {
+	Kernels   []kernelDecl
+	Constants []constantDecl
+}
+
+// blanked is text that nothing is left of, except that the rest keeps its lines and columns.
+func blanked(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// apply returns the text with its edits. Line breaks of what goes stay, so that lines keep their numbers.
+func apply(text string, edits []edit) string {
+	edits = slices.Clone(edits)
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
+	var b strings.Builder
+	done := 0
+	for _, e := range edits {
+		if e.start < done {
+			continue
+		}
+		b.WriteString(text[done:e.start])
+		if e.text == "" {
+			b.WriteString(blanked(text[e.start:e.end]))
+		} else {
+			b.WriteString(e.text + strings.Repeat("\n", strings.Count(text[e.start:e.end], "\n")))
+		}
+		done = e.end
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// strictText is what the strict pass reads: the source, and a mention of each kernel, so that templates are looked into.
+func (u *unit) strictText() string {
+	var b strings.Builder
+	b.WriteString(apply(u.text, u.strict))
+	for i, k := range u.kernels {
+		fmt.Fprintf(&b, "\n# %d %s\nstatic const auto msl_instance%d = &%s;", k.at.line, quote(k.at.file), i, oneLine(k.call))
+	}
+	return b.String() + "\n"
+}
+
+// runText is what runs: the source, a thunk for each kernel that fetches its arguments, and tables of it all.
+func (u *unit) runText() (string, error) {
+	var b strings.Builder
+	b.WriteString(apply(u.text, u.run))
+	for i, k := range u.kernels {
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_thunk%d() { msl_rt::Worker *w = msl_rt::self(); (void)w; %s(%s); }",
+			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(arguments(k), ", "))
+	}
+	b.WriteString("\n# 1 \"<tables>\"\nextern \"C\" {\nextern const msl_rt::Kernel msl_kernels[];\nconst msl_rt::Kernel msl_kernels[] = {")
+	for i, k := range u.kernels {
+		fmt.Fprintf(&b, "{msl_thunk%d, (const void *)&%s}, ", i, oneLine(k.call))
+	}
+	b.WriteString("{nullptr, nullptr}};\nextern const msl_rt::Constant msl_constants[];\nconst msl_rt::Constant msl_constants[] = {")
+	for _, c := range u.constants {
+		fmt.Fprintf(&b, "{(void *)&%s, &msl_given_%s, sizeof(%s)}, ", c.Name, c.Name, c.Name)
+	}
+	meta, err := json.Marshal(description{u.kernels, u.constants})
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "{nullptr, nullptr, 0}};\nextern const char msl_meta[];\nconst char msl_meta[] = %s;\n}\n", quote(string(meta)))
+	return b.String(), nil
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// arguments returns the expressions that fetch a kernel's arguments.
+func arguments(k kernelDecl) []string {
+	args := make([]string, len(k.Params))
+	for i, p := range k.Params {
+		switch p.Kind {
+		case "buffer":
+			args[i] = fmt.Sprintf("msl_buffer{w->buffers[%d]}", p.Index)
+		case "threadgroup":
+			args[i] = fmt.Sprintf("msl_buffer{(ulong)w->memory[%d]}", p.Index)
+		default:
+			args[i] = "msl_in_" + p.Kind + "(w)"
+		}
+	}
+	return args
+}

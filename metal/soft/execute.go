@@ -1,0 +1,209 @@
+package soft
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// execution is the part of a device that runs dispatches, one after the other.
+type execution struct {
+	workers []*worker
+	scratch pages // a dispatchC, its regions, and copies of bytes
+	random  *rand.Rand
+	shuffle bool
+	level   []run // that Check has run since the last barrier
+	tally   tally
+}
+
+// run is a dispatch of the current level, with the time of the checks when it began.
+type run struct {
+	pipeline *pipeline
+	clock    uint32
+}
+
+const (
+	regionsAt = 4096 // in scratch
+	bytesAt   = 16384
+)
+
+func (e *execution) open(o Options) error {
+	e.random = rand.New(rand.NewPCG(o.Seed, 0))
+	e.shuffle = o.Seed != 0
+	e.tally.clear()
+	var err error
+	e.scratch, err = mapPages(bytesAt + maxBuffers*maxBytes)
+	for range o.Threads {
+		if err == nil {
+			var w *worker
+			if w, err = newWorker(o.Variant == Check); err == nil {
+				e.workers = append(e.workers, w)
+			}
+		}
+	}
+	if err != nil {
+		e.free()
+	}
+	return err
+}
+
+func (e *execution) free() {
+	for _, w := range e.workers {
+		w.free()
+	}
+	e.workers = nil
+	e.scratch.free()
+}
+
+// runLevels runs what lies between barriers in any order, and stops at the first fault.
+func (d *Device) runLevels(levels [][]dispatch) error {
+	for _, level := range levels {
+		if d.shuffle {
+			d.random.Shuffle(len(level), func(i, j int) { level[i], level[j] = level[j], level[i] })
+		}
+		d.level = d.level[:0]
+		for i := range level {
+			if err := d.runOne(&level[i], i == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// runOne runs a dispatch on all workers.
+func (d *Device) runOne(q *dispatch, newLevel bool) error {
+	p := q.pipeline
+	if p.module.active != p {
+		for i, v := range p.values {
+			p.module.setConstant(i, v)
+		}
+		p.module.active = p
+	}
+	c := d.prepare(q)
+	check := d.options.Variant == Check
+	if check {
+		c.check = 1
+		if newLevel {
+			c.newLevel = 1
+		}
+		if err := d.regions(q, c); err != nil {
+			return err
+		}
+		d.level = append(d.level, run{p, d.workers[0].c().clock + c.newLevel})
+	}
+	n := min(len(d.workers), q.groups.X*q.groups.Y*q.groups.Z)
+	var others sync.WaitGroup
+	for _, w := range d.workers[1:n] {
+		others.Go(func() { w.run(p.module, c) })
+	}
+	d.workers[0].run(p.module, c)
+	others.Wait()
+	runtime.KeepAlive(q)
+	if check {
+		d.count(q, c)
+	}
+	return d.faults(q, d.workers[:n])
+}
+
+// prepare fills the runtime's description of a dispatch.
+func (d *Device) prepare(q *dispatch) *dispatchC {
+	c := (*dispatchC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used)))
+	*c = dispatchC{kernel: uint32(q.pipeline.index)}
+	if d.shuffle {
+		c.seed = d.random.Uint64() | 1
+	}
+	for i, s := range [...]int{q.groups.X, q.groups.Y, q.groups.Z} {
+		c.grid[i] = uint32(s)
+	}
+	for i, s := range [...]int{q.threads.X, q.threads.Y, q.threads.Z} {
+		c.group[i] = uint32(s)
+	}
+	for i, n := range q.memory {
+		c.memory[i] = uint32(n)
+	}
+	for i, a := range q.arguments {
+		switch at := q.pipeline.Params[i].Index; {
+		case a.buffer != nil:
+			c.buffers[at] = address(a.buffer.bytes) + uint64(a.offset)
+		case a.bytes != nil:
+			own := d.scratch.used[bytesAt+at*maxBytes:][:maxBytes]
+			copy(own, a.bytes)
+			c.buffers[at] = address(own)
+		}
+	}
+	return c
+}
+
+// regions describes the bindings of a dispatch to the checks: for each buffer, disjoint pieces from one bound offset to
+// the next.
+func (d *Device) regions(q *dispatch, c *dispatchC) error {
+	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), maxBuffers)
+	clear(all)
+	n := 0
+	for i, a := range q.arguments {
+		if !a.bound() {
+			continue
+		}
+		p := q.pipeline.Params[i]
+		start := c.buffers[p.Index]
+		if k := slices.IndexFunc(all[:n], func(r regionC) bool { return r.start == start }); k >= 0 {
+			if p.Const {
+				all[k].index = uint32(p.Index)
+			} else {
+				all[k].writeIndex = uint32(p.Index)
+				all[k].readOnly = b32(a.buffer.wrapped)
+			}
+			continue
+		}
+		r := &all[n]
+		n++
+		*r = regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
+		r.low, r.putLow = ^uint64(0), ^uint64(0)
+		if a.bytes != nil {
+			r.limit = start + uint64(len(a.bytes))
+			continue
+		}
+		r.base, r.limit = address(a.buffer.bytes), address(a.buffer.bytes)+uint64(len(a.buffer.bytes))
+		r.readOnly |= b32(a.buffer.wrapped)
+		s := a.buffer.shadow
+		r.cells, r.unwritten = address(s.cells.used), address(s.unwritten.used)
+		r.seen, r.ever, r.put, r.everPut = address(s.seen.used), address(s.ever.used), address(s.put.used), address(s.everPut.used)
+	}
+	for i := range all[:n] {
+		all[i].end = all[i].limit
+		for k := range all[:n] {
+			if s := all[k].start; s > all[i].start && s < all[i].end {
+				all[i].end = s
+			}
+		}
+	}
+	c.regionCount, c.regions = uint32(n), uint64(uintptr(unsafe.Pointer(&all[0])))
+	return d.refreshClock()
+}
+
+func b32(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// refreshClock begins time anew before it runs out: all shadows forget.
+func (d *Device) refreshClock() error {
+	w := d.workers[0]
+	if w.c().clock < 1<<31 {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for b := range d.buffers {
+		if err := b.shadow.cells.clear(); err != nil {
+			return err
+		}
+	}
+	w.c().clock, w.c().levelStart, w.c().groupStart = 1, 1, 1
+	return w.cells.clear()
+}

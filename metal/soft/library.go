@@ -1,0 +1,127 @@
+package soft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// library is compiled source.
+type library struct {
+	device *Device
+	module *module
+}
+
+// NewPipeline implements metal.Library.
+func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
+	if l.device.isClosed() {
+		return nil, metal.ErrClosed
+	}
+	fail := func(format string, a ...any) (metal.Pipeline, error) {
+		return nil, &metal.CompileError{Function: function, Log: fmt.Sprintf(format, a...)}
+	}
+	i := slices.IndexFunc(l.module.Kernels, func(k kernelDecl) bool { return k.Name == function })
+	if i < 0 {
+		var names []string
+		for _, k := range l.module.Kernels {
+			names = append(names, k.Name)
+		}
+		return fail("the library has no such function, but %s", strings.Join(names, ", "))
+	}
+	p := &pipeline{device: l.device, module: l.module, index: i, kernelDecl: l.module.Kernels[i], memory: l.module.memory[i]}
+	p.values = make([][]byte, len(l.module.Constants))
+	for _, c := range constants {
+		if err := p.setConstant(c); err != nil {
+			return fail("%v", err)
+		}
+	}
+	for n, c := range l.module.Constants {
+		if p.values[n] == nil && !c.Optional && slices.Contains(p.Constants, c.Name) {
+			return fail("function constant %d (%s) has no value", c.Index, c.Name)
+		}
+	}
+	if p.memory > maxThreadgroupMemory {
+		return fail("declares %d bytes of threadgroup memory, more than %d", p.memory, maxThreadgroupMemory)
+	}
+	return p, nil
+}
+
+// Close implements metal.Library. Pipelines stay.
+func (l *library) Close() {}
+
+// pipeline is a kernel with its function constants.
+type pipeline struct {
+	kernelDecl
+	device *Device
+	module *module
+	index  int      // of the kernel
+	values [][]byte // of the module's constants; nil for one that is not given
+	memory int      // bytes of threadgroup memory that the kernel declares
+	closed bool
+}
+
+// setConstant takes the value of a function constant.
+func (p *pipeline) setConstant(c metal.Constant) error {
+	i := slices.IndexFunc(p.module.Constants, func(d constantDecl) bool { return d.Index == c.Index })
+	if i < 0 {
+		return fmt.Errorf("the library has no function constant %d", c.Index)
+	}
+	d := p.module.Constants[i]
+	var value []byte
+	var types []string
+	switch v := c.Value.(type) {
+	case bool:
+		value, types = []byte{0}, []string{"bool"}
+		if v {
+			value[0] = 1
+		}
+	case int32:
+		value, types = binary.NativeEndian.AppendUint32(nil, uint32(v)), []string{"int", "int32_t"}
+	case uint32:
+		value, types = binary.NativeEndian.AppendUint32(nil, v), []string{"uint", "uint32_t"}
+	case float32:
+		value, types = binary.NativeEndian.AppendUint32(nil, math.Float32bits(v)), []string{"float"}
+	}
+	if !slices.Contains(types, d.Type) {
+		return fmt.Errorf("function constant %d (%s) is %s, but its value is %T", c.Index, d.Name, d.Type, c.Value)
+	}
+	p.values[i] = value
+	return nil
+}
+
+// has reports whether a parameter is there, which a function constant may decide.
+func (p *pipeline) has(a parameter) bool {
+	if a.If == "" {
+		return true
+	}
+	i := slices.IndexFunc(p.module.Constants, func(d constantDecl) bool { return d.Name == a.If })
+	return i >= 0 && len(p.values[i]) > 0 && p.values[i][0] != 0
+}
+
+// Name implements metal.Pipeline.
+func (p *pipeline) Name() string { return p.kernelDecl.Name }
+
+// Threads implements metal.Pipeline.
+func (p *pipeline) Threads() int {
+	if p.MaxThreads > 0 {
+		return p.MaxThreads
+	}
+	return maxThreads
+}
+
+// SIMDWidth implements metal.Pipeline.
+func (p *pipeline) SIMDWidth() int { return simdWidth }
+
+// ThreadgroupMemory implements metal.Pipeline.
+func (p *pipeline) ThreadgroupMemory() int { return p.memory }
+
+// Close implements metal.Pipeline.
+func (p *pipeline) Close() {
+	p.device.mu.Lock()
+	defer p.device.mu.Unlock()
+	p.closed = true
+}

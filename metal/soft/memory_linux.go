@@ -1,0 +1,48 @@
+package soft
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// mapPages maps zeroed memory for length bytes that end, up to 127 bytes, at a page that nobody may touch. Memory that is
+// never touched costs nothing.
+func mapPages(length int) (pages, error) {
+	page := os.Getpagesize()
+	room := (length + page - 1) / page * page
+	all, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	if err != nil {
+		return pages{}, fmt.Errorf("map %d bytes: %w", length, err)
+	}
+	if err := syscall.Mprotect(all[room:], syscall.PROT_NONE); err != nil {
+		return pages{}, fmt.Errorf("guard page: %w", err)
+	}
+	start := (room - length) &^ 127
+	return pages{all, all[start : start+length : start+length]}, nil
+}
+
+// mapAligned maps zeroed memory of a size that is a power of two, at a multiple of it.
+func mapAligned(size int) (pages, error) {
+	all, err := syscall.Mmap(-1, 0, 2*size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	if err != nil {
+		return pages{}, fmt.Errorf("map %d bytes: %w", 2*size, err)
+	}
+	start := -int(address(all)) & (size - 1)
+	return pages{all, all[start : start+size : start+size]}, nil
+}
+
+// clear makes the memory zero and gives it back to the system until it is touched again.
+func (p pages) clear() error {
+	if p.all == nil {
+		return nil
+	}
+	return syscall.Madvise(p.all, syscall.MADV_DONTNEED)
+}
+
+func (p *pages) free() {
+	if p.all != nil {
+		_ = syscall.Munmap(p.all) // the memory is ours: there is nothing that could be wrong
+	}
+	*p = pages{}
+}

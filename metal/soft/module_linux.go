@@ -1,0 +1,105 @@
+package soft
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/ebitengine/purego"
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// supported says why the device cannot run here.
+func supported() error {
+	switch runtime.GOARCH {
+	case "amd64":
+		if !cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C, cpuid.BMI2) {
+			return fmt.Errorf("%w: the software device needs a processor with AVX2, FMA, F16C and BMI2", metal.ErrNoDevice)
+		}
+		return nil
+	case "arm64":
+		return nil
+	}
+	return fmt.Errorf("%w: the software device runs on amd64 and arm64, not on %s", metal.ErrNoDevice, runtime.GOARCH)
+}
+
+// load brings a compiled library into memory. It loads a copy, because one file is loaded once in a process and would
+// share its function constants among devices.
+func load(path string) (*module, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*.so")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // a leftover does no harm
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	for _, name := range [...]string{"libc.so.6", "libm.so.6"} { // what the library calls
+		if _, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+			return nil, fmt.Errorf("load %s: %w", name, err)
+		}
+	}
+	m := &module{path: path}
+	if m.handle, err = purego.Dlopen(f.Name(), purego.RTLD_NOW|purego.RTLD_LOCAL); err != nil {
+		return nil, fmt.Errorf("load compiled kernels: %w", err)
+	}
+	return m, m.bind()
+}
+
+// bind looks up what the library exports and reads its description.
+func (m *module) bind() error {
+	var describe func() string
+	var size func() uint64
+	var memory func(uint32) uint64
+	var layout func()
+	for name, f := range map[string]any{"msl_describe": &describe, "msl_worker_size": &size, "msl_memory": &memory, "msl_layout": &layout, "msl_set_constant": &m.set} {
+		symbol, err := purego.Dlsym(m.handle, name)
+		if err != nil {
+			return fmt.Errorf("load compiled kernels: %w", err)
+		}
+		purego.RegisterFunc(f, symbol)
+	}
+	var err error
+	if m.entry, err = purego.Dlsym(m.handle, "msl_run"); err != nil {
+		return fmt.Errorf("load compiled kernels: %w", err)
+	}
+	if size() > regionSize/2 {
+		return fmt.Errorf("load compiled kernels: a worker has %d bytes", size())
+	}
+	layout()
+	if err := json.Unmarshal([]byte(describe()), &m.description); err != nil {
+		return fmt.Errorf("load compiled kernels: %w", err)
+	}
+	for i := range m.Kernels {
+		m.memory = append(m.memory, int(memory(uint32(i))))
+	}
+	return nil
+}
+
+// run calls msl_run.
+func (m *module) run(worker, dispatch uint64) int {
+	r, _, _ := purego.SyscallN(m.entry, uintptr(worker), uintptr(dispatch))
+	return int(int32(r))
+}
+
+// setConstant sets function constant i, or takes it away if value is nil.
+func (m *module) setConstant(i int, value []byte) {
+	if value == nil {
+		m.set(uint32(i), 0)
+		return
+	}
+	m.set(uint32(i), uintptr(address(value)))
+	runtime.KeepAlive(value)
+}
+
+func (m *module) close() error { return purego.Dlclose(m.handle) }

@@ -1,0 +1,94 @@
+package soft
+
+import (
+	"encoding/binary"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// shadow is what Check knows of a buffer's bytes. Memory for it is used as far as kernels touch the buffer.
+type shadow struct {
+	cells     pages // when and by whom each byte was written and read; none for what kernels only read
+	unwritten pages // a one for each byte that counts as not written; mapped when there is any
+	seen      pages // a bit for each byte that the running dispatch reads; clear between dispatches
+	ever      pages // a bit for each byte read since the counts began
+	put       pages // the same two for writes
+	everPut   pages
+}
+
+func newShadow(length int, readOnly bool) (*shadow, error) {
+	s := &shadow{}
+	bits := (length + 63) / 64 * 8
+	var err error
+	mapInto := func(p *pages, n int) {
+		if err == nil {
+			*p, err = mapPages(n)
+		}
+	}
+	mapInto(&s.seen, bits)
+	mapInto(&s.ever, bits)
+	if !readOnly {
+		mapInto(&s.cells, length*cellSize)
+		mapInto(&s.put, bits)
+		mapInto(&s.everPut, bits)
+	}
+	if err != nil {
+		s.free()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *shadow) free() {
+	if s == nil {
+		return
+	}
+	for _, p := range [...]*pages{&s.cells, &s.unwritten, &s.seen, &s.ever, &s.put, &s.everPut} {
+		p.free()
+	}
+}
+
+// Stale says that nobody needs the content of a buffer any more: what kernels then read before the CPU or a kernel wrote
+// it is a fault. The content is lost. It does nothing except in Check. Stale waits for what is committed.
+func (d *Device) Stale(b metal.Buffer) error {
+	own, ok := b.(*buffer)
+	if !ok || own.device != d {
+		return errForeign
+	}
+	if own.shadow == nil || own.wrapped {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || own.closed {
+		return metal.ErrClosed
+	}
+	for d.running {
+		d.idle.Wait()
+	}
+	return own.poison()
+}
+
+// poison fills the buffer with what counts as not written: NaN, different at each multiple of eight. msl/check.cpp has
+// the same pattern, and takes anything else for what the CPU wrote.
+func (b *buffer) poison() error {
+	for i := 0; i < len(b.bytes); i += 8 {
+		h := uint64(i>>3) * 0x9e3779b97f4a7c15
+		var word [8]byte
+		binary.NativeEndian.PutUint64(word[:], 0x7f817f817f817f81+(h>>33&0x003e003e003e003e))
+		copy(b.bytes[i:], word[:])
+	}
+	if b.shadow == nil {
+		return nil
+	}
+	if b.shadow.unwritten.all == nil {
+		var err error
+		if b.shadow.unwritten, err = mapPages(len(b.bytes)); err != nil {
+			return err
+		}
+	}
+	for i := range b.shadow.unwritten.used {
+		b.shadow.unwritten.used[i] = 1
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+// Package soft is a Metal device in software: it compiles .metal source with clang and runs it on the processor, with
+// Metal's rules checked. It makes kernels testable where there is no GPU, and runs the whole program with --backend soft.
+//
+// A source goes through clang's preprocessor, then through a parser that knows kernels, attributes and threadgroup
+// variables (parse.go), and becomes C++ beside a header that stands in for <metal_stdlib> (msl/metal.h). A strict pass
+// refuses what clang takes and Metal does not. The rest becomes a shared library with the runtime (msl/runtime.cpp): each
+// thread is a fibre, simdgroups meet at their operations and threadgroups at barriers, in an order that a seed decides.
+//
+// In the variant Check, the compiler reports each access to shadow memory (msl/check.cpp), which finds races, missing
+// barriers, accesses out of bounds and reads of what nobody wrote, and counts bytes. Whatever is found is a [*Fault] out
+// of Wait. The other variants are faster and find less: there a wild access may end the process.
+//
+// What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
+// speed. It runs on Linux, amd64 and arm64, and needs clang-19 and lld-19 where it runs.
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// Variant says how kernels are compiled.
+type Variant string
+
+// The variants.
+const (
+	Fast     Variant = "fast"     // optimised, with IEEE arithmetic; finds divergence only
+	FastMath Variant = "fastmath" // as Fast, with sums reordered and fused as fast arithmetic may
+	Check    Variant = "check"    // shadow memory for races, bounds and uninitialised reads, and counts; one OS thread
+	UBSan    Variant = "ubsan"    // finds misaligned pointers, array indices, shifts and arithmetic without meaning
+)
+
+// Options of a device. The zero value is good for running a model.
+type Options struct {
+	Variant       Variant // empty means Fast
+	Seed          uint64  // of the order of dispatches, threadgroups and threads; 0 means the order of their numbers
+	Threads       int     // OS threads; 0 means one for each processor. Check uses one
+	Cache         string  // folder of compiled code; empty means pilotfish/soft in the user's cache folder
+	Clang         string  // the compiler; empty means clang-19, or clang if it is version 19
+	PoisonBuffers bool    // new buffers count as not written. They hold NaN instead of zero
+	PageSize      int     // that WrapBuffer wants; 0 means the system's. Apple's is 16384
+}
+
+// Device is a Metal device in software.
+type Device struct {
+	options  Options
+	compiler *compiler
+	begin    time.Time
+
+	mu      sync.Mutex
+	idle    sync.Cond // nothing is committed that has not run
+	queue   []*commands
+	running bool
+	closed  bool
+	buffers map[*buffer]bool
+	modules map[string]*module // by path
+
+	execution // belongs to whoever runs the queue
+}
+
+// Open makes a device. It fails with [metal.ErrNoDevice] where there is no compiler, or where none would help.
+func Open(o Options) (*Device, error) {
+	if o.Variant == "" {
+		o.Variant = Fast
+	}
+	switch o.Variant {
+	case Fast, FastMath, Check, UBSan:
+	default:
+		return nil, fmt.Errorf("software Metal device: there is no variant %q", o.Variant)
+	}
+	if o.Threads < 0 || o.PageSize < 0 {
+		return nil, fmt.Errorf("software Metal device: %d threads, pages of %d bytes", o.Threads, o.PageSize)
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.Variant == Check {
+		o.Threads = 1
+	}
+	if o.PageSize == 0 {
+		o.PageSize = os.Getpagesize()
+	}
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	c, err := newCompiler(o)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{options: o, compiler: c, begin: time.Now(), buffers: map[*buffer]bool{}, modules: map[string]*module{}}
+	d.idle.L = &d.mu
+	if err := d.execution.open(o); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Name says which variant stands in for a GPU.
+func (d *Device) Name() string { return "software Metal (" + string(d.options.Variant) + ")" }
+
+// Limits are Apple's, except that pages are the system's unless the options say otherwise.
+func (d *Device) Limits() metal.Limits {
+	return metal.Limits{PageSize: d.options.PageSize, BufferLength: maxBufferLength, Threads: maxThreads, ThreadgroupMemory: maxThreadgroupMemory}
+}
+
+// NewLibrary compiles source, or finds what was compiled before. #line directives are obeyed in all messages.
+func (d *Device) NewLibrary(source string) (metal.Library, error) {
+	if d.isClosed() {
+		return nil, metal.ErrClosed
+	}
+	path, err := d.compiler.build(source, d.options.Variant)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.modules[path]
+	if m == nil {
+		if m, err = load(path); err != nil {
+			return nil, err
+		}
+		d.modules[path] = m
+	}
+	return &library{device: d, module: m}, nil
+}
+
+func (d *Device) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// Close waits for what is committed and frees the device, with every buffer that was not closed.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return metal.ErrClosed
+	}
+	d.closed = true
+	for d.running {
+		d.idle.Wait()
+	}
+	for b := range d.buffers {
+		b.free()
+	}
+	clear(d.buffers)
+	var err error
+	for _, m := range d.modules {
+		err = errors.Join(err, m.close())
+	}
+	d.execution.free()
+	return err
+}
+
+// Strict checks source as NewLibrary does, without making anything of it: the rules of Metal that clang does not know,
+// and the strict pass. What is wrong is a [*metal.CompileError] with file and line.
+func Strict(source string) error {
+	c, err := newCompiler(Options{})
+	if err != nil {
+		return err
+	}
+	u, err := c.translate(source)
+	if err != nil {
+		return err
+	}
+	return c.strict(u)
+}

@@ -1,0 +1,123 @@
+package soft
+
+import "unsafe"
+
+// Sizes of msl/runtime.h.
+const (
+	regionSize = 128 << 20 // of a worker, with its stacks
+	arenaSize  = 256 << 10 // threadgroup memory with its gaps
+	cellSize   = 12        // of the shadow of one byte
+	linesSize  = 32 << 20  // counts of transactions
+	maxReports = 32
+)
+
+// The structs below have the layout of those in msl/runtime.h, which explains them. layout_test.go compares their sizes.
+
+type dispatchC struct {
+	kernel      uint32
+	check       uint32
+	seed        uint64
+	buffers     [maxBuffers + 1]uint64
+	memory      [maxBuffers + 1]uint32
+	grid, group [4]uint32
+	next, stop  uint32
+	newLevel    uint32
+	regionCount uint32
+	regions     uint64
+}
+
+type regionC struct {
+	start, end, limit                                                           uint64
+	base                                                                        uint64
+	cells, unwritten                                                            uint64
+	seen, ever, put, everPut                                                    uint64
+	index, writeIndex                                                           uint32
+	readOnly, _                                                                 uint32
+	read, unique, written, writtenUnique, lines, ideal, everUnique, everWritten uint64
+	low, high, putLow, putHigh                                                  uint64
+}
+
+type reportC struct {
+	kind, at          uint32
+	file              uint64
+	pc                uint64
+	buffer            int32
+	size, write       uint32
+	thread, group     uint32
+	other, otherClock uint32
+	otherAt           uint32
+	otherFile         uint64
+	offset            int64
+	variable, detail  uint64
+}
+
+type workerC struct {
+	dispatch, thunk, mainStack                                     uint64
+	random                                                         uint64
+	shuffled, dirty, ready, checking                               uint32
+	threads, simdgroups                                            uint32
+	runnable                                                       uint32
+	waiting, returned                                              uint32
+	aborted                                                        uint32
+	barrierOp, barrierAt                                           uint32
+	barrierFile                                                    uint64
+	shape                                                          [4]uint32
+	grid, group                                                    [4]uint32
+	groupPosition                                                  [4]uint32
+	groupLinear, groupCount                                        uint32
+	clock, levelStart, groupStart                                  uint32
+	barrier                                                        [2]uint32
+	pieces, reportCount, lastRegion                                uint32
+	arena                                                          uint64
+	memory, buffers                                                [maxBuffers + 1]uint64
+	arenaCells, lines, linesSize, moduleStart, moduleEnd, switches uint64
+	reports                                                        [maxReports]reportC
+}
+
+// worker is the memory of an OS thread that runs threadgroups.
+type worker struct {
+	region, arena, cells, lines pages
+}
+
+// newWorker maps a worker's memory. What checks need comes with check.
+func newWorker(check bool) (*worker, error) {
+	w := &worker{}
+	var err error
+	if w.region, err = mapAligned(regionSize); err != nil {
+		return nil, err
+	}
+	if w.arena, err = mapPages(arenaSize); err == nil && check {
+		if w.cells, err = mapPages(arenaSize * cellSize); err == nil {
+			w.lines, err = mapPages(linesSize)
+		}
+	}
+	if err != nil {
+		w.free()
+		return nil, err
+	}
+	c := w.c()
+	c.arena, c.arenaCells, c.lines, c.linesSize = address(w.arena.used), address(w.cells.used), address(w.lines.used), linesSize
+	c.clock = 1
+	return w, nil
+}
+
+// c is the worker as the runtime sees it.
+func (w *worker) c() *workerC { return (*workerC)(unsafe.Pointer(unsafe.SliceData(w.region.used))) }
+
+func (w *worker) free() {
+	w.region.free()
+	w.arena.free()
+	w.cells.free()
+	w.lines.free()
+}
+
+// run takes threadgroups of a dispatch until none is left, and returns the number of faults.
+func (w *worker) run(m *module, d *dispatchC) int {
+	return m.run(address(w.region.used), uint64(uintptr(unsafe.Pointer(d))))
+}
+
+// reports returns copies of what the last run found.
+func (w *worker) reports() []reportC {
+	c := w.c()
+	return append([]reportC(nil), c.reports[:min(c.reportCount, maxReports)]...)
+}
