@@ -20,8 +20,8 @@ void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 }
 
 // What Cell.writer and Cell.reader hold: the thread, and that it was an atomic operation; or that several threads of one
-// threadgroup, or several threadgroups, have read.
-enum : u16 { kAtomic = 0x4000, kThreadMask = 0x3fff, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
+// simdgroup (kManyLanes and its index), of one threadgroup, or several threadgroups, have read.
+enum : u16 { kAtomic = 0x4000, kThreadMask = 0x3fff, kManyLanes = 0x2000, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
 
 extern "C" void msl_report(Worker *w, const Report *r) {
   u64 pc = r->pc ? r->pc - w->moduleStart - 1 : 0; // inside the call, not after it
@@ -48,14 +48,14 @@ struct Line {
 };
 struct Load { // one execution of a load by a simdgroup
   u64 pc;
-  u32 simdgroup, turn, count, slot;
+  u32 simdgroup, epoch, turn, count, slot;
   Region *region;
   Line line[kMaxLines];
 };
-struct Site { // how often each thread of a simdgroup has executed a load
+struct Site { // how often each thread of a simdgroup has executed a load since the last barrier
   u64 pc;
   u32 simdgroup, used;
-  u32 turns[kSimd]; // one for each thread
+  u32 epochs[kSimd], turns[kSimd]; // one for each thread: when that barrier was, and the executions since
 };
 }
 
@@ -93,16 +93,16 @@ static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
   return nullptr;
 }
 
-static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 turn, Region *region) {
+static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 epoch, u32 turn, Region *region) {
   if (l->loads == kLoads) flushLoads(l);
-  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + epoch * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
-    if (d->pc == pc && d->simdgroup == simdgroup && d->turn == turn && d->region == region) return d;
+    if (d->pc == pc && d->simdgroup == simdgroup && d->epoch == epoch && d->turn == turn && d->region == region) return d;
   }
   Load *d = &l->load[l->loads++];
   l->hash[h] = l->loads;
-  d->pc = pc, d->simdgroup = simdgroup, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
+  d->pc = pc, d->simdgroup = simdgroup, d->epoch = epoch, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
   return d;
 }
 
@@ -111,7 +111,13 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   u32 thread = threadIndex();
   Site *s = findSite(l, pc, thread / (u32)kSimd);
   if (!s) return;
-  Load *d = findLoad(l, pc, thread / (u32)kSimd, s->turns[thread % kSimd]++, r);
+  // Threads that leave a load out would fall behind by one turn: a barrier brings them together again.
+  const u32 *own = w->simdgroup[thread / kSimd].barrier, *all = w->barrier;
+  u32 epoch = own[0] > own[1] ? own[0] : own[1], lane = thread % (u32)kSimd;
+  epoch = all[0] > epoch ? all[0] : epoch;
+  epoch = all[1] > epoch ? all[1] : epoch;
+  if (s->epochs[lane] != epoch) s->epochs[lane] = epoch, s->turns[lane] = 0;
+  Load *d = findLoad(l, pc, thread / (u32)kSimd, epoch, s->turns[lane]++, r);
   for (u64 i = 0; i < size;) {
     u64 number = (offset + i) / kLine, in = (offset + i) % kLine;
     u32 k = 0;
@@ -182,6 +188,12 @@ static void report(const Seen &a, Fault kind, u64 at, u32 other, u32 clock, cons
 // since returns the time after which accesses may be unordered: threadgroup memory begins anew with each threadgroup.
 static u32 since(const Seen &a) { return a.region ? a.w->levelStart : a.w->groupStart; }
 
+// simdgroupOf returns the simdgroup of who, or one that does not exist where there were several.
+static u32 simdgroupOf(u32 who) {
+  if (who < kThreads) return who / kSimd;
+  return who - kManyLanes < kThreads / kSimd ? who - kManyLanes : kThreads;
+}
+
 // ordered reports whether what thread who did at time then is over, and can be seen, for the running thread.
 static bool ordered(const Seen &a, u32 then, u32 who) {
   Worker *w = a.w;
@@ -191,7 +203,7 @@ static bool ordered(const Seen &a, u32 then, u32 who) {
   if (who == me) return true;
   u32 memory = a.region ? 0 : 1;
   if (then < w->barrier[memory]) return true;
-  return who < kThreads && who / kSimd == me / kSimd && then < w->simdgroup[me / kSimd].barrier[memory];
+  return simdgroupOf(who) == me / kSimd && then < w->simdgroup[me / kSimd].barrier[memory];
 }
 
 static bool checkRead(const Seen &a, Cell *c, u64 at) {
@@ -207,7 +219,10 @@ static bool checkRead(const Seen &a, Cell *c, u64 at) {
     bool bothAtomic = a.atomic && (c->reader & kAtomic);
     u16 kind = bothAtomic ? kAtomic : 0;
     if (c->read < w->groupStart || (c->reader & kThreadMask) == kManyGroups) reader = (u16)(kManyGroups | kind);
-    else if (!ordered(a, c->read, c->reader & kThreadMask)) reader = (u16)(kManyThreads | kind);
+    else if (!ordered(a, c->read, c->reader & kThreadMask)) {
+      bool lanes = simdgroupOf(c->reader & kThreadMask) == me / kSimd;
+      reader = (u16)((lanes ? kManyLanes + me / (u32)kSimd : (u32)kManyThreads) | kind);
+    }
   } else if (live && c->read < w->groupStart) {
     reader = (u16)(kManyGroups | (a.atomic && (c->reader & kAtomic) ? kAtomic : 0));
   }
@@ -222,7 +237,8 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
     return false;
   }
   if (c->read >= since(a) && !(a.atomic && (c->reader & kAtomic)) && !ordered(a, c->read, c->reader & kThreadMask)) {
-    report(a, kRace, at, c->reader & kThreadMask, c->read, "a read");
+    u32 who = c->reader & kThreadMask;
+    report(a, kRace, at, who < kThreads ? who : who == kManyGroups ? who : kManyThreads, c->read, "a read");
     return false;
   }
   c->written = w->clock, c->writer = (u16)(threadIndex() | (a.atomic ? kAtomic : 0));
