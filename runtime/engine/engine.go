@@ -218,11 +218,20 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 
 // run is a forward call of the model, when it is this caller's turn.
 func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	done, err := e.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return e.model.Forward(ctx, kv, rows, out, want)
+}
+
+// hold waits until the model may be used, and returns what lets others use it.
+func (e *Engine) hold(ctx context.Context) (done func(), err error) {
 	select {
 	case <-e.turn:
-		defer func() { e.turn <- struct{}{} }()
+		return func() { e.turn <- struct{}{} }, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return e.model.Forward(ctx, kv, rows, out, want)
 }

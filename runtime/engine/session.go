@@ -37,6 +37,7 @@ type Summary struct {
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
+	RanAhead     int           // tokens whose evaluation had begun before they were asked for
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
 }
@@ -45,6 +46,7 @@ type Summary struct {
 type Session struct {
 	e       *Engine
 	cache   *qwen2.Cache
+	ahead   *ahead
 	ids     []int32 // what the cache holds
 	summary Summary
 	routing draft.Summary
@@ -57,7 +59,7 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{e: e, cache: cache, now: time.Now}, nil
+	return &Session{e: e, cache: cache, ahead: e.newAhead(), now: time.Now}, nil
 }
 
 // Summary tells what the last call of [Session.Generate] did.
@@ -67,7 +69,7 @@ func (s *Session) Summary() Summary { return s.summary }
 func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
 
 // KVTokens is how many tokens the cache holds: the text, and while routed decoding runs, the drafts.
-func (s *Session) KVTokens() int { return s.cache.InUse() }
+func (s *Session) KVTokens() int { return s.cache.InUse() - len(s.ahead.flights) }
 
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
 // far is not run again. An error ends the sequence; so does ctx, with its cause.
@@ -80,6 +82,7 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.
 }
 
 func (s *Session) generate(ctx context.Context, prompt []int32, r Request, yield func(Token) bool) error {
+	defer s.dropAhead()
 	start := s.now()
 	s.summary = Summary{PromptTokens: len(prompt)}
 	tokens, err := s.e.Tokenizer()
@@ -121,9 +124,11 @@ func (s *Session) generate(ctx context.Context, prompt []int32, r Request, yield
 			s.summary.Stop = "length"
 			return nil
 		}
-		if out, err = s.e.forward(ctx, s.cache, []int32{id}, want); err != nil {
+		var slot int32
+		if slot, out, err = s.one(ctx, id, nil, want); err != nil {
 			return err
 		}
+		s.settle(slot)
 		s.ids = append(s.ids, id)
 	}
 }

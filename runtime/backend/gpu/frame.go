@@ -11,6 +11,7 @@ import (
 // frame is what the host tells the kernels about the rows of one pass, in one buffer.
 type frame struct {
 	buffer grown
+	result grown // what the merge of the head leaves
 	tokens bound // [T] token ids
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
@@ -19,7 +20,10 @@ type frame struct {
 	splits int   // most splits of a row
 }
 
-func (f *frame) close() { f.buffer.close() }
+func (f *frame) close() {
+	f.buffer.close()
+	f.result.close()
+}
 
 // bound is a place in a buffer.
 type bound struct {
@@ -32,7 +36,7 @@ func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
 
 // fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are enough
 // of them to keep the device busy.
-func (f *frame) fill(dev metal.Device, c backend.KVConfig, rows []backend.Row) error {
+func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {
 		spans += len(r.See)
@@ -45,7 +49,7 @@ func (f *frame) fill(dev metal.Device, c backend.KVConfig, rows []backend.Row) e
 		places[i].offset = total
 		total += ceil(size, 16) * 16
 	}
-	if err := f.buffer.grow(dev, total); err != nil {
+	if err := f.buffer.grow(d, total); err != nil {
 		return err
 	}
 	for _, p := range places {

@@ -39,7 +39,9 @@ type Device struct {
 	pipelines map[pipelineKey]metal.Pipeline
 	buffers   []metal.Buffer // all that live as long as the device
 	none      metal.Buffer   // is bound where a kernel declares what it will not touch
-	frame     frame
+	frames    []*frame       // of all passes
+	spare     []*frame       // of these, those that no pass uses
+	flights   []*pass        // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
 
@@ -87,6 +89,7 @@ func (d *Device) LastPass() Stats {
 
 // Close implements [backend.Device].
 func (d *Device) Close() error {
+	d.land(nil)
 	for _, p := range d.pipelines {
 		p.Close()
 	}
@@ -97,7 +100,9 @@ func (d *Device) Close() error {
 		t.close()
 	}
 	d.bury()
-	d.frame.close()
+	for _, f := range d.frames {
+		f.close()
+	}
 	d.scratch.close()
 	d.pipelines, d.buffers, d.tensors = nil, nil, nil
 	d.library.Close()
@@ -150,12 +155,13 @@ const maxNarrow = 8
 // grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
 type grown struct{ metal.Buffer }
 
-func (g *grown) grow(dev metal.Device, length int) error {
+func (g *grown) grow(d *Device, length int) error {
 	if g.Buffer != nil && len(g.Bytes()) >= length {
 		return nil
 	}
+	d.land(nil) // passes that are under way may use it
 	g.close()
-	b, err := dev.NewBuffer(max(length, 16))
+	b, err := d.metal.NewBuffer(max(length, 16))
 	if err != nil {
 		return err
 	}
@@ -175,12 +181,11 @@ type scratch struct {
 	q          grown // [T, H, head room]
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
 	best, sums grown // what the threadgroups of the head leave
-	result     grown // what the merge leaves
 	logits     grown // [wanted rows, vocabulary]
 }
 
 func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.result, &s.logits} {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.logits} {
 		g.close()
 	}
 }
@@ -207,11 +212,11 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 }
 
 // room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
-func (t *tensor) room(dev metal.Device, n int) error {
+func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
-		t.values.grow(dev, 4*t.rows*t.cols),
-		t.normed.grow(dev, 4*n*t.cols),
-		t.squares.grow(dev, 4*n*ceil(t.cols, leastRows)),
+		t.values.grow(d, 4*t.rows*t.cols),
+		t.normed.grow(d, 4*n*t.cols),
+		t.squares.grow(d, 4*n*ceil(t.cols, leastRows)),
 	)
 }
 

@@ -41,11 +41,11 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	}
 	h.stride = 2*h.k + 4
 	s, n := &p.d.scratch, len(want.Rows)
-	p.fail2(s.best.grow(p.d.metal, 8*n*groups*h.k))
-	p.fail2(s.sums.grow(p.d.metal, 12*n*groups))
-	p.fail2(s.result.grow(p.d.metal, 4*n*h.stride))
+	p.fail2(s.best.grow(p.d, 8*n*groups*h.k))
+	p.fail2(s.sums.grow(p.d, 12*n*groups))
+	p.fail2(p.frame.result.grow(p.d, 4*n*h.stride))
 	if h.logits {
-		p.fail2(s.logits.grow(p.d.metal, 4*n*h.w.rows))
+		p.fail2(s.logits.grow(p.d, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return
@@ -61,7 +61,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
 	p.run(dispatch{
 		pipeline: p.must("merge"), groups: line(n), threads: kernels.MergeThreads,
-		buffers: []bound{of(s.best), of(s.sums), of(s.result)}, args: raw(&args),
+		buffers: []bound{of(s.best), of(s.sums), of(p.frame.result)}, args: raw(&args),
 	})
 }
 
@@ -112,12 +112,12 @@ func (h *head) read(p *pass) {
 			fromLogits(o, logits, h.want.K)
 			continue
 		}
-		result := words[uint32](s.result.Bytes())[i*h.stride : (i+1)*h.stride]
+		result := words[uint32](p.frame.result.Bytes())[i*h.stride : (i+1)*h.stride]
 		o.Top = o.Top[:0]
 		for j := range h.k {
 			o.Top = append(o.Top, backend.Candidate{ID: int32(result[2*j]), Logit: math.Float32frombits(result[2*j+1])})
 		}
-		sums := words[float32](s.result.Bytes())[i*h.stride+2*h.k:]
+		sums := words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k:]
 		setSums(o, float64(sums[0]), float64(sums[1]), float64(sums[2]))
 	}
 }

@@ -13,6 +13,7 @@ import (
 // kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros to
 // room elements, a multiple of 8.
 type kv struct {
+	d      *Device
 	c      backend.KVConfig
 	room   int
 	rowLen int            // bytes of one head in one slot
@@ -32,7 +33,7 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
 	_, size := c.Type.Block()
-	s := &kv{c: c, room: ceil(c.HeadSize, 8) * 8}
+	s := &kv{d: d, c: c, room: ceil(c.HeadSize, 8) * 8}
 	s.rowLen = s.room * size
 	if c.Heads/c.KVHeads*s.room > kernels.AttendOuts || sum(s.attendMemory()) > d.limits.ThreadgroupMemory-256 {
 		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels", c.Heads/c.KVHeads, c.HeadSize)
@@ -65,6 +66,7 @@ func (d *Device) release(buffers []metal.Buffer) {
 
 // bury closes what release has taken.
 func (d *Device) bury() {
+	d.land(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, b := range d.dead {
@@ -76,8 +78,9 @@ func (d *Device) bury() {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// each calls f with the bytes of slots a and b for every layer, keys and values, and head.
+// each calls f with the bytes of slots a and b for every layer, keys and values, and head, when no pass is under way.
 func (s *kv) each(a, b int32, f func(a, b []byte)) {
+	s.d.land(nil)
 	for _, l := range s.layers {
 		all := l.Bytes()
 		for h := range 2 * s.c.KVHeads {
@@ -90,10 +93,10 @@ func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	}
 }
 
-// Copy implements [backend.KV]. No pass is under way while it runs.
+// Copy implements [backend.KV].
 func (s *kv) Copy(dst, src int32) { s.each(dst, src, func(a, b []byte) { copy(a, b) }) }
 
-// Swap implements [backend.KV]. No pass is under way while it runs.
+// Swap implements [backend.KV].
 func (s *kv) Swap(a, b int32) {
 	s.each(a, b, func(a, b []byte) {
 		for i := range a {

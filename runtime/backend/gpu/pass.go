@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -33,6 +32,9 @@ type pass struct {
 	stride   int           //
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
+
+	frame           *frame // until the pass is over
+	landed, dropped bool
 }
 
 // projection is a NormProject that Attend will encode.
@@ -40,44 +42,6 @@ type projection struct {
 	q, k, v, x *tensor
 	g          *norm
 	w          [3]*weight
-}
-
-// Begin implements [backend.Device].
-func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, stride: 1}
-	p.stats.Rows = len(rows)
-	if p.err = d.frame.fill(d.metal, p.kv.c, rows); p.err != nil {
-		return p
-	}
-	p.tokens = d.frame.tokens
-	p.c, p.err = d.metal.NewCommands()
-	return p
-}
-
-// End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
-func (p *pass) End(ctx context.Context) error {
-	p.flush(nil)
-	if p.c == nil {
-		return p.err
-	}
-	if p.err == nil {
-		p.err = context.Cause(ctx)
-	}
-	if p.err != nil {
-		p.c.Discard()
-		return p.err
-	}
-	p.c.Commit()
-	if _, p.err = p.c.Wait(); p.err != nil {
-		return fmt.Errorf("%s: %w", p.d.Name(), p.err)
-	}
-	if p.head != nil {
-		p.head.read(p)
-	}
-	p.d.mu.Lock()
-	p.d.last = p.stats
-	p.d.mu.Unlock()
-	return nil
 }
 
 func (p *pass) fail(err error) {
@@ -225,7 +189,7 @@ const gatherThreads = 256
 // reserve makes sure of memory for a tensor.
 func (p *pass) reserve(t *tensor) {
 	if p.err == nil {
-		p.fail2(t.room(p.d.metal, p.n))
+		p.fail2(t.room(p.d, p.n))
 	}
 }
 
@@ -292,9 +256,9 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.fail2(s.q.grow(p.d.metal, 4*p.n*c.Heads*p.kv.room))
-	p.fail2(s.parts.grow(p.d.metal, 4*p.n*p.d.frame.splits*width))
-	p.fail2(s.ml.grow(p.d.metal, 8*p.n*p.d.frame.splits*c.Heads))
+	p.fail2(s.q.grow(p.d, 4*p.n*c.Heads*p.kv.room))
+	p.fail2(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
+	p.fail2(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
@@ -310,13 +274,13 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.level()
 	args := kernels.AttendArgs{
 		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.d.frame.splits),
+		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.frame.splits),
 		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
 	}
 	keys, values := p.kv.bounds(layer)
 	p.run(dispatch{
-		pipeline: p.must("attend"), groups: metal.Size{X: p.d.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
-		buffers: []bound{of(s.q), keys, values, p.d.frame.rows, p.d.frame.spans, of(s.parts), of(s.ml)},
+		pipeline: p.must("attend"), groups: metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
+		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
 		args:    raw(&args), memory: p.kv.attendMemory(),
 	})
 	p.attended = a.(*tensor)
@@ -362,7 +326,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 		buffers = append(buffers, w.biases())
 	}
 	keys, values := p.kv.bounds(layer)
-	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.d.frame.turn, p.d.frame.slots, of(p.d.scratch.q), keys, values)
+	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.turn, p.frame.slots, of(p.d.scratch.q), keys, values)
 	if wide(p.n) {
 		args.Chunk = kernels.WideStep
 		p.run(dispatch{
@@ -401,9 +365,9 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 	in, ml := of(h.values), bound{}
 	if attended {
 		in, ml = of(p.d.scratch.parts), of(p.d.scratch.ml)
-		args.Splits = uint32(p.d.frame.splits)
+		args.Splits = uint32(p.frame.splits)
 	}
-	buffers := []bound{w.matrix(), w.biases(), in, ml, p.d.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
+	buffers := []bound{w.matrix(), w.biases(), in, ml, p.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
 	if wide(p.n) {
 		args.GroupRows = kernels.WideOuts
 		p.parts = ceil(w.rows, kernels.WideOuts)
