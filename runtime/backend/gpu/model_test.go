@@ -1,0 +1,494 @@
+package gpu_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// openSoft opens the software device, or skips the test loudly where there is none.
+func openSoft(t testing.TB, o soft.Options) *soft.Device {
+	t.Helper()
+	d, err := soft.Open(o)
+	if err != nil {
+		if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
+			t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but there is no software Metal device: %v", err)
+		}
+		t.Skipf("SKIPPED, NOT TESTED: there is no software Metal device: %v", err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// file makes a random model in memory, changed by edit if that is given.
+func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
+	t.Helper()
+	r, err := synth.ParseRecipe(recipe)
+	require.NoError(t, err)
+	s := synth.Tiny(r, 42)
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// load puts f on a device that runs on m, closed with the test.
+func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Model, *gpu.Device) {
+	t.Helper()
+	d, err := gpu.New(m, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	model, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	return model, d
+}
+
+// exact puts f on the reference.
+func exact(t testing.TB, f *gguf.File) *qwen2.Model {
+	t.Helper()
+	d, err := host.New(host.Options{Exact: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	m, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	return m
+}
+
+func randomTokens(r *rand.Rand, n, vocab int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = r.Int32N(int32(vocab))
+	}
+	return ids
+}
+
+// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
+	t.Helper()
+	out := make([]backend.Output, 1)
+	for len(ids) > 0 {
+		n := min(piece, len(ids))
+		rows, err := c.Extend(ids[:n])
+		require.NoError(t, err)
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}))
+		ids = ids[n:]
+	}
+	return out[0]
+}
+
+// run feeds ids to an empty cache.
+func run(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type, piece int) backend.Output {
+	t.Helper()
+	c, err := m.NewCache(len(ids), kv)
+	require.NoError(t, err)
+	return feed(t, m, c, ids, piece)
+}
+
+// relativeError is ‖x-ref‖ / ‖ref-mean(ref)‖.
+func relativeError[F float32 | float64](x []float32, ref []F) float64 {
+	mean, diff, norm := 0.0, 0.0, 0.0
+	for _, r := range ref {
+		mean += float64(r) / float64(len(ref))
+	}
+	for i, r := range ref {
+		diff += (float64(x[i]) - float64(r)) * (float64(x[i]) - float64(r))
+		norm += (float64(r) - mean) * (float64(r) - mean)
+	}
+	return math.Sqrt(diff / norm)
+}
+
+// native reports whether a recipe has only types with kernels.
+func native(recipe string) bool {
+	for _, name := range []string{"q4_1", "q5_1", "q2_k", "q3_k", "iq4_nl", "iq4_xs"} {
+		if strings.HasSuffix(recipe, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestModel runs a small model of every type against the reference on the CPU, token by token, in pieces, and at once: the
+// types with kernels agree to the rounding of float32, those that become F16 to the rounding of that.
+func TestModel(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 20, 512)
+	dev := openSoft(t, soft.Options{Seed: 1})
+	for _, recipe := range synth.RecipeNames() {
+		f := file(t, recipe, nil)
+		m, _ := load(t, f, dev, gpu.Options{})
+		want := run(t, exact(t, f), ids, gguf.F32, 20)
+		bar := 1e-5
+		if !native(recipe) {
+			bar = 2e-3
+		}
+		for _, piece := range []int{1, 3, 8, 20} {
+			got := run(t, m, ids, gguf.F32, piece)
+			assert.Less(t, relativeError(got.Logits, want.Logits), bar, "%s in pieces of %d", recipe, piece)
+			assert.Less(t, relativeError(got.Hidden, want.Hidden), bar, "%s in pieces of %d", recipe, piece)
+			assert.InDelta(t, want.LogSumExp, got.LogSumExp, bar, recipe)
+			assert.InDelta(t, want.Entropy, got.Entropy, bar, recipe)
+			if native(recipe) {
+				for i := range want.Top {
+					assert.Equal(t, want.Top[i].ID, got.Top[i].ID, recipe)
+				}
+			}
+		}
+	}
+}
+
+// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, in every variant.
+func TestShapes(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
+	for _, v := range []soft.Variant{soft.Fast, soft.FastMath, soft.UBSan, soft.Check} {
+		dev := openSoft(t, soft.Options{Variant: v, Seed: 3})
+		for i, edit := range []func(*synth.Spec){
+			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
+			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
+			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
+			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
+			func(s *synth.Spec) { s.Layers, s.Vocab = 1, 300 },
+		} {
+			f := file(t, "q8_0", edit)
+			m, _ := load(t, f, dev, gpu.Options{})
+			want := run(t, exact(t, f), ids, gguf.F32, 9)
+			for _, piece := range []int{2, 9} {
+				got := run(t, m, ids, gguf.F32, piece)
+				assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "%s, shape %d in pieces of %d", v, i, piece)
+			}
+		}
+	}
+}
+
+// TestBeside: what a pass computes for a row is the same to the last bit alone and beside up to seven others, with as few
+// and with many tokens before it, in any order of threads.
+func TestBeside(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, recipe := range []string{"q4_k_m", "q4_0", "f16"} {
+		f := file(t, recipe, nil)
+		var alone []backend.Output
+		for _, o := range []soft.Options{{}, {Seed: 7}} {
+			m, _ := load(t, f, openSoft(t, o), gpu.Options{})
+			prompt := randomTokens(rand.New(rand.NewPCG(5, 5)), 140, 512) // two splits for those that see all of it
+			c, err := m.NewCache(160, gguf.F16)
+			require.NoError(t, err)
+			feed(t, m, c, prompt, 70)
+			rows := make([]backend.Row, 8)
+			for i := range rows { // siblings that see prefixes of several lengths
+				see := []backend.Span{{From: 0, To: int32(140 - 19*i)}, {From: int32(140 + i), To: int32(141 + i)}}
+				rows[i] = backend.Row{Token: int32(3 * i), Pos: see[0].To, Slot: int32(140 + i), See: see}
+			}
+			want := backend.Want{K: 3, Logits: true, Hidden: true}
+			if alone == nil {
+				for i := range rows {
+					out := make([]backend.Output, 1)
+					want.Rows = []int{0}
+					require.NoError(t, m.Forward(t.Context(), c.KV(), rows[i:i+1], out, want))
+					alone = append(alone, out[0])
+				}
+			}
+			for n := 1; n <= 8; n++ {
+				order := r.Perm(8)[:n]
+				var some []backend.Row
+				want.Rows = nil
+				for i, j := range order {
+					some = append(some, rows[j])
+					want.Rows = append(want.Rows, i)
+				}
+				out := make([]backend.Output, n)
+				require.NoError(t, m.Forward(t.Context(), c.KV(), some, out, want))
+				for i, j := range order {
+					require.Equal(t, alone[j], out[i], "%s: row %d among %v", recipe, j, order)
+				}
+			}
+		}
+	}
+}
+
+// TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text computes alone,
+// token by token.
+func TestTree(t *testing.T) {
+	for _, recipe := range []string{"q8_0", "q4_k_m"} {
+		m, _ := load(t, file(t, recipe, nil), openSoft(t, soft.Options{Seed: 9}), gpu.Options{})
+		for seed := range uint64(2) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			prefix := randomTokens(r, 5, 512)
+			c, err := m.NewCache(40, gguf.F16)
+			require.NoError(t, err)
+			feed(t, m, c, prefix, 1)
+			type node struct {
+				text  []int32
+				slots []int32
+			}
+			nodes := []node{{text: prefix}}
+			slots := r.Perm(35)
+			for range 4 {
+				n := 1 + r.IntN(8)
+				var rows []backend.Row
+				want := backend.Want{K: 2, Logits: true}
+				var added []node
+				for i := range n {
+					above := nodes[r.IntN(len(nodes))]
+					id, slot := r.Int32N(512), int32(5+slots[0])
+					slots = slots[1:]
+					rows = append(rows, c.Node(id, slot, above.slots...))
+					want.Rows = append(want.Rows, i)
+					added = append(added, node{append(above.text[:len(above.text):len(above.text)], id), append(above.slots[:len(above.slots):len(above.slots)], slot)})
+				}
+				out := make([]backend.Output, n)
+				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+				for i, a := range added {
+					alone := run(t, m, a.text, gguf.F16, 1)
+					require.Equal(t, alone.Logits, out[i].Logits, "%s: text of %d tokens in a batch of %d", recipe, len(a.text), n)
+				}
+				nodes = append(nodes, added...)
+			}
+		}
+	}
+}
+
+// TestSettle: copied and exchanged slots hold what their originals held.
+func TestSettle(t *testing.T) {
+	m, _ := load(t, file(t, "q4_0", nil), openSoft(t, soft.Options{}), gpu.Options{})
+	c, err := m.NewCache(12, gguf.F16)
+	require.NoError(t, err)
+	ids := []int32{5, 9, 300, 77}
+	feed(t, m, c, ids[:2], 1)
+	var slots []int32
+	for _, at := range []int{9, 2} { // the first node lies far off, the second where the first belongs
+		slot, err := c.Alloc(at)
+		require.NoError(t, err)
+		slots = append(slots, slot)
+	}
+	rows := []backend.Row{c.Node(ids[2], slots[0]), c.Node(ids[3], slots[1], slots[0])}
+	out := make([]backend.Output, 1)
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{1}, K: 1}))
+	c.Settle(slots...)
+	require.Equal(t, run(t, m, append(ids, 8), gguf.F16, 1), feed(t, m, c, []int32{8}, 1))
+}
+
+// TestLevels: a token of a model of 24 layers is 123 dependency levels, with few rows and with many.
+func TestLevels(t *testing.T) {
+	m, d := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Dim, s.FFN = 24, 128, 64 }), openSoft(t, soft.Options{}), gpu.Options{})
+	for _, n := range []int{1, 4, 9} {
+		run(t, m, make([]int32, n), gguf.F16, n)
+		s := d.LastPass()
+		assert.Equal(t, 1+24*5+2, s.Levels)
+		assert.LessOrEqual(t, s.Levels, 125)
+		assert.Equal(t, s.Levels, s.Dispatches, "one kernel for each level where the weights are of one type")
+		assert.Equal(t, n, s.Rows)
+	}
+}
+
+// golden is the answers beside one of the tiny random models.
+type golden struct {
+	Model string
+	Error struct {
+		RelMax float64 `json:"rel_l2_max"`
+	} `json:"error_of_llama_vs_ref"`
+	Prompts []struct {
+		Tokens    []int32
+		Ref       []float64 `json:"ref_logits"`
+		GreedyRef []int32   `json:"greedy_ref"`
+	}
+}
+
+// TestGolden holds every golden file against the float64 evaluation of its weights. With keys and values in F32, a path
+// that rounds nothing else has to agree to 1e-4; types that become F16 at loading are held to the bar that the file states
+// for 8 bits, of which they take a small part. Greedy ids are all equal.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	dev := openSoft(t, soft.Options{Seed: 2})
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		t.Run(name, func(t *testing.T) {
+			var g golden
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(b, &g))
+			f, err := gguf.Open(filepath.Join(filepath.Dir(path), g.Model))
+			require.NoError(t, err)
+			defer f.Close()
+			d, err := gpu.New(dev, gpu.Options{Mapped: true})
+			require.NoError(t, err)
+			defer d.Close()
+			m, err := qwen2.Load(f, d)
+			require.NoError(t, err)
+			bar := 1e-4
+			if !native(name) {
+				bar = g.Error.RelMax / 8
+			}
+			for i, p := range g.Prompts {
+				for _, piece := range []int{len(p.Tokens), 3} {
+					c, err := m.NewCache(len(p.Tokens)+len(p.GreedyRef), gguf.F32)
+					require.NoError(t, err)
+					out := feed(t, m, c, p.Tokens, piece)
+					require.Less(t, relativeError(out.Logits, p.Ref), bar, "prompt of %d in pieces of %d", len(p.Tokens), piece)
+					if i == 1 && piece > 3 { // one continuation is enough for the software device
+						for step, want := range p.GreedyRef {
+							require.Equal(t, want, out.Top[0].ID, "greedy step %d", step)
+							out = feed(t, m, c, []int32{want}, 1)
+						}
+					}
+				}
+				if len(p.Tokens) > 8 {
+					continue
+				}
+				out := run(t, m, p.Tokens, gguf.F16, 8)
+				require.Less(t, relativeError(out.Logits, p.Ref), bar+5e-3, "keys and values in F16")
+			}
+		})
+	}
+}
+
+// TestTrained holds the small trained models against the greedy ids of the original float32 program.
+func TestTrained(t *testing.T) {
+	dev := openSoft(t, soft.Options{})
+	for _, name := range []string{"stories260k", "stories-weak", "babyllama361"} {
+		var cases []struct {
+			Prompt []int32 `json:"prompt_ids"`
+			Greedy []int32 `json:"greedy_ids"`
+		}
+		b, err := os.ReadFile(sharedtest.Shared(t, "data", "models", name+".golden.json"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(b, &cases))
+		f, err := gguf.Open(sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"))
+		require.NoError(t, err)
+		t.Cleanup(func() { f.Close() })
+		m, _ := load(t, f, dev, gpu.Options{Mapped: true})
+		k := cases[0]
+		c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
+		require.NoError(t, err)
+		out := feed(t, m, c, k.Prompt, len(k.Prompt))
+		for i, want := range k.Greedy {
+			require.Equal(t, want, out.Top[0].ID, "%s, step %d", name, i)
+			out = feed(t, m, c, []int32{want}, 1)
+		}
+	}
+}
+
+// watched is a device that counts how memory comes to it, and fails where it is told to.
+type watched struct {
+	metal.Device
+	made, wrapped int // bytes
+	failWait      error
+}
+
+func (w *watched) NewBuffer(n int) (metal.Buffer, error) {
+	w.made += n
+	return w.Device.NewBuffer(n)
+}
+
+func (w *watched) WrapBuffer(b []byte) (metal.Buffer, error) {
+	w.wrapped += len(b)
+	return w.Device.WrapBuffer(b)
+}
+
+func (w *watched) NewCommands() (metal.Commands, error) {
+	c, err := w.Device.NewCommands()
+	return failing{c, w}, err
+}
+
+type failing struct {
+	metal.Commands
+	w *watched
+}
+
+func (f failing) Wait() (metal.Timing, error) {
+	timing, err := f.Commands.Wait()
+	return timing, errors.Join(err, f.w.failWait)
+}
+
+// TestMapped: the weights of a mapped file are used where they lie, and compute what copies compute.
+func TestMapped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	r, err := synth.ParseRecipe("q4_k_m")
+	require.NoError(t, err)
+	s := synth.Tiny(r, 1)
+	s.FFN, s.Vocab = 1024, 3000
+	to, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(to, nil))
+	require.NoError(t, to.Close())
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	ids := []int32{1, 2, 3, 4}
+	plain, mapped := &watched{Device: openSoft(t, soft.Options{})}, &watched{Device: openSoft(t, soft.Options{})}
+	copies, _ := load(t, f, plain, gpu.Options{})
+	here, _ := load(t, f, mapped, gpu.Options{Mapped: true})
+	assert.Zero(t, plain.wrapped)
+	assert.Greater(t, plain.made, int(f.Size())/2)
+	assert.Greater(t, mapped.wrapped, int(f.Size())/2)
+	assert.Less(t, mapped.made, int(f.Size())/20, "norms and biases")
+	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, here, ids, gguf.F16, 2))
+}
+
+// TestErrors: what the device says comes out of Forward, and so does a cancelled context; the next pass works.
+func TestErrors(t *testing.T) {
+	w := &watched{Device: openSoft(t, soft.Options{})}
+	m, _ := load(t, file(t, "q8_0", nil), w, gpu.Options{})
+	c, err := m.NewCache(4, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend([]int32{1})
+	require.NoError(t, err)
+	out := make([]backend.Output, 1)
+	want := backend.Want{Rows: []int{0}, K: 1}
+	w.failWait = errors.New("the GPU hung")
+	require.ErrorIs(t, m.Forward(t.Context(), c.KV(), rows, out, want), w.failWait)
+	w.failWait = nil
+	ctx, cancel := context.WithCancelCause(t.Context())
+	pass := m.Device().Begin(c.KV(), rows)
+	stop := errors.New("enough")
+	cancel(stop)
+	require.ErrorIs(t, pass.End(ctx), stop)
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	assert.Contains(t, m.Device().Name(), "software Metal")
+}
+
+// TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
+func TestManyRows(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 45, 512)
+	f := file(t, "q5_0", nil)
+	m, _ := load(t, f, openSoft(t, soft.Options{}), gpu.Options{})
+	c, err := m.NewCache(len(ids), gguf.F32)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	want := backend.Want{K: 2, Logits: true}
+	for i := range rows {
+		want.Rows = append(want.Rows, i)
+	}
+	out := make([]backend.Output, len(rows))
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	ref := exact(t, f)
+	for _, i := range []int{0, 7, 8, 31, 32, 44} {
+		alone := run(t, ref, ids[:i+1], gguf.F32, i+1)
+		assert.Less(t, relativeError(out[i].Logits, alone.Logits), 1e-5, fmt.Sprint("row ", i))
+	}
+}

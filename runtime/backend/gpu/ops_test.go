@@ -1,0 +1,433 @@
+package gpu
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// bar is the relative error that float32 sums over these shapes are allowed.
+const bar = 2e-6
+
+// kinds are the types with kernels, each with columns that are ragged for it: no whole step, no whole quad.
+func kinds() []kind {
+	return []kind{
+		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288}, {gguf.Q4_K, 512},
+		{gguf.Q5_K, 256}, {gguf.Q6_K, 768},
+	}
+}
+
+type kind struct {
+	t    gguf.Type
+	cols int
+}
+
+// TestFeedForward holds the gate, up and down products of every type against their formulas, for one row, a few, and
+// many, with outputs that fill no threadgroup. The exponential in silu makes more of the error of a large sum.
+func TestFeedForward(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, k := range kinds() {
+			kind, in := k.t, k.cols
+			for _, n := range []int{1, 3, 8, 9, 34} {
+				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+				const out = 67
+				h, y := x.tensorOf(n, in), x.tensorOf(n, out)
+				g, fn := x.normOf(in)
+				wg, fg := x.weightOf(kind, out, in)
+				wu, fu := x.weightOf(kind, out, in)
+				wd, fd := x.weightOf(kind, out, in)
+				m := x.tensorOf(n, out)
+				before := slices.Clone(y.all())
+				p := x.begin(s, rowsAt(n))
+				p.NormGateUp(m, h, g, wg, wu)
+				p.ProjectAdd(y, wd, h)
+				require.NoError(t, p.End(t.Context()))
+				for i := range n {
+					normed := fn(h.line(i))
+					gate, up := fg(normed), fu(normed)
+					sum := fd(widened(h.line(i)))
+					for j := range gate {
+						gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+						sum[j] += float64(before[i*out+j])
+					}
+					x.near(gate, m.line(i), 25*bar, "silu(gate)·up, %s, row %d of %d", kind, i, n)
+					x.near(sum, y.line(i), bar, "x + w·h, %s, row %d of %d", kind, i, n)
+				}
+			}
+		}
+	})
+}
+
+// TestMixedTypes: a gate and an up projection of two types, over rows that are longer than threadgroup memory.
+func TestMixedTypes(t *testing.T) {
+	each(t, func(x *fixture) {
+		const in, out = 4864, 70
+		for _, n := range []int{1, 2, 7, 10} {
+			h, m := x.tensorOf(n, in), x.tensorOf(n, out)
+			g, fn := x.normOf(in)
+			wg, fg := x.weightOf(gguf.Q8_0, out, in)
+			wu, fu := x.weightOf(gguf.Q4_K, out, in)
+			p := x.begin(x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(n))
+			p.NormGateUp(m, h, g, wg, wu)
+			require.NoError(t, p.End(t.Context()))
+			for i := range n {
+				normed := fn(h.line(i))
+				gate, up := fg(normed), fu(normed)
+				for j := range gate {
+					gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+				}
+				x.near(gate, m.line(i), 25*bar, "row %d of %d", i, n)
+			}
+		}
+	})
+}
+
+// TestConverted: the types without kernels become F16, or F32 where F16 does not reach.
+func TestConverted(t *testing.T) {
+	x := &fixture{t: t, r: newRand(3), d: open(t, fastOptions())}
+	for _, kind := range []gguf.Type{gguf.Q4_1, gguf.Q5_1, gguf.Q2_K, gguf.Q3_K, gguf.IQ4_NL, gguf.IQ4_XS} {
+		w, f := x.weightOf(kind, 20, 512)
+		h, y := x.tensorOf(1, 512), x.tensorOf(1, 20)
+		clear(y.all())
+		p := x.begin(x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(1))
+		p.ProjectAdd(y, w, h)
+		require.NoError(t, p.End(t.Context()))
+		x.near(f(widened(h.line(0))), y.line(0), 1e-3, "%s", kind)
+	}
+	m, _ := x.matrix(gguf.Q4_1, 2, 32)
+	copy(m.Data[2:], []byte{0xff, 0x7b}) // a minimum of 65504
+	w, err := x.d.LoadWeight(m, nil)
+	require.NoError(t, err)
+	assert.Equal(t, gguf.F32, w.(*weight).kind)
+}
+
+// TestEmbed gathers rows of every type.
+func TestEmbed(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, k := range kinds() {
+			kind, in := k.t, k.cols
+			m, w := x.matrix(kind, 9, in)
+			table, err := x.d.LoadWeight(m, nil)
+			require.NoError(t, err)
+			rows := rowsAt(3)
+			rows[0].Token, rows[1].Token, rows[2].Token = 8, 0, 5
+			h := x.tensorOf(3, in)
+			p := x.begin(x.kv(backend.KVConfig{Slots: 3, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rows)
+			p.Embed(h, table)
+			require.NoError(t, p.End(t.Context()))
+			for i, r := range rows {
+				x.near(widened(w[int(r.Token)*in:int(r.Token+1)*in]), h.line(i), 1e-7, "%s", kind)
+			}
+		}
+	})
+}
+
+// attend runs random projections and attention over rows, after the keys and values that earlier calls left in s. It checks
+// the new keys and values, and returns the attention of each row.
+func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance float64) [][]float32 {
+	c := s.c
+	in, width, narrow := 256, c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
+	n := len(rows)
+	h := x.tensorOf(n, in)
+	g, fn := x.normOf(in)
+	wq, fq := x.weightOf(kind, width, in)
+	wk, fk := x.weightOf(kind, narrow, in)
+	wv, fv := x.weightOf(gguf.Q6_K, narrow, in)
+	q, k, v, a := x.tensorOf(n, width), x.tensorOf(n, narrow), x.tensorOf(n, narrow), x.tensorOf(n, width)
+	seen, wo := x.tensorOf(n, width), x.identity(width)
+	clear(seen.all())
+	p := x.begin(s, rows)
+	p.NormProject(q, k, v, h, g, wq, wk, wv)
+	p.Attend(a, q, k, v, 1)
+	p.ProjectAdd(seen, wo, a)
+	require.NoError(x.t, p.End(x.t.Context()))
+	var out [][]float32
+	for i, r := range rows {
+		normed := fn(h.line(i))
+		key, value := fk(normed), fv(normed)
+		for head := range c.KVHeads {
+			at := func(v []float64) []float64 { return v[head*c.HeadSize : (head+1)*c.HeadSize] }
+			close64(x.t, turned(at(key), r.Pos, c.RopeBase), s.at(1, r.Slot, head, false), tolerance)
+			close64(x.t, at(value), s.at(1, r.Slot, head, true), tolerance)
+		}
+		x.near(s.definition(r, fq(normed)), seen.line(i), 5e-6, "attention of row %d of %d", i, n)
+		out = append(out, slices.Clone(seen.line(i)))
+	}
+	return out
+}
+
+// identity is a weight that changes nothing.
+func (x *fixture) identity(n int) *weight {
+	one := make([]float32, n*n)
+	for i := range n {
+		one[i*n+i] = 1
+	}
+	w, err := x.d.LoadWeight(stored(one, n, n), nil)
+	require.NoError(x.t, err)
+	return w.(*weight)
+}
+
+func close64(t *testing.T, want, got []float64, bar float64) {
+	t.Helper()
+	diff, norm := 0.0, 0.0
+	for i, w := range want {
+		diff += (w - got[i]) * (w - got[i])
+		norm += w * w
+	}
+	require.Less(t, math.Sqrt(diff/norm), bar)
+}
+
+// definition is attention over the keys and values that the store holds, in float64.
+func (s *kv) definition(r backend.Row, q []float64) []float64 {
+	c, out := s.c, []float64(nil)
+	for h := range c.Heads {
+		head := turned(q[h*c.HeadSize:(h+1)*c.HeadSize], r.Pos, c.RopeBase)
+		from := h / (c.Heads / c.KVHeads)
+		var weights []float64
+		var values [][]float64
+		top, total := math.Inf(-1), 0.0
+		for _, span := range r.See {
+			for slot := span.From; slot < span.To; slot++ {
+				dot := 0.0
+				for i, k := range s.at(1, slot, from, false) {
+					dot += head[i] * k
+				}
+				weights = append(weights, dot/math.Sqrt(float64(c.HeadSize)))
+				values = append(values, s.at(1, slot, from, true))
+				top = max(top, weights[len(weights)-1])
+			}
+		}
+		a := make([]float64, c.HeadSize)
+		for j, w := range weights {
+			e := math.Exp(w - top)
+			total += e
+			for i := range a {
+				a[i] += e * values[j][i]
+			}
+		}
+		for i := range a {
+			a[i] /= total
+		}
+		out = append(out, a...)
+	}
+	return out
+}
+
+// shapes are groups, head sizes (some are padded) and types of stores.
+func shapes() []backend.KVConfig {
+	return []backend.KVConfig{
+		{Slots: 50, Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
+		{Slots: 50, Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32},
+		{Slots: 50, Heads: 2, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
+		{Slots: 50, Heads: 4, KVHeads: 2, HeadSize: 6, Type: gguf.F32},
+	}
+}
+
+// TestAttend: random slots, positions and spans, three passes over one store, against the definition.
+func TestAttend(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, c := range shapes() {
+			s := x.kv(c)
+			filled := []int32{}
+			for _, n := range []int{5, 1, 8, 11} {
+				rows := make([]backend.Row, n)
+				free := x.r.Perm(50)
+				for i := range rows {
+					slot := int32(free[i])
+					for j := 0; slices.Contains(filled, slot); j++ {
+						slot = int32(free[n+j])
+					}
+					filled = append(filled, slot)
+					rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
+				}
+				for i := range rows {
+					for range x.r.IntN(6) {
+						s := filled[x.r.IntN(len(filled))]
+						rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+					}
+					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
+				}
+				tolerance := 5e-6
+				if c.Type == gguf.F16 {
+					tolerance = 1e-3
+				}
+				x.attend(s, gguf.Q8_0, rows, tolerance)
+			}
+		}
+	})
+}
+
+// fill writes random keys and values into all slots of layer 1.
+func (x *fixture) fill(s *kv) {
+	for h := range 2 * s.c.KVHeads * s.c.Slots {
+		row := s.layers[1].Bytes()[h*s.rowLen:]
+		for i, v := range x.floats(s.c.HeadSize) {
+			if s.c.Type == gguf.F32 {
+				words[float32](row[:s.rowLen])[i] = v
+			} else {
+				words[uint16](row[:s.rowLen])[i] = gguf.F32ToF16(v)
+			}
+		}
+	}
+}
+
+// TestLong: so many keys that they are split, for one row and for several that see different numbers of them. A row comes
+// out the same, to the last bit, alone and beside others, and with its keys in other places.
+func TestLong(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
+			const slots = 420
+			c := backend.KVConfig{Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, Type: kind}
+			s := x.kv(c)
+			x.fill(s)
+			rows := []backend.Row{
+				{Pos: 300, Slot: 400, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 401}}},
+				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
+				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
+			}
+			require.Equal(t, 3, splits(301))
+			same := func() [][]float32 { // the same inputs each time
+				x.r = newRand(9)
+				return x.attend(s, gguf.Q4_0, rows, 1e-3)
+			}
+			together := same()
+			order := x.r.Perm(400) // slot i goes to order[i]
+			moved := x.kv(c)
+			for layer := range s.layers {
+				copy(moved.layers[layer].Bytes(), s.layers[layer].Bytes())
+			}
+			for i, to := range order {
+				for h := range 2 * c.KVHeads {
+					at := func(slot int) int { return (h*slots + slot) * s.rowLen }
+					copy(moved.layers[1].Bytes()[at(to):at(to+1)], s.layers[1].Bytes()[at(i):])
+				}
+			}
+			for i := range rows {
+				see := []backend.Span{}
+				for _, span := range rows[i].See {
+					for slot := span.From; slot < span.To; slot++ {
+						to := slot
+						if slot < 400 {
+							to = int32(order[slot])
+						}
+						see = append(see, backend.Span{From: to, To: to + 1})
+					}
+				}
+				rows[i].See = see
+			}
+			s = moved
+			assert.Equal(t, together, same(), "keys elsewhere")
+		}
+	})
+}
+
+// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several threadgroups, with ties; for a few
+// wanted rows and for many, and for more best tokens than kernels look for.
+func TestHead(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, c := range []struct {
+			vocab, rows, k int
+			kind           gguf.Type
+		}{{3, 5, 7, gguf.F32}, {300, 5, 64, gguf.Q8_0}, {1100, 5, 3, gguf.Q6_K}, {700, 20, 2, gguf.F16}, {600, 3, 70, gguf.Q4_0}} {
+			const dim = 256
+			h := x.tensorOf(c.rows, dim)
+			g, fn := x.normOf(dim)
+			m, w := x.matrix(c.kind, c.vocab, dim)
+			copy(m.Data[len(m.Data)/c.vocab:], m.Data[:len(m.Data)/c.vocab]) // tokens 0 and 1 are equals
+			copy(w[dim:], w[:dim])
+			loaded, err := x.d.LoadWeight(m, nil)
+			require.NoError(t, err)
+			want := backend.Want{K: c.k, Logits: true, Hidden: true}
+			for i := 0; i < c.rows; i += 2 {
+				want.Rows = append(want.Rows, i)
+			}
+			out := make([]backend.Output, len(want.Rows))
+			p := x.begin(x.kv(backend.KVConfig{Slots: c.rows, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(c.rows))
+			p.Head(out, h, g, loaded, want)
+			require.NoError(t, p.End(t.Context()))
+			for i, row := range want.Rows {
+				o := out[i]
+				hidden := fn(h.line(row))
+				logits := make([]float64, c.vocab)
+				for j := range logits {
+					for k, v := range hidden {
+						logits[j] += float64(w[j*dim+k]) * v
+					}
+				}
+				x.near(hidden, o.Hidden, bar, "hidden")
+				x.near(logits, o.Logits, bar, "logits of %s", c.kind)
+				checkSums(t, o, min(c.k, c.vocab))
+			}
+		}
+	})
+}
+
+// checkSums holds Top, LogSumExp and Entropy against the logits beside them.
+func checkSums(t *testing.T, o backend.Output, k int) {
+	t.Helper()
+	var order []backend.Candidate
+	for i, l := range o.Logits {
+		order = append(order, backend.Candidate{ID: int32(i), Logit: l})
+	}
+	slices.SortStableFunc(order, func(a, b backend.Candidate) int {
+		switch {
+		case a.Logit > b.Logit:
+			return -1
+		case a.Logit < b.Logit:
+			return 1
+		}
+		return 0
+	})
+	assert.Equal(t, order[:k], o.Top)
+	top, sum, entropy := float64(order[0].Logit), 0.0, 0.0
+	for _, c := range order {
+		sum += math.Exp(float64(c.Logit) - top)
+	}
+	for _, c := range order {
+		if p := math.Exp(float64(c.Logit)-top) / sum; p > 0 {
+			entropy -= p * math.Log(p)
+		}
+	}
+	assert.InDelta(t, top+math.Log(sum), o.LogSumExp, 1e-5*max(1, math.Abs(top)))
+	assert.InDelta(t, entropy, o.Entropy, 1e-5)
+}
+
+// TestNotFinite: a weight that is no number makes the log-sum-exp none.
+func TestNotFinite(t *testing.T) {
+	x := &fixture{t: t, r: newRand(5), d: open(t, fastOptions())}
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		w := x.floats(300 * 64)
+		w[64*299+5] = bad
+		loaded, err := x.d.LoadWeight(stored(w, 64, 300), nil)
+		require.NoError(t, err)
+		g, _ := x.normOf(64)
+		h := x.tensorOf(1, 64)
+		h.all()[5] = 0
+		out := make([]backend.Output, 1)
+		p := x.begin(x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(1))
+		p.Head(out, h, g, loaded, backend.Want{Rows: []int{0}, K: 3})
+		require.NoError(t, p.End(t.Context()))
+		lse := float64(out[0].LogSumExp)
+		assert.True(t, math.IsNaN(lse) || math.IsInf(lse, 0), "%v gives %v", bad, lse)
+	}
+}
+
+// TestArguments: what the Go side says of the kernels' fixed sizes is what a device of the least size can hold.
+func TestArguments(t *testing.T) {
+	for _, cols := range []int{64, 896, 4864, 18944} {
+		for _, bytes := range []int{cols * 18 / 32, cols * 34 / 32, 2 * cols, 4 * cols} {
+			for _, outs := range []int{10, 896, 9728, 151936} {
+				n := groupRows(outs, cols, bytes)
+				assert.Zero(t, n%(2*kernels.TileRows))
+				assert.True(t, n >= leastRows && n <= mostRows)
+			}
+		}
+	}
+}
