@@ -146,6 +146,7 @@ static inline bfloat operator""bf(long double x) { return (bfloat)(float)x; }
 #define is_function_constant_defined(name) msl_given_##name
 #define MSL_FUNCTION_CONSTANT(name) static bool msl_given_##name; MSL_DECLARE
 #ifdef MSL_STRICT
+template <class T> threadgroup T *msl_threadgroup();
 #define MSL_DECLARE extern
 #else
 #define MSL_DECLARE static
