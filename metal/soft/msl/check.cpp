@@ -194,6 +194,13 @@ static bool ordered(const Seen &a, u32 then, u32 who) {
   return who < kThreads && who / kSimd == me / kSimd && then < w->simdgroup[me / kSimd].barrier[memory];
 }
 
+// plain reports whether the running thread has just made an access that is not atomic, which others cannot see yet: an
+// atomic one that follows does not hide it.
+static bool plain(const Seen &a, u32 then, u16 who) {
+  u32 from = since(a), barrier = a.w->barrier[a.region ? 0 : 1];
+  return a.atomic && who == threadIndex() && then >= (from > barrier ? from : barrier);
+}
+
 static bool checkRead(const Seen &a, Cell *c, u64 at) {
   Worker *w = a.w;
   u32 me = threadIndex();
@@ -201,7 +208,7 @@ static bool checkRead(const Seen &a, Cell *c, u64 at) {
     report(a, kRace, at, c->writer & kThreadMask, c->written, "a write");
     return false;
   }
-  u16 reader = (u16)(me | (a.atomic ? kAtomic : 0));
+  u16 reader = (u16)(me | (a.atomic && !plain(a, c->read, c->reader) ? kAtomic : 0));
   bool live = c->read >= since(a);
   if (live && (c->reader & kThreadMask) != me) {
     bool bothAtomic = a.atomic && (c->reader & kAtomic);
@@ -225,7 +232,8 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
     report(a, kRace, at, c->reader & kThreadMask, c->read, "a read");
     return false;
   }
-  c->written = w->clock, c->writer = (u16)(threadIndex() | (a.atomic ? kAtomic : 0));
+  c->writer = (u16)(threadIndex() | (a.atomic && !plain(a, c->written, c->writer) ? kAtomic : 0));
+  c->written = w->clock;
   return true;
 }
 
