@@ -115,6 +115,7 @@ func TestFaults(t *testing.T) {
 		{"reuse", Race, []Variant{Check}, 1},
 		{"simd_barrier", Race, []Variant{Check}, 1},
 		{"simd_reach", Race, []Variant{Check}, 1},
+		{"shared", Race, []Variant{Check}, 1},
 		{"bounds", Bounds, []Variant{Check}, 1},
 		{"bounds_write", Bounds, []Variant{Check}, 1},
 		{"below", Bounds, []Variant{Check}, 1},
@@ -143,7 +144,7 @@ func TestFaults(t *testing.T) {
 			for _, p := range programs[v] {
 				p.t = t
 				f, err := &Fault{}, p.run(c.name+"_bad", c.groups)
-				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "across_read", "atomic"}, c.name) {
+				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic"}, c.name) {
 					f = p.anyFault(err) // which of two accesses comes second depends on the schedule
 				} else {
 					f = p.fault(err, c.kind, c.name)

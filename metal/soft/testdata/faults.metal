@@ -89,6 +89,23 @@ kernel void simd_reach_good(ARGS) {
   y[t] = s[t ^ 16];
 }
 
+kernel void shared_bad(ARGS) { // all lanes read what one of them then writes
+  threadgroup float s[2];
+  if (t % 32 == 0) s[t / 32] = x[t];
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  y[t] = s[t / 32]; // fault: shared
+  if (t % 32 == 5) s[t / 32] = 1;
+}
+kernel void shared_good(ARGS) {
+  threadgroup float s[2];
+  for (uint i = 0; i < 3; i++) {
+    if (t % 32 == 0) s[t / 32] = x[t];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    y[t] = s[t / 32];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
+
 kernel void bounds_bad(ARGS) {
   y[t] = x[t + 1]; // fault: bounds
 }
