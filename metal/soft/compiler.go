@@ -54,7 +54,10 @@ func newCompiler(o Options) (*compiler, error) {
 	if c.cache == "" {
 		c.cache = defaultCache()
 	}
-	if err := os.MkdirAll(c.cache, 0o777); err != nil {
+	if c.cache, err = filepath.Abs(c.cache); err == nil {
+		err = os.MkdirAll(c.cache, 0o777)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
 	}
 	if c.shim, err = c.writeShim(); err != nil {
@@ -251,7 +254,7 @@ func (c *compiler) build(source string, v Variant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c", "-o", "/dev/stdout")
+	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
 	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -279,17 +282,13 @@ func (c *compiler) compile(u *unit, path string, flags []string) error {
 	if err != nil {
 		return err
 	}
-	object, err := c.clangRun(text, flags...)
-	if err != nil {
-		return err
-	}
 	scratch, err := os.MkdirTemp(c.cache, "new-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
 	file := filepath.Join(scratch, "library.o")
-	if err := os.WriteFile(file, []byte(object), 0o666); err != nil {
+	if _, err := c.clangRun(text, append(flags, "-o", file)...); err != nil {
 		return err
 	}
 	linked := filepath.Join(scratch, "library.so")
@@ -308,38 +307,24 @@ func (c *compiler) runtime() ([]string, error) {
 	}
 	var parts []string
 	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
-		flags := []string{"-O2", "-fno-stack-protector", "-c", "-o", "/dev/stdout"}
+		flags := []string{"-O2", "-fno-stack-protector", "-c"}
 		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".o")
 		parts = append(parts, path)
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		object, err := c.clangRun("#include \""+name+"\"\n", flags...)
+		scratch, err := os.MkdirTemp(c.cache, "new-")
 		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
+		file := filepath.Join(scratch, "runtime.o")
+		if _, err := c.clangRun("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
 			return nil, fmt.Errorf("runtime: %w", err)
 		}
-		if err := writeWhole(path, object); err != nil {
+		if err := os.Rename(file, path); err != nil {
 			return nil, err
 		}
 	}
 	return parts, nil
-}
-
-// writeWhole writes a file that nobody sees half written.
-func writeWhole(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it is gone if all went well
-	if _, err = f.WriteString(content); err == nil {
-		err = f.Chmod(0o644)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

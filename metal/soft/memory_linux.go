@@ -4,14 +4,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"unsafe"
 )
-
-// pages is memory outside Go's heap.
-type pages struct {
-	all  []byte // as it was mapped
-	used []byte // what the caller asked for
-}
 
 // mapPages maps zeroed memory for length bytes that end, up to 127 bytes, at a page that nobody may touch. Memory that is
 // never touched costs nothing.
@@ -53,6 +46,3 @@ func (p *pages) free() {
 	}
 	*p = pages{}
 }
-
-// address returns where b begins.
-func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

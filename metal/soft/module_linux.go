@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
-	"unsafe"
 
 	"github.com/ebitengine/purego"
 	"github.com/klauspost/cpuid/v2"
@@ -28,18 +26,6 @@ func supported() error {
 		return nil
 	}
 	return fmt.Errorf("%w: the software device runs on amd64 and arm64, not on %s", metal.ErrNoDevice, runtime.GOARCH)
-}
-
-// module is a compiled library in memory.
-type module struct {
-	description
-	path   string // of the file that it came from
-	handle uintptr
-	entry  uintptr // msl_run
-	set    func(constant uint32, value uintptr)
-	memory []int // bytes that each kernel declares
-	active *pipeline
-	lines  *lineTable
 }
 
 // load brings a compiled library into memory. It loads a copy, because one file is loaded once in a process and would
@@ -117,19 +103,3 @@ func (m *module) setConstant(i int, value []byte) {
 }
 
 func (m *module) close() error { return purego.Dlclose(m.handle) }
-
-// text returns the string at an address of the module.
-func text(at uint64) string {
-	if at == 0 {
-		return ""
-	}
-	p := *(**byte)(unsafe.Pointer(&at))
-	var b strings.Builder
-	for i := 0; ; i++ {
-		c := *(*byte)(unsafe.Add(unsafe.Pointer(p), i))
-		if c == 0 {
-			return b.String()
-		}
-		b.WriteByte(c)
-	}
-}
