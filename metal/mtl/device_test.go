@@ -170,7 +170,7 @@ func TestRedundantCalls(t *testing.T) {
 	c.SetBuffer(0, b.out, 0)
 	c.SetBytes(0, word(float32(1)))
 	c.SetBuffer(0, b.out, 0)
-	c.SetThreadgroupMemory(0, 0)
+	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
 	_, err := c.Wait()
 	require.NoError(t, err)
@@ -181,6 +181,42 @@ func TestRedundantCalls(t *testing.T) {
 	assert.Equal(t, 2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	assert.Equal(t, 3, f.counts["memoryBarrierWithScope:"])
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
+}
+
+// Memory that was given to one kernel does not count for the next, which may not use it.
+func TestThreadgroupMemory(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	for _, n := range []int{16384, 28672, 16} {
+		c.SetThreadgroupMemory(0, n) // 4096 bytes are the kernel's own
+	}
+	c.SetThreadgroupMemory(30, 28656)
+	c.Dispatch(one(1), one(64))
+	c.SetPipeline(newPipeline(t, b, "scale", "scale"))
+	c.SetThreadgroupMemory(0, 28672)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+}
+
+// A command buffer may be waited for on another goroutine than the one that filled it.
+func TestWaitElsewhere(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	done := make(chan error)
+	go func() {
+		_, err := c.Wait()
+		done <- err
+	}()
+	require.NoError(t, <-done)
+	assert.Equal(t, float32(64), floats(b.out)[63])
 }
 
 // Nothing is left behind by 500 command buffers, libraries, pipelines and buffers, by success and by failure.

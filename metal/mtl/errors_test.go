@@ -111,7 +111,7 @@ func TestMisuse(t *testing.T) {
 		{"SetPipeline with a *mtl.pipeline that is closed", func(c metal.Commands) { c.SetPipeline(ended) }},
 		{"SetPipeline with a *mtl.pipeline", func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
 		{"[[threadgroup(0)]] is given 8 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 8) }},
-		{"[[threadgroup(0)]] is given -16 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, -16) }},
+		{"[[threadgroup(0)]] is given 0 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
 		{"multiples of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
 		{"no argument index 40", func(c metal.Commands) { c.SetThreadgroupMemory(40, 16) }},
 		{"Dispatch of {0 1 1} threadgroups", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(0), one(1)) }},
@@ -122,7 +122,7 @@ func TestMisuse(t *testing.T) {
 		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
 			b.set(c, 1)
 			c.SetThreadgroupMemory(0, 16384)
-			c.SetThreadgroupMemory(1, 12304)
+			c.SetThreadgroupMemory(30, 12304)
 			c.Dispatch(one(1), one(1))
 		}},
 	} {
