@@ -89,7 +89,9 @@ func TestDispatch(t *testing.T) {
 	c.Barrier()
 	c.SetBuffer(0, b.x, 128) // from the 32nd float
 	c.SetBuffer(1, b.out, 128)
-	c.Dispatch(metal.Size{X: 2, Y: 2, Z: 2}, metal.Size{X: 2, Y: 2, Z: 1})
+	sizes := [2]metal.Size{{X: 2, Y: 3, Z: 5}, {X: 7, Y: 11, Z: 4}}
+	c.Dispatch(sizes[0], sizes[1])
+	assert.Equal(t, sizes, f.last)
 	c.Commit()
 	timing, err := c.Wait()
 	require.NoError(t, err)
@@ -264,6 +266,7 @@ func TestNoLeaks(t *testing.T) {
 		extra.Close()
 	}
 	assert.Equal(t, before, f.left())
+	assert.Empty(t, b.objc.pools)
 	assert.Greater(t, len(f.objects), 5000)
 }
 

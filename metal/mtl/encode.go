@@ -119,7 +119,8 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	}
 	t, most := sizeOf(threads), c.d.most
 	if t.width > most.width || t.height > most.height || t.depth > most.depth || threads.X*threads.Y*threads.Z > p.threads {
-		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: at most %d are possible", p.name, threads, p.threads)
+		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: at most %d are possible, and %d, %d and %d along each axis",
+			p.name, threads, p.threads, most.width, most.height, most.depth)
 	}
 	if need := c.threadgroupMemory(); need > c.d.limits.ThreadgroupMemory {
 		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible", p.name, need, c.d.limits.ThreadgroupMemory)

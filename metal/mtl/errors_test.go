@@ -64,6 +64,17 @@ func TestLimits(t *testing.T) {
 		_, err := l.NewPipeline("scale")
 		assert.ErrorContains(t, err, want)
 	}
+	f.limits = func(l *fakeLimits) { l.most = size{width: 64, height: 32, depth: 16} }
+	flat := newBench(t, f)
+	for _, threads := range []metal.Size{{X: 65, Y: 1, Z: 1}, {X: 1, Y: 33, Z: 1}, {X: 1, Y: 1, Z: 17}} {
+		c := begin(t, flat)
+		flat.set(c, 1)
+		c.Dispatch(one(1), threads)
+		c.Commit()
+		_, err := c.Wait()
+		assert.ErrorContains(t, err, "threads: at most")
+	}
+
 	f.limits = func(l *fakeLimits) { l.memory = 0 }
 	_, err = Open(Options{Libraries: []string{buildFake(t)}})
 	assert.ErrorIs(t, err, metal.ErrNoDevice)

@@ -276,6 +276,7 @@ func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {
 
 func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	groups, threads := c.sizes()
+	f.last = [2]metal.Size{metalSize(groups), metalSize(threads)}
 	if e.updates != nil {
 		f.fault("a dispatch behind updateFence")
 	}

@@ -43,6 +43,7 @@ type fake struct {
 	pools     map[int][]*fakePool // by thread
 	inFlight  []*object           // command buffers, committed and not known to be complete
 	counts    map[string]int      // messages by selector
+	last      [2]metal.Size       // threadgroups and threads of the last dispatch
 	next      uintptr
 }
 
