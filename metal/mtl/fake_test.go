@@ -119,7 +119,7 @@ func TestMain(m *testing.M) {
 // fakeLibrary compiles fake.c and loads it, once. PILOTFISH_FAKE_OBJC names a compiled one for machines without clang,
 // such as an emulated arm64: compile it here as compileFake does for that machine, and run
 //
-//	PILOTFISH_FAKE_OBJC=libfakeobjc.so qemu-aarch64 -L <its libc> mtl.test
+//	PILOTFISH_FAKE_OBJC=libfakeobjc.so qemu-aarch64 -L <its libc> mtl.test -test.skip Soft
 var fakeLibrary = sync.OnceValues(func() (path string, err error) {
 	if path = os.Getenv("PILOTFISH_FAKE_OBJC"); path == "" {
 		path = filepath.Join(folder, "libfakeobjc.so")
