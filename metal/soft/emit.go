@@ -51,12 +51,24 @@ func apply(text string, edits []edit) string {
 	return b.String()
 }
 
-// strictText is what the strict pass reads: the source, and a mention of each kernel, so that templates are looked into.
+// strictText is what the strict pass reads: the source, and a call of each kernel, so that templates are looked into and
+// the types of parameters are compared with their attributes.
 func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.strict))
 	for i, k := range u.kernels {
-		fmt.Fprintf(&b, "\n# %d %s\nstatic const auto msl_instance%d = &%s;", k.at.line, quote(k.at.file), i, oneLine(k.call))
+		args := make([]string, len(k.Params))
+		for n, p := range k.Params {
+			switch components, number := builtins[p.Kind]; {
+			case !number:
+				args[n] = "msl_" + p.Space + "_buffer{}"
+			case components:
+				args[n] = "msl_position{nullptr}"
+			default:
+				args[n] = "msl_number{0}"
+			}
+		}
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }", k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
 	}
 	return b.String() + "\n"
 }

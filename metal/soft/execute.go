@@ -92,7 +92,7 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 		if err := d.regions(q, c); err != nil {
 			return err
 		}
-		d.level = append(d.level, run{p, d.workers[0].c().clock + c.newLevel})
+		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // it moves on before the first access
 	}
 	n := min(len(d.workers), q.groups.X*q.groups.Y*q.groups.Z)
 	var others sync.WaitGroup
