@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toNothing lets messages go to a C function that does nothing, until the test ends: what is left is the cost of Go and
+// toNothing lets messages, and what autorelease pools need, go to a C function that does nothing, until the test ends: what is left is the cost of Go and
 // of the call.
 func toNothing(t testing.TB, d *Device) {
 	t.Helper()
@@ -18,9 +18,12 @@ func toNothing(t testing.TB, d *Device) {
 	require.NoError(t, err)
 	null, err := findSymbol([]uintptr{library}, "fake_null")
 	require.NoError(t, err)
-	was := d.objc.msgSend
-	d.objc.msgSend = null
-	t.Cleanup(func() { d.objc.msgSend = was })
+	o := d.objc
+	for _, entry := range []*uintptr{&o.msgSend, &o.threadSelf, &o.poolPush, &o.poolPop} {
+		was := *entry
+		*entry = null
+		t.Cleanup(func() { *entry = was })
+	}
 }
 
 // dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, four other buffers, bytes,
@@ -65,6 +68,27 @@ func BenchmarkSend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.send(d.device, selSetBuffer, 1, 2, 3)
+	}
+}
+
+// BenchmarkCommandBuffer is an empty command buffer, from NewCommands to Wait, without the reading of its times: 10 messages, and
+// 8 other calls for two autorelease pools.
+func BenchmarkCommandBuffer(b *testing.B) {
+	d := newBench(b, newFake(b, &goGPU{}))
+	toNothing(b, d.Device)
+	seconds := d.objc.sendSeconds
+	d.objc.sendSeconds = func(to, selector uintptr) float64 { return 0 }
+	b.Cleanup(func() { d.objc.sendSeconds = seconds })
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := d.NewCommands()
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Commit()
+		if _, err := c.Wait(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ type commands struct {
 	pipeline *pipeline
 	bound    [maxArguments]binding
 	memory   [maxArguments]int // dynamic threadgroup memory
-	total    int               // its sum
+	fresh    uint32            // bit i: memory[i] is set since the pipeline was
 	unsynced bool              // a dispatch has no barrier behind it
 	err      error             // the first
 	bytes    [maxBytes]byte    // of SetBytes, in memory that does not move

@@ -89,7 +89,9 @@ func TestDispatch(t *testing.T) {
 	c.Barrier()
 	c.SetBuffer(0, b.x, 128) // from the 32nd float
 	c.SetBuffer(1, b.out, 128)
-	c.Dispatch(metal.Size{X: 2, Y: 2, Z: 2}, metal.Size{X: 2, Y: 2, Z: 1})
+	sizes := [2]metal.Size{{X: 2, Y: 3, Z: 5}, {X: 7, Y: 11, Z: 4}}
+	c.Dispatch(sizes[0], sizes[1])
+	assert.Equal(t, sizes, f.last)
 	c.Commit()
 	timing, err := c.Wait()
 	require.NoError(t, err)
@@ -170,7 +172,7 @@ func TestRedundantCalls(t *testing.T) {
 	c.SetBuffer(0, b.out, 0)
 	c.SetBytes(0, word(float32(1)))
 	c.SetBuffer(0, b.out, 0)
-	c.SetThreadgroupMemory(0, 0)
+	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
 	_, err := c.Wait()
 	require.NoError(t, err)
@@ -181,6 +183,42 @@ func TestRedundantCalls(t *testing.T) {
 	assert.Equal(t, 2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	assert.Equal(t, 3, f.counts["memoryBarrierWithScope:"])
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
+}
+
+// Memory that was given to one kernel does not count for the next, which may not use it.
+func TestThreadgroupMemory(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	for _, n := range []int{16384, 28672, 16} {
+		c.SetThreadgroupMemory(0, n) // 4096 bytes are the kernel's own
+	}
+	c.SetThreadgroupMemory(30, 28656)
+	c.Dispatch(one(1), one(64))
+	c.SetPipeline(newPipeline(t, b, "scale", "scale"))
+	c.SetThreadgroupMemory(0, 28672)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+}
+
+// A command buffer may be waited for on another goroutine than the one that filled it.
+func TestWaitElsewhere(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	done := make(chan error)
+	go func() {
+		_, err := c.Wait()
+		done <- err
+	}()
+	require.NoError(t, <-done)
+	assert.Equal(t, float32(64), floats(b.out)[63])
 }
 
 // Nothing is left behind by 500 command buffers, libraries, pipelines and buffers, by success and by failure.
@@ -228,6 +266,7 @@ func TestNoLeaks(t *testing.T) {
 		extra.Close()
 	}
 	assert.Equal(t, before, f.left())
+	assert.Empty(t, b.objc.pools)
 	assert.Greater(t, len(f.objects), 5000)
 }
 

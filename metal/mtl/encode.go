@@ -2,6 +2,7 @@ package mtl
 
 import (
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -19,7 +20,7 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 	}
 	if mine != c.pipeline {
 		c.s.send(c.encoder, selSetComputePipelineState, uintptr(mine.pipeline))
-		c.pipeline = mine
+		c.pipeline, c.fresh = mine, 0
 	}
 }
 
@@ -67,15 +68,15 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {
 		return
 	}
-	if length < 0 || length%16 != 0 || length > c.d.limits.ThreadgroupMemory {
+	if length < 1 || length%16 != 0 || length > c.d.limits.ThreadgroupMemory {
 		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible", index, length, c.d.limits.ThreadgroupMemory)
 		return
 	}
-	if was := c.memory[index]; was != length {
+	if c.memory[index] != length {
 		c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
 		c.memory[index] = length
-		c.total += length - was
 	}
+	c.fresh |= 1 << index
 }
 
 // Dispatch implements [metal.Commands].
@@ -118,12 +119,23 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	}
 	t, most := sizeOf(threads), c.d.most
 	if t.width > most.width || t.height > most.height || t.depth > most.depth || threads.X*threads.Y*threads.Z > p.threads {
-		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: at most %d are possible", p.name, threads, p.threads)
+		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: at most %d are possible, and %d, %d and %d along each axis",
+			p.name, threads, p.threads, most.width, most.height, most.depth)
 	}
-	if need := p.memory + c.total; need > c.d.limits.ThreadgroupMemory {
+	if need := c.threadgroupMemory(); need > c.d.limits.ThreadgroupMemory {
 		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible", p.name, need, c.d.limits.ThreadgroupMemory)
 	}
 	return nil
+}
+
+// threadgroupMemory returns the bytes that a dispatch needs: those that the kernel declares, and those that were given
+// since it was set. Whether it uses any that were given before, only Metal knows.
+func (c *commands) threadgroupMemory() int {
+	need := (c.pipeline.memory + 15) &^ 15
+	for left := c.fresh; left != 0; left &= left - 1 {
+		need += c.memory[bits.TrailingZeros32(left)]
+	}
+	return need
 }
 
 func sizeOf(s metal.Size) size {

@@ -64,6 +64,17 @@ func TestLimits(t *testing.T) {
 		_, err := l.NewPipeline("scale")
 		assert.ErrorContains(t, err, want)
 	}
+	f.limits = func(l *fakeLimits) { l.most = size{width: 64, height: 32, depth: 16} }
+	flat := newBench(t, f)
+	for _, threads := range []metal.Size{{X: 65, Y: 1, Z: 1}, {X: 1, Y: 33, Z: 1}, {X: 1, Y: 1, Z: 17}} {
+		c := begin(t, flat)
+		flat.set(c, 1)
+		c.Dispatch(one(1), threads)
+		c.Commit()
+		_, err := c.Wait()
+		assert.ErrorContains(t, err, "threads: at most")
+	}
+
 	f.limits = func(l *fakeLimits) { l.memory = 0 }
 	_, err = Open(Options{Libraries: []string{buildFake(t)}})
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
@@ -111,7 +122,7 @@ func TestMisuse(t *testing.T) {
 		{"SetPipeline with a *mtl.pipeline that is closed", func(c metal.Commands) { c.SetPipeline(ended) }},
 		{"SetPipeline with a *mtl.pipeline", func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
 		{"[[threadgroup(0)]] is given 8 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 8) }},
-		{"[[threadgroup(0)]] is given -16 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, -16) }},
+		{"[[threadgroup(0)]] is given 0 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
 		{"multiples of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
 		{"no argument index 40", func(c metal.Commands) { c.SetThreadgroupMemory(40, 16) }},
 		{"Dispatch of {0 1 1} threadgroups", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(0), one(1)) }},
@@ -122,7 +133,7 @@ func TestMisuse(t *testing.T) {
 		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
 			b.set(c, 1)
 			c.SetThreadgroupMemory(0, 16384)
-			c.SetThreadgroupMemory(1, 12304)
+			c.SetThreadgroupMemory(30, 12304)
 			c.Dispatch(one(1), one(1))
 		}},
 	} {

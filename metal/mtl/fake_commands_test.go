@@ -26,9 +26,9 @@ type fakeEncoder struct {
 	commands []func(metal.Commands)
 	pipeline *fakePipeline
 	uses     [31]*object // buffers
-	memory   [31]int
-	touched  []*object // buffers that a dispatch may write
-	waits    *object   // fences
+	memory   [31]int     // that a dispatch surely uses: set since the pipeline was
+	touched  []*object   // buffers that a dispatch may write
+	waits    *object     // fences
 	updates  *object
 	began    bool // a dispatch is encoded
 	ended    bool
@@ -201,7 +201,7 @@ func (e *fakeEncoder) retain(o *object) {
 func (f *fake) encodePipeline(e *fakeEncoder, c *fakeCall) {
 	if p := f.object(c.arg(0), "MTLComputePipelineState", "the pipeline"); p != nil {
 		e.retain(p)
-		e.pipeline = p.value.(*fakePipeline)
+		e.pipeline, e.memory = p.value.(*fakePipeline), [31]int{}
 		gpu := e.pipeline.gpu
 		e.commands = append(e.commands, func(run metal.Commands) { run.SetPipeline(gpu) })
 	}
@@ -266,7 +266,7 @@ func (f *fake) encodeBytes(e *fakeEncoder, c *fakeCall) {
 func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {
 	i, ok := f.index(c.arg(1))
 	n := int(c.arg(0))
-	if n%16 != 0 {
+	if n < 1 || n%16 != 0 {
 		f.fault("threadgroup memory of %d bytes is no multiple of 16", n)
 	} else if ok {
 		e.memory[i] = n
@@ -276,6 +276,7 @@ func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {
 
 func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	groups, threads := c.sizes()
+	f.last = [2]metal.Size{metalSize(groups), metalSize(threads)}
 	if e.updates != nil {
 		f.fault("a dispatch behind updateFence")
 	}

@@ -283,6 +283,7 @@ func (p *planted) pair(update, wait bool, fence id) {
 
 // The fake finds each fault, and that one only.
 func TestFakeFindsFaults(t *testing.T) {
+	buildFake(t)
 	for _, plant := range plants {
 		t.Run(strings.ReplaceAll(plant.want, "/", " "), func(t *testing.T) {
 			f := newFake(t, &goGPU{})

@@ -20,7 +20,7 @@ import (
 // withSoft puts a fake in place that runs kernels in software, every rule checked, and opens its device.
 func withSoft(t *testing.T, seed uint64) *Device {
 	t.Helper()
-	buildFake(t)
+	needClang(t)
 	gpu, err := soft.Open(soft.Options{Variant: soft.Check, Seed: seed, PageSize: fakePage, Cache: softCache(t)})
 	require.NoError(t, err)
 	return newFake(t, gpu).open(t)
