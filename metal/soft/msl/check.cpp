@@ -48,14 +48,14 @@ struct Line {
 };
 struct Load { // one execution of a load by a simdgroup
   u64 pc;
-  u32 simdgroup, turn, count, slot;
+  u32 simdgroup, epoch, turn, count, slot;
   Region *region;
   Line line[kMaxLines];
 };
-struct Site { // how often each thread of a simdgroup has executed a load
+struct Site { // how often each thread of a simdgroup has executed a load since the last barrier
   u64 pc;
   u32 simdgroup, used;
-  u32 turns[kSimd]; // one for each thread
+  u32 epochs[kSimd], turns[kSimd]; // one for each thread: when that barrier was, and the executions since
 };
 }
 
@@ -93,16 +93,16 @@ static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
   return nullptr;
 }
 
-static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 turn, Region *region) {
+static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 epoch, u32 turn, Region *region) {
   if (l->loads == kLoads) flushLoads(l);
-  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + epoch * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
-    if (d->pc == pc && d->simdgroup == simdgroup && d->turn == turn && d->region == region) return d;
+    if (d->pc == pc && d->simdgroup == simdgroup && d->epoch == epoch && d->turn == turn && d->region == region) return d;
   }
   Load *d = &l->load[l->loads++];
   l->hash[h] = l->loads;
-  d->pc = pc, d->simdgroup = simdgroup, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
+  d->pc = pc, d->simdgroup = simdgroup, d->epoch = epoch, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
   return d;
 }
 
@@ -111,7 +111,13 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   u32 thread = threadIndex();
   Site *s = findSite(l, pc, thread / (u32)kSimd);
   if (!s) return;
-  Load *d = findLoad(l, pc, thread / (u32)kSimd, s->turns[thread % kSimd]++, r);
+  // Threads that leave a load out would fall behind by one turn: a barrier brings them together again.
+  const u32 *own = w->simdgroup[thread / kSimd].barrier, *all = w->barrier;
+  u32 epoch = own[0] > own[1] ? own[0] : own[1], lane = thread % (u32)kSimd;
+  epoch = all[0] > epoch ? all[0] : epoch;
+  epoch = all[1] > epoch ? all[1] : epoch;
+  if (s->epochs[lane] != epoch) s->epochs[lane] = epoch, s->turns[lane] = 0;
+  Load *d = findLoad(l, pc, thread / (u32)kSimd, epoch, s->turns[lane]++, r);
   for (u64 i = 0; i < size;) {
     u64 number = (offset + i) / kLine, in = (offset + i) % kLine;
     u32 k = 0;
@@ -232,7 +238,8 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
     return false;
   }
   if (c->read >= since(a) && !(a.atomic && (c->reader & kAtomic)) && !ordered(a, c->read, c->reader & kThreadMask)) {
-    report(a, kRace, at, c->reader & kThreadMask, c->read, "a read");
+    u32 who = c->reader & kThreadMask;
+    report(a, kRace, at, who < kThreads ? who : who == kManyGroups ? who : kManyThreads, c->read, "a read");
     return false;
   }
   c->writer = (u16)(threadIndex() | (a.atomic && !plain(a, c->written, c->writer) ? kAtomic : 0));
