@@ -37,17 +37,18 @@ type Device struct {
 	mapped    bool
 	library   metal.Library
 	pipelines map[pipelineKey]metal.Pipeline
-	buffers   []metal.Buffer // all that live as long as the device
-	none      metal.Buffer   // is bound where a kernel declares what it will not touch
-	frames    []*frame       // of all passes
-	spare     []*frame       // of these, those that no pass uses
-	flights   []*pass        // committed and not waited for, in order
+	buffers   []metal.Buffer   // all that live as long as the device
+	none      metal.Buffer     // is bound where a kernel declares what it will not touch
+	frames    []*frame         // of all passes
+	spare     []*frame         // of these, those that no pass uses
+	alive     map[*memory]bool // of KV stores
+	flights   []*pass          // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
 
 	mu   sync.Mutex
 	last Stats
-	dead []metal.Buffer // of KV stores that nobody holds any more
+	dead []*memory // of KV stores that nobody holds any more
 }
 
 // pipelineKey is a kernel and its function constants.
@@ -70,7 +71,7 @@ func New(dev metal.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{metal: dev, limits: dev.Limits(), mapped: o.Mapped, library: library, pipelines: map[pipelineKey]metal.Pipeline{}}
+	d := &Device{metal: dev, limits: dev.Limits(), mapped: o.Mapped, library: library, pipelines: map[pipelineKey]metal.Pipeline{}, alive: map[*memory]bool{}}
 	if d.none, err = d.newBuffer(16); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -99,12 +100,14 @@ func (d *Device) Close() error {
 	for _, t := range d.tensors {
 		t.close()
 	}
-	d.bury()
+	for m := range d.alive {
+		m.close()
+	}
 	for _, f := range d.frames {
 		f.close()
 	}
 	d.scratch.close()
-	d.pipelines, d.buffers, d.tensors = nil, nil, nil
+	d.pipelines, d.buffers, d.tensors, d.alive = nil, nil, nil, nil
 	d.library.Close()
 	return nil
 }

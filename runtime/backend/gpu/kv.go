@@ -20,7 +20,16 @@ type kv struct {
 	layers []metal.Buffer // one per layer
 }
 
-// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced.
+// memory is the buffers of a store.
+type memory struct{ buffers []metal.Buffer }
+
+func (m *memory) close() {
+	for _, b := range m.buffers {
+		b.Close()
+	}
+}
+
+// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced, or with the device.
 func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	switch {
 	case c.Layers <= 0 || c.Slots <= 0 || c.KVHeads <= 0:
@@ -42,26 +51,26 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
 	}
 	d.bury()
+	m := new(memory)
 	for range c.Layers {
 		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)
 		if err != nil {
-			for _, b := range s.layers {
-				b.Close()
-			}
+			m.close()
 			return nil, err
 		}
-		s.layers = append(s.layers, b)
+		m.buffers = append(m.buffers, b)
 	}
-	runtime.AddCleanup(s, d.release, s.layers)
+	s.layers, d.alive[m] = m.buffers, true
+	runtime.AddCleanup(s, d.release, m)
 	return s, nil
 }
 
-// release takes the buffers of a KV store that nobody holds any more. They are closed later, by the goroutine that uses
-// the device.
-func (d *Device) release(buffers []metal.Buffer) {
+// release takes the memory of a KV store that nobody holds any more. It is closed later, by the goroutine that uses the
+// device.
+func (d *Device) release(m *memory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dead = append(d.dead, buffers...)
+	d.dead = append(d.dead, m)
 }
 
 // bury closes what release has taken.
@@ -69,8 +78,11 @@ func (d *Device) bury() {
 	d.land(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range d.dead {
-		b.Close()
+	for _, m := range d.dead {
+		if d.alive[m] {
+			m.close()
+			delete(d.alive, m)
+		}
 	}
 	d.dead = nil
 }
