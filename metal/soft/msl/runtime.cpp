@@ -432,7 +432,16 @@ EXPORT void msl_set_constant(u32 i, const void *value) {
 }
 
 EXPORT const char *msl_describe() { return msl_meta; }
-EXPORT u64 msl_worker_size() { return sizeof(Worker); }
+
+// msl_layout_of returns sizes and offsets that the Go side must agree with, and 0 after the last.
+EXPORT u64 msl_layout_of(u32 i) {
+  const u64 all[] = {sizeof(Dispatch), sizeof(Region), sizeof(Report), sizeof(Cell), __builtin_offsetof(Dispatch, regions),
+                     __builtin_offsetof(Region, putHigh), __builtin_offsetof(Report, detail), __builtin_offsetof(Worker, clock),
+                     __builtin_offsetof(Worker, arena), __builtin_offsetof(Worker, lines), __builtin_offsetof(Worker, conditions),
+                     __builtin_offsetof(Worker, reports), kRegion, kArena};
+  return i < sizeof all / sizeof *all ? all[i] : 0;
+}
+static_assert(sizeof(Worker) < kStacks, "a worker must end before its stacks");
 
 // Conversions that the compiler calls where the processor has no instruction for them.
 extern "C" __bf16 __truncsfbf2(float x) {
