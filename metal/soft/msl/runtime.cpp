@@ -24,7 +24,8 @@ void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 // The table of variables must exist even where no kernel has any.
 static Variable noVariable __attribute__((section("msl_variables"), used)) = {};
 
-// msl_switch(save, to) leaves the running fibre, whose stack pointer goes to *save, and continues the one at to.
+// msl_switch(save, to) leaves the running fibre, whose stack pointer goes to *save, and continues the one at to. It ends
+// with ret, because the processor predicts it well: fibres mostly continue where the one before them stopped.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -46,8 +47,7 @@ msl_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  popq %rax
-  jmpq *%rax
+  ret
 .size msl_switch, . - msl_switch
 )");
 #elif defined(__aarch64__)
@@ -82,7 +82,7 @@ msl_switch:
   ldp d12, d13, [sp, #128]
   ldp d14, d15, [sp, #144]
   add sp, sp, #160
-  br x30
+  ret
 .size msl_switch, . - msl_switch
 )");
 #else
