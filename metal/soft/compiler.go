@@ -21,6 +21,11 @@ import (
 //go:embed msl
 var headers embed.FS
 
+// translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
+//
+//go:embed body.go compiler.go emit.go lexer.go lint.go params.go parse.go
+var translator embed.FS
+
 // sourceName is how messages call a source that has no #line of its own.
 const sourceName = "library.metal"
 
@@ -32,13 +37,14 @@ var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_c
 type compiler struct {
 	clang, linker string
 	version       string // of clang, in its own words
+	arch          string // processor that code is made for, by Go's name
 	cache         string // folder of compiled code
 	shim          string // folder of the headers
 }
 
 // newCompiler finds clang and lld.
 func newCompiler(o Options) (*compiler, error) {
-	c := &compiler{cache: o.Cache}
+	c := &compiler{cache: o.Cache, arch: runtime.GOARCH}
 	var err error
 	if c.clang, err = lookClang(o.Clang); err != nil {
 		return nil, err
@@ -114,24 +120,29 @@ func key(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:40]
 }
 
-// shimText is all of the embedded source, for keys.
-func shimText() (string, error) {
+// ownText is all that compiled code depends on here, for keys.
+func ownText() (string, error) {
 	var b strings.Builder
-	err := fs.WalkDir(headers, "msl", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, tree := range [...]embed.FS{headers, translator} {
+		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := tree.ReadFile(path)
+			b.WriteString(path + "\n")
+			b.Write(text)
 			return err
+		})
+		if err != nil {
+			return "", err
 		}
-		text, err := headers.ReadFile(path)
-		b.WriteString(path + "\n")
-		b.Write(text)
-		return err
-	})
-	return b.String(), err
+	}
+	return b.String(), nil
 }
 
 // writeShim puts the headers into the cache, where clang can read them.
 func (c *compiler) writeShim() (string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return "", err
 	}
@@ -170,13 +181,16 @@ func (c *compiler) writeShim() (string, error) {
 	return dir, nil
 }
 
-// language are the flags of every compilation.
-func language() []string {
+// language are the flags of every compilation for a processor.
+func language(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fPIC",
 		"-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-Xclang", "-cl-single-precision-constant",
 		"-Xclang", "-ffloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
-	if runtime.GOARCH == "amd64" {
-		flags = append(flags, "-march=x86-64-v3")
+	switch arch {
+	case "amd64":
+		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
+	case "arm64":
+		return append(flags, "--target=aarch64-linux-gnu")
 	}
 	return flags
 }
@@ -188,7 +202,8 @@ func diagnosed() []string {
 		"writable-strings", "shift-count-overflow", "division-by-zero", "undefined-internal"} {
 		flags = append(flags, "-Werror="+w)
 	}
-	return flags
+	// Threads have small stacks.
+	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
 }
 
 // flags are those of a variant.
@@ -208,7 +223,7 @@ func (v Variant) flags() []string {
 
 // clangRun runs clang in the folder of the headers on text, and returns what it prints.
 func (c *compiler) clangRun(text string, flags ...string) (string, error) {
-	cmd := exec.Command(c.clang, append(append(language(), flags...), "-")...)
+	cmd := exec.Command(c.clang, append(append(language(c.arch), flags...), "-")...)
 	cmd.Dir = c.shim
 	cmd.Stdin = strings.NewReader(text)
 	var out, log bytes.Buffer
@@ -250,12 +265,12 @@ func (c *compiler) strict(u *unit) error {
 
 // build returns the path of the shared library of a source, from the cache if it was made before.
 func (c *compiler) build(source string, v Variant) (string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return "", err
 	}
 	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
-	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".so")
+	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -301,14 +316,14 @@ func (c *compiler) compile(u *unit, path string, flags []string) error {
 
 // runtime returns the object files of the runtime, which all libraries contain.
 func (c *compiler) runtime() ([]string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return nil, err
 	}
 	var parts []string
 	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
 		flags := []string{"-O2", "-fno-stack-protector", "-c"}
-		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".o")
+		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".o")
 		parts = append(parts, path)
 		if _, err := os.Stat(path); err == nil {
 			continue

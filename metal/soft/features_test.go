@@ -19,10 +19,10 @@ var featureSource string
 
 // feature is a kernel of testdata/features.metal and what thread i of 192 must give, where x[i] = i/4 - 20.
 type feature struct {
-	name   string
-	want   func(i int, x []float32) float64
-	bind   func(t *testing.T, d *Device, c metal.Commands)
-	const_ []metal.Constant
+	name      string
+	want      func(i int, x []float32) float64
+	bind      func(t *testing.T, d *Device, c metal.Commands)
+	constants []metal.Constant
 }
 
 func sum32(x []float32, i int, f func(lane int, v float64) float64) (s float64) {
@@ -79,10 +79,13 @@ func features() []feature {
 		{name: "templated_16", want: func(i int, _ []float32) float64 { return -float64((i%64+1)%16) - 16 }},
 		{name: "templated_3", want: func(i int, _ []float32) float64 { return float64((i%64+1)%3) + 3 }},
 		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*1.5 - 3 + 4 + 7 },
-			const_: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)}, {Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
-		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*2 + 1 + 50 + 0.25 },
-			const_: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)}, {Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
-			bind:   func(t *testing.T, d *Device, c metal.Commands) { c.SetBuffer(5, floats(t, d, 0.25), 0) }},
+			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)}, {Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
+		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*2 + 1 + 50 + 0.25 + 3 },
+			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)}, {Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
+			bind: func(t *testing.T, d *Device, c metal.Commands) {
+				c.SetBuffer(5, floats(t, d, 0.25), 0)
+				c.SetBytes(6, words(3))
+			}},
 		{name: "arguments", want: func(i int, x []float32) float64 { return 2*float64(x[i]) + 5 + 30 + 9 + 8 },
 			bind: func(_ *testing.T, _ *Device, c metal.Commands) {
 				f := math.Float32bits
@@ -151,7 +154,7 @@ func TestFeatures(t *testing.T) {
 
 func (f feature) check(t *testing.T, d *Device, l metal.Library) {
 	t.Helper()
-	p, err := l.NewPipeline(f.name, f.const_...)
+	p, err := l.NewPipeline(f.name, f.constants...)
 	if !assert.NoError(t, err, f.name) {
 		return
 	}

@@ -577,8 +577,9 @@ MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
 struct msl_buffer {
   ulong p;
   template <class T> __attribute__((always_inline, nodebug)) operator T *() const { return (T *)p; }
-  template <class T> __attribute__((always_inline, nodebug)) operator T &() const { return *(T *)p; }
+  template <class T> __attribute__((always_inline, nodebug, no_sanitize("null", "alignment"))) operator T &() const { return *(T *)p; } // null if it is not there
 };
+#define MSL_THUNK static __attribute__((no_sanitize("null", "alignment"))) void
 #endif
 template <class T> struct msl_is_index { enum { yes = msl_same<T, uint>::yes || msl_same<T, ushort>::yes }; };
 struct msl_number { // one number

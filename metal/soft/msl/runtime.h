@@ -140,6 +140,7 @@ struct Placed {        // a piece of the arena
 };
 
 struct Lines;          // counts of transactions, in check.cpp
+constexpr u64 kLinesSize = 32 << 20; // bytes for them
 
 struct Worker {
   Dispatch *dispatch;
@@ -166,6 +167,7 @@ struct Worker {
   u64 linesSize;
   u64 moduleStart, moduleEnd;
   u64 switches;
+  u8 conditions[64];   // constants that decide whether parameters are there
   Report reports[kReports];
   Placed piece[96];
   void *stack[kThreads];          // saved stack pointers

@@ -141,9 +141,11 @@ constant float scale [[function_constant(30)]];
 constant int bonus [[function_constant(31)]];
 constant bool has_bonus = is_function_constant_defined(bonus);
 constant int extra = has_bonus ? bonus : 7;
-kernel void constants(ARGS, device const float *optional [[buffer(5), function_constant(flag)]]) {
+kernel void constants(ARGS, device const float *optional [[buffer(5), function_constant(flag)]],
+                      constant uint &more [[buffer(6), function_constant(has_bonus)]]) {
   out[i] = x[i] * scale + shift + count + extra;
   if (flag) out[i] += optional[0];
+  if (has_bonus) out[i] += more;
 }
 
 struct Args {
