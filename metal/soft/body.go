@@ -71,12 +71,18 @@ func (u *unit) threadgroupVariables(i, end int, kernel string) int {
 	}
 	var run, strict strings.Builder
 	for _, v := range variables {
-		strict.WriteString("static threadgroup " + v.typ + " " + v.name + v.dims + "; ")
+		strict.WriteString(v.declared())
 		run.WriteString(v.placed(kernel))
 	}
 	u.replaceIn(&u.run, i, stop, run.String())
 	u.replaceIn(&u.strict, i, stop, strict.String())
 	return stop
+}
+
+// declared declares a variable for the strict pass: clang cannot construct a struct in an address space.
+func (v variable) declared() string {
+	typ := "msl_type_" + v.name
+	return "typedef " + v.typ + " " + typ + v.dims + "; threadgroup " + typ + " &" + v.name + " = *msl_threadgroup<" + typ + ">(); "
 }
 
 // placed declares a variable as a reference into the arena, and describes it in a table that the runtime reads.

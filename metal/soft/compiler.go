@@ -21,6 +21,11 @@ import (
 //go:embed msl
 var headers embed.FS
 
+// translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
+//
+//go:embed body.go compiler.go emit.go lexer.go lint.go params.go parse.go
+var translator embed.FS
+
 // sourceName is how messages call a source that has no #line of its own.
 const sourceName = "library.metal"
 
@@ -114,24 +119,29 @@ func key(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:40]
 }
 
-// shimText is all of the embedded source, for keys.
-func shimText() (string, error) {
+// ownText is all that compiled code depends on here, for keys.
+func ownText() (string, error) {
 	var b strings.Builder
-	err := fs.WalkDir(headers, "msl", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, tree := range [...]embed.FS{headers, translator} {
+		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := tree.ReadFile(path)
+			b.WriteString(path + "\n")
+			b.Write(text)
 			return err
+		})
+		if err != nil {
+			return "", err
 		}
-		text, err := headers.ReadFile(path)
-		b.WriteString(path + "\n")
-		b.Write(text)
-		return err
-	})
-	return b.String(), err
+	}
+	return b.String(), nil
 }
 
 // writeShim puts the headers into the cache, where clang can read them.
 func (c *compiler) writeShim() (string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return "", err
 	}
@@ -250,7 +260,7 @@ func (c *compiler) strict(u *unit) error {
 
 // build returns the path of the shared library of a source, from the cache if it was made before.
 func (c *compiler) build(source string, v Variant) (string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return "", err
 	}
@@ -301,7 +311,7 @@ func (c *compiler) compile(u *unit, path string, flags []string) error {
 
 // runtime returns the object files of the runtime, which all libraries contain.
 func (c *compiler) runtime() ([]string, error) {
-	text, err := shimText()
+	text, err := ownText()
 	if err != nil {
 		return nil, err
 	}

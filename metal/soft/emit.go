@@ -15,8 +15,21 @@ func quote(s string) string { return strconv.QuoteToASCII(s) }
 
 // description is what a compiled library says about itself.
 type description struct {
-	Kernels   []kernelDecl
-	Constants []constantDecl
+	Kernels    []kernelDecl
+	Constants  []constantDecl
+	Conditions []string // constants that decide whether parameters are there; the thunk after the last kernel computes them
+}
+
+// conditions returns the constants that decide whether parameters are there.
+func (u *unit) conditions() (all []string) {
+	for _, k := range u.kernels {
+		for _, p := range k.Params {
+			if p.If != "" && !slices.Contains(all, p.If) {
+				all = append(all, p.If)
+			}
+		}
+	}
+	return all
 }
 
 // blanked is text that nothing is left of, except that the rest keeps its lines and columns.
@@ -51,12 +64,24 @@ func apply(text string, edits []edit) string {
 	return b.String()
 }
 
-// strictText is what the strict pass reads: the source, and a mention of each kernel, so that templates are looked into.
+// strictText is what the strict pass reads: the source, and a call of each kernel, so that templates are looked into and
+// the types of parameters are compared with their attributes.
 func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.strict))
 	for i, k := range u.kernels {
-		fmt.Fprintf(&b, "\n# %d %s\nstatic const auto msl_instance%d = &%s;", k.at.line, quote(k.at.file), i, oneLine(k.call))
+		args := make([]string, len(k.Params))
+		for n, p := range k.Params {
+			switch components, number := builtins[p.Kind]; {
+			case !number:
+				args[n] = "msl_" + p.Space + "_buffer{}"
+			case components:
+				args[n] = "msl_position{nullptr}"
+			default:
+				args[n] = "msl_number{0}"
+			}
+		}
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }", k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
 	}
 	return b.String() + "\n"
 }
@@ -66,22 +91,27 @@ func (u *unit) runText() (string, error) {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.run))
 	for i, k := range u.kernels {
-		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_thunk%d() { msl_rt::Worker *w = msl_rt::self(); (void)w; %s(%s); }",
+		fmt.Fprintf(&b, "\n# %d %s\nMSL_THUNK msl_thunk%d() { msl_rt::Worker *w = msl_rt::self(); (void)w; %s(%s); }",
 			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(arguments(k), ", "))
 	}
-	b.WriteString("\n# 1 \"<tables>\"\nextern \"C\" {\nextern const msl_rt::Kernel msl_kernels[];\nconst msl_rt::Kernel msl_kernels[] = {")
+	b.WriteString("\n# 1 \"<tables>\"\nstatic void msl_decide() { msl_rt::Worker *w = msl_rt::self(); (void)w; ")
+	for i, c := range u.conditions() {
+		fmt.Fprintf(&b, "w->conditions[%d] = (bool)(%s); ", i, c)
+	}
+	b.WriteString("}\nextern \"C\" {\nextern const msl_rt::Kernel msl_kernels[];\nconst msl_rt::Kernel msl_kernels[] = {")
 	for i, k := range u.kernels {
 		fmt.Fprintf(&b, "{msl_thunk%d, (const void *)&%s}, ", i, oneLine(k.call))
 	}
-	b.WriteString("{nullptr, nullptr}};\nextern const msl_rt::Constant msl_constants[];\nconst msl_rt::Constant msl_constants[] = {")
+	b.WriteString("{msl_decide, nullptr}};\nextern const msl_rt::Constant msl_constants[];\nconst msl_rt::Constant msl_constants[] = {")
 	for _, c := range u.constants {
 		fmt.Fprintf(&b, "{(void *)&%s, &msl_given_%s, sizeof(%s)}, ", c.Name, c.Name, c.Name)
 	}
-	meta, err := json.Marshal(description{u.kernels, u.constants})
+	meta, err := json.Marshal(description{u.kernels, u.constants, u.conditions()})
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "{nullptr, nullptr, 0}};\nextern const char msl_meta[];\nconst char msl_meta[] = %s;\n}\n", quote(string(meta)))
+	fmt.Fprintf(&b, "{nullptr, nullptr, 0}};\nextern const char msl_meta[];\nconst char msl_meta[] = %s;\n", quote(string(meta)))
+	b.WriteString("}\n")
 	return b.String(), nil
 }
 

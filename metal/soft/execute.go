@@ -76,12 +76,7 @@ func (d *Device) runLevels(levels [][]dispatch) error {
 // runOne runs a dispatch on all workers.
 func (d *Device) runOne(q *dispatch, newLevel bool) error {
 	p := q.pipeline
-	if p.module.active != p {
-		for i, v := range p.values {
-			p.module.setConstant(i, v)
-		}
-		p.module.active = p
-	}
+	p.activate()
 	c := d.prepare(q)
 	check := d.options.Variant == Check
 	if check {
@@ -92,7 +87,7 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 		if err := d.regions(q, c); err != nil {
 			return err
 		}
-		d.level = append(d.level, run{p, d.workers[0].c().clock + c.newLevel})
+		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // it moves on before the first access
 	}
 	n := min(len(d.workers), q.groups.X*q.groups.Y*q.groups.Z)
 	var others sync.WaitGroup
@@ -108,10 +103,16 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 	return d.faults(q, d.workers[:n])
 }
 
+// blank returns an empty description of a dispatch, in memory that does not move.
+func (e *execution) blank(kernel int) *dispatchC {
+	c := (*dispatchC)(unsafe.Pointer(unsafe.SliceData(e.scratch.used)))
+	*c = dispatchC{kernel: uint32(kernel)}
+	return c
+}
+
 // prepare fills the runtime's description of a dispatch.
 func (d *Device) prepare(q *dispatch) *dispatchC {
-	c := (*dispatchC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used)))
-	*c = dispatchC{kernel: uint32(q.pipeline.index)}
+	c := d.blank(q.pipeline.index)
 	if d.shuffle {
 		c.seed = d.random.Uint64() | 1
 	}

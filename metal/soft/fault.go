@@ -118,12 +118,11 @@ func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r rep
 		fmt.Fprintf(b, ", and %s by kernel %s in another dispatch, without a barrier between them", text(r.detail), f.Other)
 		return
 	}
-	switch r.other {
-	case 0x3ffe, 0x3fff:
-		fmt.Fprintf(b, ", and %s by several threads, without a barrier between them", text(r.detail))
-	default:
-		fmt.Fprintf(b, ", and %s by thread %d, without a barrier between them", text(r.detail), r.other)
+	who := "several threads"
+	if r.other < maxThreads {
+		who = fmt.Sprintf("thread %d", r.other)
 	}
+	fmt.Fprintf(b, ", and %s by %s, without a barrier between them", text(r.detail), who)
 }
 
 // runAt returns the dispatch of the level that was running at a time, and whether it is the last.

@@ -32,7 +32,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 		}
 		return fail("the library has no such function, but %s", strings.Join(names, ", "))
 	}
-	p := &pipeline{device: l.device, module: l.module, index: i, kernelDecl: l.module.Kernels[i], memory: l.module.memory[i]}
+	p := &pipeline{device: l.device, module: l.module, index: i, kernelDecl: l.module.Kernels[i], memory: l.module.memory[i], given: map[string]bool{}}
 	p.values = make([][]byte, len(l.module.Constants))
 	for _, c := range constants {
 		if err := p.setConstant(c); err != nil {
@@ -47,6 +47,9 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	if p.memory > maxThreadgroupMemory {
 		return fail("declares %d bytes of threadgroup memory, more than %d", p.memory, maxThreadgroupMemory)
 	}
+	if slices.ContainsFunc(p.Params, func(a parameter) bool { return a.If != "" }) {
+		p.decide()
+	}
 	return p, nil
 }
 
@@ -58,9 +61,10 @@ type pipeline struct {
 	kernelDecl
 	device *Device
 	module *module
-	index  int      // of the kernel
-	values [][]byte // of the module's constants; nil for one that is not given
-	memory int      // bytes of threadgroup memory that the kernel declares
+	index  int             // of the kernel
+	values [][]byte        // of the module's constants; nil for one that is not given
+	memory int             // bytes of threadgroup memory that the kernel declares
+	given  map[string]bool // conditions of parameters
 	closed bool
 }
 
@@ -93,13 +97,39 @@ func (p *pipeline) setConstant(c metal.Constant) error {
 	return nil
 }
 
-// has reports whether a parameter is there, which a function constant may decide.
-func (p *pipeline) has(a parameter) bool {
-	if a.If == "" {
-		return true
+// has reports whether a parameter is there, which a constant may decide.
+func (p *pipeline) has(a parameter) bool { return a.If == "" || p.given[a.If] }
+
+// decide computes which parameters are there. It waits for what is committed, whose constants may be other ones.
+func (p *pipeline) decide() {
+	d := p.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.running {
+		d.idle.Wait()
 	}
-	i := slices.IndexFunc(p.module.Constants, func(d constantDecl) bool { return d.Name == a.If })
-	return i >= 0 && len(p.values[i]) > 0 && p.values[i][0] != 0
+	if d.closed {
+		return
+	}
+	p.activate()
+	w := d.workers[0]
+	c := d.blank(len(p.module.Kernels))
+	c.grid, c.group = [4]uint32{1, 1, 1}, [4]uint32{1, 1, 1}
+	w.run(p.module, c)
+	for i, name := range p.module.Conditions {
+		p.given[name] = w.c().conditions[i]
+	}
+}
+
+// activate gives the module the pipeline's constants.
+func (p *pipeline) activate() {
+	if p.module.active == p {
+		return
+	}
+	p.module.active = p
+	for i, v := range p.values {
+		p.module.setConstant(i, v)
+	}
 }
 
 // Name implements metal.Pipeline.

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ func parse(text, file string) *unit {
 	u.bindTemplates()
 	u.constructors()
 	u.findConstants()
+	if n := len(u.conditions()); n > maxConditions {
+		u.fail(place{file, 1}, "%d constants decide whether parameters are there, more than %d", n, maxConditions)
+	}
 	u.lint()
 	return u
 }
@@ -584,7 +588,7 @@ func (u *unit) findConstants() {
 		reached := u.reach(k.function)
 		for _, p := range k.Params {
 			if p.If != "" {
-				reached[p.If] = true
+				maps.Copy(reached, u.reach(p.If))
 			}
 		}
 		for _, c := range u.constants {

@@ -4,11 +4,12 @@ import "unsafe"
 
 // Sizes of msl/runtime.h.
 const (
-	regionSize = 128 << 20 // of a worker, with its stacks
-	arenaSize  = 256 << 10 // threadgroup memory with its gaps
-	cellSize   = 12        // of the shadow of one byte
-	linesSize  = 32 << 20  // counts of transactions
-	maxReports = 32
+	regionSize    = 128 << 20 // of a worker, with its stacks
+	arenaSize     = 256 << 10 // threadgroup memory with its gaps
+	cellSize      = 12        // of the shadow of one byte
+	linesSize     = 32 << 20  // counts of transactions
+	maxReports    = 32
+	maxConditions = 64
 )
 
 // The structs below have the layout of those in msl/runtime.h, which explains them. layout_test.go compares their sizes.
@@ -71,6 +72,7 @@ type workerC struct {
 	arena                                                          uint64
 	memory, buffers                                                [maxBuffers + 1]uint64
 	arenaCells, lines, linesSize, moduleStart, moduleEnd, switches uint64
+	conditions                                                     [maxConditions]bool
 	reports                                                        [maxReports]reportC
 }
 

@@ -19,8 +19,8 @@ void msl_check_group(Worker *w) __attribute__((visibility("hidden")));
 void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 }
 
-// What Cell.writer and Cell.reader hold: the thread, and that it was an atomic operation; or that several threads of one
-// simdgroup (kManyLanes and its index), of one threadgroup, or several threadgroups, have read.
+// What Cell.writer and Cell.reader hold: the thread, and that it was an atomic operation; or that several threads of
+// simdgroup n (kManyLanes + n), of several simdgroups, or of several threadgroups have read.
 enum : u16 { kAtomic = 0x4000, kThreadMask = 0x3fff, kManyLanes = 0x2000, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
 
 extern "C" void msl_report(Worker *w, const Report *r) {
@@ -188,10 +188,10 @@ static void report(const Seen &a, Fault kind, u64 at, u32 other, u32 clock, cons
 // since returns the time after which accesses may be unordered: threadgroup memory begins anew with each threadgroup.
 static u32 since(const Seen &a) { return a.region ? a.w->levelStart : a.w->groupStart; }
 
-// simdgroupOf returns the simdgroup of who, or one that does not exist where there were several.
+// simdgroupOf returns the only simdgroup that made an access, or a number that none has.
 static u32 simdgroupOf(u32 who) {
   if (who < kThreads) return who / kSimd;
-  return who - kManyLanes < kThreads / kSimd ? who - kManyLanes : kThreads;
+  return who - kManyLanes < kThreads / kSimd ? who - kManyLanes : ~0u;
 }
 
 // ordered reports whether what thread who did at time then is over, and can be seen, for the running thread.
@@ -206,6 +206,13 @@ static bool ordered(const Seen &a, u32 then, u32 who) {
   return simdgroupOf(who) == me / kSimd && then < w->simdgroup[me / kSimd].barrier[memory];
 }
 
+// plain reports whether the running thread has just made an access that is not atomic, which others cannot see yet: an
+// atomic one that follows does not hide it.
+static bool plain(const Seen &a, u32 then, u16 who) {
+  u32 from = since(a), barrier = a.w->barrier[a.region ? 0 : 1];
+  return a.atomic && who == threadIndex() && then >= (from > barrier ? from : barrier);
+}
+
 static bool checkRead(const Seen &a, Cell *c, u64 at) {
   Worker *w = a.w;
   u32 me = threadIndex();
@@ -213,20 +220,14 @@ static bool checkRead(const Seen &a, Cell *c, u64 at) {
     report(a, kRace, at, c->writer & kThreadMask, c->written, "a write");
     return false;
   }
-  u16 reader = (u16)(me | (a.atomic ? kAtomic : 0));
-  bool live = c->read >= since(a);
-  if (live && (c->reader & kThreadMask) != me) {
-    bool bothAtomic = a.atomic && (c->reader & kAtomic);
-    u16 kind = bothAtomic ? kAtomic : 0;
-    if (c->read < w->groupStart || (c->reader & kThreadMask) == kManyGroups) reader = (u16)(kManyGroups | kind);
-    else if (!ordered(a, c->read, c->reader & kThreadMask)) {
-      bool lanes = simdgroupOf(c->reader & kThreadMask) == me / kSimd;
-      reader = (u16)((lanes ? kManyLanes + me / (u32)kSimd : (u32)kManyThreads) | kind);
-    }
-  } else if (live && c->read < w->groupStart) {
-    reader = (u16)(kManyGroups | (a.atomic && (c->reader & kAtomic) ? kAtomic : 0));
+  u32 reader = me, before = c->reader & kThreadMask;
+  bool atomic = a.atomic && !plain(a, c->read, c->reader);
+  if (c->read >= since(a) && (before != me || c->read < w->groupStart)) { // others may still be reading
+    if (c->read < w->groupStart || before == kManyGroups) reader = kManyGroups;
+    else if (!ordered(a, c->read, before)) reader = simdgroupOf(before) == me / kSimd ? kManyLanes + me / (u32)kSimd : (u32)kManyThreads;
+    if (reader != me) atomic = atomic && (c->reader & kAtomic);
   }
-  c->read = w->clock, c->reader = reader;
+  c->read = w->clock, c->reader = (u16)(reader | (atomic ? kAtomic : 0));
   return true;
 }
 
@@ -237,11 +238,11 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
     return false;
   }
   if (c->read >= since(a) && !(a.atomic && (c->reader & kAtomic)) && !ordered(a, c->read, c->reader & kThreadMask)) {
-    u32 who = c->reader & kThreadMask;
-    report(a, kRace, at, who < kThreads ? who : who == kManyGroups ? who : kManyThreads, c->read, "a read");
+    report(a, kRace, at, c->reader & kThreadMask, c->read, "a read");
     return false;
   }
-  c->written = w->clock, c->writer = (u16)(threadIndex() | (a.atomic ? kAtomic : 0));
+  c->writer = (u16)(threadIndex() | (a.atomic && !plain(a, c->written, c->writer) ? kAtomic : 0));
+  c->written = w->clock;
   return true;
 }
 

@@ -146,6 +146,7 @@ static inline bfloat operator""bf(long double x) { return (bfloat)(float)x; }
 #define is_function_constant_defined(name) msl_given_##name
 #define MSL_FUNCTION_CONSTANT(name) static bool msl_given_##name; MSL_DECLARE
 #ifdef MSL_STRICT
+template <class T> threadgroup T *msl_threadgroup();
 #define MSL_DECLARE extern
 #else
 #define MSL_DECLARE static
@@ -565,13 +566,21 @@ template <class T> MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matr
 
 }
 
-#ifndef MSL_STRICT
-// What the thunks give to kernels. The parameter's own type asks for what it is.
+// ---- what thunks give to kernels: the parameter's own type asks for what it is ----
+
+#ifdef MSL_STRICT
+#define MSL_BUFFER(name, AS) struct name { template <class T> operator AS T *() const; template <class T> operator AS T &() const; };
+MSL_BUFFER(msl_device_buffer, device)
+MSL_BUFFER(msl_constant_buffer, __attribute__((address_space(2))))
+MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
+#else
 struct msl_buffer {
   ulong p;
   template <class T> __attribute__((always_inline, nodebug)) operator T *() const { return (T *)p; }
-  template <class T> __attribute__((always_inline, nodebug)) operator T &() const { return *(T *)p; }
+  template <class T> __attribute__((always_inline, nodebug, no_sanitize("null", "alignment"))) operator T &() const { return *(T *)p; } // null if it is not there
 };
+#define MSL_THUNK static __attribute__((no_sanitize("null", "alignment"))) void
+#endif
 template <class T> struct msl_is_index { enum { yes = msl_same<T, uint>::yes || msl_same<T, ushort>::yes }; };
 struct msl_number { // one number
   uint x;
@@ -594,6 +603,7 @@ struct msl_product { // of up to three pairs, plus a third
   uint x, y, z;
   template <class T> __attribute__((always_inline, nodebug)) operator T() const { uint p[3] = {x, y, z}; return (T)msl_position{p}; }
 };
+#ifndef MSL_STRICT
 #define MSL_INPUT(name, type, e) MSL_INLINE type msl_in_##name(msl_rt::Worker *w) { (void)w; return e; }
 MSL_INPUT(thread_position_in_threadgroup, msl_position, msl_position{w->position[msl_rt::threadIndex()]})
 MSL_INPUT(threadgroup_position_in_grid, msl_position, msl_position{w->groupPosition})

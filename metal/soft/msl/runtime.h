@@ -166,6 +166,7 @@ struct Worker {
   u64 linesSize;
   u64 moduleStart, moduleEnd;
   u64 switches;
+  u8 conditions[64];   // constants that decide whether parameters are there
   Report reports[kReports];
   Placed piece[96];
   void *stack[kThreads];          // saved stack pointers

@@ -1,0 +1,69 @@
+package soft
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What is compiled is kept by content: the same source is not compiled again, another variant or text is, and what
+// several devices write at once is whole.
+func TestCache(t *testing.T) {
+	open(t, Options{})
+	dir := t.TempDir()
+	libraries := func() int {
+		files, err := filepath.Glob(filepath.Join(dir, "library-*.so"))
+		require.NoError(t, err)
+		return len(files)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			d, err := Open(Options{Cache: dir})
+			if assert.NoError(t, err) {
+				_, err = d.NewLibrary(countSource)
+				assert.NoError(t, err)
+				assert.NoError(t, d.Close())
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 1, libraries())
+	d := open(t, Options{Cache: dir, Variant: Check})
+	_, err := d.NewLibrary(countSource)
+	require.NoError(t, err)
+	assert.Equal(t, 2, libraries())
+	_, err = d.NewLibrary(countSource + "\n")
+	require.NoError(t, err)
+	assert.Equal(t, 3, libraries())
+	left, err := filepath.Glob(filepath.Join(dir, "new-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// A source that was compiled needs no compiler to run again.
+func TestCacheWithoutCompiling(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, Options{Cache: dir})
+	_, err := d.NewLibrary(countSource)
+	require.NoError(t, err)
+	script := filepath.Join(dir, "clang")
+	real := d.compiler.clang
+	require.NoError(t, os.WriteFile(script, []byte(fmt.Sprintf("#!/bin/sh\ncase $1 in --version|-dumpversion) exec %s $1;; esac\nexit 1\n", real)), 0o755))
+	again, err := Open(Options{Cache: dir, Clang: script})
+	if err != nil && strings.Contains(err.Error(), "linker") {
+		t.Skip("lld is found only beside clang")
+	}
+	require.NoError(t, err)
+	_, err = again.NewLibrary(countSource)
+	assert.NoError(t, err)
+	_, err = again.NewLibrary(countSource + "\n")
+	assert.Error(t, err)
+	require.NoError(t, again.Close())
+}

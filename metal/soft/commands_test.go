@@ -1,0 +1,423 @@
+package soft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+const commandSource = `#include <metal_stdlib>
+using namespace metal;
+kernel void add(device uint *x [[buffer(0)]], constant uint &n [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] += n; }
+kernel void times(device uint *x [[buffer(0)]], constant uint &n [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= n; }
+kernel void dynamic(device uint *x [[buffer(0)]], threadgroup uint *s [[threadgroup(2)]], uint t [[thread_index_in_threadgroup]]) {
+  threadgroup uint own[4096];
+  s[t] = own[t] = t;
+  x[t] = s[t] + own[t];
+}
+[[max_total_threads_per_threadgroup(64)]]
+kernel void few(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }
+kernel void large(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  threadgroup uint s[8193];
+  s[i] = i;
+  x[i] = s[i];
+}
+constant bool flag [[function_constant(3)]];
+kernel void flagged(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = flag ? 1 : 2; }
+kernel void cube(device uint *x [[buffer(0)]], uint3 p [[thread_position_in_grid]], uint3 n [[threads_per_grid]]) { x[(p.z * n.y + p.y) * n.x + p.x] += p.x + 10 * p.y + 100 * p.z; }
+`
+
+// rig is a device with the pipelines of commandSource.
+type rig struct {
+	*Device
+	t       testing.TB
+	library metal.Library
+}
+
+func newRig(t testing.TB, o Options) *rig {
+	d := open(t, o)
+	l, err := d.NewLibrary(commandSource)
+	require.NoError(t, err)
+	return &rig{d, t, l}
+}
+
+func (r *rig) pipeline(name string, c ...metal.Constant) metal.Pipeline {
+	p, err := r.library.NewPipeline(name, c...)
+	require.NoError(r.t, err)
+	return p
+}
+
+func (r *rig) buffer(n int) metal.Buffer {
+	b, err := r.NewBuffer(n)
+	require.NoError(r.t, err)
+	r.t.Cleanup(b.Close)
+	return b
+}
+
+func size(x, y, z int) metal.Size { return metal.Size{X: x, Y: y, Z: z} }
+
+// Each mistake of whoever encodes comes out of Wait, and the first one sticks.
+func TestMistakes(t *testing.T) {
+	r, other := newRig(t, Options{}), newRig(t, Options{})
+	x, closed := r.buffer(4096), r.buffer(4096)
+	closed.Close()
+	gone := r.pipeline("add")
+	gone.Close()
+	good := func(c metal.Commands) {
+		c.SetPipeline(r.pipeline("add"))
+		c.SetBuffer(0, x, 0)
+		c.SetBytes(1, words(1))
+	}
+	for _, c := range []struct {
+		want   string // empty: no mistake
+		encode func(c metal.Commands)
+	}{
+		{"", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
+		{"", func(c metal.Commands) {}},
+		{"", func(c metal.Commands) { good(c); c.Barrier(); c.Barrier(); c.Dispatch(size(4, 1, 1), size(256, 1, 1)) }},
+		{"no pipeline is set", func(c metal.Commands) { c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
+		{"buffer 1 (n) is not bound", func(c metal.Commands) {
+			c.SetPipeline(r.pipeline("add"))
+			c.SetBuffer(0, x, 0)
+			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+		}},
+		{"buffer 0 (x) is written, but bound to bytes", func(c metal.Commands) {
+			good(c)
+			c.SetBytes(0, words(1))
+			c.Dispatch(size(1, 1, 1), size(1, 1, 1))
+		}},
+		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(0, 1, 1), size(32, 1, 1)) }},
+		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, -1, 1)) }},
+		{"the pipeline allows 1024", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 32, 2)) }},
+		{"the pipeline allows 64", func(c metal.Commands) {
+			good(c)
+			c.SetPipeline(r.pipeline("few"))
+			c.Dispatch(size(1, 1, 1), size(65, 1, 1))
+		}},
+		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, 20) }},
+		{"want a multiple of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
+		{"threadgroup memory 2 (s) has no length", func(c metal.Commands) {
+			good(c)
+			c.SetPipeline(r.pipeline("dynamic"))
+			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+		}},
+		{"32784 bytes of threadgroup memory, more than 32768", func(c metal.Commands) {
+			good(c)
+			c.SetPipeline(r.pipeline("dynamic"))
+			c.SetThreadgroupMemory(2, 16400)
+			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+		}},
+		{"", func(c metal.Commands) {
+			good(c)
+			c.SetPipeline(r.pipeline("dynamic"))
+			c.SetThreadgroupMemory(2, 16384)
+			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+		}},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, 2) }},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, 4096) }},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, -4) }},
+		{"want 0 to 30", func(c metal.Commands) { c.SetBuffer(31, x, 0) }},
+		{"want 0 to 30", func(c metal.Commands) { c.SetBytes(-1, words(1)) }},
+		{"want 1 to 4096", func(c metal.Commands) { c.SetBytes(1, make([]byte, 4097)) }},
+		{"want 1 to 4096", func(c metal.Commands) { c.SetBytes(1, nil) }},
+		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, other.buffer(64), 0) }},
+		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
+		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(other.pipeline("add")) }},
+		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(nil) }},
+		{"closed", func(c metal.Commands) { c.SetBuffer(0, closed, 0) }},
+		{"closed", func(c metal.Commands) { c.SetPipeline(gone) }},
+		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 0), size(1, 1, 1)); c.SetBuffer(99, x, 0) }},
+	} {
+		b, err := r.NewCommands()
+		require.NoError(t, err)
+		c.encode(b)
+		b.Commit()
+		_, err = b.Wait()
+		if c.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
+}
+
+// A command buffer takes nothing after its commit, and cannot be waited for before.
+func TestStates(t *testing.T) {
+	r := newRig(t, Options{})
+	c, err := r.NewCommands()
+	require.NoError(t, err)
+	_, err = c.Wait()
+	assert.ErrorIs(t, err, errUnwaited)
+	c.Commit()
+	c.SetPipeline(r.pipeline("add"))
+	_, err = c.Wait()
+	assert.ErrorIs(t, err, errCommitted)
+
+	c, err = r.NewCommands()
+	require.NoError(t, err)
+	c.Commit()
+	c.Commit()
+	_, err = c.Wait()
+	assert.ErrorIs(t, err, errCommitted)
+
+	c, err = r.NewCommands()
+	require.NoError(t, err)
+	c.Discard()
+	c.Commit()
+	_, err = c.Wait()
+	assert.ErrorIs(t, err, errDiscarded)
+}
+
+// Command buffers run in the order of their commits while others are encoded, and each says when it ran.
+func TestInFlight(t *testing.T) {
+	for _, o := range []Options{{}, {Threads: 3, Seed: 4}, {Variant: Check, Seed: 1}} {
+		r := newRig(t, o)
+		x := r.buffer(4 * 1000)
+		var all []metal.Commands
+		want := uint32(0)
+		for i := range uint32(50) {
+			c, err := r.NewCommands()
+			require.NoError(t, err)
+			c.SetBuffer(0, x, 0)
+			for _, k := range []struct {
+				name string
+				n    uint32
+			}{{"add", i}, {"times", 3}} {
+				c.SetPipeline(r.pipeline(k.name))
+				b := words(k.n)
+				c.SetBytes(1, b)
+				clear(b) // SetBytes has a copy
+				c.Dispatch(size(10, 1, 1), size(100, 1, 1))
+				c.Barrier()
+			}
+			c.Commit()
+			want = (want + i) * 3
+			all = append(all, c)
+		}
+		end := time.Duration(0)
+		for _, c := range all {
+			timing, err := c.Wait()
+			require.NoError(t, err)
+			assert.LessOrEqual(t, end, timing.Start)
+			assert.LessOrEqual(t, timing.Start, timing.End)
+			end = timing.End
+		}
+		for i := range 1000 {
+			require.Equal(t, want, binary.NativeEndian.Uint32(x.Bytes()[4*i:]))
+		}
+	}
+}
+
+// Goroutines may use a device at once, each with its own command buffers.
+func TestManyGoroutines(t *testing.T) {
+	r := newRig(t, Options{Threads: 2})
+	var all sync.WaitGroup
+	for g := range 8 {
+		x := r.buffer(4 * 256)
+		all.Go(func() {
+			for range 20 {
+				p, err := r.library.NewPipeline("add")
+				if !assert.NoError(t, err) {
+					return
+				}
+				c, err := r.NewCommands()
+				if !assert.NoError(t, err) {
+					return
+				}
+				c.SetPipeline(p)
+				c.SetBuffer(0, x, 0)
+				c.SetBytes(1, words(uint32(g)))
+				c.Dispatch(size(4, 1, 1), size(64, 1, 1))
+				c.Commit()
+				_, err = c.Wait()
+				assert.NoError(t, err)
+				p.Close()
+			}
+			assert.Equal(t, uint32(20*g), binary.NativeEndian.Uint32(x.Bytes()[4*255:]))
+		})
+	}
+	all.Wait()
+}
+
+// Grids and threadgroups have three dimensions, and threadgroups of any size run.
+func TestShapes(t *testing.T) {
+	for _, o := range []Options{{Threads: 2}, {Variant: Check, Seed: 3}, {Variant: UBSan}} {
+		r := newRig(t, o)
+		for _, s := range [][2]metal.Size{{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)}, {size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)}} {
+			groups, threads := s[0], s[1]
+			n := size(groups.X*threads.X, groups.Y*threads.Y, groups.Z*threads.Z)
+			x := r.buffer(4 * n.X * n.Y * n.Z)
+			c, err := r.NewCommands()
+			require.NoError(t, err)
+			c.SetPipeline(r.pipeline("cube"))
+			c.SetBuffer(0, x, 0)
+			c.Dispatch(groups, threads)
+			c.Commit()
+			_, err = c.Wait()
+			require.NoError(t, err)
+			for i := range n.X * n.Y * n.Z {
+				want := i%n.X + 10*(i/n.X%n.Y) + 100*(i/n.X/n.Y)
+				require.Equal(t, uint32(want), binary.NativeEndian.Uint32(x.Bytes()[4*i:]), "%v %v %d", groups, threads, i)
+			}
+		}
+	}
+}
+
+// Pipelines say what they allow, and are refused where a kernel cannot run.
+func TestPipelines(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.pipeline("few")
+	assert.Equal(t, []any{"few", 64, 32, 0}, []any{p.Name(), p.Threads(), p.SIMDWidth(), p.ThreadgroupMemory()})
+	p = r.pipeline("dynamic")
+	assert.Equal(t, []any{1024, 16384}, []any{p.Threads(), p.ThreadgroupMemory()})
+	for _, c := range []struct {
+		name, want string
+		constants  []metal.Constant
+	}{
+		{"absent", "has no such function", nil},
+		{"large", "declares 32772 bytes of threadgroup memory", nil},
+		{"flagged", "function constant 3 (flag) has no value", nil},
+		{"flagged", "is bool, but its value is uint32", []metal.Constant{{Index: 3, Value: uint32(1)}}},
+		{"flagged", "is bool, but its value is string", []metal.Constant{{Index: 3, Value: "yes"}}},
+		{"flagged", "has no function constant 4", []metal.Constant{{Index: 3, Value: true}, {Index: 4, Value: true}}},
+	} {
+		_, err := r.library.NewPipeline(c.name, c.constants...)
+		var e *metal.CompileError
+		if assert.ErrorAs(t, err, &e, c.name) {
+			assert.Equal(t, c.name, e.Function)
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
+}
+
+// Two pipelines of one kernel have their own constants, also where their dispatches alternate and on two devices.
+func TestConstantsStayApart(t *testing.T) {
+	one, two := newRig(t, Options{}), newRig(t, Options{})
+	var all sync.WaitGroup
+	for _, r := range []*rig{one, two} {
+		x, y := r.buffer(128), r.buffer(128)
+		yes, no := r.pipeline("flagged", metal.Constant{Index: 3, Value: true}), r.pipeline("flagged", metal.Constant{Index: 3, Value: false})
+		if r == two {
+			yes, no = no, yes
+		}
+		all.Go(func() {
+			for range 50 {
+				c, err := r.NewCommands()
+				if !assert.NoError(t, err) {
+					return
+				}
+				c.SetPipeline(yes)
+				c.SetBuffer(0, x, 0)
+				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+				c.SetPipeline(no)
+				c.SetBuffer(0, y, 0)
+				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
+				c.Commit()
+				if _, err := c.Wait(); !assert.NoError(t, err) {
+					return
+				}
+				want := [2]byte{1, 2}
+				if r == two {
+					want = [2]byte{2, 1}
+				}
+				assert.Equal(t, want, [2]byte{x.Bytes()[0], y.Bytes()[0]})
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A buffer that is closed while a command buffer uses it stays until that has run; a closed device refuses everything.
+func TestClose(t *testing.T) {
+	d, err := Open(Options{})
+	if err != nil {
+		open(t, Options{}) // skips
+	}
+	r := &rig{Device: d, t: t}
+	r.library, err = d.NewLibrary(commandSource)
+	require.NoError(t, err)
+	x, err := d.NewBuffer(4096)
+	require.NoError(t, err)
+	p := r.pipeline("few")
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	c.SetPipeline(p)
+	c.SetBuffer(0, x, 0)
+	x.Close()
+	x.Close()
+	c.Dispatch(size(16, 1, 1), size(64, 1, 1))
+	c.Commit()
+	late, err := d.NewCommands()
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	_, err = c.Wait()
+	assert.NoError(t, err)
+	late.SetPipeline(p)
+	late.Commit()
+	_, err = late.Wait()
+	assert.ErrorIs(t, err, metal.ErrClosed)
+	for what, err := range map[string]error{
+		"Close":       d.Close(),
+		"NewBuffer":   second(d.NewBuffer(64)),
+		"NewLibrary":  second(d.NewLibrary(commandSource)),
+		"NewCommands": second(d.NewCommands()),
+		"NewPipeline": second(r.library.NewPipeline("add")),
+		"WrapBuffer":  second(d.WrapBuffer(mustPages(t).used)),
+	} {
+		assert.ErrorIs(t, err, metal.ErrClosed, what)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func mustPages(t testing.TB) pages {
+	p, err := mapAligned(1 << 16)
+	require.NoError(t, err)
+	t.Cleanup(p.free)
+	return p
+}
+
+// Buffers have the length they are asked for, and wrapped ones must be whole pages.
+func TestBuffers(t *testing.T) {
+	d := open(t, Options{PageSize: 16384})
+	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}, d.Limits())
+	for _, n := range []int{1, 7, 4096, 5000} {
+		b, err := d.NewBuffer(n)
+		require.NoError(t, err)
+		assert.Equal(t, make([]byte, n), b.Bytes())
+		b.Close()
+	}
+	for _, n := range []int{0, -1, maxBufferLength + 1} {
+		_, err := d.NewBuffer(n)
+		assert.Error(t, err, n)
+	}
+	p := mustPages(t)
+	b, err := d.WrapBuffer(p.used[:16384])
+	require.NoError(t, err)
+	assert.Equal(t, address(p.used), address(b.Bytes()))
+	b.Close()
+	for _, wrong := range [][]byte{nil, p.used[:4096], p.used[4096:20480], p.used[:16385]} {
+		_, err := d.WrapBuffer(wrong)
+		assert.ErrorContains(t, err, "want whole pages of 16384", fmt.Sprint(len(wrong)))
+	}
+}
+
+// Options that make no sense are refused, and a missing compiler is named.
+func TestOpen(t *testing.T) {
+	for _, o := range []Options{{Variant: "quick"}, {Threads: -1}, {PageSize: -4096}} {
+		_, err := Open(o)
+		assert.Error(t, err)
+		assert.NotErrorIs(t, err, metal.ErrNoDevice)
+	}
+	_, err := Open(Options{Clang: "/nowhere/clang-19"})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	d := open(t, Options{Variant: UBSan})
+	assert.Equal(t, "software Metal (ubsan)", d.Name())
+}

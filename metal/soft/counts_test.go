@@ -1,0 +1,115 @@
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+const countSource = `#include <metal_stdlib>
+using namespace metal;
+kernel void copy4(device const float4 *x [[buffer(0)]], device float4 *y [[buffer(1)]], uint i [[thread_position_in_grid]]) { y[i] = x[i]; }
+kernel void spread(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) { y[i] = x[i * 33] + x[0]; }
+kernel void rows(device const char *w [[buffer(0)]], device const float *x [[buffer(1)]], device float *y [[buffer(2)]],
+                 uint row [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+  float s = 0;
+  for (uint i = lane; i < 256; i += 32) s += w[row * 256 + i] * x[i];
+  s = simd_sum(s);
+  if (lane == 0) y[row] = s;
+}
+kernel void half_used(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) {
+  if (i % 2 == 0) y[i] = x[i];
+}
+`
+
+// The counts of kernels whose accesses are known are exact: by binding, by buffer, and lines of 128 bytes.
+func TestCounts(t *testing.T) {
+	d := open(t, Options{Variant: Check})
+	l, err := d.NewLibrary(countSource)
+	require.NoError(t, err)
+	dispatch := func(name string, groups, threads int, buffers ...metal.Buffer) {
+		t.Helper()
+		p, err := l.NewPipeline(name)
+		require.NoError(t, err)
+		c, err := d.NewCommands()
+		require.NoError(t, err)
+		c.SetPipeline(p)
+		for i, b := range buffers {
+			c.SetBuffer(i, b, 0)
+		}
+		c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
+		c.Commit()
+		_, err = c.Wait()
+		require.NoError(t, err)
+	}
+	buffer := func(n int) metal.Buffer {
+		b, err := d.NewBuffer(n)
+		require.NoError(t, err)
+		t.Cleanup(b.Close)
+		return b
+	}
+	w, x, y := buffer(8*256), buffer(8192), buffer(2048)
+
+	// 2 threadgroups of 2 simdgroups: each loads 32 times 16 bytes, which lie in 4 lines
+	dispatch("copy4", 2, 64, x, y)
+	c := d.Counts()
+	assert.Equal(t, 1, c.Dispatches)
+	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16}, c.Bindings[Binding{"copy4", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Written: 2048, WrittenUnique: 2048}, c.Bindings[Binding{"copy4", 1}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16}, c.Buffers[x])
+
+	// each lane in a line of its own; and all lanes the same four bytes
+	require.NoError(t, d.ResetCounts())
+	assert.Empty(t, d.Counts().Buffers)
+	dispatch("spread", 1, 32, x, y)
+	assert.Equal(t, Count{Dispatches: 1, Read: 256, ReadUnique: 128, Lines: 33, Ideal: 2}, d.Counts().Bindings[Binding{"spread", 0}])
+
+	// each weight once; x once for each of 8 rows; twice the dispatch, once the unique bytes of a buffer
+	require.NoError(t, d.ResetCounts())
+	dispatch("rows", 8, 32, w, x, y)
+	dispatch("rows", 8, 32, w, x, y)
+	c = d.Counts()
+	assert.Equal(t, 2, c.Dispatches)
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 4096, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Bindings[Binding{"rows", 0}])
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 2048, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Buffers[w])
+	assert.Equal(t, Count{Dispatches: 2, Read: 2 * 8 * 1024, ReadUnique: 2 * 1024, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Bindings[Binding{"rows", 1}])
+	assert.Equal(t, Count{Dispatches: 2, Written: 64, WrittenUnique: 32}, c.Buffers[y])
+
+	require.NoError(t, d.ResetCounts())
+	dispatch("half_used", 1, 64, x, y)
+	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Lines: 2, Ideal: 2}, d.Counts().Bindings[Binding{"half_used", 0}])
+
+	fast := open(t, Options{})
+	assert.Zero(t, fast.Counts().Dispatches)
+	require.NoError(t, fast.ResetCounts())
+}
+
+// One buffer bound at several offsets counts for each of them, and an access before the first one is a fault.
+func TestCountsByOffset(t *testing.T) {
+	d := open(t, Options{Variant: Check})
+	l, err := d.NewLibrary(countSource)
+	require.NoError(t, err)
+	p, err := l.NewPipeline("rows")
+	require.NoError(t, err)
+	all, err := d.NewBuffer(16384)
+	require.NoError(t, err)
+	defer all.Close()
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	c.SetPipeline(p)
+	c.SetBuffer(0, all, 1024)
+	c.SetBuffer(1, all, 8192)
+	c.SetBuffer(2, all, 4096)
+	c.Dispatch(size(8, 1, 1), size(32, 1, 1))
+	c.Commit()
+	_, err = c.Wait()
+	require.NoError(t, err)
+	n := d.Counts()
+	assert.Equal(t, int64(2048), n.Bindings[Binding{"rows", 0}].Read)
+	assert.Equal(t, int64(8192), n.Bindings[Binding{"rows", 1}].Read)
+	assert.Equal(t, int64(32), n.Bindings[Binding{"rows", 2}].Written)
+	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32, Lines: 128, Ideal: 128}, n.Buffers[all])
+}

@@ -1,0 +1,297 @@
+package soft
+
+import (
+	_ "embed"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+//go:embed testdata/faults.metal
+var faultSource string
+
+// lineOf returns the line of testdata/faults.metal that has a comment "fault: name".
+func lineOf(t testing.TB, name string) int {
+	for i, l := range strings.Split(faultSource, "\n") {
+		if strings.HasSuffix(l, "// fault: "+name) {
+			return i + 1
+		}
+	}
+	t.Fatalf("no line of testdata/faults.metal is marked %q", name)
+	return 0
+}
+
+// program is testdata/faults.metal on a device.
+type program struct {
+	*Device
+	t       testing.TB
+	library metal.Library
+}
+
+func newProgram(t testing.TB, o Options) *program {
+	d := open(t, o)
+	l, err := d.NewLibrary("#line 1 \"faults.metal\"\n" + faultSource)
+	require.NoError(t, err)
+	return &program{d, t, l}
+}
+
+func (p *program) pipeline(name string) metal.Pipeline {
+	k, err := p.library.NewPipeline(name)
+	require.NoError(p.t, err)
+	return k
+}
+
+func (p *program) commands() metal.Commands {
+	c, err := p.NewCommands()
+	require.NoError(p.t, err)
+	return c
+}
+
+// encode adds a dispatch of a kernel from x to y.
+func (p *program) encode(c metal.Commands, name string, groups int, x, y metal.Buffer) {
+	c.SetPipeline(p.pipeline(name))
+	c.SetBuffer(0, x, 0)
+	c.SetBuffer(1, y, 0)
+	c.SetThreadgroupMemory(0, 128)
+	c.Dispatch(metal.Size{X: groups, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
+}
+
+func (p *program) wait(c metal.Commands) error {
+	c.Commit()
+	_, err := c.Wait()
+	return err
+}
+
+// run runs one kernel on fresh buffers.
+func (p *program) run(name string, groups int) error {
+	c := p.commands()
+	x := make([]float32, 64)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	p.encode(c, name, groups, floats(p.t, p.Device, x...), floats(p.t, p.Device, make([]float32, 64)...))
+	return p.wait(c)
+}
+
+// fault wants err to hold a fault of a kind at a marked line.
+func (p *program) fault(err error, kind FaultKind, mark string) *Fault {
+	p.t.Helper()
+	f, ok := errors.AsType[*Fault](err)
+	if !assert.True(p.t, ok, "%s: want a fault, have %v", mark, err) {
+		return &Fault{}
+	}
+	assert.Equal(p.t, kind, f.Kind, "%s: %v", mark, err)
+	assert.Equal(p.t, "faults.metal", f.File, mark)
+	assert.Equal(p.t, lineOf(p.t, mark), f.Line, "%s: %v", mark, err)
+	return f
+}
+
+// Each planted bug is found in the variant that promises it, whatever the schedule, at its line, and its twin without
+// the bug is not blamed.
+func TestFaults(t *testing.T) {
+	programs := map[Variant][]*program{}
+	for _, v := range []Variant{Check, UBSan, Fast} {
+		for seed := range uint64(4) {
+			programs[v] = append(programs[v], newProgram(t, Options{Variant: v, Seed: seed}))
+		}
+	}
+	everywhere := []Variant{Check, UBSan, Fast}
+	for _, c := range []struct {
+		name     string
+		kind     FaultKind
+		variants []Variant
+		groups   int
+	}{
+		{"barrier", Race, []Variant{Check}, 1},
+		{"flags", Race, []Variant{Check}, 1},
+		{"device_flags", Race, []Variant{Check}, 1},
+		{"reuse", Race, []Variant{Check}, 1},
+		{"simd_barrier", Race, []Variant{Check}, 1},
+		{"simd_reach", Race, []Variant{Check}, 1},
+		{"shared", Race, []Variant{Check}, 1},
+		{"bounds", Bounds, []Variant{Check}, 1},
+		{"bounds_write", Bounds, []Variant{Check}, 1},
+		{"below", Bounds, []Variant{Check}, 1},
+		{"divergent", Divergence, everywhere, 1},
+		{"divergent_group", Divergence, everywhere, 1},
+		{"divergent_simd", Divergence, everywhere, 1},
+		{"early", Divergence, everywhere, 1},
+		{"uninitialised", Uninitialised, []Variant{Check}, 1},
+		{"across", Race, []Variant{Check}, 2},
+		{"across_read", Race, []Variant{Check}, 2},
+		{"misaligned", Misaligned, []Variant{UBSan}, 1},
+		{"array", Bounds, []Variant{Check}, 1},
+		{"array", Index, []Variant{UBSan}, 1},
+		{"redzone", Bounds, []Variant{Check}, 1},
+		{"dynamic", Bounds, []Variant{Check}, 1},
+		{"lane", Lane, []Variant{Check}, 1},
+		{"matrix", Divergence, []Variant{Check}, 1},
+		{"shift", Arithmetic, []Variant{UBSan}, 1},
+		{"division", Arithmetic, []Variant{UBSan}, 1},
+		{"overflow", Arithmetic, []Variant{UBSan}, 1},
+		{"index", Index, []Variant{UBSan}, 1},
+		{"atomic", Race, []Variant{Check}, 1},
+		{"bytes", Race, []Variant{Check}, 1},
+	} {
+		for _, v := range c.variants {
+			for _, p := range programs[v] {
+				p.t = t
+				f, err := &Fault{}, p.run(c.name+"_bad", c.groups)
+				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic"}, c.name) {
+					f = p.anyFault(err) // which of two accesses comes second depends on the schedule
+				} else {
+					f = p.fault(err, c.kind, c.name)
+				}
+				assert.Equal(t, c.name+"_bad", f.Kernel)
+				assert.NoError(t, p.run(c.name+"_good", c.groups), "%s, seed %d: %s_good", v, p.options.Seed, c.name)
+			}
+		}
+	}
+}
+
+// anyFault wants err to hold a fault about memory that is not ordered.
+func (p *program) anyFault(err error) *Fault {
+	f, ok := errors.AsType[*Fault](err)
+	if assert.True(p.t, ok, "want a fault, have %v", err) {
+		assert.Contains(p.t, []FaultKind{Race, Uninitialised}, f.Kind)
+		return f
+	}
+	return &Fault{}
+}
+
+// A fault says what an access touched.
+func TestFaultSays(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check})
+	f := p.fault(p.run("bounds_bad", 1), Bounds, "bounds")
+	assert.Equal(t, 0, f.Buffer)
+	assert.Contains(t, f.Error(), "read of 4 bytes at offset 256 of buffer 0 (x), past the end of the buffer; thread 63 of threadgroup 0")
+	f = p.fault(p.run("redzone_bad", 1), Bounds, "redzone")
+	assert.Equal(t, "s", f.Variable)
+	f = p.fault(p.run("dynamic_bad", 1), Bounds, "dynamic")
+	assert.Equal(t, "s", f.Variable)
+	assert.Equal(t, 0, f.Buffer)
+}
+
+// Dispatches without a barrier between them must not touch the same bytes, unless they only read.
+func TestMissingBarrier(t *testing.T) {
+	for seed := range uint64(4) {
+		p := newProgram(t, Options{Variant: Check, Seed: seed})
+		x, y, z := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+		for _, c := range []struct {
+			barrier  bool
+			from, to metal.Buffer
+			kind     FaultKind
+		}{
+			{false, y, z, MissingBarrier}, // reads what the first writes
+			{true, y, z, 0},
+			{false, z, y, MissingBarrier}, // writes the same
+			{true, z, y, 0},
+			{false, z, x, MissingBarrier}, // writes what the first reads
+			{true, z, x, 0},
+			{false, x, z, 0}, // reads the same
+		} {
+			b := p.commands()
+			p.encode(b, "copy", 1, x, y)
+			if c.barrier {
+				b.Barrier()
+			}
+			p.encode(b, "shifted", 1, c.from, c.to)
+			err := p.wait(b)
+			if c.kind == 0 {
+				assert.NoError(t, err)
+				continue
+			}
+			f, ok := errors.AsType[*Fault](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, MissingBarrier, f.Kind)
+			assert.ElementsMatch(t, []string{"copy", "shifted"}, []string{f.Kernel, f.Other})
+		}
+		first, second := p.commands(), p.commands() // command buffers are ordered
+		p.encode(first, "copy", 1, x, y)
+		p.encode(second, "shifted", 1, y, z)
+		first.Commit()
+		second.Commit()
+		_, err := first.Wait()
+		assert.NoError(t, err)
+		_, err = second.Wait()
+		assert.NoError(t, err)
+	}
+}
+
+// What is stale must be written before it is read, by the CPU or by a kernel.
+func TestStale(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check})
+	x, y, z := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+	copyTo := func(from, to metal.Buffer) error {
+		c := p.commands()
+		p.encode(c, "copy", 1, from, to)
+		return p.wait(c)
+	}
+	require.NoError(t, copyTo(x, y), "a new buffer is zero")
+	require.NoError(t, p.Stale(y))
+	f := p.fault(copyTo(y, z), Uninitialised, "copy")
+	assert.Equal(t, 0, f.Buffer)
+	require.NoError(t, copyTo(x, y))
+	require.NoError(t, copyTo(y, z), "a kernel has written it")
+	require.NoError(t, p.Stale(y))
+	clear(y.Bytes())
+	require.NoError(t, copyTo(y, z), "the CPU has written it")
+	require.NoError(t, p.Stale(y))
+	clear(y.Bytes()[:248])
+	f = p.fault(copyTo(y, z), Uninitialised, "copy")
+	assert.Contains(t, f.Detail, "offset 248")
+
+	other := newProgram(t, Options{Variant: Check})
+	assert.ErrorIs(t, other.Stale(y), errForeign)
+}
+
+// Poisoned buffers are stale from the beginning.
+func TestPoisonBuffers(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check, PoisonBuffers: true})
+	x, err := p.NewBuffer(256)
+	require.NoError(t, err)
+	y, err := p.NewBuffer(256)
+	require.NoError(t, err)
+	c := p.commands()
+	p.encode(c, "copy", 1, x, y)
+	p.fault(p.wait(c), Uninitialised, "copy")
+	for _, v := range values(x) {
+		assert.True(t, v != v, "poison is NaN")
+	}
+}
+
+// Kernels only read what is wrapped.
+func TestWrappedIsReadOnly(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check})
+	page := p.Limits().PageSize
+	memory, err := syscall.Mmap(-1, 0, page, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, syscall.Munmap(memory)) }()
+	w, err := p.WrapBuffer(memory)
+	require.NoError(t, err)
+	defer w.Close()
+	x := floats(t, p.Device, make([]float32, 64)...)
+	c := p.commands()
+	p.encode(c, "copy", 1, w, x)
+	assert.NoError(t, p.wait(c))
+	c = p.commands()
+	p.encode(c, "copy", 1, x, w)
+	f := p.fault(p.wait(c), ReadOnly, "copy")
+	assert.Equal(t, 1, f.Buffer)
+}
+
+// After a fault the device goes on.
+func TestAfterFault(t *testing.T) {
+	p := newProgram(t, Options{})
+	for range 3 {
+		p.fault(p.run("divergent_bad", 5), Divergence, "divergent")
+		assert.NoError(t, p.run("divergent_good", 1))
+	}
+}

@@ -1,0 +1,216 @@
+package soft
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+//go:embed testdata/features.metal
+var featureSource string
+
+// feature is a kernel of testdata/features.metal and what thread i of 192 must give, where x[i] = i/4 - 20.
+type feature struct {
+	name      string
+	want      func(i int, x []float32) float64
+	bind      func(t *testing.T, d *Device, c metal.Commands)
+	constants []metal.Constant
+}
+
+func sum32(x []float32, i int, f func(lane int, v float64) float64) (s float64) {
+	for l := range 32 {
+		s += f(l, float64(x[i/32*32+l]))
+	}
+	return s
+}
+
+func b2f(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func features() []feature {
+	at := func(x []float32, i, lane int) float64 { return float64(x[i/32*32+lane]) }
+	clampf := func(v, low, high float64) float64 { return math.Min(math.Max(v, low), high) }
+	return []feature{
+		{name: "positions", want: func(i int, _ []float32) float64 { return float64(i%64/32*1000 + i%64) }},
+		{name: "vectors", want: func(i int, x []float32) float64 {
+			return (float64(x[i]) + 1) + 4 + 3 + 4*3 + 4 + 5 + 2
+		}},
+		{name: "halves", want: func(i int, x []float32) float64 { return float64(x[i])*0.5 + 1 + 3 + 2 }},
+		{name: "bfloats", want: func(i int, x []float32) float64 {
+			return bfloat(bfloat(float64(x[i])) + 1)
+		}},
+		{name: "integers", want: func(i int, _ []float32) float64 { return -200 + 200 - 150 + (200*256 + 100) + 3 + 2 }},
+		{name: "packed", want: func(_ int, x []float32) float64 {
+			return float64(x[6]) + float64(x[7]) + float64(x[8]) + float64(x[9]) + float64(x[1]) + 24
+		}},
+		{name: "bits", want: func(i int, x []float32) float64 {
+			e := math.Float32bits(x[i]) >> 23 & 255
+			return float64(bits.OnesCount(uint(i))) + float64(e) + float64(bits.LeadingZeros32(uint32(i|1))) +
+				float64(bits.TrailingZeros(uint(i|64))) - 1 + 48 + 3 + 2 + 1
+		}},
+		{name: "maths", want: func(i int, x []float32) float64 {
+			a := math.Abs(float64(x[i])) + 0.5
+			return 2*math.Exp(-a) + math.Exp2(a) + 2*math.Log(a) + math.Log2(a) + 2*math.Sqrt(a) + 1/math.Sqrt(a) + math.Sin(a) + math.Cos(a) +
+				math.Tanh(a) + math.Pow(a, 1.5) + 2*math.Floor(a) + math.Ceil(a) + math.RoundToEven(a) + 2*a + 1 + 2 + math.Atan2(a, 2)
+		}},
+		{name: "choices", want: func(i int, x []float32) float64 {
+			a := float64(x[i])
+			sign := b2f(a > 0) - b2f(a < 0)
+			return math.Min(a, 1) + math.Max(a, -1)*10 + clampf(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) + sign + b2f(a >= 0) +
+				clampf(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 + b2f(a > 0) + b2f(a > 0) + math.Max(a, 1) + 1 + 2
+		}},
+		{name: "literals", want: func(int, []float32) float64 { return 1.0/3 + 16 + 1e-3 + 10 + 1.5 + 1 }},
+		{name: "functions", want: func(i int, x []float32) float64 {
+			return 2*float64(x[i]) + 6 + 7 + 9 + 1 + float64(x[i]) - float64(x[i/64*64+63-i%64]) + 4 + 3
+		}},
+		{name: "templated_7", want: func(i int, _ []float32) float64 { return float64((i%64+1)%7) + 7 }},
+		{name: "templated_16", want: func(i int, _ []float32) float64 { return -float64((i%64+1)%16) - 16 }},
+		{name: "templated_3", want: func(i int, _ []float32) float64 { return float64((i%64+1)%3) + 3 }},
+		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*1.5 - 3 + 4 + 7 },
+			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)}, {Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
+		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*2 + 1 + 50 + 0.25 + 3 },
+			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)}, {Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
+			bind: func(t *testing.T, d *Device, c metal.Commands) {
+				c.SetBuffer(5, floats(t, d, 0.25), 0)
+				c.SetBytes(6, words(3))
+			}},
+		{name: "arguments", want: func(i int, x []float32) float64 { return 2*float64(x[i]) + 5 + 30 + 9 + 8 },
+			bind: func(_ *testing.T, _ *Device, c metal.Commands) {
+				f := math.Float32bits
+				c.SetBytes(2, words(2, f(2), f(4), f(5), f(7), f(8)))
+				c.SetBytes(3, words(f(10), f(20), f(30)))
+				c.SetBytes(4, words(1, 9))
+			}},
+		{name: "dynamic", want: func(i int, x []float32) float64 { return float64(x[i/64*64+63-i%64]) + 100 },
+			bind: func(_ *testing.T, _ *Device, c metal.Commands) {
+				c.SetThreadgroupMemory(0, 256)
+				c.SetThreadgroupMemory(3, 256)
+			}},
+		{name: "reductions", want: func(i int, x []float32) float64 {
+			return sum32(x, i, func(_ int, v float64) float64 { return v }) + 2*at(x, i, 31) + 3*at(x, i, 0) + 2 + 31*16 + 1 + 16
+		}},
+		{name: "exchanges", want: func(i int, x []float32) float64 {
+			l := i % 32
+			down, up := l+3, l-4
+			if down > 31 {
+				down = l
+			}
+			if up < 0 {
+				up = l
+			}
+			return at(x, i, 31-l) + 2*at(x, i, l^5) + 3*at(x, i, down) + 5*at(x, i, up) + 7*at(x, i, 7) + 11*at(x, i, 0) + 13*at(x, i, (l+9)%32) + at(x, i, 2)
+		}},
+		{name: "scans", want: func(i int, _ []float32) float64 { l := i % 32; return float64(l*(l+1)/2 + 2000*l) }},
+		{name: "votes", want: func(i int, _ []float32) float64 { return 11 + 100 + 10000 + 0.5*b2f(i%32 == 0) }},
+		{name: "neighbours", want: func(i int, x []float32) float64 { return float64(x[i^1]) + 1 }},
+		{name: "matrices", want: func(i int, x []float32) (s float64) {
+			row, column := i%64/8, i%8
+			for k := range 8 {
+				s += float64(x[i/64*64+row*8+k]) * float64(column*8+k)
+			}
+			return 2 * (s + 1)
+		}},
+		{name: "atomics", want: func(int, []float32) float64 { return 128 },
+			bind: func(t *testing.T, d *Device, c metal.Commands) {
+				for n := range 3 {
+					c.SetBuffer(2+n, floats(t, d, make([]float32, 2)...), 0)
+				}
+			}},
+	}
+}
+
+// bfloat rounds to bfloat.
+func bfloat(v float64) float64 {
+	b := math.Float32bits(float32(v))
+	return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
+}
+
+// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on four.
+func TestFeatures(t *testing.T) {
+	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},
+		{Variant: FastMath}, {Variant: Check}, {Variant: Check, Seed: 5}, {Variant: UBSan, Seed: 6}} {
+		t.Run(fmt.Sprintf("%s,seed=%d,threads=%d", o.Variant, o.Seed, o.Threads), func(t *testing.T) {
+			d := open(t, o)
+			l, err := d.NewLibrary(featureSource)
+			require.NoError(t, err)
+			for _, f := range features() {
+				f.check(t, d, l)
+			}
+		})
+	}
+}
+
+func (f feature) check(t *testing.T, d *Device, l metal.Library) {
+	t.Helper()
+	p, err := l.NewPipeline(f.name, f.constants...)
+	if !assert.NoError(t, err, f.name) {
+		return
+	}
+	x := make([]float32, 192)
+	for i := range x {
+		x[i] = float32(i)/4 - 20
+	}
+	in, out := floats(t, d, x...), floats(t, d, make([]float32, 192)...)
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	c.SetPipeline(p)
+	c.SetBuffer(0, out, 0)
+	c.SetBuffer(1, in, 0)
+	if f.bind != nil {
+		f.bind(t, d, c)
+	}
+	c.Dispatch(metal.Size{X: 3, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
+	c.Commit()
+	if _, err := c.Wait(); !assert.NoError(t, err, f.name) {
+		return
+	}
+	for i, got := range values(out) {
+		want := f.want(i, x)
+		if !assert.InDelta(t, want, got, 1e-5*math.Max(1, math.Abs(want)), "%s: thread %d", f.name, i) {
+			return
+		}
+	}
+}
+
+// Atomic operations of all threads add up.
+func TestAtomics(t *testing.T) {
+	for _, o := range []Options{{Threads: 4}, {Variant: Check, Seed: 1}} {
+		d := open(t, o)
+		l, err := d.NewLibrary(featureSource)
+		require.NoError(t, err)
+		p, err := l.NewPipeline("atomics")
+		require.NoError(t, err)
+		c, err := d.NewCommands()
+		require.NoError(t, err)
+		c.SetPipeline(p)
+		out, in := floats(t, d, make([]float32, 6400)...), floats(t, d, make([]float32, 6400)...)
+		n, m, f := floats(t, d, 0, 0), floats(t, d, 0), floats(t, d, 0)
+		for i, b := range []metal.Buffer{out, in, n, m, f} {
+			c.SetBuffer(i, b, 0)
+		}
+		c.Dispatch(metal.Size{X: 10, Y: 10, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
+		c.Commit()
+		_, err = c.Wait()
+		if o.Variant == Check {
+			require.ErrorContains(t, err, "race", "threadgroups of one row write the same place")
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, uint32(6400), binary.NativeEndian.Uint32(n.Bytes()))
+		assert.Equal(t, uint32(3*6400), binary.NativeEndian.Uint32(n.Bytes()[4:]))
+		assert.Equal(t, uint32(639), binary.NativeEndian.Uint32(m.Bytes()))
+		assert.Equal(t, float32(3200), values(f)[0])
+	}
+}

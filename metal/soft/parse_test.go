@@ -1,0 +1,85 @@
+package soft
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Any text can be taken apart and rewritten: what is wrong with it is a problem, never a panic. Tokens lie in order
+// inside the text, and rewriting keeps its lines.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{featureSource, faultSource, benchSource, commandSource, countSource, "", "#", "[[", "template [[", "kernel", "kernel void k(",
+		"template <", "constant int x [[function_constant(", "threadgroup", "template [[host_name(\"x\")]] kernel void f<", "\"", "'\\", "# 1 \"", "a<b<c>", ")]}",
+		"kernel void k() { threadgroup", "namespace n {", "namespace {", "using", "typedef", "[[a]] kernel void k [[b]] (int x) {}", "vec<", "(float4)"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		end := 0
+		for _, k := range lex(s, "fuzz.metal") {
+			require.LessOrEqual(t, end, k.start)
+			require.Less(t, k.start, k.end)
+			require.Equal(t, s[k.start:k.end], k.text)
+			end = k.end
+		}
+		u := parse(s, "fuzz.metal")
+		for _, e := range append(u.run, u.strict...) {
+			require.True(t, 0 <= e.start && e.start <= e.end && e.end <= len(s))
+		}
+		run, err := u.runText()
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, strings.Count(run, "\n"), strings.Count(s, "\n"))
+		u.strictText()
+	})
+}
+
+// Tokens know their file and line.
+func TestLexPlaces(t *testing.T) {
+	tokens := lex("a\n# 10 \"b.metal\" 1 3\nb c\n#line 5\n  d \"x\ny\" e\n", "a.metal")
+	var got []string
+	for _, k := range tokens {
+		if k.kind != directive {
+			got = append(got, k.at.String()+" "+k.text)
+		}
+	}
+	assert.Equal(t, []string{"a.metal:1 a", "b.metal:10 b", "b.metal:10 c", "b.metal:5 d", "b.metal:5 \"x\ny\"", "b.metal:6 e"}, got)
+}
+
+// Brackets of attributes are told from those of indices.
+func TestLexBrackets(t *testing.T) {
+	var got []string
+	for _, k := range lex("a[b[0]] [[buffer(0)]] x[y[z[1]]]; [[a]]", "") {
+		got = append(got, k.text)
+	}
+	assert.Equal(t, strings.Fields("a [ b [ 0 ] ] [[ buffer ( 0 ) ]] x [ y [ z [ 1 ] ] ] ; [[ a ]]"), got)
+}
+
+// A kernel's parameters, limits and the function constants that it reaches are known.
+func TestParseKernel(t *testing.T) {
+	u := parse(`constant bool A [[function_constant(1)]];
+constant int B [[function_constant(2)]];
+constant float C [[function_constant(3)]];
+constant bool D = A && true;
+static int helper(int x) { return x + B; }
+template <typename T, int N = 4>
+[[max_total_threads_per_threadgroup(128)]] kernel void k(device const T *x [[buffer(3)]], constant uint &n [[ buffer(0) ]],
+  threadgroup T *s [[threadgroup(1)]], device T *y [[buffer(2), function_constant(D)]], uint2 p [[thread_position_in_grid]]) { helper(1); }
+template [[host_name("k_float")]] kernel void k<float, 8>(device const float *, constant uint &, threadgroup float *, device float *, uint2);
+`, "a.metal")
+	require.Empty(t, u.problems)
+	require.Len(t, u.kernels, 1)
+	k := u.kernels[0]
+	assert.Equal(t, "k_float", k.Name)
+	assert.Equal(t, "k<float, 8>", k.call)
+	assert.Equal(t, 128, k.MaxThreads)
+	assert.Equal(t, []string{"A", "B"}, k.Constants)
+	assert.Equal(t, []parameter{
+		{Kind: "buffer", Index: 3, Name: "x", Space: "device", Const: true},
+		{Kind: "buffer", Index: 0, Name: "n", Space: "constant", Const: true},
+		{Kind: "threadgroup", Index: 1, Name: "s", Space: "threadgroup"},
+		{Kind: "buffer", Index: 2, Name: "y", Space: "device", If: "D"},
+		{Kind: "thread_position_in_grid", Name: "p"},
+	}, k.Params)
+}

@@ -1,0 +1,65 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// Each file of testdata/rejected has a comment "error: words" in the line that must be refused with these words.
+func TestStrictRejects(t *testing.T) {
+	open(t, Options{})
+	files, err := filepath.Glob("testdata/rejected/*.metal")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 10)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			line, words := 0, ""
+			for i, l := range strings.Split(string(source), "\n") {
+				if _, w, ok := strings.Cut(l, "// error: "); ok {
+					line, words = i+1, w
+				}
+			}
+			require.NotZero(t, line, "no line says what is wrong with it")
+			err = Strict("#line 1 \"rejected.metal\"\n" + string(source))
+			e, ok := errors.AsType[*metal.CompileError](err)
+			require.True(t, ok, "want a compile error, have %v", err)
+			assert.Contains(t, e.Log, fmt.Sprintf("rejected.metal:%d:", line))
+			assert.Contains(t, e.Log, words)
+		})
+	}
+}
+
+// What the tests run is accepted.
+func TestStrictAccepts(t *testing.T) {
+	open(t, Options{})
+	for _, s := range []string{featureSource, faultSource, benchSource} {
+		assert.NoError(t, Strict(s))
+	}
+}
+
+// #line says which file a concatenated source comes from, for errors of every stage.
+func TestLineDirectives(t *testing.T) {
+	open(t, Options{})
+	const head = "#line 1 \"a.metal\"\n#include <metal_stdlib>\nusing namespace metal;\n#line 100 \"b.metal\"\n"
+	for _, c := range []struct{ source, want string }{
+		{head + "#error no\n", "b.metal:100:"},
+		{head + "\nkernel void k(device float *p) {}\n", "b.metal:101:"},
+		{head + "\n\nkernel void k(device float *p [[buffer(0)]]) { p[0] = nothing; }\n", "b.metal:102:"},
+		{head + "kernel void k(device float *p [[buffer(0)]]) {}\n#line 7 \"c.metal\"\nint x = y;\n", "c.metal:7:"},
+	} {
+		err := Strict(c.source)
+		assert.ErrorContains(t, err, c.want)
+	}
+}
