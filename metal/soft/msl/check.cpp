@@ -240,8 +240,7 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
     return false;
   }
   if (c->read >= since(a) && !(a.atomic && (c->reader & kAtomic)) && !ordered(a, c->read, c->reader & kThreadMask)) {
-    u32 who = c->reader & kThreadMask;
-    report(a, kRace, at, who < kThreads ? who : who == kManyGroups ? who : kManyThreads, c->read, "a read");
+    report(a, kRace, at, c->reader & kThreadMask, c->read, "a read");
     return false;
   }
   c->writer = (u16)(threadIndex() | (a.atomic && !plain(a, c->written, c->writer) ? kAtomic : 0));
