@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,14 +81,15 @@ func parseKV(name string) (engine.KVType, error) {
 }
 
 func registerBackend(f *pflag.FlagSet, name *string) {
-	f.StringVar(name, "backend", string(engine.CPU), "what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking)")
+	f.StringVar(name, "backend", string(engine.CPU), "what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking; also soft:check, soft:ubsan:SEED, …)")
 }
 
 func parseBackend(name string) (engine.Backend, error) {
-	if b := engine.Backend(name); slices.Contains(engine.Backends(), b) {
-		return b, nil
+	b, err := engine.ParseBackend(name)
+	if err != nil {
+		return "", usagef("--%w", err)
 	}
-	return "", usagef("--backend %s: cpu, metal or soft", name)
+	return b, nil
 }
 
 // parseIDs reads token ids separated by commas.

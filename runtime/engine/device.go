@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
@@ -11,36 +15,63 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
 
-// Backend says what runs a model.
+// Backend says what runs a model. [Soft] can be followed by how: see [ParseBackend].
 type Backend string
 
 // The backends.
 const (
 	CPU   Backend = "cpu"
 	Metal Backend = "metal" // the GPU of a Mac
-	Soft  Backend = "soft"  // the kernels for it, compiled for this processor and run with Metal's rules: for checking
+	Soft  Backend = "soft"  // the kernels for it, compiled for this processor and run by Metal's rules: for checking
 )
 
-// Backends lists them.
-func Backends() []Backend { return []Backend{CPU, Metal, Soft} }
+// ParseBackend returns the backend of a name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast, fastmath
+// (as Apple's compiler may rearrange arithmetic), check (every access is watched) and ubsan; the seed decides about the order
+// of everything that Metal leaves open.
+func ParseBackend(name string) (Backend, error) {
+	kind, how, more := strings.Cut(name, ":")
+	switch b := Backend(kind); {
+	case b == Soft:
+		if _, _, err := b.how(how); more && err != nil {
+			return "", err
+		}
+	case more || b != CPU && b != Metal:
+		return "", fmt.Errorf("backend %q: cpu, metal or soft", name)
+	}
+	return Backend(name), nil
+}
+
+// how reads what follows "soft:".
+func (b Backend) how(text string) (variant string, seed uint64, err error) {
+	variant, number, more := strings.Cut(text, ":")
+	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
+		return "", 0, fmt.Errorf("backend soft:%s: fast, fastmath, check or ubsan", text)
+	}
+	if more {
+		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
+			return "", 0, fmt.Errorf("backend soft:%s: the seed is no number", text)
+		}
+	}
+	return variant, seed, nil
+}
 
 // openDevice opens what the options ask for.
 func (e *Engine) openDevice() error {
-	switch e.o.Backend {
-	case "", CPU:
+	name, err := ParseBackend(string(cmp.Or(e.o.Backend, CPU)))
+	switch {
+	case err != nil:
+		return err
+	case name == CPU:
 		d, err := host.New(host.Options{Threads: e.o.Threads, Exact: e.o.Exact})
 		if err != nil {
 			return err
 		}
 		e.device, e.closeDevice = d, d.Close
 		return nil
-	case Metal, Soft:
-		if e.o.Exact {
-			return fmt.Errorf("exact computing needs the backend %s", CPU)
-		}
-		return e.openGPU()
+	case e.o.Exact:
+		return fmt.Errorf("exact computing needs the backend %s", CPU)
 	}
-	return fmt.Errorf("backend %q: known are %v", e.o.Backend, Backends())
+	return e.openGPU()
 }
 
 // openGPU opens a Metal device and what runs the kernels on it.
@@ -50,7 +81,13 @@ func (e *Engine) openGPU() error {
 	if e.o.Backend == Metal {
 		under, err = mtl.Open(mtl.Options{})
 	} else {
-		under, err = openSoft(e.o.Threads)
+		variant, seed := "fast", uint64(0)
+		if _, how, more := strings.Cut(string(e.o.Backend), ":"); more {
+			variant, seed, err = e.o.Backend.how(how)
+		}
+		if err == nil {
+			under, err = openSoft(variant, seed, e.o.Threads)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("backend %s: %w", e.o.Backend, err)

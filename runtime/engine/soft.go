@@ -7,4 +7,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 )
 
-func openSoft(threads int) (metal.Device, error) { return soft.Open(soft.Options{Threads: threads}) }
+func openSoft(variant string, seed uint64, threads int) (metal.Device, error) {
+	return soft.Open(soft.Options{Variant: soft.Variant(variant), Seed: seed, Threads: threads})
+}

@@ -9,6 +9,6 @@ import (
 )
 
 // openSoft is left out by the tag nosoft, which saves a program the dynamic loader.
-func openSoft(int) (metal.Device, error) {
+func openSoft(string, uint64, int) (metal.Device, error) {
 	return nil, fmt.Errorf("%w: this program was built without the one in software (tag nosoft)", metal.ErrNoDevice)
 }
