@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
@@ -99,6 +100,9 @@ func (e *Engine) openGPU() error {
 	e.device, e.closeDevice = d, func() error { return errors.Join(d.Close(), under.Close()) }
 	return nil
 }
+
+// KernelType is the type that weights of type t have on a GPU: another one where there are no kernels for t.
+func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 
 // Device says what runs the model, for reports.
 func (e *Engine) Device() string { return e.device.Name() }
