@@ -177,10 +177,11 @@ type scratch struct {
 	best, sums grown // what the threadgroups of the head leave
 	result     grown // what the merge leaves
 	logits     grown // [wanted rows, vocabulary]
+	routed     grown // [wanted rows, outputs of a router's first layer]
 }
 
 func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.result, &s.logits} {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.result, &s.logits, &s.routed} {
 		g.close()
 	}
 }
