@@ -147,4 +147,4 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
     head_best(best + (ulong(t) * a.groups + group) * a.k, of, end - begin, begin, a.k, lane);
   }
 }
-EACH_WEIGHT(head)
+EACH_ROWS(head)

@@ -49,14 +49,14 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	}
 	h.stride = 2*h.k + 4
 	s, n := &p.d.scratch, len(want.Rows)
-	p.fail2(s.best.grow(p.d.metal, 8*n*groups*h.k))
-	p.fail2(s.sums.grow(p.d.metal, 12*n*groups))
-	p.fail2(s.result.grow(p.d.metal, 4*n*h.stride))
+	p.failIf(s.best.grow(p.d.metal, 8*n*groups*h.k))
+	p.failIf(s.sums.grow(p.d.metal, 12*n*groups))
+	p.failIf(s.result.grow(p.d.metal, 4*n*h.stride))
 	if h.router != nil {
-		p.fail2(s.routed.grow(p.d.metal, 4*n*h.router.widths[0]))
+		p.failIf(s.routed.grow(p.d.metal, 4*n*h.router.widths[0]))
 	}
 	if h.logits {
-		p.fail2(s.logits.grow(p.d.metal, 4*n*h.w.rows))
+		p.failIf(s.logits.grow(p.d.metal, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return
@@ -72,7 +72,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
 	h.router.merge(&args)
 	p.run(dispatch{
-		pipeline: p.must("merge"), groups: line(n), threads: kernels.MergeThreads,
+		pipeline: p.plain("merge"), groups: line(n), threads: kernels.MergeThreads,
 		buffers: []bound{of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(s.result)}, args: raw(&args),
 	})
 }
@@ -94,7 +94,7 @@ func (p *pass) encodeHead(h *head, first, n, rows int) {
 	for i, t := range h.want.Rows[first : first+n] {
 		args.Row[i] = uint32(t)
 	}
-	plan := p.narrow("head_"+suffix(w.kind), n, rows, w.cols, 0)
+	plan := p.narrow("head", w, n, rows, 0)
 	args.Chunk = uint32(plan.chunk)
 	logits := bound{}
 	if h.logits {
