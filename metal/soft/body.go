@@ -66,6 +66,10 @@ func (u *unit) threadgroupVariables(i, end int, kernel string) int {
 		return stop
 	}
 	variables := u.declarators(i+1, stop)
+	k := &u.kernels[len(u.kernels)-1]
+	if k.variables += len(variables); k.variables > maxVariables {
+		u.fail(u.at(i).at, "kernel %s has more than %d threadgroup variables", k.Name, maxVariables)
+	}
 	if variables == nil {
 		return stop
 	}

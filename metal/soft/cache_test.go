@@ -67,3 +67,22 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	assert.Error(t, err)
 	require.NoError(t, again.Close())
 }
+
+// Everything compiles for the other processor as well, as far as can be seen from here.
+func TestOtherProcessors(t *testing.T) {
+	d := open(t, Options{})
+	for _, arch := range []string{"amd64", "arm64"} {
+		c := *d.compiler
+		c.arch, c.cache = arch, t.TempDir()
+		_, err := c.runtime()
+		require.NoError(t, err)
+		u, err := c.translate(featureSource)
+		require.NoError(t, err)
+		text, err := u.runText()
+		require.NoError(t, err)
+		for _, v := range []Variant{Fast, Check, UBSan} {
+			_, err = c.clangRun(text, append(v.flags(), "-include", "metal.h", "-c", "-o", filepath.Join(c.cache, "a.o"))...)
+			require.NoError(t, err, "%s %s", arch, v)
+		}
+	}
+}

@@ -37,13 +37,14 @@ var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_c
 type compiler struct {
 	clang, linker string
 	version       string // of clang, in its own words
+	arch          string // processor that code is made for, by Go's name
 	cache         string // folder of compiled code
 	shim          string // folder of the headers
 }
 
 // newCompiler finds clang and lld.
 func newCompiler(o Options) (*compiler, error) {
-	c := &compiler{cache: o.Cache}
+	c := &compiler{cache: o.Cache, arch: runtime.GOARCH}
 	var err error
 	if c.clang, err = lookClang(o.Clang); err != nil {
 		return nil, err
@@ -180,13 +181,16 @@ func (c *compiler) writeShim() (string, error) {
 	return dir, nil
 }
 
-// language are the flags of every compilation.
-func language() []string {
+// language are the flags of every compilation for a processor.
+func language(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fPIC",
 		"-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-Xclang", "-cl-single-precision-constant",
 		"-Xclang", "-ffloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
-	if runtime.GOARCH == "amd64" {
-		flags = append(flags, "-march=x86-64-v3")
+	switch arch {
+	case "amd64":
+		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
+	case "arm64":
+		return append(flags, "--target=aarch64-linux-gnu")
 	}
 	return flags
 }
@@ -198,7 +202,8 @@ func diagnosed() []string {
 		"writable-strings", "shift-count-overflow", "division-by-zero", "undefined-internal"} {
 		flags = append(flags, "-Werror="+w)
 	}
-	return flags
+	// Threads have small stacks.
+	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
 }
 
 // flags are those of a variant.
@@ -218,7 +223,7 @@ func (v Variant) flags() []string {
 
 // clangRun runs clang in the folder of the headers on text, and returns what it prints.
 func (c *compiler) clangRun(text string, flags ...string) (string, error) {
-	cmd := exec.Command(c.clang, append(append(language(), flags...), "-")...)
+	cmd := exec.Command(c.clang, append(append(language(c.arch), flags...), "-")...)
 	cmd.Dir = c.shim
 	cmd.Stdin = strings.NewReader(text)
 	var out, log bytes.Buffer
@@ -265,7 +270,7 @@ func (c *compiler) build(source string, v Variant) (string, error) {
 		return "", err
 	}
 	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
-	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".so")
+	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -318,7 +323,7 @@ func (c *compiler) runtime() ([]string, error) {
 	var parts []string
 	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
 		flags := []string{"-O2", "-fno-stack-protector", "-c"}
-		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(), flags...), " "), c.version, runtime.GOARCH)+".o")
+		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".o")
 		parts = append(parts, path)
 		if _, err := os.Stat(path); err == nil {
 			continue

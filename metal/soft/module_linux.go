@@ -59,10 +59,10 @@ func load(path string) (*module, error) {
 // bind looks up what the library exports and reads its description.
 func (m *module) bind() error {
 	var describe func() string
-	var size func() uint64
+	var layoutOf func(uint32) uint64
 	var memory func(uint32) uint64
 	var layout func()
-	for name, f := range map[string]any{"msl_describe": &describe, "msl_worker_size": &size, "msl_memory": &memory, "msl_layout": &layout, "msl_set_constant": &m.set} {
+	for name, f := range map[string]any{"msl_describe": &describe, "msl_layout_of": &layoutOf, "msl_memory": &memory, "msl_layout": &layout, "msl_set_constant": &m.set} {
 		symbol, err := purego.Dlsym(m.handle, name)
 		if err != nil {
 			return fmt.Errorf("load compiled kernels: %w", err)
@@ -73,8 +73,10 @@ func (m *module) bind() error {
 	if m.entry, err = purego.Dlsym(m.handle, "msl_run"); err != nil {
 		return fmt.Errorf("load compiled kernels: %w", err)
 	}
-	if size() > regionSize/2 {
-		return fmt.Errorf("load compiled kernels: a worker has %d bytes", size())
+	for i, n := range layoutOfC() {
+		if layoutOf(uint32(i)) != n {
+			return fmt.Errorf("load compiled kernels: number %d of the layout is %d, not %d: worker.go and runtime.h differ", i, layoutOf(uint32(i)), n)
+		}
 	}
 	layout()
 	if err := json.Unmarshal([]byte(describe()), &m.description); err != nil {

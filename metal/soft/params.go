@@ -10,6 +10,7 @@ const (
 	maxThreads           = 1024  // of a threadgroup
 	maxThreadgroupMemory = 32768 // bytes
 	maxBuffers           = 31    // [[buffer(0)]] to [[buffer(30)]]
+	maxVariables         = 64    // of threadgroup memory in a kernel: msl/runtime.h has room for them
 	simdWidth            = 32
 )
 

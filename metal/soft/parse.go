@@ -26,6 +26,7 @@ type kernelDecl struct {
 	Constants  []string // function constants that the kernel or what it calls mentions
 	call       string   // the expression that names the function
 	function   string   // without template arguments
+	variables  int      // of threadgroup memory
 	generic    bool     // a template, which cannot run itself
 	at         place
 }
@@ -83,11 +84,22 @@ func parse(text, file string) *unit {
 	u.bindTemplates()
 	u.constructors()
 	u.findConstants()
+	if !u.includes("metal_stdlib") {
+		first := max(0, slices.IndexFunc(u.tokens, func(t token) bool { return t.kind != directive }))
+		u.fail(u.at(first).at, "the source does not #include <metal_stdlib>")
+	}
 	if n := len(u.conditions()); n > maxConditions {
 		u.fail(place{file, 1}, "%d constants decide whether parameters are there, more than %d", n, maxConditions)
 	}
 	u.lint()
 	return u
+}
+
+// includes reports whether the source includes a header of Metal, as the line markers tell.
+func (u *unit) includes(header string) bool {
+	return slices.ContainsFunc(u.tokens, func(t token) bool {
+		return t.kind == directive && strings.Contains(t.text, "\"stubs/"+header+"\"")
+	})
 }
 
 // at returns token i, or one of kind none.

@@ -58,7 +58,7 @@ func TestLexBrackets(t *testing.T) {
 
 // A kernel's parameters, limits and the function constants that it reaches are known.
 func TestParseKernel(t *testing.T) {
-	u := parse(`constant bool A [[function_constant(1)]];
+	u := parse("# 1 \"stubs/metal_stdlib\"\n"+`constant bool A [[function_constant(1)]];
 constant int B [[function_constant(2)]];
 constant float C [[function_constant(3)]];
 constant bool D = A && true;

@@ -63,3 +63,18 @@ func TestLineDirectives(t *testing.T) {
 		assert.ErrorContains(t, err, c.want)
 	}
 }
+
+// A thread has a small stack: what does not fit is refused when code is made.
+func TestLargeFrame(t *testing.T) {
+	d := open(t, Options{})
+	_, err := d.NewLibrary(`#line 1 "a.metal"
+#include <metal_stdlib>
+using namespace metal;
+kernel void k(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  float v[8192];
+  for (uint j = 0; j < 8192; j++) v[j * i % 8192] = x[j];
+  x[i] = v[i];
+}`)
+	assert.ErrorContains(t, err, "a.metal:3:")
+	assert.ErrorContains(t, err, "stack frame size")
+}

@@ -12,7 +12,8 @@ const (
 	maxConditions = 64
 )
 
-// The structs below have the layout of those in msl/runtime.h, which explains them. layout_test.go compares their sizes.
+// The structs below have the layout of those in msl/runtime.h, which explains them. layoutOfC is compared with it whenever a
+// library is loaded.
 
 type dispatchC struct {
 	kernel      uint32
@@ -122,4 +123,21 @@ func (w *worker) run(m *module, d *dispatchC) int {
 func (w *worker) reports() []reportC {
 	c := w.c()
 	return append([]reportC(nil), c.reports[:min(c.reportCount, maxReports)]...)
+}
+
+// layoutOfC returns what msl_layout_of must say.
+func layoutOfC() []uint64 {
+	var (
+		d dispatchC
+		r regionC
+		p reportC
+		w workerC
+	)
+	var all []uint64
+	for _, n := range [...]uintptr{unsafe.Sizeof(d), unsafe.Sizeof(r), unsafe.Sizeof(p), cellSize, unsafe.Offsetof(d.regions),
+		unsafe.Offsetof(r.putHigh), unsafe.Offsetof(p.detail), unsafe.Offsetof(w.clock), unsafe.Offsetof(w.arena),
+		unsafe.Offsetof(w.lines), unsafe.Offsetof(w.conditions), unsafe.Offsetof(w.reports), regionSize, arenaSize, 0} {
+		all = append(all, uint64(n))
+	}
+	return all
 }

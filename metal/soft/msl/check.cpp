@@ -67,6 +67,8 @@ struct msl_rt::Lines {
   Load load[kLoads];
 };
 
+static_assert(sizeof(Lines) <= kLinesSize, "the counts of transactions must fit their memory");
+
 static void flushLoads(Lines *l) {
   for (u32 i = 0; i < l->loads; i++) {
     Load *d = &l->load[i];
