@@ -60,5 +60,5 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	GOARCH=arm64 $(GO) test -exec $(QEMU) $(ARM64)
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
-	$(GO) run ./kernels/metalsource > kernels.metal.tmp
-	xcrun metal -std=metal3.1 -Wall -Werror -x metal -c kernels.metal.tmp -o /dev/null; code=$$?; rm kernels.metal.tmp; exit $$code
+	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
+	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -Werror -c $$f -o /dev/null; done; rm -r $$dir

@@ -134,7 +134,7 @@ kernel void add(device const uchar *w [[buffer(0)]], device const float *bias [[
     }
   }
 }
-EACH_WEIGHT(add)
+EACH_ROWS(add)
 
 template <typename W>
 kernel void add_wide(device const uchar *w [[buffer(0)]], device const float *bias [[buffer(1)]],

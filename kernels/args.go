@@ -13,6 +13,8 @@ const (
 	AttendThreads = 256
 	AttendOuts    = 2048 // most query heads to a key/value head × padded head size
 	MergeThreads  = 256
+	MergeWidth    = 1024 // most outputs of a layer of a router
+	MergeLayers   = 16   // most of its layers
 	MergeLists    = 4096 // most threadgroups of a head
 )
 
@@ -101,19 +103,22 @@ type GateUpArgs struct {
 
 // HeadArgs are the arguments of head.metal.
 type HeadArgs struct {
-	Rows      uint32 // wanted
-	Outs      uint32 // vocabulary
-	Cols      uint32
-	RowBytes  uint32
-	Lead      uint32 // bytes before the first row, back to a multiple of 128
-	Bias      uint32 // W has one
-	GroupRows uint32 // weight rows that a threadgroup takes, at most 1024
-	Chunk     uint32
-	Parts     uint32 // of Σ x²
-	Eps       float32
-	K         uint32
-	Logits    uint32    // they are asked for
-	Row       [8]uint32 // of x, for each wanted row
+	Rows        uint32 // wanted
+	Outs        uint32 // vocabulary
+	Cols        uint32
+	RowBytes    uint32
+	Lead        uint32 // bytes before the first row, back to a multiple of 128
+	Bias        uint32 // W has one
+	GroupRows   uint32 // weight rows that a threadgroup takes, at most 1024
+	Chunk       uint32
+	Parts       uint32 // of Σ x²
+	Eps         float32
+	K           uint32
+	Logits      uint32    // they are asked for
+	Groups      uint32    // threadgroups of the vocabulary
+	Router      uint32    // rows of a router's first layer; 0: no router
+	RouterBytes uint32    // of a row of it
+	Row         [8]uint32 // of x, for each wanted row
 }
 
 // HeadSums is what a threadgroup of the head leaves for a row: the largest logit M, Sum e and Moment Σ e·(l - M) for
@@ -124,7 +129,10 @@ type HeadSums struct {
 
 // MergeArgs are the arguments of merge.metal.
 type MergeArgs struct {
-	Groups uint32 // of the head, at most MergeLists
-	K      uint32
-	Stride uint32 // words of a result
+	Groups   uint32 // of the head, at most MergeLists
+	K        uint32
+	Stride   uint32                  // words of a result
+	Layers   uint32                  // of the router; 0: none
+	Features uint32                  // the first layer takes margin and certainty; K is at least 2
+	Widths   [MergeLayers + 1]uint32 // Widths[i] is what layer i gives, at most MergeWidth
 }

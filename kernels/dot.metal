@@ -233,33 +233,22 @@ inline void scale_rows(threadgroup float *scale, device const float *squares, th
   }
 }
 
-// Makes the kernel NAME_TYPE_ROWS for every type of weights, for 1, 4 and 8 rows.
-#define EACH_WEIGHT(kernel_name)                                                                                       \
-  EACH_ROWS(kernel_name, F32, f32)                                                                                     \
-  EACH_ROWS(kernel_name, F16, f16)                                                                                     \
-  EACH_ROWS(kernel_name, BF16, bf16)                                                                                   \
-  EACH_ROWS(kernel_name, Q8_0, q8_0)                                                                                   \
-  EACH_ROWS(kernel_name, Q4_0, q4_0)                                                                                   \
-  EACH_ROWS(kernel_name, Q5_0, q5_0)                                                                                   \
-  EACH_ROWS(kernel_name, Q4_K, q4_k)                                                                                   \
-  EACH_ROWS(kernel_name, Q5_K, q5_k)                                                                                   \
-  EACH_ROWS(kernel_name, Q6_K, q6_k)
-#define EACH_ROWS(kernel_name, W, w)                                                                                   \
+// Makes the kernel NAME_TYPE_ROWS for 1, 4 and 8 rows, or NAME_TYPE. The source is compiled for one type of weights, which
+// is then WEIGHT, and WEIGHT_NAME in names; without one, only the kernels that read no weights are there.
+#ifdef WEIGHT
+#define EACH_ROWS(kernel_name) EXPANDED_ROWS(kernel_name, WEIGHT, WEIGHT_NAME)
+#define EACH_TYPE(kernel_name) EXPANDED_TYPE(kernel_name, WEIGHT, WEIGHT_NAME)
+#else
+#define EACH_ROWS(kernel_name)
+#define EACH_TYPE(kernel_name)
+#endif
+#define EXPANDED_ROWS(kernel_name, W, w) ROWS_OF(kernel_name, W, w)
+#define EXPANDED_TYPE(kernel_name, W, w) TYPE_OF(kernel_name, W, w)
+#define ROWS_OF(kernel_name, W, w)                                                                                     \
   FOR_ROWS(kernel_name, W, 1, kernel_name##_##w##_1)                                                                   \
   FOR_ROWS(kernel_name, W, 4, kernel_name##_##w##_4)                                                                   \
   FOR_ROWS(kernel_name, W, 8, kernel_name##_##w##_8)
+#define TYPE_OF(kernel_name, W, w) FOR_TYPE(kernel_name, W, kernel_name##_##w)
 #define FOR_ROWS(kernel_name, W, T, name)                                                                              \
   template [[host_name(#name)]] kernel decltype(kernel_name<W, T>) kernel_name<W, T>;
-
-// Makes the kernel NAME_TYPE for every type of weights.
-#define EACH_TYPE(kernel_name)                                                                                         \
-  FOR_TYPE(kernel_name, F32, kernel_name##_f32)                                                                        \
-  FOR_TYPE(kernel_name, F16, kernel_name##_f16)                                                                        \
-  FOR_TYPE(kernel_name, BF16, kernel_name##_bf16)                                                                      \
-  FOR_TYPE(kernel_name, Q8_0, kernel_name##_q8_0)                                                                      \
-  FOR_TYPE(kernel_name, Q4_0, kernel_name##_q4_0)                                                                      \
-  FOR_TYPE(kernel_name, Q5_0, kernel_name##_q5_0)                                                                      \
-  FOR_TYPE(kernel_name, Q4_K, kernel_name##_q4_k)                                                                      \
-  FOR_TYPE(kernel_name, Q5_K, kernel_name##_q5_k)                                                                      \
-  FOR_TYPE(kernel_name, Q6_K, kernel_name##_q6_k)
 #define FOR_TYPE(kernel_name, W, name) template [[host_name(#name)]] kernel decltype(kernel_name<W>) kernel_name<W>;

@@ -62,7 +62,7 @@ kernel void gateup(device const uchar *wg [[buffer(0)]], device const uchar *wu 
     }
   }
 }
-EACH_WEIGHT(gateup)
+EACH_ROWS(gateup)
 
 template <typename W>
 kernel void gateup_wide(device const uchar *wg [[buffer(0)]], device const uchar *wu [[buffer(1)]],

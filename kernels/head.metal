@@ -2,6 +2,9 @@
 //
 // Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp and
 // entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
+//
+// A router rides along: the threadgroups after those of the vocabulary compute its first layer, V h + c, before its ReLU.
+// merge.metal does the rest.
 struct HeadArgs {
   uint rows; // wanted
   uint outs; // vocabulary
@@ -15,7 +18,10 @@ struct HeadArgs {
   float eps;
   uint k;
   uint logits; // they are asked for
-  uint row[8]; // of x, for each wanted row
+  uint groups; // threadgroups of the vocabulary
+  uint router; // rows of V; 0: no router
+  uint router_bytes; // of a row
+  uint row[8];       // of x, for each wanted row
 };
 
 // The largest logit m, Σ e and Σ e·(l - m) for e = exp(l - m).
@@ -81,34 +87,53 @@ inline void head_best(device uint2 *to, threadgroup const float *logits, uint n,
   }
 }
 
+// found[t][i] = row begin + i of w · x[t], for the rows before end.
+template <typename W, ushort T>
+inline void head_products(threadgroup float *found, device const uchar *w, uint lead, uint row_bytes, uint begin, uint end,
+                          thread const Rows<T> &in, constant HeadArgs &a, thread const Place &at) {
+  const uint tiles = a.group_rows / TileRows;
+  for (uint i = at.sg; i < (tiles + at.groups - 1) / at.groups * at.groups; i += at.groups) {
+    const Tile tile = rows_tile(w, lead, row_bytes, begin + i * TileRows, i < tiles ? end : 0);
+    dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, in, i == at.sg, a.cols, a.chunk, at);
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+
 template <typename W, ushort T>
 kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [[buffer(1)]],
                  device const float *x [[buffer(2)]], device const float *squares [[buffer(3)]],
                  device uint2 *best [[buffer(4)]], device HeadSums *sums [[buffer(5)]],
-                 device float *logits [[buffer(6)]], constant HeadArgs &a [[buffer(7)]],
-                 threadgroup float *staged [[threadgroup(0)]], threadgroup uchar *rings [[threadgroup(1)]],
-                 threadgroup float *found [[threadgroup(2)]], uint group [[threadgroup_position_in_grid]],
-                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                 uint grid [[threadgroups_per_grid]], ushort sg [[simdgroup_index_in_threadgroup]],
+                 device float *logits [[buffer(6)]], device const uchar *router [[buffer(7)]],
+                 device const float *router_bias [[buffer(8)]], device float *router_out [[buffer(9)]],
+                 constant HeadArgs &a [[buffer(10)]], threadgroup float *staged [[threadgroup(0)]],
+                 threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
+                 uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
+                 uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                  ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
-  const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
   const Place at = place(staged, rings, tid, threads, sg, groups, lane);
   Rows<T> in = first_rows<T>(x, a.cols, a.rows);
   for (ushort t = 0; t < T; t++) {
     in.row[t] = a.row[t];
   }
   scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
-  const uint tiles = a.group_rows / TileRows;
-  for (uint i = sg; i < (tiles + groups - 1) / groups * groups; i += groups) {
-    const Tile tile = rows_tile(w, a.lead, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
-    dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, in, i == sg, a.cols, a.chunk, at);
+  if (group >= a.groups) {
+    const uint begin = (group - a.groups) * a.group_rows, end = min(begin + a.group_rows, a.router);
+    head_products<F32, T>(found, router, 0, a.router_bytes, begin, end, in, a, at);
+    for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
+      const uint t = i / a.group_rows, row = begin + i % a.group_rows;
+      if (row < end) {
+        router_out[t * a.router + row] = fma(found[i], scale[t], router_bias[row]);
+      }
+    }
+    return;
   }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
+  head_products<W, T>(found, w, a.lead, a.row_bytes, begin, end, in, a, at);
   for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
     const uint t = i / a.group_rows, row = begin + i % a.group_rows;
     if (row < end) {
-      const float l = found[i] * scale[t] + (a.bias ? bias[row] : 0.0f);
+      const float l = fma(found[i], scale[t], a.bias ? bias[row] : 0.0f);
       found[i] = l;
       if (a.logits) {
         logits[ulong(t) * a.outs + row] = l;
@@ -118,8 +143,8 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
   threadgroup_barrier(mem_flags::mem_threadgroup);
   for (uint t = sg; t < a.rows; t += groups) {
     threadgroup const float *of = found + t * a.group_rows;
-    head_sums(sums + t * grid + group, of, end - begin, lane);
-    head_best(best + (ulong(t) * grid + group) * a.k, of, end - begin, begin, a.k, lane);
+    head_sums(sums + t * a.groups + group, of, end - begin, lane);
+    head_best(best + (ulong(t) * a.groups + group) * a.k, of, end - begin, begin, a.k, lane);
   }
 }
-EACH_WEIGHT(head)
+EACH_ROWS(head)

@@ -1,21 +1,63 @@
 // Joins what the threadgroups of the head have left: the k best of all, and the sums over the whole vocabulary.
-// One threadgroup per wanted row. Its result is k times (id, logit), then m, Σ e and Σ e·(l - m) as in HeadSums: the
-// first word is the most probable token, and the pass that follows can take it from there.
+// One threadgroup per wanted row. Its result is k times (id, logit), then m, Σ e and Σ e·(l - m) as in HeadSums, and the
+// router's confidence: the first word is the most probable token, and the pass that follows can take it from there.
+//
+// Of a router, the head has computed the first layer from the hidden state. Here the features of the head are added, margin
+// p₁ - p₂ and certainty exp(-entropy), and the other layers follow, with ReLU between them and a sigmoid at the end.
 struct MergeArgs {
   uint groups; // of the head, at most MergeLists
   uint k;
-  uint stride; // words of a result
+  uint stride;     // words of a result
+  uint layers;     // of the router; 0: none
+  uint features;   // the first layer takes margin and certainty; k is at least 2
+  uint widths[17]; // widths[i] is what layer i gives, at most MergeWidth
 };
 
-enum : uint { MergeThreads = 256, MergeLists = 4096 };
+enum : uint { MergeThreads = 256, MergeLists = 4096, MergeWidth = 1024 };
+
+// The confidence that the small network comes to, by all threads of a threadgroup. rest holds the weights of margin and
+// then of certainty in the first layer, if it takes them, and matrix and bias of each layer after it.
+inline float merge_route(constant MergeArgs &a, device const float *first, device const float *rest, float margin,
+                         float certainty, threadgroup float *x, threadgroup float *y, uint tid) {
+  uint n = a.widths[0];
+  for (uint o = tid; o < n; o += MergeThreads) {
+    float v = first[o];
+    if (a.features) {
+      v = fma(rest[n + o], certainty, fma(rest[o], margin, v));
+    }
+    x[o] = a.layers > 1 ? max(v, 0.0f) : v;
+  }
+  if (a.features) {
+    rest += 2 * n;
+  }
+  for (uint layer = 1; layer < a.layers; layer++) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const uint outs = a.widths[layer];
+    threadgroup const float *from = layer % 2 ? x : y;
+    threadgroup float *to = layer % 2 ? y : x;
+    for (uint o = tid; o < outs; o += MergeThreads) {
+      float v = rest[outs * n + o];
+      for (uint i = 0; i < n; i++) {
+        v = fma(rest[o * n + i], from[i], v);
+      }
+      to[o] = layer + 1 < a.layers ? max(v, 0.0f) : v;
+    }
+    rest += outs * n + outs;
+    n = outs;
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  return 1.0f / (1.0f + precise::exp(-(a.layers % 2 ? x[0] : y[0])));
+}
 
 kernel void merge(device const uint2 *best [[buffer(0)]], device const HeadSums *sums [[buffer(1)]],
-                  device uint *result [[buffer(2)]], constant MergeArgs &a [[buffer(3)]],
+                  device const float *first [[buffer(2)]], device const float *rest [[buffer(3)]],
+                  device uint *result [[buffer(4)]], constant MergeArgs &a [[buffer(5)]],
                   uint t [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                   ushort sg [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup ushort next[MergeLists]; // how many of each list are taken
   threadgroup uint2 tops[MergeThreads / 32];
   threadgroup float part[MergeThreads / 32], moments[MergeThreads / 32];
+  threadgroup float x[MergeWidth], y[MergeWidth];
   device uint *to = result + t * a.stride;
   device const HeadSums *of = sums + t * a.groups;
   device const uint2 *lists = best + ulong(t) * a.groups * a.k;
@@ -25,6 +67,7 @@ kernel void merge(device const uint2 *best [[buffer(0)]], device const HeadSums 
   uint2 mine = uint2(~0u, 0); // the best that this thread's lists have left, and which list it is of
   uint list = 0;
   bool look = true;
+  float best_logit = -FLT_MAX, next_logit = -FLT_MAX;
   for (uint n = 0; n < a.k; n++) {
     if (look) {
       mine = uint2(~0u, 0);
@@ -56,6 +99,8 @@ kernel void merge(device const uint2 *best [[buffer(0)]], device const HeadSums 
     if (look) {
       next[list]++;
     }
+    best_logit = n == 0 ? of_order(winner.y) : best_logit;
+    next_logit = n == 1 && winner.x != ~0u ? of_order(winner.y) : next_logit;
     if (tid == 0) {
       to[2 * n] = winner.x;
       to[2 * n + 1] = as_type<uint>(of_order(winner.y));
@@ -87,14 +132,21 @@ kernel void merge(device const uint2 *best [[buffer(0)]], device const HeadSums 
     moments[sg] = moment;
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
+  sum = moment = 0.0f;
+  for (ushort i = 0; i < MergeThreads / 32; i++) {
+    sum += part[i];
+    moment += moments[i];
+  }
+  float confidence = 0.0f;
+  if (a.layers > 0) {
+    const float margin = (precise::exp(best_logit - m) - precise::exp(next_logit - m)) / sum;
+    const float certainty = precise::exp(min(moment / sum - precise::log(sum), 0.0f));
+    confidence = merge_route(a, first + t * a.widths[0], rest, margin, certainty, x, y, tid);
+  }
   if (tid == 0) {
-    sum = moment = 0.0f;
-    for (ushort i = 0; i < MergeThreads / 32; i++) {
-      sum += part[i];
-      moment += moments[i];
-    }
     to[2 * a.k] = as_type<uint>(m);
     to[2 * a.k + 1] = as_type<uint>(sum);
     to[2 * a.k + 2] = as_type<uint>(moment);
+    to[2 * a.k + 3] = as_type<uint>(confidence);
   }
 }

@@ -118,7 +118,7 @@ kernel void qkv(device const uchar *wq [[buffer(0)]], device const uchar *wk [[b
     }
   }
 }
-EACH_WEIGHT(qkv)
+EACH_ROWS(qkv)
 
 template <typename W>
 kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *wk [[buffer(1)]],

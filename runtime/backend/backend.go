@@ -133,10 +133,32 @@ type Flight interface {
 
 // Want says what the head is to return, and for which rows.
 type Want struct {
-	Rows   []int // rows of the pass, rising
-	K      int   // how many best tokens, at least 1
-	Logits bool  // also all logits
-	Hidden bool  // also the hidden state after the final norm
+	Rows   []int  // rows of the pass, rising
+	K      int    // how many best tokens, at least 1
+	Logits bool   // also all logits
+	Hidden bool   // also the hidden state after the final norm
+	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
+}
+
+// Router is a small network over the hidden state after the final norm, as a [RouterDevice] holds it.
+type Router interface {
+	// Dim is the width of the hidden state that it takes.
+	Dim() int
+}
+
+// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and without
+// handing out hidden states.
+type RouterDevice interface {
+	// LoadRouter takes linear layers with ReLU between them and a sigmoid at the end, which gives one number. With
+	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden state.
+	LoadRouter(layers []RouterLayer, headFeatures bool) (Router, error)
+}
+
+// RouterLayer is a linear map: y[o] = Bias[o] + Σᵢ Weight[o·In + i]·x[i].
+type RouterLayer struct {
+	In, Out int
+	Weight  []float32 // [Out, In]
+	Bias    []float32 // [Out]
 }
 
 // Candidate is a token and its logit.
@@ -147,9 +169,10 @@ type Candidate struct {
 
 // Output is what the head found for one row. The slices belong to the caller and are reused where they are large enough.
 type Output struct {
-	Top       []Candidate // the K best, best first; of equal logits the lower id first
-	LogSumExp float32     // ln Σ exp(logit): a token's log-probability is its logit less this
-	Entropy   float32     // of the next token, in nats
-	Logits    []float32   // [vocabulary], only if asked for
-	Hidden    []float32   // [D] after the final norm, only if asked for
+	Top        []Candidate // the K best, best first; of equal logits the lower id first
+	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
+	Entropy    float32     // of the next token, in nats
+	Logits     []float32   // [vocabulary], only if asked for
+	Hidden     []float32   // [D] after the final norm, only if asked for
+	Confidence float32     // of Want.Router, in [0, 1]
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,23 @@ func random(t *testing.T, o Options, seed uint64) *Engine {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
+}
+
+// randomNet is a router that is of no use.
+func randomNet(t *testing.T, dim int) *router.Net {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	layers := []router.Layer{{In: dim + 2, Out: 8}, {In: 8, Out: 1}}
+	for i := range layers {
+		l := &layers[i]
+		l.Weight, l.Bias = make([]float32, l.In*l.Out), make([]float32, l.Out)
+		for j := range l.Weight {
+			l.Weight[j] = float32(r.NormFloat64() / 4)
+		}
+	}
+	n, err := router.NewNet(layers, true)
+	require.NoError(t, err)
+	return n
 }
 
 // text is what can be seen of an answer.
@@ -73,6 +91,9 @@ func TestRunAhead(t *testing.T) {
 		}
 		routes[fmt.Sprintf("%d branches", branches)] = route
 	}
+	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: 0.4, Net: randomNet(t, 256)})
+	require.NoError(t, err)
+	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
 	const tokens = 24
 	s, err := edge.NewSession()
 	require.NoError(t, err)
@@ -90,6 +111,10 @@ func TestRunAhead(t *testing.T) {
 					assert.Equal(t, tokens-2, s.Summary().RanAhead, "all but the prompt's token and the first after it")
 				} else {
 					assert.Positive(t, s.Summary().RanAhead)
+				}
+				if name == "learned" {
+					assert.Contains(t, want.origins, "cloud")
+					assert.Contains(t, want.origins, "edge")
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,8 +13,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // Backend says what runs a model. [Soft] can be followed by how: see [ParseBackend].
@@ -99,6 +102,32 @@ func (e *Engine) openGPU() error {
 	}
 	e.device, e.closeDevice = d, func() error { return errors.Join(d.Close(), under.Close()) }
 	return nil
+}
+
+// onDevice returns the router with its network on the device, where that evaluates one. Each network is loaded once.
+func (e *Engine) onDevice(ctx context.Context, r *router.Router) (*router.Router, error) {
+	d, ok := e.device.(backend.RouterDevice)
+	n := r.Net()
+	if !ok || n == nil {
+		return r, nil
+	}
+	done, err := e.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	loaded, known := e.routers[n]
+	if !known {
+		layers := make([]backend.RouterLayer, len(n.Layers))
+		for i, l := range n.Layers {
+			layers[i] = backend.RouterLayer(l)
+		}
+		if loaded, err = d.LoadRouter(layers, n.HeadFeatures); err != nil {
+			return r, nil // too large for the kernels: it then runs here, on hidden states
+		}
+		e.routers[n] = loaded
+	}
+	return r.On(loaded), nil
 }
 
 // KernelType is the type that weights of type t have on a GPU: another one where there are no kernels for t.

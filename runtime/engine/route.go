@@ -56,6 +56,11 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	if err != nil {
 		return err
 	}
+	if r.Router != nil {
+		if r.Router, err = s.e.onDevice(ctx, r.Router); err != nil {
+			return err
+		}
+	}
 	decoder, err := s.decoder(prompt, r)
 	if err != nil {
 		return err

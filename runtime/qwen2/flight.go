@@ -22,16 +22,16 @@ func (m *Model) RunsAhead() bool {
 }
 
 // Start begins to evaluate one row, and does not wait. The token of the row is the best one that after finds, or
-// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. Of want, K alone counts.
+// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. want asks for neither logits nor hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
-	if !ok {
-		return nil, errors.New("the device does not run ahead")
+	if !ok || want.Logits || want.Hidden {
+		return nil, errors.New("the device does not run ahead, or not for what is wanted")
 	}
 	if after != nil {
 		row.Token = 0
 	}
-	f := &Flight{row: row, want: backend.Want{Rows: []int{0}, K: want.K}, out: make([]backend.Output, 1)}
+	f := &Flight{row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router}, out: make([]backend.Output, 1)}
 	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
 		return nil, err
 	}

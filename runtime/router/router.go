@@ -93,7 +93,8 @@ func (o Options) Validate() error {
 
 // Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
 type Router struct {
-	o Options
+	o  Options
+	on backend.Router // the network where a device evaluates it; nil: here
 }
 
 // New makes a router.
@@ -110,13 +111,24 @@ func New(o Options) (*Router, error) {
 	return &Router{o: o}, nil
 }
 
+// Net is the network of the learned policy; nil for another one.
+func (r *Router) Net() *Net {
+	if r.o.Policy != Learned {
+		return nil
+	}
+	return r.o.Net
+}
+
+// On returns the router with its network evaluated by the device that loaded it, in the head of each pass.
+func (r *Router) On(loaded backend.Router) *Router { return &Router{o: r.o, on: loaded} }
+
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
 	switch r.o.Policy {
 	case Margin:
 		w.K = max(w.K, 2)
 	case Learned:
-		w.Hidden = true
+		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
 	}
 	w.K = max(w.K, 1)
 	return w
@@ -149,6 +161,9 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 	case Entropy:
 		return certainty(head)
 	case Learned:
+		if r.on != nil {
+			return clamp(float64(head.Confidence))
+		}
 		return r.o.Net.Confidence(head)
 	}
 	return 1

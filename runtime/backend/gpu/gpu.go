@@ -35,7 +35,7 @@ type Device struct {
 	metal     metal.Device
 	limits    metal.Limits
 	mapped    bool
-	library   metal.Library
+	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
 	buffers   []metal.Buffer   // all that live as long as the device
 	none      metal.Buffer     // is bound where a kernel declares what it will not touch
@@ -51,10 +51,10 @@ type Device struct {
 	dead []*memory // of KV stores that nobody holds any more
 }
 
-// pipelineKey is a kernel and its function constants.
+// pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
 type pipelineKey struct {
-	name  string
-	kvF32 bool
+	weight, name string
+	kvF32        bool
 }
 
 // Stats describe a pass.
@@ -65,17 +65,34 @@ type Stats struct {
 	Weights    int64 // bytes of all weights, each counted as often as an operation used it
 }
 
-// New compiles the kernels. The metal.Device is not closed with the device.
+// New compiles the kernels that read no weights; those for a type of weights are compiled when the first such is loaded.
+// The metal.Device is not closed with the device.
 func New(dev metal.Device, o Options) (*Device, error) {
-	library, err := dev.NewLibrary(kernels.Source())
-	if err != nil {
-		return nil, err
+	d := &Device{
+		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
+		alive: map[*memory]bool{},
 	}
-	d := &Device{metal: dev, limits: dev.Limits(), mapped: o.Mapped, library: library, pipelines: map[pipelineKey]metal.Pipeline{}, alive: map[*memory]bool{}}
-	if d.none, err = d.newBuffer(16); err != nil {
+	_, err := d.library("")
+	if err == nil {
+		d.none, err = d.newBuffer(16)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// library returns the kernels for a type of weights.
+func (d *Device) library(weight string) (metal.Library, error) {
+	if l, ok := d.libraries[weight]; ok {
+		return l, nil
+	}
+	l, err := d.metal.NewLibrary(kernels.Source(weight))
+	if err != nil {
+		return nil, err
+	}
+	d.libraries[weight] = l
+	return l, nil
 }
 
 // Name implements [backend.Device].
@@ -107,8 +124,10 @@ func (d *Device) Close() error {
 		f.close()
 	}
 	d.scratch.close()
-	d.pipelines, d.buffers, d.tensors, d.alive = nil, nil, nil, nil
-	d.library.Close()
+	for _, l := range d.libraries {
+		l.Close()
+	}
+	d.pipelines, d.buffers, d.tensors, d.alive, d.libraries = nil, nil, nil, nil, nil
 	return nil
 }
 
@@ -121,25 +140,29 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	return b, err
 }
 
-// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on.
-func (d *Device) pipeline(name string, kvF32 bool) (metal.Pipeline, error) {
-	key := pipelineKey{name, kvF32}
+// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on. The name of one for
+// a type of weights is op_type or op_type_rows.
+func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	if p, ok := d.pipelines[key]; ok {
 		return p, nil
 	}
-	p, err := d.library.NewPipeline(name, metal.Constant{Index: 0, Value: kvF32})
+	l, err := d.library(key.weight)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.NewPipeline(key.name, metal.Constant{Index: 0, Value: key.kvF32})
 	if err != nil {
 		return nil, err
 	}
 	d.pipelines[key] = p
 	if w := p.SIMDWidth(); w != 32 {
-		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", name, w)
+		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
 	}
 	return p, nil
 }
 
-// suffix is how names of kernels end for a type of weights.
-func suffix(t gguf.Type) string { return strings.ToLower(t.String()) }
+// kernel is the name of an operation's kernel for a type of weights.
+func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
 
 // bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
 func bucket(n int) int {
@@ -185,10 +208,11 @@ type scratch struct {
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
 	best, sums grown // what the threadgroups of the head leave
 	logits     grown // [wanted rows, vocabulary]
+	routed     grown // [wanted rows, outputs of a router's first layer]
 }
 
 func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.logits} {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.logits, &s.routed} {
 		g.close()
 	}
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/kernels"
@@ -24,6 +25,7 @@ type head struct {
 	logits bool // all logits are stored
 	onCPU  bool // best tokens and sums come from them
 	stride int  // words of a result
+	router *router
 }
 
 // Head implements [backend.Pass]: the output matrix in one level, the merge of what its threadgroups found in the next.
@@ -39,13 +41,22 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	if h.k > maxBest || groups > kernels.MergeLists {
 		h.k, h.logits, h.onCPU = 1, true, true
 	}
+	if want.Router != nil {
+		if h.router = want.Router.(*router); groups > kernels.MergeLists || h.router.dim != h.x.cols {
+			p.fail(fmt.Errorf("router: width %d and %d tokens: impossible for this model", h.router.dim, h.w.rows))
+		}
+		h.k = max(h.k, 2) // for the margin
+	}
 	h.stride = 2*h.k + 4
 	s, n := &p.d.scratch, len(want.Rows)
-	p.fail2(s.best.grow(p.d, 8*n*groups*h.k))
-	p.fail2(s.sums.grow(p.d, 12*n*groups))
-	p.fail2(p.frame.result.grow(p.d, 4*n*h.stride))
+	p.failIf(s.best.grow(p.d, 8*n*groups*h.k))
+	p.failIf(s.sums.grow(p.d, 12*n*groups))
+	p.failIf(p.frame.result.grow(p.d, 4*n*h.stride))
+	if h.router != nil {
+		p.failIf(s.routed.grow(p.d, 4*n*h.router.widths[0]))
+	}
 	if h.logits {
-		p.fail2(s.logits.grow(p.d, 4*n*h.w.rows))
+		p.failIf(s.logits.grow(p.d, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return
@@ -54,14 +65,15 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		p.encodeHead(h, first, min(n-first, maxNarrow), rows)
 	}
 	p.head = h
-	if h.onCPU {
+	if h.onCPU && h.router == nil {
 		return
 	}
 	p.level()
 	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
+	h.router.merge(&args)
 	p.run(dispatch{
-		pipeline: p.must("merge"), groups: line(n), threads: kernels.MergeThreads,
-		buffers: []bound{of(s.best), of(s.sums), of(p.frame.result)}, args: raw(&args),
+		pipeline: p.plain("merge"), groups: line(n), threads: kernels.MergeThreads,
+		buffers: []bound{of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(p.frame.result)}, args: raw(&args),
 	})
 }
 
@@ -72,21 +84,28 @@ func (p *pass) encodeHead(h *head, first, n, rows int) {
 	args := kernels.HeadArgs{
 		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
 		GroupRows: uint32(rows), Parts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
+		Groups: uint32(groups),
+	}
+	routed := bound{}
+	if r := h.router; r != nil { // spare threadgroups take its first layer
+		args.Router, args.RouterBytes = uint32(r.widths[0]), uint32(r.rowBytes)
+		routed = bound{s.routed.Buffer, 4 * first * r.widths[0]}
 	}
 	for i, t := range h.want.Rows[first : first+n] {
 		args.Row[i] = uint32(t)
 	}
-	plan := p.narrow("head_"+suffix(w.kind), n, rows, w.cols, 0)
+	plan := p.narrow("head", w, n, rows, 0)
 	args.Chunk = uint32(plan.chunk)
 	logits := bound{}
 	if h.logits {
 		logits = bound{s.logits.Buffer, 4 * first * w.rows}
 	}
 	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(groups), threads: plan.threads,
+		pipeline: plan.pipeline, groups: line(groups + ceil(int(args.Router), rows)), threads: plan.threads,
 		buffers: []bound{
 			w.matrix(), w.biases(), of(h.x.normed), of(h.x.squares),
 			{s.best.Buffer, 8 * first * groups * h.k}, {s.sums.Buffer, 12 * first * groups}, logits,
+			h.router.bound(0), h.router.bound(1), routed,
 		},
 		args: raw(&args), memory: plan.memory, weights: []*weight{w},
 	})
@@ -108,13 +127,16 @@ func (h *head) read(p *pass) {
 			row := words[float32](h.x.values.Bytes())[t*h.x.cols : (t+1)*h.x.cols]
 			o.Hidden = h.g.apply(o.Hidden, row)
 		}
+		if h.router != nil {
+			o.Confidence = confidence(words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k+3])
+		}
 		if h.onCPU {
 			fromLogits(o, logits, h.want.K)
 			continue
 		}
 		result := words[uint32](p.frame.result.Bytes())[i*h.stride : (i+1)*h.stride]
 		o.Top = o.Top[:0]
-		for j := range h.k {
+		for j := range min(h.k, h.want.K, h.w.rows) {
 			o.Top = append(o.Top, backend.Candidate{ID: int32(result[2*j]), Logit: math.Float32frombits(result[2*j+1])})
 		}
 		sums := words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k:]

@@ -122,26 +122,32 @@ func flag(b bool) uint32 {
 	return 0
 }
 
-// must returns a pipeline, or fails the pass.
-func (p *pass) must(name string) metal.Pipeline {
+// plain returns a kernel that reads no weights, or fails the pass.
+func (p *pass) plain(name string) metal.Pipeline { return p.must(pipelineKey{"", name, p.kvF32()}) }
+
+// typed returns the kernel of an operation for the type of w, or fails the pass.
+func (p *pass) typed(op string, w *weight) metal.Pipeline {
+	return p.must(pipelineKey{w.kind.String(), kernel(op, w.kind), p.kvF32()})
+}
+
+func (p *pass) must(key pipelineKey) metal.Pipeline {
 	if p.err != nil {
 		return nil
 	}
-	pl, err := p.d.pipeline(name, p.kvF32())
-	if err != nil {
-		p.fail(err)
-	}
+	pl, err := p.d.pipeline(key)
+	p.failIf(err)
 	return pl
 }
 
 func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
 
 // narrow plans a mat-vec, or fails the pass.
-func (p *pass) narrow(name string, n, rows, cols, extra int) narrow {
-	plan, err := p.d.narrow(name, p.kvF32(), n, rows, cols, extra)
-	if err != nil {
-		p.fail(err)
+func (p *pass) narrow(op string, w *weight, n, rows, extra int) narrow {
+	if p.err != nil {
+		return narrow{}
 	}
+	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, rows, w.cols, extra)
+	p.failIf(err)
 	return plan
 }
 
@@ -176,7 +182,7 @@ func (p *pass) prepare(x *tensor, g *norm) {
 	p.reserve(x)
 	args := kernels.NormArgs{Cols: uint32(x.cols)}
 	p.run(dispatch{
-		pipeline: p.must("norm"), groups: line(p.n), threads: gatherThreads,
+		pipeline: p.plain("norm"), groups: line(p.n), threads: gatherThreads,
 		buffers: []bound{of(x.values), at(g.gains), of(x.normed), of(x.squares)}, args: raw(&args),
 	})
 	p.ready, p.gain, p.parts = x, g, 1
@@ -189,11 +195,11 @@ const gatherThreads = 256
 // reserve makes sure of memory for a tensor.
 func (p *pass) reserve(t *tensor) {
 	if p.err == nil {
-		p.fail2(t.room(p.d, p.n))
+		p.failIf(t.room(p.d, p.n))
 	}
 }
 
-func (p *pass) fail2(err error) {
+func (p *pass) failIf(err error) {
 	if err != nil {
 		p.fail(err)
 	}
@@ -216,7 +222,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 		}
 		p.parts = 1
 		p.run(dispatch{
-			pipeline: p.must("embed_" + suffix(w.kind)), groups: line(p.n), threads: gatherThreads,
+			pipeline: p.typed("embed", w), groups: line(p.n), threads: gatherThreads,
 			buffers: []bound{w.matrix(), p.tokens, g.bound(), of(x.values), of(x.normed), of(x.squares)}, args: raw(&args),
 		})
 	}
@@ -256,9 +262,9 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.fail2(s.q.grow(p.d, 4*p.n*c.Heads*p.kv.room))
-	p.fail2(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
-	p.fail2(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
+	p.failIf(s.q.grow(p.d, 4*p.n*c.Heads*p.kv.room))
+	p.failIf(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
+	p.failIf(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
@@ -279,7 +285,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	}
 	keys, values := p.kv.bounds(layer)
 	p.run(dispatch{
-		pipeline: p.must("attend"), groups: metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
+		pipeline: p.plain("attend"), groups: metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
 		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
 		args:    raw(&args), memory: p.kv.attendMemory(),
 	})
@@ -330,12 +336,12 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	if wide(p.n) {
 		args.Chunk = kernels.WideStep
 		p.run(dispatch{
-			pipeline: p.must("qkv_wide_" + suffix(w.kind)), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
+			pipeline: p.typed("qkv_wide", w), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
 			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: weights,
 		})
 		return
 	}
-	plan := p.narrow("qkv_"+suffix(w.kind), p.n, rows, w.cols, 0)
+	plan := p.narrow("qkv", w, p.n, rows, 0)
 	args.Chunk = uint32(plan.chunk)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
@@ -372,7 +378,7 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 		args.GroupRows = kernels.WideOuts
 		p.parts = ceil(w.rows, kernels.WideOuts)
 		p.run(dispatch{
-			pipeline: p.must("add_wide_" + suffix(w.kind)), groups: p.panel(w.rows, kernels.WideOuts), threads: kernels.WideThreads,
+			pipeline: p.typed("add_wide", w), groups: p.panel(w.rows, kernels.WideOuts), threads: kernels.WideThreads,
 			buffers: buffers, args: raw(&args), weights: []*weight{w},
 		})
 		return
@@ -382,7 +388,7 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 	if args.Splits > 1 {
 		share = 4 * int(args.Splits*args.Heads)
 	}
-	plan := p.narrow("add_"+suffix(w.kind), p.n, rows, w.cols, share)
+	plan := p.narrow("add", w, p.n, rows, share)
 	args.GroupRows, args.Chunk = uint32(rows), uint32(plan.chunk)
 	p.parts = ceil(w.rows, rows)
 	p.run(dispatch{
@@ -419,13 +425,13 @@ func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32
 	if wide(p.n) {
 		args.GroupPairs = kernels.WideOuts / 2
 		p.run(dispatch{
-			pipeline: p.must("gateup_wide_" + suffix(gate.kind)), groups: p.panel(gate.rows, kernels.WideOuts/2),
+			pipeline: p.typed("gateup_wide", gate), groups: p.panel(gate.rows, kernels.WideOuts/2),
 			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: []*weight{gate, up},
 		})
 		return
 	}
 	rows := groupRows(2*gate.rows, gate.cols, (gate.rowBytes+up.rowBytes)/2)
-	plan := p.narrow("gateup_"+suffix(gate.kind), p.n, rows, gate.cols, 0)
+	plan := p.narrow("gateup", gate, p.n, rows, 0)
 	args.GroupPairs, args.Chunk = uint32(rows/2), uint32(plan.chunk)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(ceil(gate.rows, rows/2)), threads: plan.threads, buffers: buffers,

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
@@ -39,9 +40,9 @@ const narrowSIMDs = 8
 
 // narrow plans a mat-vec of n rows of activations over cols columns, with rows weight rows to a threadgroup, beside
 // extra bytes of threadgroup memory.
-func (d *Device) narrow(name string, kvF32 bool, n, rows, cols, extra int) (narrow, error) {
+func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, rows, cols, extra int) (narrow, error) {
 	t := bucket(n)
-	p, err := d.pipeline(fmt.Sprintf("%s_%d", name, t), kvF32)
+	p, err := d.pipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernel(op, kind), t), kvF32})
 	if err != nil {
 		return narrow{}, err
 	}

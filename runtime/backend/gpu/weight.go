@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -26,11 +28,7 @@ func (w *weight) Shape() (out, in int) { return w.rows, w.cols }
 
 // hasKernels reports whether the kernels read weights of type t as they are.
 func hasKernels(t gguf.Type) bool {
-	switch t {
-	case gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K:
-		return true
-	}
-	return false
+	return slices.Contains(kernels.Types(), t.String())
 }
 
 // LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of the file where
@@ -50,6 +48,9 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	default:
 		w.rowBytes = w.cols / elems * size
 		w.buffer, w.offset, err = d.place(m.Data)
+	}
+	if err == nil {
+		_, err = d.library(w.kind.String())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", m.Name, err)
