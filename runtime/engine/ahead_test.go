@@ -44,7 +44,7 @@ func randomNet(t *testing.T, dim int) *router.Net {
 		l := &layers[i]
 		l.Weight, l.Bias = make([]float32, l.In*l.Out), make([]float32, l.Out)
 		for j := range l.Weight {
-			l.Weight[j] = float32(r.NormFloat64() / 4)
+			l.Weight[j] = float32(r.NormFloat64())
 		}
 	}
 	n, err := router.NewNet(layers, true)
@@ -91,7 +91,7 @@ func TestRunAhead(t *testing.T) {
 		}
 		routes[fmt.Sprintf("%d branches", branches)] = route
 	}
-	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: 0.4, Net: randomNet(t, 256)})
+	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: 0.5, Net: randomNet(t, 256)})
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
 	const tokens = 24
