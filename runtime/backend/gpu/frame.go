@@ -8,9 +8,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// frame is what the host tells the kernels about the rows of one pass, in one buffer.
+// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass that
+// is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
+	result grown // what the merge leaves
 	tokens bound // [T] token ids
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
@@ -19,7 +21,10 @@ type frame struct {
 	splits int   // most splits of a row
 }
 
-func (f *frame) close() { f.buffer.close() }
+func (f *frame) close() {
+	f.buffer.close()
+	f.result.close()
+}
 
 // bound is a place in a buffer.
 type bound struct {

@@ -39,7 +39,7 @@ type Device struct {
 	pipelines map[pipelineKey]metal.Pipeline
 	buffers   []metal.Buffer // all that live as long as the device
 	none      metal.Buffer   // is bound where a kernel declares what it will not touch
-	frame     frame
+	frames    []*frame       // of no pass at present
 	scratch   scratch
 	tensors   []*tensor
 
@@ -113,7 +113,9 @@ func (d *Device) Close() error {
 		t.close()
 	}
 	d.bury()
-	d.frame.close()
+	for _, f := range d.frames {
+		f.close()
+	}
 	d.scratch.close()
 	for _, l := range d.libraries {
 		l.Close()
@@ -197,13 +199,12 @@ type scratch struct {
 	q          grown // [T, H, head room]
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
 	best, sums grown // what the threadgroups of the head leave
-	result     grown // what the merge leaves
 	logits     grown // [wanted rows, vocabulary]
 	routed     grown // [wanted rows, outputs of a router's first layer]
 }
 
 func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.result, &s.logits, &s.routed} {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.logits, &s.routed} {
 		g.close()
 	}
 }

@@ -51,7 +51,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	s, n := &p.d.scratch, len(want.Rows)
 	p.failIf(s.best.grow(p.d.metal, 8*n*groups*h.k))
 	p.failIf(s.sums.grow(p.d.metal, 12*n*groups))
-	p.failIf(s.result.grow(p.d.metal, 4*n*h.stride))
+	p.failIf(p.frame.result.grow(p.d.metal, 4*n*h.stride))
 	if h.router != nil {
 		p.failIf(s.routed.grow(p.d.metal, 4*n*h.router.widths[0]))
 	}
@@ -73,7 +73,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	h.router.merge(&args)
 	p.run(dispatch{
 		pipeline: p.plain("merge"), groups: line(n), threads: kernels.MergeThreads,
-		buffers: []bound{of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(s.result)}, args: raw(&args),
+		buffers: []bound{of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(p.frame.result)}, args: raw(&args),
 	})
 }
 
@@ -128,18 +128,18 @@ func (h *head) read(p *pass) {
 			o.Hidden = h.g.apply(o.Hidden, row)
 		}
 		if h.router != nil {
-			o.Confidence = confidence(words[float32](s.result.Bytes())[i*h.stride+2*h.k+3])
+			o.Confidence = confidence(words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k+3])
 		}
 		if h.onCPU {
 			fromLogits(o, logits, h.want.K)
 			continue
 		}
-		result := words[uint32](s.result.Bytes())[i*h.stride : (i+1)*h.stride]
+		result := words[uint32](p.frame.result.Bytes())[i*h.stride : (i+1)*h.stride]
 		o.Top = o.Top[:0]
 		for j := range min(h.k, h.want.K, h.w.rows) {
 			o.Top = append(o.Top, backend.Candidate{ID: int32(result[2*j]), Logit: math.Float32frombits(result[2*j+1])})
 		}
-		sums := words[float32](s.result.Bytes())[i*h.stride+2*h.k:]
+		sums := words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k:]
 		setSums(o, float64(sums[0]), float64(sums[1]), float64(sums[2]))
 	}
 }

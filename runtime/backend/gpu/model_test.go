@@ -145,7 +145,7 @@ func TestModel(t *testing.T) {
 		if !native(recipe) {
 			bar = 2e-3
 		}
-		for _, piece := range []int{1, 3, 8, 20} {
+		for _, piece := range []int{1, 8, 20} {
 			got := run(t, m, ids, gguf.F32, piece)
 			assert.Less(t, relativeError(got.Logits, want.Logits), bar, "%s in pieces of %d", recipe, piece)
 			assert.Less(t, relativeError(got.Hidden, want.Hidden), bar, "%s in pieces of %d", recipe, piece)

@@ -16,6 +16,7 @@ import (
 type pass struct {
 	d     *Device
 	kv    *kv
+	frame *frame
 	n     int // rows
 	c     metal.Commands
 	stats Stats
@@ -44,32 +45,55 @@ type projection struct {
 
 // Begin implements [backend.Device].
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, stride: 1}
+	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, stride: 1, frame: &frame{}}
+	if n := len(d.frames); n > 0 {
+		p.frame, d.frames = d.frames[n-1], d.frames[:n-1]
+	}
 	p.stats.Rows = len(rows)
-	if p.err = d.frame.fill(d.metal, p.kv.c, rows); p.err != nil {
+	if p.err = p.frame.fill(d.metal, p.kv.c, rows); p.err != nil {
 		return p
 	}
-	p.tokens = d.frame.tokens
+	p.tokens = p.frame.tokens
 	p.c, p.err = d.metal.NewCommands()
 	return p
 }
 
 // End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
 func (p *pass) End(ctx context.Context) error {
-	p.flush(nil)
-	if p.c == nil {
-		return p.err
-	}
-	if p.err == nil {
+	if p.flush(nil); p.err == nil {
 		p.err = context.Cause(ctx)
 	}
-	if p.err != nil {
+	p.commit()
+	p.wait()
+	p.read()
+	p.d.frames = append(p.d.frames, p.frame)
+	return p.err
+}
+
+// commit hands what is encoded to the device.
+func (p *pass) commit() {
+	switch {
+	case p.err == nil:
+		p.c.Commit()
+	case p.c != nil:
 		p.c.Discard()
-		return p.err
 	}
-	p.c.Commit()
-	if _, p.err = p.c.Wait(); p.err != nil {
-		return fmt.Errorf("%s: %w", p.d.Name(), p.err)
+}
+
+// wait returns when what was committed has run.
+func (p *pass) wait() {
+	if p.err != nil {
+		return
+	}
+	if _, err := p.c.Wait(); err != nil {
+		p.err = fmt.Errorf("%s: %w", p.d.Name(), err)
+	}
+}
+
+// read fills the outputs of a pass that has run.
+func (p *pass) read() {
+	if p.err != nil {
+		return
 	}
 	if p.head != nil {
 		p.head.read(p)
@@ -77,7 +101,6 @@ func (p *pass) End(ctx context.Context) error {
 	p.d.mu.Lock()
 	p.d.last = p.stats
 	p.d.mu.Unlock()
-	return nil
 }
 
 func (p *pass) fail(err error) {
@@ -299,8 +322,8 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
 	p.failIf(s.q.grow(p.d.metal, 4*p.n*c.Heads*p.kv.room))
-	p.failIf(s.parts.grow(p.d.metal, 4*p.n*p.d.frame.splits*width))
-	p.failIf(s.ml.grow(p.d.metal, 8*p.n*p.d.frame.splits*c.Heads))
+	p.failIf(s.parts.grow(p.d.metal, 4*p.n*p.frame.splits*width))
+	p.failIf(s.ml.grow(p.d.metal, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
@@ -316,13 +339,13 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.level()
 	args := kernels.AttendArgs{
 		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.d.frame.splits),
+		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.frame.splits),
 		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
 	}
 	keys, values := p.kv.bounds(layer)
 	p.run(dispatch{
-		pipeline: p.plain("attend"), groups: metal.Size{X: p.d.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
-		buffers: []bound{of(s.q), keys, values, p.d.frame.rows, p.d.frame.spans, of(s.parts), of(s.ml)},
+		pipeline: p.plain("attend"), groups: metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
+		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
 		args:    raw(&args), memory: p.kv.attendMemory(),
 	})
 	p.attended = a.(*tensor)
@@ -368,7 +391,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 		buffers = append(buffers, w.biases())
 	}
 	keys, values := p.kv.bounds(layer)
-	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.d.frame.turn, p.d.frame.slots, of(p.d.scratch.q), keys, values)
+	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.turn, p.frame.slots, of(p.d.scratch.q), keys, values)
 	if wide(p.n) {
 		args.Chunk = kernels.WideStep
 		p.run(dispatch{
@@ -407,9 +430,9 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 	in, ml := of(h.values), bound{}
 	if attended {
 		in, ml = of(p.d.scratch.parts), of(p.d.scratch.ml)
-		args.Splits = uint32(p.d.frame.splits)
+		args.Splits = uint32(p.frame.splits)
 	}
-	buffers := []bound{w.matrix(), w.biases(), in, ml, p.d.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
+	buffers := []bound{w.matrix(), w.biases(), in, ml, p.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
 	if wide(p.n) {
 		args.GroupRows = kernels.WideOuts
 		p.parts = ceil(w.rows, kernels.WideOuts)
