@@ -154,31 +154,35 @@ func (c *compiler) writeShim() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // it is gone if all went well
-	sub, err := fs.Sub(headers, "msl")
-	if err != nil {
-		return "", err
-	}
-	if err := os.CopyFS(scratch, sub); err != nil {
-		return "", err
-	}
-	for _, name := range stubs {
-		if err := os.MkdirAll(filepath.Join(scratch, "stubs"), 0o777); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(filepath.Join(scratch, "stubs", name), nil, 0o666); err != nil {
-			return "", err
-		}
-	}
-	if err := os.Chmod(scratch, 0o755); err != nil {
+	defer os.RemoveAll(scratch) // it is gone if all went well
+	if err := fillShim(scratch); err != nil {
 		return "", err
 	}
 	if err := os.Rename(scratch, dir); err != nil {
 		if _, there := os.Stat(dir); there != nil {
 			return "", err
-		}
+		} // another process was faster
 	}
 	return dir, nil
+}
+
+func fillShim(dir string) error {
+	sub, err := fs.Sub(headers, "msl")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, sub); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "stubs"), 0o777); err != nil {
+		return err
+	}
+	for _, name := range stubs {
+		if err := os.WriteFile(filepath.Join(dir, "stubs", name), nil, 0o666); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir, 0o755)
 }
 
 // language are the flags of every compilation for a processor.
@@ -301,7 +305,7 @@ func (c *compiler) compile(u *unit, path string, flags []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
+	defer os.RemoveAll(scratch) // leftovers do no harm
 	file := filepath.Join(scratch, "library.o")
 	if _, err := c.clangRun(text, append(flags, "-o", file)...); err != nil {
 		return err
@@ -332,7 +336,7 @@ func (c *compiler) runtime() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(scratch) //nolint:errcheck // leftovers do no harm
+		defer os.RemoveAll(scratch) // leftovers do no harm
 		file := filepath.Join(scratch, "runtime.o")
 		if _, err := c.clangRun("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
 			return nil, fmt.Errorf("runtime: %w", err)

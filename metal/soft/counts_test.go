@@ -20,6 +20,14 @@ kernel void rows(device const char *w [[buffer(0)]], device const float *x [[buf
   s = simd_sum(s);
   if (lane == 0) y[row] = s;
 }
+kernel void ragged(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint lane [[thread_index_in_simdgroup]]) {
+  for (uint row = 0; row < 4; row++) {
+    float s = 0;
+    for (uint i = lane; i < 40; i += 32) s += x[row * 64 + i];
+    s = simd_sum(s);
+    if (lane == 0) y[row] = s;
+  }
+}
 kernel void half_used(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) {
   if (i % 2 == 0) y[i] = x[i];
 }
@@ -81,6 +89,11 @@ func TestCounts(t *testing.T) {
 	require.NoError(t, d.ResetCounts())
 	dispatch("half_used", 1, 64, x, y)
 	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Lines: 2, Ideal: 2}, d.Counts().Bindings[Binding{"half_used", 0}])
+
+	// in each row, 8 threads load a second time: 4 rows of 128 bytes and 32 bytes, and nobody falls out of step
+	require.NoError(t, d.ResetCounts())
+	dispatch("ragged", 1, 32, x, y)
+	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Lines: 8, Ideal: 8}, d.Counts().Bindings[Binding{"ragged", 0}])
 
 	fast := open(t, Options{})
 	assert.Zero(t, fast.Counts().Dispatches)

@@ -142,47 +142,48 @@ func (d *Device) prepare(q *dispatch) *dispatchC {
 // the next.
 func (d *Device) regions(q *dispatch, c *dispatchC) error {
 	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), maxBuffers)
-	clear(all)
 	n := 0
 	for i, a := range q.arguments {
 		if !a.bound() {
 			continue
 		}
 		p := q.pipeline.Params[i]
-		start := c.buffers[p.Index]
-		if k := slices.IndexFunc(all[:n], func(r regionC) bool { return r.start == start }); k >= 0 {
-			if p.Const {
-				all[k].index = uint32(p.Index)
-			} else {
-				all[k].writeIndex = uint32(p.Index)
-				all[k].readOnly = b32(a.buffer.wrapped)
-			}
-			continue
+		r := a.region(c.buffers[p.Index], p)
+		if k := slices.IndexFunc(all[:n], func(other regionC) bool { return other.start == r.start }); k < 0 {
+			all[n] = r
+			n++
+		} else if p.Const {
+			all[k].index = r.index
+		} else {
+			all[k].writeIndex, all[k].readOnly = r.writeIndex, r.readOnly
 		}
-		r := &all[n]
-		n++
-		*r = regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
-		r.low, r.putLow = ^uint64(0), ^uint64(0)
-		if a.bytes != nil {
-			r.limit = start + uint64(len(a.bytes))
-			continue
-		}
-		r.base, r.limit = address(a.buffer.bytes), address(a.buffer.bytes)+uint64(len(a.buffer.bytes))
-		r.readOnly |= b32(a.buffer.wrapped)
-		s := a.buffer.shadow
-		r.cells, r.unwritten = address(s.cells.used), address(s.unwritten.used)
-		r.seen, r.ever, r.put, r.everPut = address(s.seen.used), address(s.ever.used), address(s.put.used), address(s.everPut.used)
 	}
 	for i := range all[:n] {
 		all[i].end = all[i].limit
-		for k := range all[:n] {
-			if s := all[k].start; s > all[i].start && s < all[i].end {
-				all[i].end = s
+		for _, other := range all[:n] {
+			if other.start > all[i].start && other.start < all[i].end {
+				all[i].end = other.start
 			}
 		}
 	}
 	c.regionCount, c.regions = uint32(n), uint64(uintptr(unsafe.Pointer(&all[0])))
 	return d.refreshClock()
+}
+
+// region describes one binding, from start to the end of the buffer.
+func (a argument) region(start uint64, p parameter) regionC {
+	r := regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
+	r.low, r.putLow = ^uint64(0), ^uint64(0)
+	if a.bytes != nil {
+		r.limit = start + uint64(len(a.bytes))
+		return r
+	}
+	r.base, r.limit = address(a.buffer.bytes), address(a.buffer.bytes)+uint64(len(a.buffer.bytes))
+	r.readOnly |= b32(a.buffer.wrapped)
+	s := a.buffer.shadow
+	r.cells, r.unwritten = address(s.cells.used), address(s.unwritten.used)
+	r.seen, r.ever, r.put, r.everPut = address(s.seen.used), address(s.ever.used), address(s.put.used), address(s.everPut.used)
+	return r
 }
 
 func b32(b bool) uint32 {

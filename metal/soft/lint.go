@@ -11,7 +11,7 @@ var banned = map[string]string{
 	"try": "Metal has no exceptions", "catch": "Metal has no exceptions", "throw": "Metal has no exceptions",
 	"virtual": "Metal has no virtual functions", "dynamic_cast": "Metal has no type information",
 	"typeid": "Metal has no type information", "thread_local": "Metal has no thread_local", "asm": "Metal has no asm",
-	"std": "Metal has no C++ standard library", "__attribute__": "write attributes as [[...]]", "printf": "Metal has no printf",
+	"std": "Metal has no C++ standard library", "noexcept": "Metal has no exceptions", "register": "Metal has no register", "__attribute__": "write attributes as [[...]]", "printf": "Metal has no printf",
 }
 
 // lint refuses what clang would take and Metal does not.
@@ -24,6 +24,8 @@ func (u *unit) lint() {
 			u.fail(t.at, "%s is a name for the compiler's own use", t.text)
 		case t.is("long") && u.at(i+1).is("long"):
 			u.fail(t.at, "Metal has no long long: long has 64 bits")
+		case t.is("[") && u.at(i-1).isAny("=", "(", ",", "return", "{", ";", "&&", "||", "?", ":"):
+			u.fail(t.at, "Metal has no lambda expressions")
 		case t.kind == directive && !knownDirective(t.text):
 			u.fail(t.at, "%s is not known", strings.TrimSpace(t.text))
 		}
@@ -35,6 +37,19 @@ func (u *unit) lint() {
 		}
 		return a.at.line - b.at.line
 	})
+}
+
+// global refuses a variable at namespace scope, in tokens [i,end), that is not in constant memory.
+func (u *unit) global(i, end int) {
+	first := i
+	for u.at(first).isAny("static", "const", "constexpr", "inline", "volatile") {
+		first++
+	}
+	if !u.at(end-1).is(";") || u.find("constant", i, end) >= 0 ||
+		u.at(first).isAny("struct", "class", "enum", "union", "using", "typedef", "template", "static_assert", "namespace", "kernel") {
+		return
+	}
+	u.fail(u.at(i).at, "a variable outside functions must be constant")
 }
 
 // reserved reports whether a name belongs to the compiler or to the translation: those of clang and msl_.

@@ -39,7 +39,7 @@ func load(path string) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // a leftover does no harm
+	defer os.Remove(f.Name()) // a leftover does no harm
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err

@@ -250,6 +250,8 @@ func (u *unit) declaration(i int) int {
 		u.alias(i, end)
 	case body >= 0:
 		u.helper(params, body, end)
+	case params < 0:
+		u.global(i, end)
 	}
 	return end
 }

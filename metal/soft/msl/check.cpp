@@ -48,14 +48,14 @@ struct Line {
 };
 struct Load { // one execution of a load by a simdgroup
   u64 pc;
-  u32 simdgroup, epoch, turn, count, slot;
+  u32 simdgroup, round, turn, count, slot;
   Region *region;
   Line line[kMaxLines];
 };
-struct Site { // how often each thread of a simdgroup has executed a load since the last barrier
+struct Site { // how often each thread of a simdgroup has executed a load since the simdgroup last met
   u64 pc;
   u32 simdgroup, used;
-  u32 epochs[kSimd], turns[kSimd]; // one for each thread: when that barrier was, and the executions since
+  u32 round[kSimd], turns[kSimd]; // one for each thread: the round, and the executions in it
 };
 }
 
@@ -95,16 +95,16 @@ static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
   return nullptr;
 }
 
-static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 epoch, u32 turn, Region *region) {
+static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 round, u32 turn, Region *region) {
   if (l->loads == kLoads) flushLoads(l);
-  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + epoch * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
-    if (d->pc == pc && d->simdgroup == simdgroup && d->epoch == epoch && d->turn == turn && d->region == region) return d;
+    if (d->pc == pc && d->simdgroup == simdgroup && d->round == round && d->turn == turn && d->region == region) return d;
   }
   Load *d = &l->load[l->loads++];
   l->hash[h] = l->loads;
-  d->pc = pc, d->simdgroup = simdgroup, d->epoch = epoch, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
+  d->pc = pc, d->simdgroup = simdgroup, d->round = round, d->turn = turn, d->count = 0, d->slot = h, d->region = region;
   return d;
 }
 
@@ -113,13 +113,10 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   u32 thread = threadIndex();
   Site *s = findSite(l, pc, thread / (u32)kSimd);
   if (!s) return;
-  // Threads that leave a load out would fall behind by one turn: a barrier brings them together again.
-  const u32 *own = w->simdgroup[thread / kSimd].barrier, *all = w->barrier;
-  u32 epoch = own[0] > own[1] ? own[0] : own[1], lane = thread % (u32)kSimd;
-  epoch = all[0] > epoch ? all[0] : epoch;
-  epoch = all[1] > epoch ? all[1] : epoch;
-  if (s->epochs[lane] != epoch) s->epochs[lane] = epoch, s->turns[lane] = 0;
-  Load *d = findLoad(l, pc, thread / (u32)kSimd, epoch, s->turns[lane]++, r);
+  // Threads that leave a load out would fall behind: where the simdgroup meets, all begin anew.
+  u32 round = w->simdgroup[thread / kSimd].rounds, lane = thread % (u32)kSimd;
+  if (s->round[lane] != round) s->round[lane] = round, s->turns[lane] = 0;
+  Load *d = findLoad(l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
   for (u64 i = 0; i < size;) {
     u64 number = (offset + i) / kLine, in = (offset + i) % kLine;
     u32 k = 0;

@@ -105,6 +105,7 @@ static inline u32 laneAt(const Simdgroup *g, u32 k) {
 // order begins a round.
 static inline void order(Worker *w, Simdgroup *g) {
   g->arrived = 0;
+  g->rounds++;
   if (w->shuffled) {
     u32 r = random32(w);
     g->stride = r | 1;
@@ -346,7 +347,7 @@ static void runGroup(Worker *w, u32 linear) {
     Simdgroup *g = &w->simdgroup[i];
     u32 left = w->threads - i * (u32)kSimd;
     g->size = left < kSimd ? left : (u32)kSimd;
-    g->parity = 0, g->stride = g->size == kSimd ? 1 : 3, g->turn = 0;
+    g->rounds = 0, g->parity = 0, g->stride = g->size == kSimd ? 1 : 3, g->turn = 0;
     order(w, g);
     if (w->checking) memset(g->trace, 0, sizeof g->trace);
   }

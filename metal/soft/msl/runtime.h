@@ -42,7 +42,7 @@ struct Simdgroup {
   u32 stride, turn; // the order of the round
   u32 parity;       // which of the two slots and results the round uses
   u32 barrier[2];   // when its last simdgroup_barrier was, for device and for threadgroup memory
-  u32 spare;
+  u32 rounds;       // since the threadgroup began
   u64 trace[kSimd]; // hash of the collective loads and stores of each thread, which must agree
   alignas(64) u8 slot[2][kSimd * 32];
   alignas(64) u8 result[2][512];
