@@ -42,7 +42,7 @@ struct Ring {
 inline float4 bytes4(uint v) { return float4(float(v & 255), float(v >> 8 & 255), float(v >> 16 & 255), float(v >> 24)); }
 
 // Four bytes at an even address.
-template <typename P> inline uint pair(P p, uint i) { return uint(p.u16(i)) | uint(p.u16(i + 2)) << 16; }
+template <typename P> inline uint halves(P p, uint i) { return uint(p.u16(i)) | uint(p.u16(i + 2)) << 16; }
 
 // Four bits of h, spread to bit 4 of four bytes.
 inline uint fifth(uint h) { return (h & 1) << 4 | (h & 2) << 11 | (h & 4) << 18 | (h & 8) << 25; }
@@ -113,14 +113,14 @@ struct Q4_0 {
   ushort second(ushort lane) const { return nibbles_first(lane) + 16; }
   float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_block(u, x0, x1, sum); }
   template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint b = lane / 4 * 18, v = pair(p, b + 2 + lane % 4 * 4);
+    const uint b = lane / 4 * 18, v = halves(p, b + 2 + lane % 4 * 4);
     u.da = p.f16(b);
     u.a = bytes4(v & 0x0f0f0f0f) - 8.0f;
     u.b = bytes4(v >> 4 & 0x0f0f0f0f) - 8.0f;
   }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 32 * 18);
-    return b.f16(0) * (bytes4(pair(b, 2 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f) - 8.0f);
+    return b.f16(0) * (bytes4(halves(b, 2 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f) - 8.0f);
   }
 };
 
@@ -131,16 +131,16 @@ struct Q5_0 {
   ushort second(ushort lane) const { return nibbles_first(lane) + 16; }
   float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_block(u, x0, x1, sum); }
   template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint b = lane / 4 * 22, v = pair(p, b + 6 + lane % 4 * 4);
-    const uint h = pair(p, b + 2) >> (lane % 4 * 4);
+    const uint b = lane / 4 * 22, v = halves(p, b + 6 + lane % 4 * 4);
+    const uint h = halves(p, b + 2) >> (lane % 4 * 4);
     u.da = p.f16(b);
     u.a = bytes4((v & 0x0f0f0f0f) | fifth(h)) - 16.0f;
     u.b = bytes4((v >> 4 & 0x0f0f0f0f) | fifth(h >> 16)) - 16.0f;
   }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 32 * 22);
-    const uint v = pair(b, 6 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f;
-    return b.f16(0) * (bytes4(v | fifth(pair(b, 2) >> c % 32)) - 16.0f);
+    const uint v = halves(b, 6 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f;
+    return b.f16(0) * (bytes4(v | fifth(halves(b, 2) >> c % 32)) - 16.0f);
   }
 };
 
@@ -221,8 +221,8 @@ struct Q6_K {
     return p.f16(208) * float(as_type<char>(p.u8(192 + c / 16)));
   }
   template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint v = pair(p, lane * 4);
-    const uint h = pair(p, 128 + lane / 16 * 32 + lane % 8 * 4) >> (lane % 16 / 8 * 2);
+    const uint v = halves(p, lane * 4);
+    const uint h = halves(p, 128 + lane / 16 * 32 + lane % 8 * 4) >> (lane % 16 / 8 * 2);
     u.da = scale(p, first(lane));
     u.db = scale(p, second(lane));
     u.a = bytes4((v & 0x0f0f0f0f) | (h & 0x03030303) << 4) - 32.0f;
@@ -231,8 +231,8 @@ struct Q6_K {
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 256 * 210);
     const uint n = c % 256 / 128, k = c % 128 / 32, l = c % 32;
-    const uint v = pair(b, 64 * n + k % 2 * 32 + l) >> (k / 2 * 4) & 0x0f0f0f0f;
-    const uint h = pair(b, 128 + 32 * n + l) >> (2 * k) & 0x03030303;
+    const uint v = halves(b, 64 * n + k % 2 * 32 + l) >> (k / 2 * 4) & 0x0f0f0f0f;
+    const uint h = halves(b, 128 + 32 * n + l) >> (2 * k) & 0x03030303;
     return scale(b, c % 256) * (bytes4(v | h << 4) - 32.0f);
   }
 };

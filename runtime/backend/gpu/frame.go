@@ -8,7 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// frame is what the host tells the kernels about the rows of one pass, in one buffer.
+// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass that
+// is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
 	result grown // what the merge of the head leaves

@@ -122,9 +122,9 @@ func relativeError[F float32 | float64](x []float32, ref []F) float64 {
 	return math.Sqrt(diff / norm)
 }
 
-// native reports whether a recipe has only types with kernels.
+// native reports whether a recipe has only types that lose nothing at loading.
 func native(recipe string) bool {
-	for _, name := range []string{"q4_1", "q5_1", "q2_k", "q3_k", "iq4_nl", "iq4_xs"} {
+	for _, name := range []string{"q4_1", "q5_1", "q2_k", "iq4_xs"} {
 		if strings.HasSuffix(recipe, name) {
 			return false
 		}
@@ -145,7 +145,7 @@ func TestModel(t *testing.T) {
 		if !native(recipe) {
 			bar = 2e-3
 		}
-		for _, piece := range []int{1, 3, 8, 20} {
+		for _, piece := range []int{1, 8, 20} {
 			got := run(t, m, ids, gguf.F32, piece)
 			assert.Less(t, relativeError(got.Logits, want.Logits), bar, "%s in pieces of %d", recipe, piece)
 			assert.Less(t, relativeError(got.Hidden, want.Hidden), bar, "%s in pieces of %d", recipe, piece)

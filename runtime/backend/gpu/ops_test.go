@@ -89,7 +89,8 @@ func TestMixedTypes(t *testing.T) {
 	})
 }
 
-// TestConverted: the types without kernels become F16, or F32 where F16 does not reach.
+// TestConverted: of the types without kernels, two are packed anew without loss, the others become F16, or F32 where F16
+// does not reach.
 func TestConverted(t *testing.T) {
 	x := &fixture{t: t, r: newRand(3), d: open(t, fastOptions())}
 	for _, kind := range []gguf.Type{gguf.Q4_1, gguf.Q5_1, gguf.Q2_K, gguf.Q3_K, gguf.IQ4_NL, gguf.IQ4_XS} {
@@ -99,7 +100,11 @@ func TestConverted(t *testing.T) {
 		p := x.begin(x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(1))
 		p.ProjectAdd(y, w, h)
 		require.NoError(t, p.End(t.Context()))
-		x.near(f(widened(h.line(0))), y.line(0), 1e-3, "%s", kind)
+		allowed := 1e-3
+		if kind == gguf.Q3_K || kind == gguf.IQ4_NL {
+			allowed = bar
+		}
+		x.near(f(widened(h.line(0))), y.line(0), allowed, "%s", kind)
 	}
 	m, _ := x.matrix(gguf.Q4_1, 2, 32)
 	copy(m.Data[2:], []byte{0xff, 0x7b}) // a minimum of 65504

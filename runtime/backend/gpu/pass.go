@@ -15,6 +15,7 @@ import (
 type pass struct {
 	d     *Device
 	kv    *kv
+	frame *frame
 	n     int // rows
 	c     metal.Commands
 	stats Stats

@@ -34,9 +34,12 @@ type narrow struct {
 	memory   []int // bytes of threadgroup memory: activations, rings, results, and what else
 }
 
-// narrowSIMDs is the most simdgroups of a mat-vec's threadgroup. Each has a ring for its weights; with few of them the
-// activations of a long row still find room, and several threadgroups share a core.
-const narrowSIMDs = 8
+// The simdgroups of a mat-vec's threadgroup: as many as mostSIMDs where activations of all columns still find room beside a
+// ring for each, otherwise no more than fewSIMDs. Results do not depend on how many there are.
+const (
+	mostSIMDs = 16
+	fewSIMDs  = 8
+)
 
 // narrow plans a mat-vec of n rows of activations over cols columns, with rows weight rows to a threadgroup, beside
 // extra bytes of threadgroup memory.
@@ -46,16 +49,21 @@ func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, rows, cols, ex
 	if err != nil {
 		return narrow{}, err
 	}
-	groups := min(narrowSIMDs, power(max(1, min(p.Threads(), d.limits.Threads)/32)))
-	plan := narrow{pipeline: p, threads: 32 * groups, memory: []int{0, groups * kernels.RingBytes, 4 * t * rows}}
-	if extra > 0 {
-		plan.memory = append(plan.memory, extra)
+	possible := power(max(1, min(p.Threads(), d.limits.Threads)/32))
+	for _, most := range []int{mostSIMDs, fewSIMDs, 1} {
+		groups := min(most, possible)
+		plan := narrow{pipeline: p, threads: 32 * groups, memory: []int{0, groups * kernels.RingBytes, 4 * t * rows}}
+		if extra > 0 {
+			plan.memory = append(plan.memory, extra)
+		}
+		free := d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory) - 128 // each is rounded up
+		steps := min(free/(4*t*kernels.StepColumns), ceil(cols, kernels.StepColumns))
+		if steps < 1 || most == mostSIMDs && steps*kernels.StepColumns < cols {
+			continue
+		}
+		plan.chunk = min(cols, steps*kernels.StepColumns)
+		plan.memory[0] = 4 * t * steps * kernels.StepColumns
+		return plan, nil
 	}
-	steps := (d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory) - 128) / (4 * t * kernels.StepColumns)
-	if steps < 1 {
-		return narrow{}, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
-	}
-	plan.chunk = min(cols, steps*kernels.StepColumns)
-	plan.memory[0] = 4 * t * ceil(plan.chunk, kernels.StepColumns) * kernels.StepColumns
-	return plan, nil
+	return narrow{}, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
 }

@@ -32,7 +32,8 @@ func hasKernels(t gguf.Type) bool {
 }
 
 // LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of the file where
-// Options.Mapped says that there are some; the rest becomes F16, or F32 where a weight is too large for that.
+// Options.Mapped says that there are some. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same weights; the
+// rest becomes F16, or F32 where a weight is too large for that.
 func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
 	if len(m.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
@@ -41,6 +42,10 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	elems, size := m.Type.Block()
 	var err error
 	switch {
+	case m.Type == gguf.IQ4_NL:
+		err = d.repack(w, m, gguf.Q8_0, repackIQ4NL)
+	case m.Type == gguf.Q3_K:
+		err = d.repack(w, m, gguf.Q6_K, repackQ3K)
 	case !hasKernels(m.Type):
 		err = d.convert(w, m)
 	case elems == 1 && w.cols%4 != 0:
@@ -140,6 +145,50 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 		}
 	}
 	return nil
+}
+
+// repack copies a matrix block by block into another type with blocks of as many elements.
+func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, from []byte)) (err error) {
+	elems, old := m.Type.Block()
+	_, size := to.Block()
+	w.kind, w.rowBytes = to, w.cols/elems*size
+	if w.buffer, err = d.newBuffer(ceil(w.rows*w.rowBytes, 16) * 16); err != nil {
+		return err
+	}
+	out := w.buffer.Bytes()
+	for from := m.Data; len(from) > 0; from, out = from[old:], out[size:] {
+		block(out[:size], from[:old])
+	}
+	return nil
+}
+
+// repackIQ4NL turns d f16 and nibbles [16] for values of a table into d and the values themselves, which are int8.
+func repackIQ4NL(to, from []byte) {
+	values := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+	copy(to, from[:2])
+	for j, v := range from[2:18] {
+		to[2+j], to[18+j] = byte(values[v&15]), byte(values[v>>4])
+	}
+}
+
+// repackQ3K turns d·scale·q, q in -4 to 3 and a scale for each 16, into Q6_K, which has the same with q in -32 to 31.
+// Third bits h [32] (byte l, bit i/2 for group i of 16), 2-bit q [64] (in each half of 128, byte l of 32 holds l, l+32, l+64,
+// l+96), 12 bytes of scales (low nibbles, then pairs of high bits; 32 less), d f16.
+func repackQ3K(to, from []byte) {
+	h, q, scales := from[:32], from[32:96], from[96:108]
+	clear(to)
+	copy(to[208:], from[108:110])
+	for i := range 16 {
+		low, high := scales[i%8]>>(i/8*4)&15, scales[8+i%4]>>(i/4*2)&3
+		to[192+i] = (low | high<<4) - 32
+	}
+	for e := range 256 {
+		n, k, l := e/128, e%128/32, e%32
+		v := q[32*n+l]>>(2*k)&3 | h[l]>>(4*n+k)&1<<2 // 4 more than q
+		v += 32 - 4
+		to[64*n+k%2*32+l] |= v & 15 << (k / 2 * 4)
+		to[128+32*n+l] |= v >> 4 << (2 * k)
+	}
 }
 
 // norm is the gain vector of an RMSNorm.
