@@ -15,7 +15,6 @@ import (
 type pass struct {
 	d     *Device
 	kv    *kv
-	frame *frame
 	n     int // rows
 	c     metal.Commands
 	stats Stats
