@@ -37,6 +37,19 @@ extern "C" void msl_report(Worker *w, const Report *r) {
   to->pc = pc;
 }
 
+// mark sets the bits [offset,offset+n) and returns how many were not set before.
+static u64 mark(u64 *bits, u64 offset, u64 n) {
+  u64 fresh = 0;
+  while (n) {
+    u64 in = offset % 64, take = 64 - in < n ? 64 - in : n;
+    u64 mask = (take == 64 ? ~0ul : (1ul << take) - 1) << in;
+    fresh += __builtin_popcountl(mask & ~bits[offset / 64]);
+    bits[offset / 64] |= mask;
+    offset += take, n -= take;
+  }
+  return fresh;
+}
+
 // ---- transactions: how many lines of 128 bytes the threads of a simdgroup touch with one load ----
 
 namespace {
@@ -117,30 +130,21 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   u32 round = w->simdgroup[thread / kSimd].rounds, lane = thread % (u32)kSimd;
   if (s->round[lane] != round) s->round[lane] = round, s->turns[lane] = 0;
   Load *d = findLoad(l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
-  for (u64 i = 0; i < size;) {
-    u64 number = (offset + i) / kLine, in = (offset + i) % kLine;
-    u32 k = 0;
-    while (k < d->count && d->line[k].number != number) k++;
-    if (k == kMaxLines) return;
-    if (k == d->count) d->line[d->count++] = Line{number, {0, 0}};
-    for (; i < size && in < kLine; i++, in++) d->line[k].bytes[in / 64] |= 1ul << in % 64;
+  while (size) {
+    u64 number = offset / kLine, in = offset % kLine, n = kLine - in < size ? kLine - in : size;
+    u32 k = d->count;
+    while (k && d->line[k - 1].number != number) k--; // most often the last one
+    if (!k) {
+      if (d->count == kMaxLines) return;
+      d->line[k = d->count++] = Line{number, {0, 0}};
+      k++;
+    }
+    mark(d->line[k - 1].bytes, in, n);
+    offset += n, size -= n;
   }
 }
 
 // ---- counts of bytes ----
-
-// mark sets the bits [offset,offset+n) and returns how many were not set before.
-static u64 mark(u64 *bits, u64 offset, u64 n) {
-  u64 fresh = 0;
-  while (n) {
-    u64 in = offset % 64, take = 64 - in < n ? 64 - in : n;
-    u64 mask = (take == 64 ? ~0ul : (1ul << take) - 1) << in;
-    fresh += __builtin_popcountl(mask & ~bits[offset / 64]);
-    bits[offset / 64] |= mask;
-    offset += take, n -= take;
-  }
-  return fresh;
-}
 
 static void count(Worker *w, Region *r, u64 offset, u64 n, bool write, u64 pc) {
   if (write) {
@@ -245,6 +249,20 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
   return true;
 }
 
+// checkCells checks every byte of an access. Neighbours mostly have the same history, and then the same future.
+static void checkCells(const Seen &a, Cell *c) {
+  Cell before = {}, after = {};
+  for (u64 i = 0; i < a.size; i++) {
+    if (i && c[i].written == before.written && c[i].read == before.read && c[i].writer == before.writer && c[i].reader == before.reader) {
+      c[i] = after;
+      continue;
+    }
+    before = c[i];
+    if (!(a.write ? checkWrite(a, &c[i], a.address + i) : checkRead(a, &c[i], a.address + i))) return;
+    after = c[i];
+  }
+}
+
 // ---- memory that nobody has written ----
 
 // poison returns what fills eight bytes that count as not written: four numbers that are NaN in every format, another one
@@ -288,10 +306,8 @@ static void deviceAccess(Seen &a) {
       return;
     }
     if (a.write && r->unwritten) r->unwritten[at - r->base] = 0;
-    if (!r->cells) continue;
-    Cell *c = &r->cells[at - r->base];
-    if (!(a.write ? checkWrite(a, c, at) : checkRead(a, c, at))) return;
   }
+  if (r->cells) checkCells(a, &r->cells[a.address - r->base]);
 }
 
 static void threadgroupAccess(Seen &a) {
@@ -307,14 +323,10 @@ static void threadgroupAccess(Seen &a) {
     a.piece = nearest;
     outside(a, "outside threadgroup memory");
   }
-  for (u64 i = 0; i < a.size; i++) {
-    Cell *c = &w->arenaCells[offset + i];
-    if (!a.write && c->written < w->groupStart) {
-      report(a, kUninitialised, a.address + i, 0, 0, nullptr);
-      return;
-    }
-    if (!(a.write ? checkWrite(a, c, a.address + i) : checkRead(a, c, a.address + i))) return;
-  }
+  Cell *cells = &w->arenaCells[offset];
+  for (u64 i = 0; i < a.size && !a.write; i++)
+    if (cells[i].written < w->groupStart) return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
+  checkCells(a, cells);
 }
 
 // nearest returns the region that an address misses by least.

@@ -147,7 +147,7 @@ struct Worker {
   void (*thunk)();
   void *mainStack;
   u64 random;
-  u32 shuffled, dirty, ready, checking;
+  u32 shuffled, dirty, ready, checking; // dirty: fibres stand somewhere inside a kernel; ready: how many have stacks
   u32 threads, simdgroups;
   u32 runnable;        // bit per simdgroup
   u32 waiting, returned;
