@@ -49,6 +49,9 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 			}
 			return nil, err
 		}
+		if s.room > c.HeadSize {
+			clear(b.Bytes())
+		}
 		s.layers = append(s.layers, b)
 	}
 	runtime.AddCleanup(s, d.release, s.layers)
