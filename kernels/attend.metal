@@ -50,7 +50,8 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   device const uchar *ks = k, *vs = v;
   const ulong base = ulong(kv_head) * a.slots;
   for (uint i = tid; i < outs; i += AttendThreads) {
-    qs[i] = q[(ulong(t) * a.heads + kv_head * a.group) * room + i] * a.scale;
+    const ulong e = (ulong(t) * a.heads + kv_head * a.group) * room + i;
+    qs[i] = i % room < a.head ? q[e] * a.scale : 0.0f;
   }
   for (uint h = tid; h < a.group; h += AttendThreads) {
     state[h * 3] = -FLT_MAX;

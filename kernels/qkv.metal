@@ -3,7 +3,8 @@
 //
 // A rotation takes elements i and i + Dh/2 of a head, so that a threadgroup takes pairs of weight rows: pair p is i = p %
 // (Dh/2) of head p / (Dh/2). The pairs of q, k and v are numbered one after the other, each matrix from a new threadgroup
-// on. Rows of q, k and v in scratch and in slots are padded to head_room elements a head; the padding stays zero.
+// on. Rows of q, k and v in scratch and in slots are padded to head_room elements a head; in
+// slots the padding is zero.
 struct QKVArgs {
   uint rows; // of activations
   uint cols;

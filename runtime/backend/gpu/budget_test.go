@@ -72,7 +72,7 @@ func TestBudget(t *testing.T) {
 					layer += int(n.Read + n.Written)
 				}
 			}
-			assert.Equal(t, d.LastPass().Weights, weights, "%s: all weights, once", recipe)
+			assert.Equal(t, d.LastPass().WeightBytes, weights, "%s: all weights, once", recipe)
 			assert.Less(t, float64(lines)*128, 1.1*float64(weights), "%s: lines, %d rows", recipe, rows)
 			// A whole token: 24 such layers and the whole head.
 			whole := 24*(weights-headWeights) + heads*headWeights

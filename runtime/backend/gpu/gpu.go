@@ -59,10 +59,10 @@ type pipelineKey struct {
 
 // Stats describe a pass.
 type Stats struct {
-	Rows       int   // rows of the pass
-	Dispatches int   // kernels run
-	Levels     int   // of kernels that wait for each other: one more than the barriers between them
-	Weights    int64 // bytes of all weights, each counted as often as an operation used it
+	Rows        int   // rows of the pass
+	Dispatches  int   // kernels run
+	Levels      int   // of kernels that wait for each other: one more than the barriers between them
+	WeightBytes int64 // of all weights, each counted as often as an operation used it
 }
 
 // New compiles the kernels that read no weights; those for a type of weights are compiled when the first such is loaded.

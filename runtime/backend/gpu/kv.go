@@ -58,6 +58,9 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 			m.close()
 			return nil, err
 		}
+		if s.room > c.HeadSize {
+			clear(b.Bytes())
+		}
 		m.buffers = append(m.buffers, b)
 	}
 	s.layers, d.alive[m] = m.buffers, true

@@ -92,7 +92,7 @@ func (p *pass) run(d dispatch) {
 	}
 	p.stats.Dispatches++
 	for _, w := range d.weights {
-		p.stats.Weights += int64(w.rows) * int64(w.rowBytes)
+		p.stats.WeightBytes += int64(w.rows) * int64(w.rowBytes)
 	}
 }
 
