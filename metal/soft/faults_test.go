@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -265,26 +264,6 @@ func TestPoisonBuffers(t *testing.T) {
 	for _, v := range values(x) {
 		assert.True(t, v != v, "poison is NaN")
 	}
-}
-
-// Kernels only read what is wrapped.
-func TestWrappedIsReadOnly(t *testing.T) {
-	p := newProgram(t, Options{Variant: Check})
-	page := p.Limits().PageSize
-	memory, err := syscall.Mmap(-1, 0, page, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, syscall.Munmap(memory)) }()
-	w, err := p.WrapBuffer(memory)
-	require.NoError(t, err)
-	defer w.Close()
-	x := floats(t, p.Device, make([]float32, 64)...)
-	c := p.commands()
-	p.encode(c, "copy", 1, w, x)
-	assert.NoError(t, p.wait(c))
-	c = p.commands()
-	p.encode(c, "copy", 1, x, w)
-	f := p.fault(p.wait(c), ReadOnly, "copy")
-	assert.Equal(t, 1, f.Buffer)
 }
 
 // After a fault the device goes on.
