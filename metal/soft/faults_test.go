@@ -274,3 +274,25 @@ func TestAfterFault(t *testing.T) {
 		assert.NoError(t, p.run("divergent_good", 1))
 	}
 }
+
+// Time begins anew before it runs out, and nothing of before counts any more.
+func TestClockRunsOut(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check})
+	x, y := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+	copyTwice := func(barrier bool) error {
+		c := p.commands()
+		p.encode(c, "copy", 1, x, y)
+		if barrier {
+			c.Barrier()
+		}
+		p.encode(c, "copy", 1, y, x)
+		return p.wait(c)
+	}
+	require.NoError(t, copyTwice(true))
+	p.workers[0].c().clock = 1<<31 - 2
+	require.NoError(t, copyTwice(true))
+	assert.Less(t, p.workers[0].c().clock, uint32(1<<31))
+	f, ok := errors.AsType[*Fault](copyTwice(false))
+	require.True(t, ok)
+	assert.Equal(t, MissingBarrier, f.Kind)
+}

@@ -53,7 +53,7 @@ static u64 mark(u64 *bits, u64 offset, u64 n) {
 // ---- transactions: how many lines of 128 bytes the threads of a simdgroup touch with one load ----
 
 namespace {
-constexpr u32 kLine = 128, kMaxLines = 64, kLoads = 8192, kSites = 4096, kHash = 32768;
+constexpr u32 kLine = 128, kMaxLines = 64, kLoads = 32768, kSites = 4096, kHash = 4 * kLoads;
 
 struct Line {
   u64 number;
@@ -82,16 +82,44 @@ struct msl_rt::Lines {
 
 static_assert(sizeof(Lines) <= kLinesSize, "the counts of transactions must fit their memory");
 
+static void settle(const Load *d) {
+  u64 bytes = 0;
+  for (u32 k = 0; k < d->count; k++) bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
+  d->region->lines += d->count;
+  d->region->ideal += (bytes + kLine - 1) / kLine;
+}
+
+// flushLoads counts all loads and forgets them.
 static void flushLoads(Lines *l) {
   for (u32 i = 0; i < l->loads; i++) {
-    Load *d = &l->load[i];
-    u64 bytes = 0;
-    for (u32 k = 0; k < d->count; k++) bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
-    d->region->lines += d->count;
-    d->region->ideal += (bytes + kLine - 1) / kLine;
-    l->hash[d->slot] = 0;
+    settle(&l->load[i]);
+    l->hash[l->load[i].slot] = 0;
   }
   l->loads = 0;
+}
+
+static u32 hashOf(u64 pc, u32 simdgroup, u32 round, u32 turn) {
+  return (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+}
+
+// makeRoom counts the loads that are complete, because their simdgroup has met since. If there are few, it counts all,
+// and threads that come to one of them later count it again.
+static void makeRoom(Worker *w, Lines *l) {
+  u32 kept = 0;
+  for (u32 i = 0; i < l->loads; i++) {
+    Load *d = &l->load[i];
+    l->hash[d->slot] = 0;
+    if (d->round != w->simdgroup[d->simdgroup].rounds) settle(d);
+    else if (i != kept++) memcpy(&l->load[kept - 1], d, sizeof *d);
+  }
+  l->loads = kept;
+  for (u32 i = 0; i < kept; i++) {
+    Load *d = &l->load[i];
+    u32 h = hashOf(d->pc, d->simdgroup, d->round, d->turn);
+    while (l->hash[h]) h = (h + 1) % kHash;
+    l->hash[h] = i + 1, d->slot = h;
+  }
+  if (kept > kLoads / 4 * 3) flushLoads(l);
 }
 
 static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
@@ -108,9 +136,9 @@ static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
   return nullptr;
 }
 
-static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 round, u32 turn, Region *region) {
-  if (l->loads == kLoads) flushLoads(l);
-  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+static Load *findLoad(Worker *w, Lines *l, u64 pc, u32 simdgroup, u32 round, u32 turn, Region *region) {
+  if (l->loads == kLoads) makeRoom(w, l);
+  u32 h = hashOf(pc, simdgroup, round, turn);
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
     if (d->pc == pc && d->simdgroup == simdgroup && d->round == round && d->turn == turn && d->region == region) return d;
@@ -129,7 +157,7 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   // Threads that leave a load out would fall behind: where the simdgroup meets, all begin anew.
   u32 round = w->simdgroup[thread / kSimd].rounds, lane = thread % (u32)kSimd;
   if (s->round[lane] != round) s->round[lane] = round, s->turns[lane] = 0;
-  Load *d = findLoad(l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
+  Load *d = findLoad(w, l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
   while (size) {
     u64 number = offset / kLine, in = offset % kLine, n = kLine - in < size ? kLine - in : size;
     u32 k = d->count;

@@ -440,7 +440,7 @@ EXPORT u64 msl_layout_of(u32 i) {
   const u64 all[] = {sizeof(Dispatch), sizeof(Region), sizeof(Report), sizeof(Cell), __builtin_offsetof(Dispatch, regions),
                      __builtin_offsetof(Region, putHigh), __builtin_offsetof(Report, detail), __builtin_offsetof(Worker, clock),
                      __builtin_offsetof(Worker, arena), __builtin_offsetof(Worker, lines), __builtin_offsetof(Worker, conditions),
-                     __builtin_offsetof(Worker, reports), kRegion, kArena};
+                     __builtin_offsetof(Worker, reports), kRegion, kArena, kLinesSize};
   return i < sizeof all / sizeof *all ? all[i] : 0;
 }
 static_assert(sizeof(Worker) < kStacks, "a worker must end before its stacks");

@@ -140,7 +140,7 @@ struct Placed {        // a piece of the arena
 };
 
 struct Lines;          // counts of transactions, in check.cpp
-constexpr u64 kLinesSize = 32 << 20; // bytes for them
+constexpr u64 kLinesSize = 64 << 20; // bytes for them
 
 struct Worker {
   Dispatch *dispatch;
