@@ -93,7 +93,8 @@ func (o Options) Validate() error {
 
 // Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
 type Router struct {
-	o Options
+	o  Options
+	on backend.Router // the network on a device that evaluates it, or nil
 }
 
 // New makes a router.
@@ -110,13 +111,31 @@ func New(o Options) (*Router, error) {
 	return &Router{o: o}, nil
 }
 
+// On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
+// confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays here.
+func (r *Router) On(d backend.Device) *Router {
+	there, ok := d.(backend.RouterDevice)
+	if !ok || r.o.Policy != Learned {
+		return r
+	}
+	layers := make([]backend.RouterLayer, len(r.o.Net.Layers))
+	for i, l := range r.o.Net.Layers {
+		layers[i] = backend.RouterLayer(l)
+	}
+	on, err := there.LoadRouter(layers, r.o.Net.HeadFeatures)
+	if err != nil {
+		return r
+	}
+	return &Router{o: r.o, on: on}
+}
+
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
 	switch r.o.Policy {
 	case Margin:
 		w.K = max(w.K, 2)
 	case Learned:
-		w.Hidden = true
+		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
 	}
 	w.K = max(w.K, 1)
 	return w
@@ -149,6 +168,9 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 	case Entropy:
 		return certainty(head)
 	case Learned:
+		if r.on != nil {
+			return head.Confidence
+		}
 		return r.o.Net.Confidence(head)
 	}
 	return 1

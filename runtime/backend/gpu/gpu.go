@@ -42,6 +42,7 @@ type Device struct {
 	frames    []*frame       // of no pass at present
 	scratch   scratch
 	tensors   []*tensor
+	routers   map[routerKey]*router
 
 	mu   sync.Mutex
 	last Stats
@@ -67,6 +68,7 @@ type Stats struct {
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
+		routers: map[routerKey]*router{},
 	}
 	_, err := d.library("")
 	if err == nil {
