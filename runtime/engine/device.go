@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -104,30 +103,14 @@ func (e *Engine) openGPU() error {
 	return nil
 }
 
-// onDevice returns the router with its network on the device, where that evaluates one. Each network is loaded once.
+// onDevice returns the router with its network on the device, where that evaluates one.
 func (e *Engine) onDevice(ctx context.Context, r *router.Router) (*router.Router, error) {
-	d, ok := e.device.(backend.RouterDevice)
-	n := r.Net()
-	if !ok || n == nil {
-		return r, nil
-	}
 	done, err := e.hold(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	loaded, known := e.routers[n]
-	if !known {
-		layers := make([]backend.RouterLayer, len(n.Layers))
-		for i, l := range n.Layers {
-			layers[i] = backend.RouterLayer(l)
-		}
-		if loaded, err = d.LoadRouter(layers, n.HeadFeatures); err != nil {
-			return r, nil // too large for the kernels: it then runs here, on hidden states
-		}
-		e.routers[n] = loaded
-	}
-	return r.On(loaded), nil
+	return r.On(e.device), nil
 }
 
 // KernelType is the type that weights of type t have on a GPU: another one where there are no kernels for t.

@@ -24,7 +24,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -60,7 +59,6 @@ type Engine struct {
 	turn   chan struct{} // holds one value: whoever takes it may use the model
 
 	closeDevice func() error
-	routers     map[*router.Net]backend.Router // loaded
 }
 
 // Open maps the file and loads its weights. Errors name the file and the field.
@@ -74,7 +72,7 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
-	e := &Engine{path: name, file: f, o: o, turn: make(chan struct{}, 1), routers: map[*router.Net]backend.Router{}}
+	e := &Engine{path: name, file: f, o: o, turn: make(chan struct{}, 1)}
 	e.turn <- struct{}{}
 	if err := e.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())

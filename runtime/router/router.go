@@ -94,7 +94,7 @@ func (o Options) Validate() error {
 // Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
 type Router struct {
 	o  Options
-	on backend.Router // the network where a device evaluates it; nil: here
+	on backend.Router // the network on a device that evaluates it, or nil
 }
 
 // New makes a router.
@@ -111,16 +111,23 @@ func New(o Options) (*Router, error) {
 	return &Router{o: o}, nil
 }
 
-// Net is the network of the learned policy; nil for another one.
-func (r *Router) Net() *Net {
-	if r.o.Policy != Learned {
-		return nil
+// On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
+// confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays here.
+func (r *Router) On(d backend.Device) *Router {
+	there, ok := d.(backend.RouterDevice)
+	if !ok || r.o.Policy != Learned {
+		return r
 	}
-	return r.o.Net
+	layers := make([]backend.RouterLayer, len(r.o.Net.Layers))
+	for i, l := range r.o.Net.Layers {
+		layers[i] = backend.RouterLayer(l)
+	}
+	on, err := there.LoadRouter(layers, r.o.Net.HeadFeatures)
+	if err != nil {
+		return r
+	}
+	return &Router{o: r.o, on: on}
 }
-
-// On returns the router with its network evaluated by the device that loaded it, in the head of each pass.
-func (r *Router) On(loaded backend.Router) *Router { return &Router{o: r.o, on: loaded} }
 
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
@@ -162,7 +169,7 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 		return certainty(head)
 	case Learned:
 		if r.on != nil {
-			return clamp(float64(head.Confidence))
+			return head.Confidence
 		}
 		return r.o.Net.Confidence(head)
 	}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -181,4 +182,41 @@ func TestWant(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Want(backend.Want{}), p)
 	}
+}
+
+// here is a device that evaluates no routers, there is one that does, and full one that cannot take any.
+type (
+	here  struct{ backend.Device }
+	there struct{ backend.Device }
+	full  struct{ backend.Device }
+)
+
+type loaded int
+
+func (l loaded) Dim() int { return int(l) }
+
+func (there) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
+	return loaded(layers[0].In), nil
+}
+
+func (full) LoadRouter([]backend.RouterLayer, bool) (backend.Router, error) {
+	return nil, errors.New("no room")
+}
+
+// TestOn: a device that evaluates the network is asked for the confidence; others for the hidden state.
+func TestOn(t *testing.T) {
+	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, -1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	r, err := New(Options{Policy: Learned, Net: net})
+	require.NoError(t, err)
+	head := &backend.Output{Hidden: []float32{3, 3}, Confidence: 0.25}
+	for _, d := range []backend.Device{here{}, full{}} {
+		assert.Equal(t, backend.Want{K: 1, Hidden: true}, r.On(d).Want(backend.Want{}))
+		assert.EqualValues(t, 0.5, r.On(d).Confidence(0, head))
+	}
+	assert.Equal(t, backend.Want{K: 1, Router: loaded(2)}, r.On(there{}).Want(backend.Want{}))
+	assert.EqualValues(t, 0.25, r.On(there{}).Confidence(0, head))
+	margin, err := New(Options{Policy: Margin})
+	require.NoError(t, err)
+	assert.Same(t, margin, margin.On(there{}))
 }

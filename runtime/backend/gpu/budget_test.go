@@ -28,7 +28,11 @@ func isWeight(b soft.Binding) bool {
 // values, biases) is under 5 % of that for one row.
 func TestBudget(t *testing.T) {
 	const heads = 64 // so many parts of the vocabulary
-	for _, recipe := range []string{"q4_0", "q8_0"} {
+	recipes := []string{"q4_0", "q8_0"}
+	if testing.Short() {
+		recipes = recipes[:1]
+	}
+	for _, recipe := range recipes {
 		f := file(t, recipe, func(s *synth.Spec) {
 			r := s.Recipe
 			*s = synth.Half(r, 1)

@@ -45,6 +45,7 @@ type Device struct {
 	flights   []*pass          // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
+	routers   map[routerKey]*router
 
 	mu   sync.Mutex
 	last Stats
@@ -70,7 +71,7 @@ type Stats struct {
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		alive: map[*memory]bool{},
+		alive: map[*memory]bool{}, routers: map[routerKey]*router{},
 	}
 	_, err := d.library("")
 	if err == nil {

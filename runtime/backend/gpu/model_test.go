@@ -167,7 +167,11 @@ func TestModel(t *testing.T) {
 // TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, in every variant.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	for _, v := range []soft.Variant{soft.Fast, soft.FastMath, soft.UBSan, soft.Check} {
+	variants := []soft.Variant{soft.Check, soft.Fast, soft.FastMath, soft.UBSan}
+	if testing.Short() {
+		variants = variants[:1]
+	}
+	for _, v := range variants {
 		dev := openSoft(t, soft.Options{Variant: v, Seed: 3})
 		for i, edit := range []func(*synth.Spec){
 			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
@@ -191,7 +195,11 @@ func TestShapes(t *testing.T) {
 // and with many tokens before it, in any order of threads.
 func TestBeside(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	for _, recipe := range []string{"q4_k_m", "q4_0", "f16"} {
+	recipes := []string{"q4_k_m", "q4_0", "f16"}
+	if testing.Short() {
+		recipes = recipes[:1]
+	}
+	for _, recipe := range recipes {
 		f := file(t, recipe, nil)
 		var alone []backend.Output
 		for _, o := range []soft.Options{{}, {Seed: 7}} {
@@ -235,7 +243,11 @@ func TestBeside(t *testing.T) {
 // TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text computes alone,
 // token by token.
 func TestTree(t *testing.T) {
-	for _, recipe := range []string{"q8_0", "q4_k_m"} {
+	recipes := []string{"q4_k_m", "q8_0"}
+	if testing.Short() {
+		recipes = recipes[:1]
+	}
+	for _, recipe := range recipes {
 		m, _ := load(t, file(t, recipe, nil), openSoft(t, soft.Options{Seed: 9}), gpu.Options{})
 		for seed := range uint64(2) {
 			r := rand.New(rand.NewPCG(seed, 7))
@@ -380,7 +392,11 @@ func TestGolden(t *testing.T) {
 // TestTrained holds the small trained models against the greedy ids of the original float32 program.
 func TestTrained(t *testing.T) {
 	dev := openSoft(t, soft.Options{})
-	for _, name := range []string{"stories260k", "stories-weak", "babyllama361"} {
+	names := []string{"stories260k", "stories-weak", "babyllama361"}
+	if testing.Short() {
+		names = names[:1]
+	}
+	for _, name := range names {
 		var cases []struct {
 			Prompt []int32 `json:"prompt_ids"`
 			Greedy []int32 `json:"greedy_ids"`
@@ -480,6 +496,61 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, pass.End(ctx), stop)
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	assert.Contains(t, m.Device().Name(), "software Metal")
+}
+
+// few is a device whose pipelines allow few threads, as one with kernels that need many registers would.
+type few struct {
+	metal.Device
+	threads int
+}
+
+func (f few) NewLibrary(source string) (metal.Library, error) {
+	l, err := f.Device.NewLibrary(source)
+	return fewLibrary{l, f.threads}, err
+}
+
+type fewLibrary struct {
+	metal.Library
+	threads int
+}
+
+func (l fewLibrary) NewPipeline(name string, c ...metal.Constant) (metal.Pipeline, error) {
+	p, err := l.Library.NewPipeline(name, c...)
+	return fewPipeline{p, l.threads}, err
+}
+
+type fewPipeline struct {
+	metal.Pipeline
+	threads int
+}
+
+func (p fewPipeline) Threads() int { return p.threads }
+
+// undress gives the software device back its own pipelines.
+func (f few) NewCommands() (metal.Commands, error) {
+	c, err := f.Device.NewCommands()
+	return undress{c}, err
+}
+
+type undress struct{ metal.Commands }
+
+func (u undress) SetPipeline(p metal.Pipeline) { u.Commands.SetPipeline(p.(fewPipeline).Pipeline) }
+
+// TestFewThreads: pipelines that allow fewer threads get smaller threadgroups, and compute the same to the last bit. Where
+// that is impossible, the error says so.
+func TestFewThreads(t *testing.T) {
+	f := file(t, "q4_k_m", nil)
+	ids := []int32{1, 2, 3}
+	dev := openSoft(t, soft.Options{})
+	m, _ := load(t, f, dev, gpu.Options{})
+	small, _ := load(t, f, few{dev, 300}, gpu.Options{})
+	assert.Equal(t, run(t, m, ids, gguf.F16, 3), run(t, small, ids, gguf.F16, 3))
+	tiny, _ := load(t, f, few{dev, 64}, gpu.Options{})
+	c, err := tiny.NewCache(1, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids[:1])
+	require.NoError(t, err)
+	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "allows 64 threads")
 }
 
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.

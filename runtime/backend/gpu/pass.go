@@ -71,6 +71,9 @@ type dispatch struct {
 
 // run encodes a dispatch into the current level.
 func (p *pass) run(d dispatch) {
+	if p.err == nil && d.threads > d.pipeline.Threads() {
+		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed", d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
+	}
 	if p.err != nil {
 		return
 	}

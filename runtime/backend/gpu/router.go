@@ -21,7 +21,13 @@ type router struct {
 // Dim implements [backend.Router].
 func (r *router) Dim() int { return r.dim }
 
-// LoadRouter implements [backend.RouterDevice].
+// routerKey tells networks apart: by where their first weights are, as they do not change.
+type routerKey struct {
+	weights  *float32
+	features bool
+}
+
+// LoadRouter implements [backend.RouterDevice]. Who loads the same layers again gets the same router.
 func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (backend.Router, error) {
 	if len(layers) == 0 || len(layers) > kernels.MergeLayers {
 		return nil, fmt.Errorf("router: %d layers, 1 to %d are possible", len(layers), kernels.MergeLayers)
@@ -38,6 +44,10 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 			return nil, fmt.Errorf("router layer %d: %d to %d does not fit", i, l.In, l.Out)
 		}
 		r.widths = append(r.widths, l.Out)
+	}
+	key := routerKey{&layers[0].Weight[0], headFeatures}
+	if known, ok := d.routers[key]; ok {
+		return known, nil
 	}
 	cols := ceil(r.dim, 4) * 4
 	r.rowBytes = 4 * cols
@@ -64,6 +74,7 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 		copy(words[float32](b.Bytes()), part)
 		r.parts[i] = b
 	}
+	d.routers[key] = r
 	return r, nil
 }
 

@@ -48,6 +48,14 @@ func TestRouter(t *testing.T) {
 					assert.Len(t, out[i].Top, 1)
 					assert.InDelta(t, net.Confidence(&plain[i]), out[i].Confidence, 2e-5, "%v %v row %d", widths, features, i)
 				}
+				again, err := d.LoadRouter(layers, features)
+				require.NoError(t, err)
+				assert.Same(t, loaded, again)
+				policy, err := router.New(router.Options{Policy: router.Learned, Net: net})
+				require.NoError(t, err)
+				there := policy.On(d)
+				assert.False(t, there.Want(backend.Want{}).Hidden, "the device needs none")
+				assert.InDelta(t, policy.Confidence(3, &plain[3]), there.Confidence(3, &out[3]), 2e-5)
 				want.Rows, want.K = []int{2, 5}, 70 // sorted out on the CPU, the confidence is not
 				some := make([]backend.Output, 2)
 				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, some, want))
