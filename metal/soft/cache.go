@@ -18,7 +18,7 @@ var headers embed.FS
 
 // translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
 //
-//go:embed body.go compiler.go emit.go lexer.go lint.go params.go parse.go
+//go:embed attributes.go body.go compiler.go constants.go edit.go emit.go lexer.go lint.go params.go parse.go templates.go
 var translator embed.FS
 
 func defaultCache() string {
