@@ -109,6 +109,20 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
+// Best, as the token of a row, stands for the most probable token that follows the last wanted row of the pass submitted
+// before: see [Ahead].
+const Best int32 = -1
+
+// Ahead is a [Pass] that can be handed to its device while passes before it still run, so that the device need not wait for
+// the host between tokens: several passes, each over the [Best] token of the one before, may be under way at a time. They
+// run in the order of Submit, and End is called for each in that order. Until all have ended, nobody touches their KV
+// stores, and Logits and Hidden cannot be wanted.
+type Ahead interface {
+	Pass
+	// Submit hands the pass to the device and does not wait.
+	Submit()
+}
+
 // Want says what the head is to return, and for which rows.
 type Want struct {
 	Rows   []int  // rows of the pass, rising

@@ -74,7 +74,7 @@ func (x *fixture) tensorOf(rows, cols int) *tensor {
 	t, err := x.d.NewTensor(rows, cols)
 	require.NoError(x.t, err)
 	v := t.(*tensor)
-	require.NoError(x.t, v.room(x.d.metal, rows))
+	require.NoError(x.t, x.d.room(v, rows))
 	copy(v.all(), x.floats(rows*cols))
 	return v
 }

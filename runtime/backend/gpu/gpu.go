@@ -44,9 +44,12 @@ type Device struct {
 	tensors   []*tensor
 	routers   map[routerKey]*router
 
+	underway int    // passes that are submitted and have not ended
+	tail     *frame // of the last of them
+
 	mu   sync.Mutex
 	last Stats
-	dead []metal.Buffer // of KV stores that nobody holds any more
+	dead []metal.Buffer // that nothing uses but, at most, passes under way
 }
 
 // pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
@@ -114,6 +117,7 @@ func (d *Device) Close() error {
 	for _, t := range d.tensors {
 		t.close()
 	}
+	d.underway = 0
 	d.bury()
 	for _, f := range d.frames {
 		f.close()
@@ -176,14 +180,17 @@ const maxNarrow = 8
 // grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
 type grown struct{ metal.Buffer }
 
-func (g *grown) grow(dev metal.Device, length int) error {
+// grow makes sure of length bytes. What is replaced stays open as long as a pass that may use it is under way.
+func (d *Device) grow(g *grown, length int) error {
 	if g.Buffer != nil && len(g.Bytes()) >= length {
 		return nil
 	}
-	g.close()
-	b, err := dev.NewBuffer(max(length, 16))
+	b, err := d.metal.NewBuffer(max(length, 16))
 	if err != nil {
 		return err
+	}
+	if g.Buffer != nil {
+		d.release([]metal.Buffer{g.Buffer})
 	}
 	g.Buffer = b
 	return nil
@@ -233,11 +240,11 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 }
 
 // room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
-func (t *tensor) room(dev metal.Device, n int) error {
+func (d *Device) room(t *tensor, n int) error {
 	return errors.Join(
-		t.values.grow(dev, 4*t.rows*t.cols),
-		t.normed.grow(dev, 4*n*t.cols),
-		t.squares.grow(dev, 4*n*ceil(t.cols, leastRows)),
+		d.grow(&t.values, 4*t.rows*t.cols),
+		d.grow(&t.normed, 4*n*t.cols),
+		d.grow(&t.squares, 4*n*ceil(t.cols, leastRows)),
 	)
 }
 

@@ -58,16 +58,18 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	return s, nil
 }
 
-// release takes the buffers of a KV store that nobody holds any more. They are closed later, by the goroutine that uses
-// the device.
+// release takes buffers that nobody holds any more. They are closed later, by the goroutine that uses the device.
 func (d *Device) release(buffers []metal.Buffer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dead = append(d.dead, buffers...)
 }
 
-// bury closes what release has taken.
+// bury closes what release has taken, unless a pass is under way.
 func (d *Device) bury() {
+	if d.underway > 0 {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, b := range d.dead {

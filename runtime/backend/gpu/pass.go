@@ -23,6 +23,8 @@ type pass struct {
 	open  bool // the current level has a dispatch
 	err   error
 
+	submitted bool
+
 	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
 	written  *tensor       // the x that it writes
 	ready    *tensor       // the x whose norm with gain has been prepared
@@ -30,8 +32,7 @@ type pass struct {
 	parts    int           // of Σ x² of ready
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
-	tokens   bound         // where Embed finds the tokens, so many words apart
-	stride   int           //
+	tokens   bound         // where Embed finds the tokens
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
 }
@@ -45,12 +46,13 @@ type projection struct {
 
 // Begin implements [backend.Device].
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, stride: 1, frame: &frame{}}
+	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, frame: &frame{}}
 	if n := len(d.frames); n > 0 {
 		p.frame, d.frames = d.frames[n-1], d.frames[:n-1]
 	}
 	p.stats.Rows = len(rows)
-	if p.err = p.frame.fill(d.metal, p.kv.c, rows); p.err != nil {
+	d.bury()
+	if p.err = d.fill(p.frame, p.kv.c, rows); p.err != nil {
 		return p
 	}
 	p.tokens = p.frame.tokens
@@ -58,13 +60,30 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	return p
 }
 
+// Submit implements [backend.Ahead].
+func (p *pass) Submit() {
+	p.flush(nil)
+	p.commit()
+	if p.submitted = p.err == nil; p.submitted {
+		p.d.underway++
+		p.d.tail = p.frame
+	}
+}
+
 // End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
 func (p *pass) End(ctx context.Context) error {
-	if p.flush(nil); p.err == nil {
-		p.err = context.Cause(ctx)
+	if p.submitted {
+		p.wait()
+		if p.d.underway--; p.d.tail == p.frame {
+			p.d.tail = nil
+		}
+	} else {
+		if p.flush(nil); p.err == nil {
+			p.err = context.Cause(ctx)
+		}
+		p.commit()
+		p.wait()
 	}
-	p.commit()
-	p.wait()
 	p.read()
 	p.d.frames = append(p.d.frames, p.frame)
 	return p.err
@@ -77,6 +96,7 @@ func (p *pass) commit() {
 		p.c.Commit()
 	case p.c != nil:
 		p.c.Discard()
+		p.c = nil
 	}
 }
 
@@ -257,7 +277,7 @@ const gatherThreads = 256
 // reserve makes sure of memory for a tensor.
 func (p *pass) reserve(t *tensor) {
 	if p.err == nil {
-		p.failIf(t.room(p.d.metal, p.n))
+		p.failIf(p.d.room(t, p.n))
 	}
 }
 
@@ -271,7 +291,10 @@ func (p *pass) failIf(err error) {
 func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	x, w := to.(*tensor), table.(*weight)
 	for _, r := range p.rows {
-		if p.err == nil && (r.Token < 0 || int(r.Token) >= w.rows) {
+		switch {
+		case r.Token == backend.Best && p.n == 1 && p.d.tail != nil && p.d.tail.best.b != nil:
+			p.tokens = p.d.tail.best
+		case r.Token < 0 || int(r.Token) >= w.rows:
 			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.rows))
 		}
 	}
@@ -280,7 +303,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	p.written = x
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
-			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), TokenStride: uint32(p.stride), HasGain: flag(g != nil),
+			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
 		}
 		p.parts = 1
 		p.run(dispatch{
@@ -324,9 +347,9 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.failIf(s.q.grow(p.d.metal, 4*p.n*c.Heads*p.kv.room))
-	p.failIf(s.parts.grow(p.d.metal, 4*p.n*p.frame.splits*width))
-	p.failIf(s.ml.grow(p.d.metal, 8*p.n*p.frame.splits*c.Heads))
+	p.failIf(p.d.grow(&s.q, 4*p.n*c.Heads*p.kv.room))
+	p.failIf(p.d.grow(&s.parts, 4*p.n*p.frame.splits*width))
+	p.failIf(p.d.grow(&s.ml, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
