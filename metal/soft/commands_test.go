@@ -3,6 +3,7 @@ package soft
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -218,7 +219,18 @@ func TestInFlight(t *testing.T) {
 // Goroutines may use a device at once, each with its own command buffers.
 func TestManyGoroutines(t *testing.T) {
 	r := newRig(t, Options{Threads: 2})
-	var all sync.WaitGroup
+	var all, collector sync.WaitGroup
+	stop := make(chan struct{})
+	collector.Go(func() { // which interrupts threads that are inside kernels
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
 	for g := range 8 {
 		x := r.buffer(4 * 256)
 		all.Go(func() {
@@ -244,6 +256,8 @@ func TestManyGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
+	close(stop)
+	collector.Wait()
 }
 
 // Grids and threadgroups have three dimensions, and threadgroups of any size run.

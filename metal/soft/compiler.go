@@ -283,39 +283,55 @@ func (c *compiler) build(source string, v Variant) (string, error) {
 		return "", err
 	}
 	strict := make(chan error, 1)
-	go func() { strict <- c.strict(u) }()
-	err = c.compile(u, path, flags)
+	go func() { strict <- c.strictOnce(u, source, text) }()
+	linked, err := c.compile(u, flags)
 	if s := <-strict; s != nil {
-		return "", s
+		err = s // it says more, and what was compiled must not be kept
 	}
-	return path, err
+	if linked != "" {
+		defer os.RemoveAll(filepath.Dir(linked)) // leftovers do no harm
+	}
+	if err != nil {
+		return "", err
+	}
+	return path, os.Rename(linked, path)
 }
 
-// compile makes the shared library at path. Nobody sees it before it is whole.
-func (c *compiler) compile(u *unit, path string, flags []string) error {
+// strictOnce does the strict pass unless the source has passed before, for another variant.
+func (c *compiler) strictOnce(u *unit, source, ownText string) error {
+	passed := filepath.Join(c.cache, "strict-"+key(source, ownText, c.version))
+	if _, err := os.Stat(passed); err == nil {
+		return nil
+	}
+	if err := c.strict(u); err != nil {
+		return err
+	}
+	return os.WriteFile(passed, nil, 0o666)
+}
+
+// compile makes a shared library in a folder of its own.
+func (c *compiler) compile(u *unit, flags []string) (linked string, err error) {
 	parts, err := c.runtime()
 	if err != nil {
-		return err
+		return "", err
 	}
 	text, err := u.runText()
 	if err != nil {
-		return err
+		return "", err
 	}
 	scratch, err := os.MkdirTemp(c.cache, "new-")
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer os.RemoveAll(scratch) // leftovers do no harm
-	file := filepath.Join(scratch, "library.o")
-	if _, err := c.clangRun(text, append(flags, "-o", file)...); err != nil {
-		return err
+	object, linked := filepath.Join(scratch, "library.o"), filepath.Join(scratch, "library.so")
+	if _, err := c.clangRun(text, append(flags, "-o", object)...); err != nil {
+		return linked, err
 	}
-	linked := filepath.Join(scratch, "library.so")
-	cmd := exec.Command(c.linker, append([]string{"-shared", "--build-id=none", "-z", "noexecstack", "-o", linked, file}, parts...)...)
+	cmd := exec.Command(c.linker, append([]string{"-shared", "--build-id=none", "-z", "noexecstack", "-o", linked, object}, parts...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", c.linker, err, bytes.TrimSpace(out))
+		return linked, fmt.Errorf("%s: %w: %s", c.linker, err, bytes.TrimSpace(out))
 	}
-	return os.Rename(linked, path)
+	return linked, nil
 }
 
 // runtime returns the object files of the runtime, which all libraries contain.

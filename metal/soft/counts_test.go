@@ -28,6 +28,14 @@ kernel void ragged(device const float *x [[buffer(0)]], device float *y [[buffer
     if (lane == 0) y[row] = s;
   }
 }
+kernel void again(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint lane [[thread_index_in_simdgroup]]) {
+  float s = 0;
+  for (uint round = 0; round < 100; round++) {
+    for (uint i = 0; i < 500; i++) s += x[i % 50 * 32 + lane];
+    s = simd_sum(s);
+  }
+  y[lane] = s;
+}
 kernel void half_used(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) {
   if (i % 2 == 0) y[i] = x[i];
 }
@@ -94,6 +102,11 @@ func TestCounts(t *testing.T) {
 	require.NoError(t, d.ResetCounts())
 	dispatch("ragged", 1, 32, x, y)
 	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Lines: 8, Ideal: 8}, d.Counts().Bindings[Binding{"ragged", 0}])
+
+	// more loads than are kept at a time
+	require.NoError(t, d.ResetCounts())
+	dispatch("again", 1, 32, x, y)
+	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Lines: 50000, Ideal: 50000}, d.Counts().Bindings[Binding{"again", 0}])
 
 	fast := open(t, Options{})
 	assert.Zero(t, fast.Counts().Dispatches)

@@ -89,7 +89,7 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 		}
 		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // it moves on before the first access
 	}
-	n := min(len(d.workers), q.groups.X*q.groups.Y*q.groups.Z)
+	n := d.hands(q)
 	var others sync.WaitGroup
 	for _, w := range d.workers[1:n] {
 		others.Go(func() { w.run(p.module, c) })
@@ -101,6 +101,12 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 		d.count(q, c)
 	}
 	return d.faults(q, d.workers[:n])
+}
+
+// hands returns how many workers a dispatch is worth: waking one costs about as much as running a hundred threads.
+func (d *Device) hands(q *dispatch) int {
+	groups, threads := q.groups.X*q.groups.Y*q.groups.Z, q.threads.X*q.threads.Y*q.threads.Z
+	return max(1, min(len(d.workers), groups, groups*threads/128))
 }
 
 // blank returns an empty description of a dispatch, in memory that does not move.

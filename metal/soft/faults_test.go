@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -267,26 +266,6 @@ func TestPoisonBuffers(t *testing.T) {
 	}
 }
 
-// Kernels only read what is wrapped.
-func TestWrappedIsReadOnly(t *testing.T) {
-	p := newProgram(t, Options{Variant: Check})
-	page := p.Limits().PageSize
-	memory, err := syscall.Mmap(-1, 0, page, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, syscall.Munmap(memory)) }()
-	w, err := p.WrapBuffer(memory)
-	require.NoError(t, err)
-	defer w.Close()
-	x := floats(t, p.Device, make([]float32, 64)...)
-	c := p.commands()
-	p.encode(c, "copy", 1, w, x)
-	assert.NoError(t, p.wait(c))
-	c = p.commands()
-	p.encode(c, "copy", 1, x, w)
-	f := p.fault(p.wait(c), ReadOnly, "copy")
-	assert.Equal(t, 1, f.Buffer)
-}
-
 // After a fault the device goes on.
 func TestAfterFault(t *testing.T) {
 	p := newProgram(t, Options{})
@@ -294,4 +273,26 @@ func TestAfterFault(t *testing.T) {
 		p.fault(p.run("divergent_bad", 5), Divergence, "divergent")
 		assert.NoError(t, p.run("divergent_good", 1))
 	}
+}
+
+// Time begins anew before it runs out, and nothing of before counts any more.
+func TestClockRunsOut(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check})
+	x, y := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+	copyTwice := func(barrier bool) error {
+		c := p.commands()
+		p.encode(c, "copy", 1, x, y)
+		if barrier {
+			c.Barrier()
+		}
+		p.encode(c, "copy", 1, y, x)
+		return p.wait(c)
+	}
+	require.NoError(t, copyTwice(true))
+	p.workers[0].c().clock = 1<<31 - 2
+	require.NoError(t, copyTwice(true))
+	assert.Less(t, p.workers[0].c().clock, uint32(1<<31))
+	f, ok := errors.AsType[*Fault](copyTwice(false))
+	require.True(t, ok)
+	assert.Equal(t, MissingBarrier, f.Kind)
 }

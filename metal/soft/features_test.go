@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -139,25 +140,30 @@ func bfloat(v float64) float64 {
 
 // Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on four.
 func TestFeatures(t *testing.T) {
+	first := map[string][]byte{} // what a kernel gave under the first schedule
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},
 		{Variant: FastMath}, {Variant: Check}, {Variant: Check, Seed: 5}, {Variant: UBSan, Seed: 6}} {
 		t.Run(fmt.Sprintf("%s,seed=%d,threads=%d", o.Variant, o.Seed, o.Threads), func(t *testing.T) {
 			d := open(t, o)
 			l, err := d.NewLibrary(featureSource)
 			require.NoError(t, err)
-			for _, f := range features() {
-				f.check(t, d, l)
+			for i, f := range features() {
+				got := f.check(t, d, l)
+				key := fmt.Sprint(o.Variant, i)
+				if first[key] == nil {
+					first[key] = got
+				}
+				assert.Equal(t, first[key], got, "%s: the schedule shows in the bits", f.name)
 			}
 		})
 	}
 }
 
-func (f feature) check(t *testing.T, d *Device, l metal.Library) {
+// check runs the kernel, compares what it gives, and returns it.
+func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
 	t.Helper()
 	p, err := l.NewPipeline(f.name, f.constants...)
-	if !assert.NoError(t, err, f.name) {
-		return
-	}
+	require.NoError(t, err, f.name)
 	x := make([]float32, 192)
 	for i := range x {
 		x[i] = float32(i)/4 - 20
@@ -173,15 +179,15 @@ func (f feature) check(t *testing.T, d *Device, l metal.Library) {
 	}
 	c.Dispatch(metal.Size{X: 3, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
 	c.Commit()
-	if _, err := c.Wait(); !assert.NoError(t, err, f.name) {
-		return
-	}
+	_, err = c.Wait()
+	require.NoError(t, err, f.name)
 	for i, got := range values(out) {
 		want := f.want(i, x)
 		if !assert.InDelta(t, want, got, 1e-5*math.Max(1, math.Abs(want)), "%s: thread %d", f.name, i) {
-			return
+			break
 		}
 	}
+	return slices.Clone(out.Bytes())
 }
 
 // Atomic operations of all threads add up.

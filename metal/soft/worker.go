@@ -7,7 +7,7 @@ const (
 	regionSize    = 128 << 20 // of a worker, with its stacks
 	arenaSize     = 256 << 10 // threadgroup memory with its gaps
 	cellSize      = 12        // of the shadow of one byte
-	linesSize     = 32 << 20  // counts of transactions
+	linesSize     = 64 << 20  // counts of transactions
 	maxReports    = 32
 	maxConditions = 64
 )
@@ -136,7 +136,7 @@ func layoutOfC() []uint64 {
 	var all []uint64
 	for _, n := range [...]uintptr{unsafe.Sizeof(d), unsafe.Sizeof(r), unsafe.Sizeof(p), cellSize, unsafe.Offsetof(d.regions),
 		unsafe.Offsetof(r.putHigh), unsafe.Offsetof(p.detail), unsafe.Offsetof(w.clock), unsafe.Offsetof(w.arena),
-		unsafe.Offsetof(w.lines), unsafe.Offsetof(w.conditions), unsafe.Offsetof(w.reports), regionSize, arenaSize, 0} {
+		unsafe.Offsetof(w.lines), unsafe.Offsetof(w.conditions), unsafe.Offsetof(w.reports), regionSize, arenaSize, linesSize, 0} {
 		all = append(all, uint64(n))
 	}
 	return all

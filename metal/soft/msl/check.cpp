@@ -37,10 +37,23 @@ extern "C" void msl_report(Worker *w, const Report *r) {
   to->pc = pc;
 }
 
+// mark sets the bits [offset,offset+n) and returns how many were not set before.
+static u64 mark(u64 *bits, u64 offset, u64 n) {
+  u64 fresh = 0;
+  while (n) {
+    u64 in = offset % 64, take = 64 - in < n ? 64 - in : n;
+    u64 mask = (take == 64 ? ~0ul : (1ul << take) - 1) << in;
+    fresh += __builtin_popcountl(mask & ~bits[offset / 64]);
+    bits[offset / 64] |= mask;
+    offset += take, n -= take;
+  }
+  return fresh;
+}
+
 // ---- transactions: how many lines of 128 bytes the threads of a simdgroup touch with one load ----
 
 namespace {
-constexpr u32 kLine = 128, kMaxLines = 64, kLoads = 8192, kSites = 4096, kHash = 32768;
+constexpr u32 kLine = 128, kMaxLines = 64, kLoads = 32768, kSites = 4096, kHash = 4 * kLoads;
 
 struct Line {
   u64 number;
@@ -69,16 +82,44 @@ struct msl_rt::Lines {
 
 static_assert(sizeof(Lines) <= kLinesSize, "the counts of transactions must fit their memory");
 
+static void settle(const Load *d) {
+  u64 bytes = 0;
+  for (u32 k = 0; k < d->count; k++) bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
+  d->region->lines += d->count;
+  d->region->ideal += (bytes + kLine - 1) / kLine;
+}
+
+// flushLoads counts all loads and forgets them.
 static void flushLoads(Lines *l) {
   for (u32 i = 0; i < l->loads; i++) {
-    Load *d = &l->load[i];
-    u64 bytes = 0;
-    for (u32 k = 0; k < d->count; k++) bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
-    d->region->lines += d->count;
-    d->region->ideal += (bytes + kLine - 1) / kLine;
-    l->hash[d->slot] = 0;
+    settle(&l->load[i]);
+    l->hash[l->load[i].slot] = 0;
   }
   l->loads = 0;
+}
+
+static u32 hashOf(u64 pc, u32 simdgroup, u32 round, u32 turn) {
+  return (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+}
+
+// makeRoom counts the loads that are complete, because their simdgroup has met since. If there are few, it counts all,
+// and threads that come to one of them later count it again.
+static void makeRoom(Worker *w, Lines *l) {
+  u32 kept = 0;
+  for (u32 i = 0; i < l->loads; i++) {
+    Load *d = &l->load[i];
+    l->hash[d->slot] = 0;
+    if (d->round != w->simdgroup[d->simdgroup].rounds) settle(d);
+    else if (i != kept++) memcpy(&l->load[kept - 1], d, sizeof *d);
+  }
+  l->loads = kept;
+  for (u32 i = 0; i < kept; i++) {
+    Load *d = &l->load[i];
+    u32 h = hashOf(d->pc, d->simdgroup, d->round, d->turn);
+    while (l->hash[h]) h = (h + 1) % kHash;
+    l->hash[h] = i + 1, d->slot = h;
+  }
+  if (kept > kLoads / 4 * 3) flushLoads(l);
 }
 
 static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
@@ -95,9 +136,9 @@ static Site *findSite(Lines *l, u64 pc, u32 simdgroup) {
   return nullptr;
 }
 
-static Load *findLoad(Lines *l, u64 pc, u32 simdgroup, u32 round, u32 turn, Region *region) {
-  if (l->loads == kLoads) flushLoads(l);
-  u32 h = (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+static Load *findLoad(Worker *w, Lines *l, u64 pc, u32 simdgroup, u32 round, u32 turn, Region *region) {
+  if (l->loads == kLoads) makeRoom(w, l);
+  u32 h = hashOf(pc, simdgroup, round, turn);
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
     if (d->pc == pc && d->simdgroup == simdgroup && d->round == round && d->turn == turn && d->region == region) return d;
@@ -116,31 +157,22 @@ static void countLines(Worker *w, Region *r, u64 offset, u64 size, u64 pc) {
   // Threads that leave a load out would fall behind: where the simdgroup meets, all begin anew.
   u32 round = w->simdgroup[thread / kSimd].rounds, lane = thread % (u32)kSimd;
   if (s->round[lane] != round) s->round[lane] = round, s->turns[lane] = 0;
-  Load *d = findLoad(l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
-  for (u64 i = 0; i < size;) {
-    u64 number = (offset + i) / kLine, in = (offset + i) % kLine;
-    u32 k = 0;
-    while (k < d->count && d->line[k].number != number) k++;
-    if (k == kMaxLines) return;
-    if (k == d->count) d->line[d->count++] = Line{number, {0, 0}};
-    for (; i < size && in < kLine; i++, in++) d->line[k].bytes[in / 64] |= 1ul << in % 64;
+  Load *d = findLoad(w, l, pc, thread / (u32)kSimd, round, s->turns[lane]++, r);
+  while (size) {
+    u64 number = offset / kLine, in = offset % kLine, n = kLine - in < size ? kLine - in : size;
+    u32 k = d->count;
+    while (k && d->line[k - 1].number != number) k--; // most often the last one
+    if (!k) {
+      if (d->count == kMaxLines) return;
+      d->line[k = d->count++] = Line{number, {0, 0}};
+      k++;
+    }
+    mark(d->line[k - 1].bytes, in, n);
+    offset += n, size -= n;
   }
 }
 
 // ---- counts of bytes ----
-
-// mark sets the bits [offset,offset+n) and returns how many were not set before.
-static u64 mark(u64 *bits, u64 offset, u64 n) {
-  u64 fresh = 0;
-  while (n) {
-    u64 in = offset % 64, take = 64 - in < n ? 64 - in : n;
-    u64 mask = (take == 64 ? ~0ul : (1ul << take) - 1) << in;
-    fresh += __builtin_popcountl(mask & ~bits[offset / 64]);
-    bits[offset / 64] |= mask;
-    offset += take, n -= take;
-  }
-  return fresh;
-}
 
 static void count(Worker *w, Region *r, u64 offset, u64 n, bool write, u64 pc) {
   if (write) {
@@ -245,6 +277,20 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
   return true;
 }
 
+// checkCells checks every byte of an access. Neighbours mostly have the same history, and then the same future.
+static void checkCells(const Seen &a, Cell *c) {
+  Cell before = {}, after = {};
+  for (u64 i = 0; i < a.size; i++) {
+    if (i && c[i].written == before.written && c[i].read == before.read && c[i].writer == before.writer && c[i].reader == before.reader) {
+      c[i] = after;
+      continue;
+    }
+    before = c[i];
+    if (!(a.write ? checkWrite(a, &c[i], a.address + i) : checkRead(a, &c[i], a.address + i))) return;
+    after = c[i];
+  }
+}
+
 // ---- memory that nobody has written ----
 
 // poison returns what fills eight bytes that count as not written: four numbers that are NaN in every format, another one
@@ -288,10 +334,8 @@ static void deviceAccess(Seen &a) {
       return;
     }
     if (a.write && r->unwritten) r->unwritten[at - r->base] = 0;
-    if (!r->cells) continue;
-    Cell *c = &r->cells[at - r->base];
-    if (!(a.write ? checkWrite(a, c, at) : checkRead(a, c, at))) return;
   }
+  if (r->cells) checkCells(a, &r->cells[a.address - r->base]);
 }
 
 static void threadgroupAccess(Seen &a) {
@@ -307,14 +351,10 @@ static void threadgroupAccess(Seen &a) {
     a.piece = nearest;
     outside(a, "outside threadgroup memory");
   }
-  for (u64 i = 0; i < a.size; i++) {
-    Cell *c = &w->arenaCells[offset + i];
-    if (!a.write && c->written < w->groupStart) {
-      report(a, kUninitialised, a.address + i, 0, 0, nullptr);
-      return;
-    }
-    if (!(a.write ? checkWrite(a, c, a.address + i) : checkRead(a, c, a.address + i))) return;
-  }
+  Cell *cells = &w->arenaCells[offset];
+  for (u64 i = 0; i < a.size && !a.write; i++)
+    if (cells[i].written < w->groupStart) return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
+  checkCells(a, cells);
 }
 
 // nearest returns the region that an address misses by least.

@@ -276,9 +276,11 @@ void msl_rt::msl_bad_lane(u32 lane, const char *file, u32 at) {
   msl_report(w, &r);
 }
 
-// Gives every thread a fresh stack. Tops are staggered, so that threads do not all use the same cache lines.
+// Gives the threads that the dispatch needs fresh stacks, unless they have some. Tops are staggered, so that threads do
+// not all use the same cache lines.
 static void makeFibres(Worker *w) {
-  for (u64 i = 0; i < kThreads; i++) {
+  if (w->dirty) w->ready = w->dirty = 0;
+  for (u64 i = w->ready; i < w->threads; i++) {
     u64 top = (u64)w + kStacks + (i + 1) * kStack - 64 - (i % 32) * 192;
     u64 *sp = (u64 *)top;
 #if defined(__x86_64__)
@@ -292,7 +294,7 @@ static void makeFibres(Worker *w) {
 #endif
     w->stack[i] = sp;
   }
-  w->dirty = 0;
+  if (w->ready < w->threads) w->ready = w->threads;
 }
 
 // Positions of the threads in a threadgroup of the dispatch's shape.
@@ -379,8 +381,7 @@ EXPORT int msl_run(Worker *w, Dispatch *d) {
   memcpy(w->buffers, d->buffers, sizeof w->buffers);
   memcpy(w->grid, d->grid, sizeof w->grid);
   memcpy(w->group, d->group, sizeof w->group);
-  if (w->dirty || !w->ready) makeFibres(w);
-  w->ready = 1;
+  makeFibres(w);
   makePositions(w);
   place(w);
   u64 count = w->groupCount = d->grid[0] * d->grid[1] * d->grid[2];
@@ -439,7 +440,7 @@ EXPORT u64 msl_layout_of(u32 i) {
   const u64 all[] = {sizeof(Dispatch), sizeof(Region), sizeof(Report), sizeof(Cell), __builtin_offsetof(Dispatch, regions),
                      __builtin_offsetof(Region, putHigh), __builtin_offsetof(Report, detail), __builtin_offsetof(Worker, clock),
                      __builtin_offsetof(Worker, arena), __builtin_offsetof(Worker, lines), __builtin_offsetof(Worker, conditions),
-                     __builtin_offsetof(Worker, reports), kRegion, kArena};
+                     __builtin_offsetof(Worker, reports), kRegion, kArena, kLinesSize};
   return i < sizeof all / sizeof *all ? all[i] : 0;
 }
 static_assert(sizeof(Worker) < kStacks, "a worker must end before its stacks");

@@ -140,14 +140,14 @@ struct Placed {        // a piece of the arena
 };
 
 struct Lines;          // counts of transactions, in check.cpp
-constexpr u64 kLinesSize = 32 << 20; // bytes for them
+constexpr u64 kLinesSize = 64 << 20; // bytes for them
 
 struct Worker {
   Dispatch *dispatch;
   void (*thunk)();
   void *mainStack;
   u64 random;
-  u32 shuffled, dirty, ready, checking;
+  u32 shuffled, dirty, ready, checking; // dirty: fibres stand somewhere inside a kernel; ready: how many have stacks
   u32 threads, simdgroups;
   u32 runnable;        // bit per simdgroup
   u32 waiting, returned;
