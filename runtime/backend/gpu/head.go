@@ -34,6 +34,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		return
 	}
 	h := &head{out: out, x: x.(*tensor), g: g.(*norm), w: w.(*weight), want: want}
+	fit(nil, h.w, h.x)
 	p.prepare(h.x, h.g)
 	rows := max(headRows, groupRows(h.w.rows, h.w.cols, h.w.rowBytes))
 	groups := ceil(h.w.rows, rows)
@@ -49,14 +50,14 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	}
 	h.stride = 2*h.k + 4
 	s, n := &p.d.scratch, len(want.Rows)
-	p.failIf(p.d.grow(&s.best, 8*n*groups*h.k))
-	p.failIf(p.d.grow(&s.sums, 12*n*groups))
-	p.failIf(p.d.grow(&p.frame.result, 4*n*h.stride))
+	p.fail(p.d.grow(&s.best, 8*n*groups*h.k))
+	p.fail(p.d.grow(&s.sums, 12*n*groups))
+	p.fail(p.d.grow(&p.frame.result, 4*n*h.stride))
 	if h.router != nil {
-		p.failIf(p.d.grow(&s.routed, 4*n*h.router.widths[0]))
+		p.fail(p.d.grow(&s.routed, 4*n*h.router.widths[0]))
 	}
 	if h.logits {
-		p.failIf(p.d.grow(&s.logits, 4*n*h.w.rows))
+		p.fail(p.d.grow(&s.logits, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return

@@ -424,6 +424,35 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
+// TestMisfits: shapes that do not fit are a bug of the caller.
+func TestMisfits(t *testing.T) {
+	x := &fixture{t: t, r: newRand(6), d: open(t, fastOptions())}
+	s := x.kv(backend.KVConfig{Slots: 2, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+	w, _ := x.weightOf(gguf.F16, 20, 30)
+	g, _ := x.normOf(30)
+	h, y, short := x.tensorOf(2, 30), x.tensorOf(2, 20), x.tensorOf(1, 20)
+	p := x.begin(s, rowsAt(2))
+	assert.Panics(t, func() { p.ProjectAdd(h, w, y) })
+	assert.Panics(t, func() { p.ProjectAdd(short, w, h) }, "a row too few")
+	assert.Panics(t, func() { p.NormGateUp(h, h, g, w, w) })
+	assert.Panics(t, func() { p.Embed(y, w) })
+	assert.Panics(t, func() { p.Head(nil, y, g, w, backend.Want{Rows: []int{0}, K: 1}) })
+	p.Attend(h, h, h, h, 0)
+	require.ErrorIs(t, p.End(t.Context()), errNoProjection)
+	for _, c := range []backend.KVConfig{
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 7, Type: gguf.F16},
+		{Slots: 1, Heads: 3, KVHeads: 2, HeadSize: 8, Type: gguf.F16},
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.Q8_0},
+		{Slots: 1, Heads: 64, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
+		{Slots: 0, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
+		{Slots: 1 << 40, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
+	} {
+		c.Layers = 1
+		_, err := x.d.NewKV(c)
+		assert.Error(t, err, "%+v", c)
+	}
+}
+
 // TestArguments: what the Go side says of the kernels' fixed sizes is what a device of the least size can hold.
 func TestArguments(t *testing.T) {
 	for _, cols := range []int{64, 896, 4864, 18944} {

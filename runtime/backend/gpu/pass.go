@@ -27,9 +27,9 @@ type pass struct {
 
 	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
 	written  *tensor       // the x that it writes
-	ready    *tensor       // the x whose norm with gain has been prepared
-	gain     *norm         //
-	parts    int           // of Σ x² of ready
+	ready    *tensor       // the x for which g·x and Σ x² are there
+	gain     *norm         // with this g
+	parts    int           // and so many parts of Σ x²
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
 	tokens   bound         // where Embed finds the tokens
@@ -123,6 +123,7 @@ func (p *pass) read() {
 	p.d.mu.Unlock()
 }
 
+// fail keeps the first error.
 func (p *pass) fail(err error) {
 	if p.err == nil {
 		p.err = err
@@ -217,7 +218,7 @@ func (p *pass) must(key pipelineKey) metal.Pipeline {
 		return nil
 	}
 	pl, err := p.d.pipeline(key)
-	p.failIf(err)
+	p.fail(err)
 	return pl
 }
 
@@ -229,7 +230,7 @@ func (p *pass) narrow(op string, w *weight, n, rows, extra int) narrow {
 		return narrow{}
 	}
 	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, rows, w.cols, extra)
-	p.failIf(err)
+	p.fail(err)
 	return plan
 }
 
@@ -274,22 +275,27 @@ func (p *pass) prepare(x *tensor, g *norm) {
 // gatherThreads are the threads of embed and norm.
 const gatherThreads = 256
 
-// reserve makes sure of memory for a tensor.
-func (p *pass) reserve(t *tensor) {
-	if p.err == nil {
-		p.failIf(p.d.room(t, p.n))
+// fit panics unless w takes rows of x and gives rows of y, where y is given.
+func fit(y *tensor, w *weight, x *tensor) {
+	if w.cols != x.cols || y != nil && w.rows != y.cols {
+		panic(fmt.Sprintf("gpu: a weight of %d × %d does not fit its tensors", w.rows, w.cols))
 	}
 }
 
-func (p *pass) failIf(err error) {
-	if err != nil {
-		p.fail(err)
+// reserve makes sure of memory for a tensor.
+func (p *pass) reserve(t *tensor) {
+	if p.n > t.rows {
+		panic(fmt.Sprintf("gpu: a pass of %d rows over a tensor of %d", p.n, t.rows))
+	}
+	if p.err == nil {
+		p.fail(p.d.room(t, p.n))
 	}
 }
 
 // Embed implements [backend.Pass].
 func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	x, w := to.(*tensor), table.(*weight)
+	fit(nil, w, x)
 	for _, r := range p.rows {
 		switch {
 		case r.Token == backend.Best && p.n == 1 && p.d.tail != nil && p.d.tail.best.b != nil:
@@ -344,12 +350,15 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 		p.fail(errNoProjection)
 		return
 	}
+	for i, to := range []*tensor{j.q, j.k, j.v} {
+		fit(to, j.w[i], j.x)
+	}
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.failIf(p.d.grow(&s.q, 4*p.n*c.Heads*p.kv.room))
-	p.failIf(p.d.grow(&s.parts, 4*p.n*p.frame.splits*width))
-	p.failIf(p.d.grow(&s.ml, 8*p.n*p.frame.splits*c.Heads))
+	p.fail(p.d.grow(&s.q, 4*p.n*c.Heads*p.kv.room))
+	p.fail(p.d.grow(&s.parts, 4*p.n*p.frame.splits*width))
+	p.fail(p.d.grow(&s.ml, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {
@@ -438,6 +447,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
 	p.flush(nil)
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
+	fit(to, m, from)
 	p.reserve(to)
 	attended := from == p.attended
 	if !attended {
@@ -488,6 +498,8 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 		return
 	}
 	to, from, n, gate, up := m.(*tensor), x.(*tensor), g.(*norm), wGate.(*weight), wUp.(*weight)
+	fit(to, gate, from)
+	fit(to, up, from)
 	p.prepare(from, n)
 	p.reserve(to)
 	if gate.kind == up.kind {
