@@ -22,6 +22,7 @@ type ModeReport struct {
 	Time            Times    `json:"time_per_answer_ms"`
 	HiddenShare     *float64 `json:"hidden_share,omitempty"` // of the time that serial decoding would have waited
 	HitRate         *float64 `json:"hit_rate,omitempty"`     // of the escalations
+	MissedShare     *float64 `json:"missed_share,omitempty"` // of the edge's tokens that the cloud audited: it would have chosen another one
 	BytesUp         *float64 `json:"bytes_up_per_escalation,omitempty"`
 	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"`
 	Timeouts        int      `json:"timeouts,omitempty"` // tokens that stayed the small model's for want of an answer
@@ -39,7 +40,7 @@ type Times struct {
 func report(m Mode, answers []answer) ModeReport {
 	r := ModeReport{Mode: m.Name, Answers: len(answers)}
 	var times []float64
-	tokens, known, correct, escalated, escalations, hits, up, down := 0, 0, 0, 0, 0, 0, 0, 0
+	tokens, known, correct, escalated, escalations, hits, audited, missed, up, down := 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	var wait, hidden time.Duration
 	for _, a := range answers {
 		times = append(times, milliseconds(a.took))
@@ -53,6 +54,8 @@ func report(m Mode, answers []answer) ModeReport {
 		escalated += a.sum.Cloud + a.sum.Timeouts
 		escalations += a.sum.Escalations
 		hits += a.sum.Hits
+		audited += a.sum.Audited
+		missed += a.sum.Missed
 		up += a.sum.BytesUp
 		down += a.sum.BytesDown
 		wait += a.sum.Wait
@@ -72,6 +75,7 @@ func report(m Mode, answers []answer) ModeReport {
 		r.Escalations = ratio(float64(escalations), n)
 		r.BytesUp = ratio(float64(up), float64(escalations))
 		r.BytesDown = ratio(float64(down), float64(escalations))
+		r.MissedShare = ratio(float64(missed), float64(audited))
 		if m.branches > 0 {
 			r.HitRate = ratio(float64(hits), float64(escalations))
 			r.HiddenShare = ratio(float64(hidden), float64(wait))

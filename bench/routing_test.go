@@ -63,7 +63,7 @@ func TestRouting(t *testing.T) {
 	o := RoutingOptions{
 		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
-		Router: router.Options{Policy: router.Random, Threshold: 0.25}, Draft: draft.Options{Deadline: -1},
+		Router: router.Options{Policy: router.Random, Threshold: 0.25}, Draft: draft.Options{Deadline: -1, Audit: true, Warm: 20},
 		Direct: stage.Direct(), Dial: stage.Dial, Progress: func(done, total int) { told = done; assert.Equal(t, 60, total) },
 	}
 	reports, err := Routing(t.Context(), o)
@@ -83,6 +83,8 @@ func TestRouting(t *testing.T) {
 	assert.Nil(t, reports[1].HitRate)
 	for _, r := range reports[3:] {
 		assert.True(t, *r.EqualToSerial, r.Mode)
+		require.NotNil(t, r.MissedShare, r.Mode)
+		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9, "a matter of the text, not of when it is asked about")
 		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
 		assert.Positive(t, *r.BytesUp)
 		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")

@@ -71,10 +71,7 @@ func (s *Stage) start(o StageOptions) error {
 	if err := s.train(o.Typical); err != nil {
 		return err
 	}
-	g, err := s.service.Gateway(engine.GatewayOptions{
-		DrainTimeout: time.Second, // a device's goodbye may be lost on the link
-		Dictionaries: s.dictionaries,
-	})
+	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@ import "time"
 type Answer struct {
 	Token   int32
 	Top     []Candidate   // the most probable tokens, best first
-	Audit   []Finding     // in ascending order of position
+	Audited int           // positions at the end of the context that were audited; 0 where none were asked for
+	Audit   []Finding     // those of them where the large model would have chosen another token, ascending
 	Queue   time.Duration // from the arrival of the ask to the start of computing, in microseconds
 	Compute time.Duration // in microseconds
 }
@@ -31,7 +32,7 @@ func (a Answer) Append(b []byte) []byte {
 		for _, c := range a.Top {
 			b = appendLogProb(appendUvarint(b, int(c.ID)), c.LogProb)
 		}
-		b = appendUvarint(b, len(a.Audit))
+		b = appendUvarint(appendUvarint(b, a.Audited), len(a.Audit))
 		last := 0
 		for _, f := range a.Audit {
 			b = appendUvarint(appendUvarint(b, f.Position-last), int(f.Token))
@@ -49,6 +50,7 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	for range p.count("top", MaxK, 2) {
 		a.Top = append(a.Top, Candidate{p.id("top id"), p.logProb("top log-prob")})
 	}
+	a.Audited = int(p.uvarint("audited", MaxPosition))
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))

@@ -7,7 +7,7 @@ import (
 
 // Ask is a question: which token follows this context? It may be repeated: the answer is the same.
 type Ask struct {
-	Session   uint64 // drawn by the client at random
+	Session   uint32 // drawn by the client at random; two texts that share one share memory, and nothing else
 	Path      Path
 	K         int // most probable tokens wanted beside the chosen one
 	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit
@@ -21,7 +21,7 @@ const MaxK = 256
 // Append appends the frame to b.
 func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
-		b = a.Path.append(binary.LittleEndian.AppendUint64(b, a.Session))
+		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
 		b = a.Sampling.append(appendUvarint(appendUvarint(b, a.K), a.AuditFrom))
 		return appendMillis(b, a.Deadline)
 	})
@@ -30,7 +30,7 @@ func (a Ask) Append(b []byte) []byte {
 // ParseAsk takes an Ask of n bytes from the front of b. Its delta stays part of b.
 func ParseAsk(b []byte) (a Ask, n int, err error) {
 	p, n := openFrame(b, KindAsk)
-	a.Session = p.u64("session")
+	a.Session = p.u32("session")
 	a.Path = p.path()
 	a.K = int(p.uvarint("k", MaxK))
 	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))

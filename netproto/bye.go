@@ -5,18 +5,18 @@ import "encoding/binary"
 // Bye ends a session: the gateway forgets it. A client that vanishes without it only costs the gateway memory for a
 // while.
 type Bye struct {
-	Session uint64
+	Session uint32
 }
 
 // Append appends the frame to b.
 func (y Bye) Append(b []byte) []byte {
-	return appendFrame(b, KindBye, func(b []byte) []byte { return binary.LittleEndian.AppendUint64(b, y.Session) })
+	return appendFrame(b, KindBye, func(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, y.Session) })
 }
 
 // ParseBye takes a Bye of n bytes from the front of b.
 func ParseBye(b []byte) (y Bye, n int, err error) {
 	p, n := openFrame(b, KindBye)
-	y.Session = p.u64("session")
+	y.Session = p.u32("session")
 	if err := p.close(); err != nil {
 		return Bye{}, 0, err
 	}

@@ -111,27 +111,45 @@ func TestCodecCap(t *testing.T) {
 }
 
 func FuzzCodec(f *testing.F) {
-	codec, err := NewCodec(768, Dictionary{})
+	_, prompts, answers := world(40)
+	dict, err := TrainDictionary(7, worldVocab, interleave(prompts[:30], answers[:30]))
 	require.NoError(f, err)
+	var codecs []*Codec
+	for _, d := range []Dictionary{{}, dict} {
+		codec, err := NewCodec(worldVocab, d)
+		require.NoError(f, err)
+		codecs = append(codecs, codec)
+	}
+	plain, trained := codecs[0], codecs[1]
 	f.Add([]byte{1, 2, 3}, 0, uint8(0), uint16(2))
-	d, err := codec.Encode(nil, slices.Repeat([]int32{1, 2, 3, 4}, 40))
-	require.NoError(f, err)
-	f.Add(d.Bytes, 0, uint8(d.Coding), uint16(d.Count))
-	d, err = codec.Encode(slices.Repeat([]int32{9}, 50), slices.Repeat([]int32{9}, 100))
-	require.NoError(f, err)
-	f.Add(d.Bytes, 50, uint8(d.Coding), uint16(d.Count))
+	for _, c := range []struct {
+		codec     *Codec
+		base, ids []int32
+		want      Coding
+	}{
+		{plain, nil, slices.Repeat([]int32{1, 2, 3, 4}, 40), Zstd},
+		{plain, slices.Repeat([]int32{9}, 50), slices.Repeat([]int32{9}, 100), Zstd},
+		{trained, nil, prompts[35], Trained},
+	} {
+		d, err := c.codec.Encode(c.base, c.ids)
+		require.NoError(f, err)
+		require.Equal(f, c.want, d.Coding)
+		f.Add(d.Bytes, len(c.base), uint8(d.Coding), uint16(d.Count))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, base int, coding uint8, count uint16) {
-		path := make([]int32, max(0, min(base, 1000)))
-		ids, err := codec.Decode(path, Delta{Count: int(count), Coding: Coding(coding), Bytes: b})
-		if err != nil {
-			return
+		path := slices.Repeat([]int32{9}, max(0, min(base, 1000)))
+		for _, codec := range codecs {
+			ids, err := codec.Decode(path, Delta{Count: int(count), Coding: Coding(coding), Bytes: b})
+			if err != nil {
+				continue
+			}
+			require.Len(t, ids, int(count))
+			d, err := codec.Encode(path, ids)
+			require.NoError(t, err)
+			back, err := codec.Decode(path, d)
+			require.NoError(t, err)
+			require.Equal(t, ids, back)
 		}
-		require.Len(t, ids, int(count))
-		d, err := codec.Encode(path, ids)
-		require.NoError(t, err)
-		back, err := codec.Decode(path, d)
-		require.NoError(t, err)
-		require.Equal(t, ids, back)
 	})
 }
 
@@ -226,7 +244,7 @@ func TestAgainstJSON(t *testing.T) {
 		base := path[:len(path)-n]
 		d, err := codec.Encode(base, path[len(base):])
 		require.NoError(t, err)
-		a := Ask{Session: 1 << 63, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100, Deadline: 800 * time.Millisecond}
+		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100, Deadline: 800 * time.Millisecond}
 		up := len(a.Append(nil))
 		a.Sampling = Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
 		sampled := len(a.Append(nil))

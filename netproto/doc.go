@@ -15,15 +15,16 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32
 //	3 Refusal  code u8, retry after ms uvarint, detail string
-//	4 Ask      session u64, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
+//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
-//	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each), queue µs uvarint, compute µs uvarint
+//	           audited uvarint, audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
+//	           queue µs uvarint, compute µs uvarint
 //	6 Need     position uvarint, hash u64
-//	7 Sync     session u64, path
+//	7 Sync     session u32, path
 //	8 Ack      position uvarint
-//	9 Bye      session u64
+//	9 Bye      session u32
 //
-//	path       base uvarint, base hash u64, tokens after base uvarint, coding u8, rest length uvarint, rest
+//	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8, rest length uvarint, rest
 //	sampling   flags u8, then what is flagged: temperature f64, top-k uvarint, top-p f64, seed u64
 //	log-prob   uvarint, in units of -1/1024 nat
 //	string     length uvarint, bytes
@@ -31,11 +32,13 @@
 // Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, at its shortest. Each
 // value has exactly one form, so what parses is what Append writes.
 //
-// An ask says its context as a difference: the tokens after a base, which is a position on the same path that the
-// gateway acknowledged before (by an Answer or an Ack for a path that goes through it), and the hash of the path up to
-// there. A gateway that holds no such path says Need, and the client asks again from there. So every ask may be
-// repeated, anywhere, and eviction, restarts and a second gateway behind the same address heal by themselves. Session
-// numbers are drawn by clients at random, for the same reason: there is nothing to be set up before the first ask.
+// An ask says its context as a difference: the tokens after a base, and the hash of the path up to there. The base is a
+// position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes through
+// it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a gateway that
+// does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the client
+// asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway behind the
+// same address heal by themselves. Session numbers are drawn by clients at random, for the same reason: there is nothing
+// to be set up before the first ask.
 package netproto
 
 // Version is the protocol that this package speaks.

@@ -55,6 +55,56 @@ func TestKnownAgainstModel(t *testing.T) {
 	}
 }
 
+// Any history of what a peer can cause agrees with a list of whole paths, as long as there is room; with little room
+// what is found is still what was told.
+func FuzzKnown(f *testing.F) {
+	f.Add([]byte{0, 3, 1, 2, 0, 0, 2, 1, 2, 1, 2, 1, 2, 2, 0, 3, 0, 1, 1})
+	f.Add([]byte{0, 1, 1, 1, 1, 1, 3, 0, 1, 1, 0, 2, 1, 2})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		wide, narrow := NewKnown(1<<20), NewKnown(8)
+		var told model
+		for len(b) >= 2 {
+			op, n := b[0]%4, min(int(b[1])%32, len(b)-2)
+			path := make([]int32, n)
+			for i, x := range b[2 : 2+n] {
+				path[i] = int32(x % 3)
+			}
+			b = b[2+n:]
+			h := RootHash.Over(path)
+			switch op {
+			case 0:
+				require.Equal(t, h, wide.Add(path))
+				require.Equal(t, h, narrow.Add(path))
+				told = append(told, path)
+			case 1:
+				wide.Add(path)
+				wide.Settle(path)
+				narrow.Add(path)
+				narrow.Settle(path)
+				told = append(told, path)
+			case 2:
+				longest, hash := wide.Longest(path)
+				require.Equal(t, told.longest(path), longest)
+				require.Equal(t, RootHash.Over(path[:longest]), hash)
+				longest, _ = narrow.Longest(path)
+				require.LessOrEqual(t, longest, told.longest(path))
+			case 3:
+				found, ok := wide.Find(n, h)
+				require.Equal(t, told.longest(path) == n, ok)
+				require.True(t, !ok || slices.Equal(path, found))
+				_, ok = wide.Find(n, h+1)
+				require.False(t, ok)
+				found, ok = narrow.Find(n, h)
+				require.True(t, !ok || slices.Equal(path, found))
+			}
+			length, hash := narrow.Trunk()
+			trunk, ok := narrow.Find(length, hash)
+			require.True(t, ok)
+			require.Equal(t, hash, RootHash.Over(trunk))
+		}
+	})
+}
+
 // What follows the longest known beginning, put behind it again, is the path: apply(diff(a,b), a) = b, through both
 // sides' trees and every coding.
 func TestDifference(t *testing.T) {

@@ -49,7 +49,7 @@ func messages() []message {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
-			return Ask{r.Uint64(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r), time.Duration(r.IntN(1e6)) * time.Millisecond}
+			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r), time.Duration(r.IntN(1e6)) * time.Millisecond}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
 			a := Answer{Token: r.Int32(), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond, Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
@@ -59,14 +59,15 @@ func messages() []message {
 			at := 0
 			for range r.IntN(6) {
 				at += r.IntN(1 << 20)
+				a.Audited++
 				a.Audit = append(a.Audit, Finding{at, r.Int32(), randomLogProb(r)})
 			}
 			return a
 		}},
 		{KindNeed, of(ParseNeed), func(r *rand.Rand) appender { return Need{r.IntN(MaxPosition + 1), Hash(r.Uint64())} }},
-		{KindSync, of(ParseSync), func(r *rand.Rand) appender { return Sync{r.Uint64(), randomPath(r)} }},
+		{KindSync, of(ParseSync), func(r *rand.Rand) appender { return Sync{r.Uint32(), randomPath(r)} }},
 		{KindAck, of(ParseAck), func(r *rand.Rand) appender { return Ack{r.IntN(MaxPosition + 1)} }},
-		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint64()} }},
+		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint32()} }},
 	}
 }
 
@@ -84,6 +85,9 @@ func letters(r *rand.Rand) string {
 
 func randomPath(r *rand.Rand) Path {
 	p := Path{Base: r.IntN(1 << 20), Hash: Hash(r.Uint64()), Delta: Delta{Count: r.IntN(1000), Coding: Coding(r.IntN(int(codings)))}}
+	if r.IntN(4) == 0 {
+		p.Base, p.Hash = 0, RootHash
+	}
 	p.Delta.Bytes = make([]byte, r.IntN(300))
 	fill(r, p.Delta.Bytes)
 	return p
@@ -108,6 +112,16 @@ func randomSampling(r *rand.Rand) (s Sampling) {
 func randomLogProb(r *rand.Rand) float32 { return -float32(r.IntN(maxLogProb+1)) / logProbUnit }
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// The tables of these tests leave no message out.
+func TestAllMessages(t *testing.T) {
+	all := messages()
+	require.Len(t, all, int(KindBye))
+	for i, m := range all {
+		assert.Equal(t, KindHello+Kind(i), m.kind)
+	}
+	assert.Equal(t, "message 10", (KindBye + 1).String(), "one more message needs a row above, and a fuzz target")
+}
 
 // What is appended parses to the same value and length, whatever stands behind it.
 func TestRoundTrip(t *testing.T) {
@@ -207,9 +221,9 @@ func TestBrokenValues(t *testing.T) {
 		"length not at its shortest":  {append([]byte{byte(KindAck), 0x81, 0x00}, 0), ErrValue},
 		"length of 2^70":              {append(append([]byte{byte(KindAsk)}, bytes.Repeat([]byte{0xff}, 10)...), 1), ErrValue},
 		"length above the limit":      {[]byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x7f}, ErrTooLong},
-		"base beyond all":             {body(func(b []byte) []byte { return append(append(b[:8:8], 0xff, 0xff, 0xff, 0x7f), b[9:]...) }), ErrTooLong},
-		"base not at its shortest":    {body(func(b []byte) []byte { return append(append(b[:8:8], 0x83, 0x00), b[9:]...) }), ErrValue},
-		"coding that does not exist":  {body(func(b []byte) []byte { b[18] = byte(codings); return b }), ErrValue},
+		"base beyond all":             {body(func(b []byte) []byte { return append(append(b[:4:4], 0xff, 0xff, 0xff, 0x7f), b[5:]...) }), ErrTooLong},
+		"base not at its shortest":    {body(func(b []byte) []byte { return append(append(b[:4:4], 0x83, 0x00), b[5:]...) }), ErrValue},
+		"coding that does not exist":  {body(func(b []byte) []byte { b[14] = byte(codings); return b }), ErrValue},
 		"k of 300":                    {Ask{K: 300}.Append(nil), ErrTooLong},
 		"negative temperature":        {Ask{Sampling: Sampling{Temperature: -1}}.Append(nil), ErrValue},
 		"temperature without end":     {Ask{Sampling: Sampling{Temperature: math.Inf(1)}}.Append(nil), ErrValue},
@@ -355,6 +369,21 @@ func FuzzNeed(f *testing.F)    { fuzz(f, KindNeed) }
 func FuzzSync(f *testing.F)    { fuzz(f, KindSync) }
 func FuzzAck(f *testing.F)     { fuzz(f, KindAck) }
 func FuzzBye(f *testing.F)     { fuzz(f, KindBye) }
+
+func FuzzDigest(f *testing.F) {
+	f.Add(Digest{1, 2, 0xff}.String())
+	f.Add("12:ab")
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := ParseDigest(s); err == nil {
+			again, err := ParseDigest(d.String())
+			if err != nil || again != d {
+				t.Fatalf("%q became %s", s, d)
+			}
+		} else if d != (Digest{}) {
+			t.Fatalf("an error and yet a digest: %s", d)
+		}
+	})
+}
 
 func FuzzReadFrame(f *testing.F) {
 	r := source()

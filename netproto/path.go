@@ -5,7 +5,7 @@ import "encoding/binary"
 // Path is a context as a difference: what follows a base that both sides have.
 type Path struct {
 	Base  int   // tokens of the base
-	Hash  Hash  // of the base
+	Hash  Hash  // of the base; RootHash where that is empty
 	Delta Delta // what follows; len(context) is Base + Delta.Count
 }
 
@@ -20,14 +20,20 @@ type Delta struct {
 }
 
 func (p Path) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(appendUvarint(b, p.Base), uint64(p.Hash))
+	b = appendUvarint(b, p.Base)
+	if p.Base > 0 {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Hash))
+	}
 	b = append(appendUvarint(b, p.Delta.Count), byte(p.Delta.Coding))
 	return append(appendUvarint(b, len(p.Delta.Bytes)), p.Delta.Bytes...)
 }
 
 func (p *parser) path() (path Path) {
 	path.Base = int(p.uvarint("base", MaxPosition))
-	path.Hash = Hash(p.u64("base hash"))
+	path.Hash = RootHash
+	if path.Base > 0 {
+		path.Hash = Hash(p.u64("base hash"))
+	}
 	path.Delta.Count = int(p.uvarint("tokens", uint64(MaxPosition-path.Base)))
 	path.Delta.Coding = Coding(p.u8("coding"))
 	if path.Delta.Coding >= codings {

@@ -4,21 +4,21 @@ import "encoding/binary"
 
 // Sync streams settled tokens ahead, so that the next ask is short and finds the large model warm.
 type Sync struct {
-	Session uint64
+	Session uint32
 	Path    Path
 }
 
 // Append appends the frame to b.
 func (s Sync) Append(b []byte) []byte {
 	return appendFrame(b, KindSync, func(b []byte) []byte {
-		return s.Path.append(binary.LittleEndian.AppendUint64(b, s.Session))
+		return s.Path.append(binary.LittleEndian.AppendUint32(b, s.Session))
 	})
 }
 
 // ParseSync takes a Sync of n bytes from the front of b. Its delta stays part of b.
 func ParseSync(b []byte) (s Sync, n int, err error) {
 	p, n := openFrame(b, KindSync)
-	s.Session = p.u64("session")
+	s.Session = p.u32("session")
 	s.Path = p.path()
 	if err := p.close(); err != nil {
 		return Sync{}, 0, err

@@ -17,7 +17,7 @@ type Welcome struct {
 type Limits struct {
 	Context  int // tokens of a context
 	Sessions int // sessions that are kept; a new one above that makes the gateway forget the one used longest ago
-	Asks     int // open at a time on a connection
+	Asks     int // open at a time on a connection; the gateway works on fewer, and the others wait
 	Message  int // bytes of a frame's body
 }
 

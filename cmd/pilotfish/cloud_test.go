@@ -50,6 +50,13 @@ func startCloud(t *testing.T, args ...string) (address, pin string, stop func())
 	return address, strings.TrimSpace(pin), stop
 }
 
+// ownFolders gives a test folders of its own for configuration and cache.
+func ownFolders(t *testing.T) {
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "HOME", "AppData", "LocalAppData"} {
+		t.Setenv(name, t.TempDir())
+	}
+}
+
 // routedTokens are the ids and origins of `run --json`, and its summary.
 func routedTokens(t *testing.T, args ...string) (ids []int32, origins []string, s *summaryEvent, stderr string) {
 	t.Helper()
@@ -67,8 +74,7 @@ func routedTokens(t *testing.T, args ...string) (ids []int32, origins []string, 
 
 // TestCloud: two models of one vocabulary over a real connection, serial and pipelined alike; then the cloud goes away.
 func TestCloud(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir())
+	ownFolders(t)
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
 	address, pin, stop := startCloud(t, "-m", large)
@@ -101,8 +107,7 @@ func TestCloud(t *testing.T) {
 
 // TestCloudRefuses: a wrong pin or a wrong token is said, and the answer goes on alone.
 func TestCloudRefuses(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir())
+	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	secret := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
@@ -119,4 +124,35 @@ func TestCloudRefuses(t *testing.T) {
 	wrong := strings.Repeat("00", 31) + "01"
 	assert.Contains(t, ask("--pin", wrong, "--token-file", secret), "certificate")
 	assert.NotContains(t, ask("--pin", wrong, "--token-file", secret), "another secret")
+}
+
+// TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches none.
+func TestCloudResumes(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	address, pin, _ := startCloud(t, "-m", m)
+	args := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "40", "--mode", "serial", "--deadline", "10s"}
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	ticket := func() string {
+		names, err := filepath.Glob(filepath.Join(cache, "pilotfish", "tickets", "*"))
+		require.NoError(t, err)
+		if len(names) == 0 {
+			return ""
+		}
+		require.Len(t, names, 1)
+		b, err := os.ReadFile(names[0])
+		require.NoError(t, err)
+		return string(b)
+	}
+	routedTokens(t, append(args, "--no-resume")...)
+	assert.Empty(t, ticket())
+	routedTokens(t, args...)
+	first := ticket()
+	assert.NotEmpty(t, first)
+	routedTokens(t, append(args, "--no-resume")...)
+	assert.Equal(t, first, ticket())
+	routedTokens(t, args...)
+	assert.NotEmpty(t, ticket())
+	assert.NotEqual(t, first, ticket())
 }

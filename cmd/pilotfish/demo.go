@@ -53,8 +53,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
 }
 
-// options turns the flags into what package bench takes.
-func (f *routingFlags) options() (o bench.RoutingOptions, s bench.StageOptions, err error) {
+// options turns the flags into what package bench takes. own is the router of the small model, where one comes with it.
+func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.StageOptions, err error) {
 	for name := range strings.SplitSeq(f.modes, ",") {
 		m, err := bench.ParseMode(strings.TrimSpace(name))
 		if err != nil {
@@ -68,7 +68,7 @@ func (f *routingFlags) options() (o bench.RoutingOptions, s bench.StageOptions, 
 	if o.Draft, err = f.route.draft(); err != nil {
 		return o, s, err
 	}
-	if o.Router, err = f.route.router(); err != nil {
+	if o.Router, err = f.route.router(own); err != nil {
 		return o, s, err
 	}
 	o.RTT, o.EdgeTPS, o.Parallel = f.rtt, f.route.edgeTPS, f.parallel
@@ -98,7 +98,7 @@ text each time); serial routing over our protocol; and pipelined routing with 1,
 }
 
 func (f *routingFlags) demo(ctx context.Context, a *app) error {
-	o, s, err := f.options()
+	o, s, err := f.options(demo.Router())
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 	if edge == "" || large == "" {
 		return usagef("questions of your own need --model and --large")
 	}
-	o, s, err := f.options()
+	o, s, err := f.options(nil)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type routeFlags struct {
 	inflight  int
 	deadline  time.Duration
 	edgeTPS   float64
+	noAudit   bool
 }
 
 func (r *routeFlags) register(f *pflag.FlagSet) {
@@ -41,12 +43,13 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&r.window, "window", 32, "most tokens drafted past the oldest open question")
 	f.IntVar(&r.inflight, "inflight", 4, "most open questions")
 	f.DurationVar(&r.deadline, "deadline", 800*time.Millisecond, "how long a question may take before the local token stands")
+	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with what it would have said")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0, "slow the small model down to so many tokens per second; 0: as fast as it goes")
 }
 
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
-	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline}
+	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline, Audit: !r.noAudit}
 	if r.branches < 1 || r.window < 1 || r.inflight < 1 {
 		return o, usagef("--branches, --window and --inflight are at least 1")
 	}
@@ -56,25 +59,36 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	return o, nil
 }
 
-// router returns the options of the policy.
-func (r *routeFlags) router() (router.Options, error) {
+// router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
+func (r *routeFlags) router(own []byte) (router.Options, error) {
 	policy, err := router.ParsePolicy(r.policy)
 	if err != nil {
 		return router.Options{}, usagef("--policy: %w", err)
 	}
 	o := router.Options{Policy: policy, Threshold: r.threshold, Budget: r.budget}
-	if (policy == router.Learned) != (r.routerGGM != "") {
+	switch {
+	case policy != router.Learned && r.routerGGM != "", policy == router.Learned && r.routerGGM == "" && own == nil:
 		return o, usagef("--policy learned and --router belong together")
+	case policy == router.Learned && r.routerGGM == "":
+		o.Net, err = parseRouter(own)
+	case policy == router.Learned:
+		o.Net, err = readRouter(r.routerGGM)
 	}
-	if r.routerGGM != "" {
-		if o.Net, err = readRouter(r.routerGGM); err != nil {
-			return o, err
-		}
+	if err != nil {
+		return o, err
 	}
 	if err := o.Validate(); err != nil {
 		return o, usagef("%w", err)
 	}
 	return o, nil
+}
+
+func parseRouter(b []byte) (*router.Net, error) {
+	f, err := gguf.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	return router.ReadNet(f)
 }
 
 func readRouter(path string) (*router.Net, error) {
@@ -95,12 +109,14 @@ type cloudFlags struct {
 	address string
 	pin     string
 	token   string
+	forget  bool
 }
 
 func (c *cloudFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.address, "cloud", "", "the gateway, `host:port`")
 	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, as it prints it; without one the system's roots have to vouch for it")
 	f.StringVar(&c.token, "token-file", "", "`file` with the token of authentication (or PILOTFISH_TOKEN)")
+	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect without a round trip")
 }
 
 // dial connects. A gateway that is away is no error: questions then go unanswered until it is there.
@@ -118,6 +134,9 @@ func (c *cloudFlags) dial(ctx context.Context, a *app, e *engine.Engine) (*engin
 		return nil, err
 	}
 	o.Secret = netproto.Secret(secret)
+	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
+		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
+	}
 	return e.Dial(ctx, c.address, o)
 }
 

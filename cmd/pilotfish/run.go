@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -131,7 +132,7 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}
-	policy, err := f.route.router()
+	policy, err := f.route.router(nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,7 +148,12 @@ func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engi
 		return nil, nil, errors.Join(err, remote.Close())
 	}
 	r.Cloud = cloud
-	return s.Routed(ctx, ids, r), func() { end(); remote.Close() }, nil
+	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
+	return s.Routed(ctx, ids, r), func() {
+		end()
+		remote.Close()
+		runtime.GOMAXPROCS(before)
+	}, nil
 }
 
 // warnOnce says on stderr why the cloud did not answer, the first time that it does not.

@@ -57,6 +57,8 @@ type RoutedEvent struct {
 	Asks        int     `json:"asks"`
 	Drafted     int     `json:"drafted"`
 	Wasted      int     `json:"wasted"`
+	Audited     int     `json:"audited"` // edge tokens that the cloud compared with its own choice
+	Missed      int     `json:"missed"`  // of these, those where it would have said something else
 	BytesUp     int     `json:"bytes_up"`
 	BytesDown   int     `json:"bytes_down"`
 	WaitMS      float64 `json:"wait_ms"` // what serial decoding would have waited
@@ -92,7 +94,7 @@ func (o *runOutput) finish() error {
 	if r := o.session.Routing(); r.Tokens > 0 {
 		e.RoutedEvent = &RoutedEvent{
 			CloudTokens: r.Cloud, Timeouts: r.Timeouts, Escalations: r.Escalations, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted,
-			Wasted: r.Wasted, BytesUp: r.BytesUp, BytesDown: r.BytesDown, WaitMS: ms(r.Wait), HiddenMS: ms(r.Hidden), ExposedMS: ms(r.Exposed),
+			Wasted: r.Wasted, Audited: r.Audited, Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown, WaitMS: ms(r.Wait), HiddenMS: ms(r.Hidden), ExposedMS: ms(r.Exposed),
 		}
 	}
 	if o.json {
@@ -102,6 +104,10 @@ func (o *runOutput) finish() error {
 	if r := e.RoutedEvent; r != nil {
 		fmt.Fprintf(o.a.stderr, "%d tokens from the cloud, %d for want of an answer from the edge; %.0f of %.0f ms waiting were hidden; %d bytes up, %d down\n",
 			r.CloudTokens, r.Timeouts, r.HiddenMS, r.WaitMS, r.BytesUp, r.BytesDown)
+		if r.Audited > 0 {
+			fmt.Fprintf(o.a.stderr, "audit: of %d tokens that were not asked for, the cloud would have chosen %d otherwise (%.1f%%)\n",
+				r.Audited, r.Missed, 100*float64(r.Missed)/float64(r.Audited))
+		}
 	}
 	_, err := fmt.Fprintf(o.a.stderr, "%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, stopped by %s; loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, e.Stop, e.LoadMS)

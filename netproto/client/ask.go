@@ -34,14 +34,18 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 		return Reply{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
 	a, _, err := netproto.ParseAnswer(r.b)
-	if err == nil && int(a.Token) >= s.c.opt.Identity.Vocab {
+	switch {
+	case err != nil:
+	case int(a.Token) >= s.c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
+	case a.Audited > len(path), len(a.Audit) > 0 && (a.Audit[0].Position < len(path)-a.Audited || a.Audit[len(a.Audit)-1].Position >= len(path)):
+		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
 	}
 	if err != nil {
 		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
-	return Reply{Token: a.Token, Top: a.Top, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
+	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
 		Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
 }
 
@@ -120,7 +124,7 @@ func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Pa
 	}
 	b := frame(p)
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
-	r, err = l.exchange(ctx, b)
+	r, err = l.exchange(ctx, b, func() { s.noteSent(l, path) })
 	if err != nil && ctx.Err() != nil && l.silent(before, start) {
 		s.c.retire(l)
 	}
@@ -138,10 +142,27 @@ func (s *Session) link(ctx context.Context) (*link, error) {
 	return s.c.link(ctx)
 }
 
-// difference writes a path as what follows the longest base that the gateway acknowledged.
+// noteSent makes a path one that later streams of a connection can go on from.
+func (s *Session) noteSent(l *link, path []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.via != l {
+		s.via = l
+		s.sent.Clear()
+	}
+	s.sent.Add(path)
+}
+
+// difference writes a path as what follows the longest base that the gateway acknowledged, or that is on its way on
+// the same connection: the gateway waits for earlier streams before it says that it does not know a base.
 func (s *Session) difference(l *link, path []int32) (p netproto.Path, err error) {
 	s.mu.Lock()
 	p.Base, p.Hash = s.known.Longest(path)
+	if s.via == l {
+		if n, hash := s.sent.Longest(path); n > p.Base {
+			p.Base, p.Hash = n, hash
+		}
+	}
 	s.mu.Unlock()
 	codec := s.c.plain
 	select {
@@ -168,6 +189,7 @@ func (s *Session) resendFrom(b []byte, path []int32) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sent.Clear()
 	s.known.Clear()
 	s.known.Add(base)
 	return nil

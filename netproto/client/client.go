@@ -66,13 +66,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, pin: opt.Pin}, links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}, links: map[*link]struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
 		c.tasks.Go(c.followRoute)
 	}
 	if opt.Lazy {
-		return c, nil
+		_, _, err := c.currentOrAttempt() // asks wait for it
+		return c, err
 	}
 	if err := c.connect(ctx); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, errors.Join(err, c.Close()))

@@ -21,16 +21,16 @@ type reply struct {
 	b    []byte
 }
 
-// exchange sends one frame on a stream of its own and returns the frame that answers it. When ctx ends, the stream is
-// reset.
-func (l *link) exchange(ctx context.Context, frame []byte) (reply, error) {
+// exchange sends one frame on a stream of its own, calls written, and returns the frame that answers it. When ctx ends, the
+// stream is reset.
+func (l *link) exchange(ctx context.Context, frame []byte, written func()) (reply, error) {
 	s, err := l.stream(ctx)
 	if err != nil {
 		return reply{}, l.fault(ctx, err)
 	}
 	var sent atomic.Bool
 	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
-	r, err := talk(s, frame, &sent)
+	r, err := talk(s, frame, &sent, written)
 	if !stop() || err != nil {
 		reset(s, &sent)
 		return r, l.fault(ctx, err)
@@ -48,8 +48,8 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads one. It sets sent when no more will be written.
-func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) {
+// talk sends a frame and reads one. It sets sent, and calls written, when no more will be written.
+func talk(s *quic.Stream, frame []byte, sent *atomic.Bool, written func()) (r reply, err error) {
 	if _, err := s.Write(frame); err != nil {
 		return r, err
 	}
@@ -57,6 +57,7 @@ func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) 
 	if err := s.Close(); err != nil {
 		return r, err
 	}
+	written()
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	return r, err
 }

@@ -46,6 +46,7 @@ func (l *link) run() {
 		l.listen()
 	} else {
 		l.c.fail(l)
+		l.c.tickets.refused(err)
 		close(l.ready)
 	}
 	l.retire()

@@ -43,7 +43,7 @@ func (l *link) routeChanged() bool {
 }
 
 // bye tells the gateway that a session is over, if that is possible at once.
-func (l *link) bye(session uint64) {
+func (l *link) bye(session uint32) {
 	select {
 	case <-l.ready:
 	default:

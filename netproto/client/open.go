@@ -47,6 +47,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	}
 	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
+		c.tickets.refused(err)
 		return nil, errors.Join(reason(err), s.close())
 	}
 	l := &link{c: c, qc: qc, to: to, sockets: []*socket{s}, ready: make(chan struct{})}

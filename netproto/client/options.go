@@ -2,6 +2,7 @@ package client
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,10 +16,13 @@ type Options struct {
 	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero means that the system's roots vouch for it
 	ServerName   string                // that the certificate is for; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
-	Lazy         bool                  // Dial returns at once; the first ask connects
+	Lazy         bool                  // Dial returns at once; asks wait for the connection
 
 	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache
+	// TicketFolder keeps them in files instead, from one process to the next. It is made if need be. What is in it is
+	// secret: who has a ticket can pretend to be the gateway that it is for, and read what 0-RTT sent with it.
+	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
 	Patience       time.Duration // that an ask waits for a connection, if it has no deadline; 0 means 30 s
@@ -43,7 +47,12 @@ func (o Options) withDefaults() (Options, error) {
 			*v = def
 		}
 	}
-	if o.Tickets == nil {
+	switch {
+	case o.TicketFolder != "" && o.Tickets != nil:
+		return o, errors.New("client: Tickets and TicketFolder: only one of them")
+	case o.TicketFolder != "":
+		o.Tickets = ticketFolder(o.TicketFolder)
+	case o.Tickets == nil:
 		const servers = 4
 		o.Tickets = tls.NewLRUClientSessionCache(servers)
 	}

@@ -14,20 +14,19 @@ import (
 // Session is one text that is being written, with all its drafts. It is safe for concurrent use.
 type Session struct {
 	c      *Client
-	number uint64 // drawn at random: nothing has to be agreed on before the first ask
+	number uint32 // drawn at random: nothing has to be agreed on before the first ask
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	tasks  sync.WaitGroup
 
 	mu    sync.Mutex
 	known *netproto.Known // what the gateway acknowledged
-
-	settled chan []int32 // the longest settled path that is still to be streamed ahead; holds at most one
+	sent  *netproto.Known // what was sent on the connection via, acknowledged or not
+	via   *link
 }
 
 // NewSession begins a session. It sends nothing: the first Ask or Sync tells the gateway.
 func (c *Client) NewSession(ctx context.Context) (*Session, error) {
-	var b [8]byte
+	var b [4]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return nil, fmt.Errorf("new session: %w", err)
 	}
@@ -39,10 +38,8 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("new session: %w", context.Cause(ctx))
 	}
-	s := &Session{c: c, number: binary.LittleEndian.Uint64(b[:]), known: netproto.NewKnown(c.maxKnown()), settled: make(chan []int32, 1)}
+	s := &Session{c: c, number: binary.LittleEndian.Uint32(b[:]), known: netproto.NewKnown(c.maxKnown()), sent: netproto.NewKnown(c.maxKnown())}
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
-	s.tasks.Go(s.streamAhead)
-	c.tasks.Go(s.tasks.Wait) // so that Close waits for it as well
 	return s, nil
 }
 
@@ -70,7 +67,8 @@ type Query struct {
 type Reply struct {
 	Token     int32
 	Top       []netproto.Candidate // the K most probable tokens, best first
-	Audit     []netproto.Finding   // positions where the large model would have chosen another token
+	Audited   int                  // positions at the end of the path that were audited
+	Audit     []netproto.Finding   // those of them where the large model would have chosen another token
 	Timings   Timings
 	BytesUp   int // payload, with all repetitions
 	BytesDown int
@@ -86,7 +84,6 @@ type Timings struct {
 // Close ends the session: nothing of it goes on, and the gateway forgets it.
 func (s *Session) Close() {
 	s.cancel(ErrClosed)
-	s.tasks.Wait()
 	s.c.mu.Lock()
 	l := s.c.current
 	s.c.mu.Unlock()
@@ -95,39 +92,24 @@ func (s *Session) Close() {
 	}
 }
 
-// Sync tells that a path is settled: all later asks begin with it. It is streamed ahead in the background, so that the
-// next ask is short and finds the large model warm. It returns at once; context is copied.
-func (s *Session) Sync(context []int32) {
-	path := append([]int32(nil), context...)
-	for {
-		select {
-		case s.settled <- path:
-			return
-		default:
-		}
-		select {
-		case <-s.settled: // only the newest matters
-		default:
-		}
+// Sync tells that a path is settled: all later asks begin with it. The next ask is then short, and finds the large model
+// warm. It returns when the gateway has the path, with the payload that it took in bytes, and waits like Ask.
+func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown int, err error) {
+	if len(path) == 0 {
+		return 0, 0, fmt.Errorf("sync: no tokens: %w", netproto.ErrValue)
 	}
-}
-
-// streamAhead sends what Sync leaves, until the session ends. What fails is left to the next ask.
-func (s *Session) streamAhead() {
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case path := <-s.settled:
-			s.mu.Lock()
-			n, _ := s.known.Longest(path)
-			s.mu.Unlock()
-			if n == len(path) {
-				continue
-			}
-			ctx, cancel := context.WithTimeout(s.ctx, s.c.opt.Patience)
-			_, _, _ = s.send(ctx, path, func(p netproto.Path) []byte { return netproto.Sync{Session: s.number, Path: p}.Append(nil) })
-			cancel()
-		}
+	if !s.c.enter() {
+		return 0, 0, fmt.Errorf("sync: %w", ErrClosed)
 	}
+	defer s.c.tasks.Done()
+	ctx, cancel := s.bound(ctx, 0)
+	defer cancel()
+	r, cost, err := s.send(ctx, path, func(p netproto.Path) []byte { return netproto.Sync{Session: s.number, Path: p}.Append(nil) })
+	if err == nil && r.kind != netproto.KindAck {
+		err = fmt.Errorf("%w: a %s answers it", ErrProtocol, r.kind)
+	}
+	if err != nil {
+		return cost.up, cost.down, fmt.Errorf("sync: %w", err)
+	}
+	return cost.up, cost.down, nil
 }

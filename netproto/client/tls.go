@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
 )
 
 // A PinError says that the gateway shows another certificate than the one that is pinned: it is another machine, or its
@@ -48,33 +51,57 @@ func verifyPin(pin netproto.Digest, s tls.ConnectionState) error {
 	return nil
 }
 
-// tickets keeps tickets of differently pinned gateways apart, so that 0-RTT data goes only to one that was verified. TLS
-// throws a ticket away when a handshake with it fails. That is mostly a network that is gone for a while, after which
-// the ticket is worth most, so that it survives some failures.
+// tickets are those for one gateway under one pin, so that 0-RTT data goes only to one that was verified. A ticket is for
+// one connection (RFC 8446, C.4): taking it removes it from the cache. Where the connection does not come about, mostly
+// because the network is gone for a while, the ticket is worth most; it then serves for some more attempts.
 type tickets struct {
 	cache tls.ClientSessionCache
+	addr  string // host:port
 	pin   netproto.Digest
 
 	mu     sync.Mutex
-	failed int // handshakes since the last new ticket
+	taken  *tls.ClientSessionState // by the attempt under way
+	again  *tls.ClientSessionState // of an attempt that failed
+	failed int                     // attempts since the last new ticket
 }
 
-func (t *tickets) key(server string) string { return t.pin.String() + " " + server }
+func (t *tickets) key(server string) string {
+	return strings.Join([]string{t.pin.String(), server, t.addr}, " ")
+}
 
-// Get returns the ticket for a server.
+// Get takes the ticket for a server.
 func (t *tickets) Get(server string) (*tls.ClientSessionState, bool) {
-	return t.cache.Get(t.key(server))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.cache.Get(t.key(server))
+	if ok {
+		t.cache.Put(t.key(server), nil)
+	} else {
+		s = t.again
+	}
+	t.taken, t.again = s, nil
+	return s, s != nil
 }
 
-// Put stores a ticket, or deletes it when s is nil.
+// Put stores a ticket. Without one it says that the attempt failed which took the last one.
 func (t *tickets) Put(server string, s *tls.ClientSessionState) {
-	const survives = 16
+	const attempts = 16
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s != nil {
-		t.failed = 0
-	} else if t.failed++; t.failed <= survives {
+		t.cache.Put(t.key(server), s)
+		t.taken, t.again, t.failed = nil, nil, 0
+	} else if t.failed++; t.failed <= attempts {
+		t.taken, t.again = nil, t.taken
+	}
+}
+
+// refused drops a ticket that is of no use: the gateway was heard, and broke the handshake off.
+func (t *tickets) refused(err error) {
+	if broken, ok := errors.AsType[*quic.TransportError](err); !ok || !broken.Remote || !broken.ErrorCode.IsCryptoError() {
 		return
 	}
-	t.cache.Put(t.key(server), s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken, t.again = nil, nil
 }

@@ -11,17 +11,26 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// answer serves one stream: an ask or a sync.
+// answer serves one stream: an ask or a sync. It counts as open from when it is there as a whole: what began to arrive,
+// and may never go on, holds up no end of the gateway.
 func (c *connection) answer(s *quic.Stream) {
 	e := Event{Client: c.who.name}
-	err := c.begin()
+	defer c.order.told(s.StreamID())
+	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	e.BytesUp = len(b)
+	if err != nil {
+		err = malformed(err)
+	} else {
+		err = c.begin()
+	}
 	if err != nil {
 		c.reply(s, nil, err, &e)
 		c.g.tell(e)
 		return
 	}
-	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
-	out, afterwards, err := c.handle(s, &e)
+	out, afterwards, err := c.handle(s, kind, b, &e)
+	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
 	c.end()
 	c.g.tell(e)
@@ -29,19 +38,14 @@ func (c *connection) answer(s *quic.Stream) {
 	finish(s)
 }
 
-// handle reads a message and returns what answers it, and what is to be done after that.
-func (c *connection) handle(s *quic.Stream, e *Event) (out []byte, afterwards func(), err error) {
+// handle returns what answers a message, and what is to be done after that.
+func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out []byte, afterwards func(), err error) {
 	afterwards = func() {}
-	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
-	if err != nil {
-		return nil, afterwards, malformed(err)
-	}
-	e.BytesUp = len(b)
 	switch kind {
 	case netproto.KindAsk:
 		out, err = c.ask(s, b, e)
 	case netproto.KindSync:
-		out, afterwards, err = c.sync(b, e)
+		out, afterwards, err = c.sync(s, b, e)
 	default:
 		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
 	}
@@ -86,20 +90,17 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	}
 	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
 	key := sessionKey{c.who.name, a.Session}
-	path, need, err := c.path(key, a.Path)
+	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
+	defer cancel()
+	path, need, err := c.path(ctx, s.StreamID(), key, a.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
 		return need, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, false)
 	defer done()
+	c.order.told(s.StreamID())
 	e.Session = held.id
-	patience := c.g.opt.AskTimeout
-	if a.Deadline > 0 {
-		patience = min(a.Deadline, patience)
-	}
-	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(patience), netproto.TooLate)
-	defer cancel()
 	answer, err := c.g.consult(ctx, c.who.name, Question{Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling})
 	if err != nil {
 		return nil, err
@@ -108,8 +109,16 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	return answer.Append(nil), nil
 }
 
-// path returns the whole context that a client means, or a Need to be sent.
-func (c *connection) path(key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
+// patience is how long an ask may take.
+func (g *Gateway) patience(a netproto.Ask) time.Duration {
+	if a.Deadline > 0 {
+		return min(a.Deadline, g.opt.AskTimeout)
+	}
+	return g.opt.AskTimeout
+}
+
+// path returns the whole context that a client means, or a Need to be sent. id is the stream that it came on.
+func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
 	if wait := c.who.bucket.take(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
@@ -117,6 +126,10 @@ func (c *connection) path(key sessionKey, p netproto.Path) (path []int32, need [
 		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("a context of %d tokens; at least 1, at most %d", n, c.g.opt.MaxContext)}
 	}
 	base, wanted, ok := c.g.sessions.base(key, p)
+	if !ok {
+		c.order.await(ctx, id)
+		base, wanted, ok = c.g.sessions.base(key, p)
+	}
 	if !ok {
 		return nil, wanted.Append(nil), nil
 	}
@@ -143,7 +156,7 @@ func (g *Gateway) consult(ctx context.Context, who string, q Question) (netproto
 	if err != nil {
 		return netproto.Answer{}, err
 	}
-	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
+	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
 }
 
 // check holds what an upstream says against what it was asked.
@@ -154,8 +167,13 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	}
 	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
 	a.Top = a.Top[:min(len(a.Top), q.K)]
+	most := len(q.Context) - q.AuditFrom
+	if q.AuditFrom < 1 {
+		most = 0
+	}
+	a.Audited = max(0, min(a.Audited, most))
 	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f netproto.Finding) bool {
-		return !known(f.Token) || q.AuditFrom < 1 || f.Position < q.AuditFrom || f.Position >= len(q.Context)
+		return !known(f.Token) || f.Position < len(q.Context)-a.Audited || f.Position >= len(q.Context)
 	})
 	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
 	return a, nil

@@ -17,6 +17,7 @@ type connection struct {
 	qc    *quic.Conn
 	who   *client
 	codec *netproto.Codec
+	order *order
 
 	control struct {
 		sync.Mutex
@@ -47,6 +48,7 @@ func (c *connection) serve() {
 		if err != nil {
 			break
 		}
+		c.order.come(s.StreamID())
 		streams.Go(func() { c.answer(s) })
 	}
 	streams.Wait()

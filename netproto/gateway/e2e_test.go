@@ -155,15 +155,43 @@ func TestSync(t *testing.T) {
 	g := start(t, "", gateway.Options{}, up)
 	s := session(t, dial(t, g, nil))
 	p := path(500, 1)
-	s.Sync(p[:100])
-	s.Sync(p)
+	for _, n := range []int{100, 500} {
+		up, down, err := s.Sync(t.Context(), p[:n])
+		require.NoError(t, err)
+		assert.True(t, up > 10 && up < 3*n && down > 0 && down < 10, "%d bytes up, %d down", up, down)
+	}
 	require.Eventually(t, func() bool {
 		return up.get(func(f *fake) int { return len(f.warmed) }) > 0 && len(up.last().Context) == 500
 	}, 5*time.Second, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // for the acknowledgement to arrive
 	r := ask(t, s, append(slices.Clone(p), 1, 2, 3))
 	assert.Less(t, r.BytesUp, 40)
 	assert.Equal(t, 500, up.question(0).Base)
+}
+
+// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once, also
+// where packets are lost, and nothing is asked for again.
+func TestUnacknowledgedBase(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(500, 1)
+	var asks sync.WaitGroup
+	replies := make([]client.Reply, 6)
+	for i := range replies {
+		asks.Go(func() {
+			r, err := s.Ask(t.Context(), append(slices.Clone(p), int32(i), 7), client.Query{})
+			assert.NoError(t, err)
+			assert.Equal(t, tokenAfter(append(slices.Clone(p), int32(i), 7)), r.Token)
+			replies[i] = r
+		})
+		require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == i+1 }, 5*time.Second, time.Millisecond)
+	}
+	close(up.hold)
+	asks.Wait()
+	for _, r := range replies[1:] {
+		assert.Less(t, r.BytesUp, 40)
+	}
+	assert.Equal(t, 500, up.question(5).Base)
 }
 
 // Sessions that the gateway has no room for are told again, at the price of bytes.
@@ -332,6 +360,37 @@ func TestDrainBound(t *testing.T) {
 	require.Error(t, <-failed)
 }
 
+// A drain waits for asks, not for clients: neither for one that has said that it goes without being heard, nor for what
+// one has begun to say.
+func TestDrainAbandoned(t *testing.T) {
+	const ever = time.Minute // what the gateway must not wait for
+	g := start(t, "", gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}, &fake{})
+	r := newRelay(t, g.addr)
+	through := running{g.Gateway, r.addr(), nil}
+	gone := dial(t, through, nil)
+	s := session(t, gone)
+	ask(t, s, path(10, 1))
+	_, _, err := s.Sync(t.Context(), path(20, 1))
+	require.NoError(t, err)
+	half := welcomed(t, through)
+	for range 3 {
+		stream, err := half.OpenStream()
+		require.NoError(t, err)
+		_, err = stream.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
+		require.NoError(t, err)
+	}
+	silent := dialRaw(t, through)
+	_, err = silent.control.Write([]byte{byte(netproto.KindHello)})
+	require.NoError(t, err)
+	kind, _ := half.say(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil)) // so the streams before it have arrived
+	require.Equal(t, netproto.KindAnswer, kind)
+	r.set(true)
+	require.NoError(t, gone.Close())
+	began := time.Now()
+	g.stop()
+	assert.Less(t, time.Since(began), ever/6)
+}
+
 // A gateway that is not there: Lazy clients exist at once and ask when it comes up.
 func TestLazy(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
@@ -396,7 +455,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), client.Query{Deadline: time.Duration(1+i) * time.Millisecond})
 			})
 		}
-		s.Sync(path(50, 1))
+		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
 		asks.Wait()
 		r.set(true)
 		_, err := s.Ask(t.Context(), path(3, 1), client.Query{Deadline: 350 * time.Millisecond})

@@ -77,6 +77,7 @@ func answerTo(q gateway.Question) gateway.Answer {
 		a.Top = append(a.Top, netproto.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
 	}
 	if q.AuditFrom > 0 && q.AuditFrom < len(q.Context) {
+		a.Audited = len(q.Context) - q.AuditFrom
 		a.Audit = []netproto.Finding{{Position: q.AuditFrom, Token: 5, LogProb: -0.25}}
 	}
 	return a

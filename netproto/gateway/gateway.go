@@ -121,6 +121,7 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	open.drain(g.opt.DrainTimeout)
 	stopTidy()
 	background.Wait()
+	g.sessions.expire(0) // the upstream may live on
 	return errors.Join(err, transport.Close())
 }
 
@@ -156,7 +157,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 			_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "") // nothing can be done if it fails
 			continue
 		}
-		open.serve(&connection{g: g, qc: qc, idle: make(chan struct{})})
+		open.serve(&connection{g: g, qc: qc, order: newOrder(), idle: make(chan struct{})})
 	}
 }
 

@@ -74,7 +74,7 @@ func (r raw) refused(b []byte, want netproto.Code) {
 	assert.Equal(r.t, want, have.Code)
 }
 
-func packed(t *testing.T, session uint64, base int, hash netproto.Hash, ids []int32) netproto.Ask {
+func packed(t *testing.T, session uint32, base int, hash netproto.Hash, ids []int32) netproto.Ask {
 	t.Helper()
 	codec, err := netproto.NewCodec(vocab, netproto.Dictionary{})
 	require.NoError(t, err)
@@ -83,12 +83,13 @@ func packed(t *testing.T, session uint64, base int, hash netproto.Hash, ids []in
 	return netproto.Ask{Session: session, Path: netproto.Path{Base: base, Hash: hash, Delta: d}}
 }
 
-// Whatever one client sends, it gets an error code, and another client its answers.
+// Whatever one client sends, it gets an error code, and another client its answers: during the attack and after it.
 func TestHostile(t *testing.T) {
 	g := start(t, "", gateway.Options{MaxStreams: 32, MaxConnsPerClient: 200, MessageTimeout: 500 * time.Millisecond}, &fake{})
 	honest := session(t, dial(t, g, nil))
 	text := path(100, 1)
 	ask(t, honest, text)
+	bystander := session(t, dial(t, g, nil))
 	check := func(t *testing.T) {
 		t.Helper()
 		text = append(text, 1, 2, 3)
@@ -98,12 +99,32 @@ func TestHostile(t *testing.T) {
 		assert.Less(t, r.BytesUp, 60, "its session is as it was")
 	}
 	for name, attack := range map[string]func(*testing.T, running){
-		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
+		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks, "order": hostileOrder,
 		"bytes on streams": hostileBytes, "streams that stay open": hostileStreams, "many streams": hostileFlood,
 		"answers that nobody reads": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
+			over, calm := make(chan struct{}), make(chan int)
+			go func() {
+				answered := 0
+				defer func() { calm <- answered }()
+				for i := int32(0); ; i++ {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					p := path(30, i)
+					r, err := bystander.Ask(t.Context(), p, client.Query{Deadline: 5 * time.Second})
+					if !assert.NoError(t, err) || !assert.Equal(t, tokenAfter(p), r.Token) {
+						return
+					}
+					answered++
+				}
+			}()
 			attack(t, g)
+			close(over)
+			assert.Positive(t, <-calm)
 			check(t)
 		})
 		check(t)
@@ -196,16 +217,60 @@ func hostileAsks(t *testing.T, g running) {
 	claimed.Path.Delta = netproto.Delta{Count: 4000, Bytes: make([]byte, 1<<17)}
 	r.refused(claimed.Append(nil), netproto.TooLarge)
 	for i := range 200 { // bases that it never told of
-		kind, b := r.say(packed(t, uint64(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil))
+		kind, b := r.say(packed(t, uint32(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil))
 		require.Equal(t, netproto.KindNeed, kind)
 		need, _, err := netproto.ParseNeed(b)
 		require.NoError(t, err)
 		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
 	}
-	kind, _ := r.say(packed(t, 1, 0, 12345, []int32{1}).Append(nil)) // nothing, under a hash that is not nothing's
-	require.Equal(t, netproto.KindNeed, kind)
-	kind, _ = r.say(packed(t, 1, 0, netproto.RootHash, []int32{1}).Append(nil))
+	told := path(20, 1)
+	kind, _ := r.say(packed(t, 1, 0, netproto.RootHash, told).Append(nil))
 	require.Equal(t, netproto.KindAnswer, kind)
+	right := netproto.RootHash.Over(told)
+	kind, _ = r.say(packed(t, 1, 20, right, []int32{1}).Append(nil))
+	require.Equal(t, netproto.KindAnswer, kind)
+	for _, wrong := range []netproto.Ask{ // a base that it told of, under another hash, of another length, in another session
+		packed(t, 1, 20, right^1, []int32{1}), packed(t, 1, 19, right, []int32{1}), packed(t, 2, 20, right, []int32{1}),
+	} {
+		kind, _ = r.say(wrong.Append(nil))
+		require.Equal(t, netproto.KindNeed, kind)
+	}
+	kind, _ = welcomed(t, g).say(packed(t, 1, 20, right, []int32{1}).Append(nil))
+	require.Equal(t, netproto.KindAnswer, kind, "the same client on another connection")
+}
+
+// hostileOrder: a base that an earlier stream is still to tell is waited for; one that no stream tells is asked for.
+func hostileOrder(t *testing.T, g running) {
+	r := welcomed(t, g)
+	p := path(40, 3)
+	first := packed(t, 5, 0, netproto.RootHash, p).Append(nil)
+	early, err := r.OpenStreamSync(t.Context())
+	require.NoError(t, err)
+	_, err = early.Write(first[:10])
+	require.NoError(t, err)
+	type reply struct {
+		kind netproto.Kind
+		b    []byte
+	}
+	replies := make(chan reply, 2)
+	for _, base := range []int{40, 39} {
+		go func() {
+			kind, b := r.say(packed(t, 5, base, netproto.RootHash.Over(p[:40]), []int32{1, 2}).Append(nil))
+			replies <- reply{kind, b}
+		}()
+	}
+	select {
+	case early := <-replies:
+		t.Fatalf("%s before the base could be known", early.kind)
+	case <-time.After(50 * time.Millisecond):
+	}
+	_, err = early.Write(first[10:])
+	require.NoError(t, err)
+	kinds := map[netproto.Kind]int{}
+	for range 2 {
+		kinds[(<-replies).kind]++
+	}
+	assert.Equal(t, map[netproto.Kind]int{netproto.KindAnswer: 1, netproto.KindNeed: 1}, kinds)
 }
 
 func hostileBytes(t *testing.T, g running) {
@@ -259,28 +324,68 @@ func hostileFlood(t *testing.T, g running) {
 	}
 }
 
-// Answers that are not read, on connections whose windows are as small as can be.
-func hostileReader(t *testing.T, g running) {
+// Answers that are not read, on a connection whose windows are as small as can be.
+func hostileReader(t *testing.T, g running) { unread(t, g, 30) }
+
+// unread asks for large answers and reads none.
+func unread(t *testing.T, g running, asks int) {
+	t.Helper()
 	conn, err := quic.DialAddr(t.Context(), g.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}},
 		&quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1, InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64})
 	require.NoError(t, err)
-	defer func() { _ = conn.CloseWithError(0, "") }()
+	t.Cleanup(func() { _ = conn.CloseWithError(0, "") })
 	control, err := conn.OpenStream()
 	require.NoError(t, err)
 	_, err = control.Write(netproto.Hello{Version: netproto.Version, Identity: identity()}.Append(nil))
 	require.NoError(t, err)
 	_, _, err = netproto.ReadFrame(control, 1<<16)
 	require.NoError(t, err)
-	for i := range 30 {
+	for i := range asks {
 		s, err := conn.OpenStreamSync(t.Context())
 		require.NoError(t, err)
-		a := packed(t, 1, 0, netproto.RootHash, path(50, int32(i)))
-		a.K = 200
+		a := packed(t, 1, 0, netproto.RootHash, path(1500, int32(i)))
+		a.K, a.AuditFrom = netproto.MaxK, 1
 		_, err = s.Write(a.Append(nil))
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 	}
-	time.Sleep(700 * time.Millisecond) // longer than the gateway waits for anybody
+}
+
+// critic is a large model that would have chosen every token otherwise: its answers are long.
+type critic struct{ *fake }
+
+func (c critic) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+	a, err := c.fake.Ask(ctx, q)
+	for i := q.AuditFrom; i < len(q.Context); i++ {
+		a.Audit = append(a.Audit, netproto.Finding{Position: i, Token: 7, LogProb: -1})
+	}
+	return a, err
+}
+
+// A client that takes no answer holds up neither its asks, which end when nobody has taken them for a while, nor the end of the
+// gateway.
+func TestSlowReader(t *testing.T) {
+	const asks = 30
+	ended := make(chan gateway.EventKind, asks)
+	g := start(t, "", gateway.Options{MaxStreams: asks, MessageTimeout: 300 * time.Millisecond, Events: func(e gateway.Event) {
+		if e.Kind == gateway.Answered || e.Kind == gateway.Dropped {
+			ended <- e.Kind
+		}
+	}}, critic{&fake{}})
+	unread(t, g, asks)
+	count := map[gateway.EventKind]int{}
+	for range asks {
+		select {
+		case kind := <-ended:
+			count[kind]++
+		case <-time.After(10 * time.Second):
+			t.Fatal("an ask is still open: ", count)
+		}
+	}
+	assert.Positive(t, count[gateway.Dropped], "answers of more than a packet are given up")
+	began := time.Now()
+	g.stop()
+	assert.Less(t, time.Since(began), 5*time.Second)
 }
 
 func hostileLater(t *testing.T, g running) {
@@ -322,8 +427,8 @@ func TestStarve(t *testing.T) {
 	asks.Wait()
 }
 
-// The first flight of a 0-RTT connection, sent again by someone who overheard it, gets that someone no answer, and
-// changes no answer of the one who sent it.
+// The first flight of a 0-RTT connection, sent again by someone who overheard it, asks nothing that was not asked before,
+// draws no more than three times its bytes, and changes no answer of the one who sent it.
 func TestReplay(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
@@ -346,21 +451,34 @@ func TestReplay(t *testing.T) {
 	flight := slices.Clone(r.sent)
 	r.mu.Unlock()
 
+	const times = 5
 	replay := func() {
 		attacker, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(g.addr)))
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, attacker.Close()) }()
+		sent := 0
 		for _, b := range flight {
-			_, _ = attacker.Write(b)
+			n, _ := attacker.Write(b)
+			sent += n
 		}
 		_ = attacker.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = io.Copy(io.Discard, attacker)
+		drawn, _ := io.Copy(io.Discard, attacker)
+		assert.LessOrEqual(t, drawn, int64(3*sent), "it must not serve to flood others")
 	}
 	replay() // while the connection lives
 	ask(t, s, path(31, 1))
 	require.NoError(t, c.Close())
-	replay() // and when it has ended
+	for range times { // and when it has ended
+		replay()
+	}
 	c = dial(t, through, shared)
 	ask(t, session(t, c), path(32, 1))
+	up.mu.Lock()
+	for _, q := range up.asked {
+		n := len(q.Context)
+		assert.True(t, slices.Contains([]int{20, 30, 31, 32}, n) && slices.Equal(path(n, 1), q.Context), "a question that nobody asked")
+	}
+	assert.LessOrEqual(t, len(up.asked), 4+1+times)
+	up.mu.Unlock()
 	t.Logf("%d packets replayed, %d questions reached the model", len(flight), up.get(func(f *fake) int { return len(f.asked) }))
 }

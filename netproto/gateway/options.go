@@ -45,7 +45,7 @@ type Token struct {
 func (o Options) withDefaults(info Info) (Options, error) {
 	o.MaxContext = defaultTo(o.MaxContext, defaultTo(info.MaxContext, 32768))
 	o.MaxSessions = defaultTo(o.MaxSessions, 256)
-	o.MaxSessionTokens = defaultTo(o.MaxSessionTokens, 4*o.MaxContext)
+	o.MaxSessionTokens = defaultTo(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
 	o.MaxTokens = defaultTo(o.MaxTokens, 16<<20)
 	o.MaxConns = defaultTo(o.MaxConns, 1024)
 	o.MaxConnsPerClient = defaultTo(o.MaxConnsPerClient, 64)
@@ -70,7 +70,7 @@ func (o Options) validate(info Info) error {
 	for name, v := range map[string]int{"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions, "MaxSessionTokens": o.MaxSessionTokens,
 		"MaxTokens": o.MaxTokens, "MaxConns": o.MaxConns, "MaxConnsPerClient": o.MaxConnsPerClient, "MaxStreams": o.MaxStreams,
 		"MaxWaiting": o.MaxWaiting, "SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout),
-		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout)} {
+		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout), "Info.Parallel": info.Parallel} {
 		if v < 0 {
 			return fmt.Errorf("gateway: %s is negative", name)
 		}

@@ -22,7 +22,7 @@ type sessions struct {
 // sessionKey is what a client calls a session: two clients that draw the same number do not meet.
 type sessionKey struct {
 	client string
-	number uint64
+	number uint32
 }
 
 // session is the contexts of one client's text. All fields are guarded by sessions.mu.

@@ -21,18 +21,18 @@ func TestSessionsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone []sessionKey
 		s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, MaxSessionTokens: 500}, func(x *session) { gone = append(gone, x.key) })
-		learn := func(client string, number uint64, n int) func() {
+		learn := func(client string, number uint32, n int) func() {
 			_, _, done := s.learn(sessionKey{client, number}, ids(n, int32(number)), false)
 			time.Sleep(time.Second)
 			return done
 		}
 		learn("modest", 1, 10)()
-		for i := range uint64(10) {
+		for i := range uint32(10) {
 			learn("greedy", i, 10)()
 		}
 		assert.Len(t, gone, 7)
 		for i, k := range gone {
-			assert.Equal(t, sessionKey{"greedy", uint64(i)}, k)
+			assert.Equal(t, sessionKey{"greedy", uint32(i)}, k)
 		}
 		gone = nil
 		busy := learn("greedy", 9, 20) // the newest of the greedy one, and under way

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
 )
 
 // sync answers a Sync. The client need not wait until the upstream is warm: that is for afterwards.
-func (c *connection) sync(b []byte, e *Event) (ack []byte, afterwards func(), err error) {
+func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, afterwards func(), err error) {
 	afterwards = func() {}
 	y, _, err := netproto.ParseSync(b)
 	if err != nil {
@@ -15,12 +16,13 @@ func (c *connection) sync(b []byte, e *Event) (ack []byte, afterwards func(), er
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
 	key := sessionKey{c.who.name, y.Session}
-	path, need, err := c.path(key, y.Path)
+	path, need, err := c.path(s.Context(), s.StreamID(), key, y.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
 		return need, afterwards, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, true)
+	c.order.told(s.StreamID())
 	e.Kind, e.Session = Synced, held.id
 	afterwards = func() {
 		defer done()

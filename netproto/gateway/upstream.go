@@ -8,7 +8,7 @@ import (
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask, and it answers each when it can.
+// Ask and Warm, three quarters of those for one client, and it answers each when it can.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. An error that wraps a netproto.Code reaches the client under that code, any
@@ -34,7 +34,7 @@ type Info struct {
 	Model      string            // for people
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	Parallel   int               // asks that it works on at a time; the gateway keeps the others and lets clients take turns; 0 means 32
+	Parallel   int               // asks of all clients that it works on at a time; the gateway lets them take turns; 0 means 32
 }
 
 // Question is an ask with its whole context.
@@ -51,7 +51,8 @@ type Question struct {
 type Answer struct {
 	Token   int32
 	Top     []netproto.Candidate // the most probable tokens, best first
-	Audit   []netproto.Finding   // positions of Context where the model would have chosen another token, ascending
+	Audited int                  // positions at the end of Context that were audited, none before AuditFrom
+	Audit   []netproto.Finding   // those of them where the model would have chosen another token, ascending
 	Queue   time.Duration        // spent waiting within the upstream
 	Compute time.Duration
 }

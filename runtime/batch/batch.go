@@ -135,19 +135,22 @@ func (s *Service) finish(a pending, out *backend.Output, begin time.Time, spent 
 		a.answer.Top = append(a.answer.Top, Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
 	}
 	if a.AuditFrom >= 1 {
-		a.answer.Audit = audit(a.path, a.AuditFrom)
+		a.answer.Audited, a.answer.Audit = audit(a.path, a.AuditFrom)
 	}
 	a.answer.Queue, a.answer.Compute = begin.Sub(a.since), spent
 	close(a.ready)
 }
 
-// audit lists the positions of path from from on whose token is not the most probable one, as far as the head ran there.
-func audit(path []*node, from int) (all []Difference) {
-	for pos := from; pos < len(path); pos++ {
-		if before := path[pos-1]; before.top != nil && before.top[0].ID != path[pos].token {
+// audit compares the tokens of path, from its end back to position from, with the most probable ones, as far as the head ran
+// before each of them. It returns how many it compared, and those that differ.
+func audit(path []*node, from int) (audited int, all []Difference) {
+	for pos := len(path) - 1; pos >= from && path[pos-1].top != nil; pos-- {
+		audited++
+		if before := path[pos-1]; before.top[0].ID != path[pos].token {
 			best := before.top[0]
 			all = append(all, Difference{Pos: pos, Choice: Candidate{ID: best.ID, LogProb: best.Logit - before.lse}})
 		}
 	}
-	return all
+	slices.Reverse(all)
+	return audited, all
 }

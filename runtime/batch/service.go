@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -62,7 +63,8 @@ type Difference struct {
 type Answer struct {
 	Token   int32
 	Top     []Candidate   // the K best, best first
-	Audit   []Difference  // by rising position
+	Audited int           // positions at the end of the context that were compared, as far back as the head ran for all of them
+	Audit   []Difference  // those of them with another token, by rising position
 	Reused  int           // tokens of the context whose keys and values were there already
 	Queue   time.Duration // from the ask until its batch began
 	Compute time.Duration // of its batch
@@ -77,6 +79,7 @@ type Service struct {
 	quit  context.CancelFunc
 	done  sync.WaitGroup
 	ctx   context.Context // ends with Close
+	kept  atomic.Int64    // slots in use after the last batch
 }
 
 // ask is a question that waits for its answer.
@@ -134,6 +137,9 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a.answer, a.err
 }
 
+// InUse is how many slots of the KV store hold tokens of sessions, as of the last batch.
+func (s *Service) InUse() int { return int(s.kept.Load()) }
+
 // Forget drops what is kept of a session. Its open asks are still answered.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
 	return s.submit(ctx, &ask{Question: Question{Session: session}, ctx: ctx, forget: true})
@@ -176,6 +182,7 @@ func (s *Service) run() {
 			return
 		}
 		n := s.batch(waiting)
+		s.kept.Store(int64(len(s.trees.used) - s.trees.free))
 		waiting = slices.Delete(waiting, 0, n)
 	}
 }

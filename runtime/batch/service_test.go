@@ -61,6 +61,9 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	for _, k := range last.Top[:q.K] {
 		a.Top = append(a.Top, batch.Candidate{ID: k.ID, LogProb: k.Logit - last.LogSumExp})
 	}
+	if q.AuditFrom > 0 {
+		a.Audited = len(rows) - q.AuditFrom
+	}
 	for p := max(q.AuditFrom, 1); q.AuditFrom > 0 && p < len(rows); p++ {
 		if best := out[p-1].Top[0]; best.ID != q.Context[p] {
 			a.Audit = append(a.Audit, batch.Difference{Pos: p, Choice: batch.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})

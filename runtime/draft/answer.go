@@ -14,6 +14,7 @@ func (r *run) absorb() {
 		case res := <-r.results:
 			r.take(res)
 		default:
+			r.tellWarmed()
 			r.expire(time.Now())
 			return
 		}
@@ -29,6 +30,7 @@ func (r *run) drain() {
 	for res := range r.results {
 		r.take(res)
 	}
+	r.tellWarmed()
 }
 
 // wait waits for an answer or for the end of a deadline. The time is charged to the oldest question.
@@ -78,6 +80,7 @@ func (r *run) take(res result) {
 		r.fail(e, res.err)
 	default:
 		e.timed(res)
+		e.compared, e.findings = res.answer.Audited, res.answer.Audit
 		if r.Deadline > 0 {
 			r.Breaker.succeeded()
 		}

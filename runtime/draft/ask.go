@@ -21,6 +21,9 @@ type escalation struct {
 	cancel  context.CancelCauseFunc
 	back    bool // its ask has returned
 	due     bool // to be told of when its ask returns
+
+	compared int       // tokens before it that its answer was compared with
+	findings []Finding // among these
 }
 
 // guess is a token that the answer may be, and its probability under the small model.
@@ -112,7 +115,7 @@ func (r *run) probe(ctx context.Context, e *escalation) {
 
 // start asks in a goroutine of its own, which ends soon after ctx is done and its result has been taken.
 func (r *run) start(ctx context.Context, res result) {
-	q := Question{Context: r.context(res.of.at), K: r.K, Sampling: r.Sampling}
+	q := Question{Context: r.context(res.of.at), K: r.K, AuditFrom: r.auditFrom(res.of.at), Sampling: r.Sampling}
 	ask, cancel := context.WithCancelCause(ctx)
 	res.of.cancel = cancel
 	r.asks.Go(func() {

@@ -61,19 +61,36 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
+// Warmer is a cloud that takes settled text ahead of a question, so that the question is short and finds the keys and
+// values of the text computed.
+type Warmer interface {
+	// Warm returns when the cloud has the text, with the payload that it took. It returns soon after ctx is done.
+	Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error)
+}
+
 // Question is one escalation: which token follows this context?
 type Question struct {
-	Context  []int32        // the whole text so far, prompt included; the receiver may keep it but not change it
-	K        int            // how many best tokens are wanted with the answer; 0: none
-	Sampling sample.Options // how the token is chosen
+	Context   []int32        // the whole text so far, prompt included; the receiver may keep it but not change it
+	K         int            // how many best tokens are wanted with the answer; 0: none
+	AuditFrom int            // position of Context from which on its tokens are to be audited; 0: none are
+	Sampling  sample.Options // how the token is chosen
 }
 
 // Answer is what the large model says, and what it cost.
 type Answer struct {
 	Token              int32
 	Top                []backend.Candidate // the best tokens, best first, where they were asked for
+	Audited            int                 // positions at the end of the context that were audited
+	Audit              []Finding           // those of them where the large model would have chosen another token
 	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
 	BytesUp, BytesDown int                 // payload of this question and its answer
+}
+
+// Finding is a position at which the large model would have chosen another token than stands there.
+type Finding struct {
+	Pos     int
+	Token   int32   // the large model's
+	LogProb float32 // of that token, natural logarithm
 }
 
 // Mode is how escalations are waited for.
@@ -108,6 +125,8 @@ type Options struct {
 	Sampling  sample.Options                            // how the cloud chooses, and the edge unless Pick is set
 	Pick      func(pos int, head *backend.Output) int32 // a pure function of its arguments; nil: as Sampling says
 	K         int                                       // best tokens wanted with each answer
+	Audit     bool                                      // have the small model's tokens compared with what the large one would have said
+	Warm      int                                       // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
 	Breaker   *Breaker                                  // what is known of the cloud's health; nil: the decoder's own
 }
 
@@ -115,7 +134,7 @@ func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		v     *int
 		value int
-	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}} {
+	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}, {&o.Warm, 128}} {
 		if *f.v == 0 {
 			*f.v = f.value
 		}
@@ -197,7 +216,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
-		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
+		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result), warmed: make(chan Warming, 1),
 	}
 	defer func() {
 		cancel(errDecodeOver)

@@ -34,6 +34,16 @@ type Event struct {
 	At         time.Duration // since the call of [Decoder.Decode]
 	Token      *Token
 	Escalation *Escalation
+	Warming    *Warming
+}
+
+// Warming is settled text that was sent ahead of a question.
+type Warming struct {
+	Tokens    int // of the whole text
+	Took      time.Duration
+	BytesUp   int
+	BytesDown int
+	Err       error // nothing is lost then: the next question carries the text
 }
 
 // Token is a token shown. It is never taken back.
@@ -64,7 +74,9 @@ type Escalation struct {
 	Hidden, Exposed time.Duration // see above; 0 where no wait would have been: dropped, unasked, probes
 	BytesUp         int
 	BytesDown       int
-	Drafted, Wasted int // tokens evaluated below it while it was open, and tokens that its answer made worthless
+	Drafted, Wasted int       // tokens evaluated below it while it was open, and tokens that its answer made worthless
+	Audited         int       // tokens before it that the router let stand and that its answer, as the first, compared
+	Missed          []Finding // those of them where the large model would have said something else: escalations that were missed
 }
 
 // Summary is the sum of a stream of events.
@@ -79,6 +91,8 @@ type Summary struct {
 	Dropped     int // of these, dropped
 	Drafted     int // tokens evaluated below open escalations
 	Wasted      int // tokens evaluated in vain
+	Audited     int // tokens that the router let stand and the cloud compared
+	Missed      int // of these, those where the large model would have said something else
 	BytesUp     int
 	BytesDown   int
 
@@ -99,6 +113,11 @@ func (s *Summary) Add(e Event) {
 		}
 		return
 	}
+	if w := e.Warming; w != nil {
+		s.BytesUp += w.BytesUp
+		s.BytesDown += w.BytesDown
+		return
+	}
 	q := e.Escalation
 	s.Wasted += q.Wasted
 	s.BytesUp += q.BytesUp
@@ -116,6 +135,8 @@ func (s *Summary) Add(e Event) {
 		s.Hits++
 	}
 	s.Escalations++
+	s.Audited += q.Audited
+	s.Missed += len(q.Missed)
 	s.Drafted += q.Drafted
 	s.Wait += q.Wait
 	s.Hidden += q.Hidden

@@ -100,11 +100,14 @@ type shown struct {
 	Tokens    []Token
 	Escalated []int // positions
 	Stop      string
+	Audited   int
+	Missed    int
 }
 
 // oracle is routed decoding as it is defined, without any of this package.
 func (w *world) oracle(prompt []int32, most int) (s shown) {
 	text, path := hashOf(prompt), uint64(0)
+	compared, choices := 0, []int32(nil) // the large model's, by position
 	for pos := len(prompt); ; pos++ {
 		head := w.head(text)
 		t := Token{Pos: pos, ID: w.pick(pos, &head), Origin: Edge}
@@ -116,8 +119,18 @@ func (w *world) oracle(prompt []int32, most int) (s shown) {
 				t.Origin = EdgeTimeout
 			} else {
 				t.ID, t.Origin = id, FromCloud
+				for ; compared < len(s.Tokens); compared++ {
+					if s.Tokens[compared].Origin == Edge {
+						s.Audited++
+						if choices[compared] != s.Tokens[compared].ID {
+							s.Missed++
+						}
+					}
+				}
 			}
 		}
+		choice, _ := w.answer(text)
+		choices = append(choices, choice)
 		t.End = w.end(t.ID)
 		s.Tokens = append(s.Tokens, t)
 		if t.End {
@@ -223,6 +236,7 @@ type fakeCloud struct {
 	random *rand.Rand
 	open   map[*Question]context.Context
 	asks   int
+	warmed [][]int32
 	wrong  error
 }
 
@@ -238,7 +252,31 @@ func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 		time.Sleep(wait)
 	}
 	id, err := c.answer(hashOf(q.Context))
-	return Answer{Token: id, BytesUp: 4 * len(q.Context), BytesDown: 4}, err
+	a := Answer{Token: id, BytesUp: 4 * len(q.Context), BytesDown: 4}
+	if q.AuditFrom > 0 {
+		a.Audited = len(q.Context) - q.AuditFrom
+	}
+	for text, pos := uint64(0), 0; pos < len(q.Context); pos++ {
+		if choice, _ := c.answer(text); q.AuditFrom > 0 && pos >= q.AuditFrom && choice != q.Context[pos] {
+			a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
+		}
+		text = mix(text, uint64(q.Context[pos]))
+	}
+	return a, err
+}
+
+// warmCloud also takes text ahead, which fails at times.
+type warmCloud struct{ *fakeCloud }
+
+func (c warmCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	c.mu.Lock()
+	c.warmed = append(c.warmed, text)
+	wait := c.delay()
+	c.mu.Unlock()
+	if len(text)%3 == 0 {
+		err = errFake
+	}
+	return 2 * len(text), 3, errors.Join(err, sleep(ctx, wait))
 }
 
 func (c *fakeCloud) enter(ctx context.Context, q *Question) (wait time.Duration, rude bool) {

@@ -24,6 +24,7 @@ type schedule struct {
 	speed  time.Duration
 	rude   float64
 	fault  fault
+	warms  bool
 	prompt []int32
 }
 
@@ -55,6 +56,7 @@ func newSchedule(seed uint64) *schedule {
 	for range 1 + of(5) {
 		s.prompt = append(s.prompt, int32(of(int(s.world.vocab))))
 	}
+	s.Audit, s.warms, s.Warm = of(2) == 0, of(2) == 0, 1+of(20)
 	s.Vocab, s.End, s.Pick = int(s.world.vocab), s.world.end, s.world.pick
 	return s
 }
@@ -132,7 +134,7 @@ func (s *shown) collect(e Event) {
 		t := *e.Token
 		t.CommitDelay = 0
 		s.Tokens = append(s.Tokens, t)
-	} else if q := e.Escalation; q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing {
+	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing {
 		s.Escalated = append(s.Escalated, q.Pos)
 	}
 }
@@ -149,20 +151,38 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	f := s.fakes()
 	o := s.Options
 	o.Mode = mode
-	d, err := New(f.model, &s.world, f.cloud, o)
+	var cloud Cloud = f.cloud
+	if s.warms {
+		cloud = warmCloud{f.cloud}
+	}
+	d, err := New(f.model, &s.world, cloud, o)
 	if err != nil {
 		return got, sum, err
 	}
 	d.fault = s.fault
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
-	got.Stop = sum.Stop
+	got.Stop, got.Audited, got.Missed = sum.Stop, sum.Audited, sum.Missed
 	if err == nil {
 		err = f.clean(sum)
+	}
+	for _, text := range f.cloud.warmed {
+		if err == nil && !s.settled(text, got) {
+			err = fmt.Errorf("%v was sent ahead, which was not settled", text)
+		}
 	}
 	if err == nil && f.model.settled < len(s.prompt)+len(got.Tokens)-1 {
 		err = fmt.Errorf("%d tokens are settled after %d and %d shown", f.model.settled, len(s.prompt), len(got.Tokens))
 	}
 	return got, sum, err
+}
+
+// settled reports whether text is the beginning of the prompt and what was shown, and longer than what went before.
+func (s *schedule) settled(text []int32, got shown) bool {
+	all := slices.Clone(s.prompt)
+	for _, t := range got.Tokens {
+		all = append(all, t.ID)
+	}
+	return len(text) >= s.Warm && len(text) <= len(all) && slices.Equal(text, all[:len(text)])
 }
 
 // check compares a run with the oracle.
@@ -183,6 +203,10 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 		return fmt.Errorf("escalations at %v, want %v", got.Escalated, want.Escalated)
 	case got.Stop != want.Stop:
 		return fmt.Errorf("stopped for %q, want %q", got.Stop, want.Stop)
+	case s.Audit && (got.Audited != want.Audited || got.Missed != want.Missed):
+		return fmt.Errorf("%d of %d tokens missed, want %d of %d", got.Missed, got.Audited, want.Missed, want.Audited)
+	case !s.Audit && got.Audited+got.Missed > 0:
+		return fmt.Errorf("an audit that nobody asked for: %d, %d", got.Audited, got.Missed)
 	case sum.Hidden > sum.Wait, mode == Serial && (sum.Drafted > 0 || sum.Hits > 0 || sum.Hidden > 0):
 		return fmt.Errorf("statistics make no sense: %+v", sum)
 	}

@@ -22,11 +22,16 @@ type run struct {
 	began   time.Time
 	summary Summary
 
-	text   []int32 // the prompt and the tokens shown
-	prompt int     // length of the prompt
-	last   ID      // given to a node
-	base   *node   // end of the model's settled text
-	tip    *node   // last token shown: base, or a child of base that is not evaluated yet
+	text    []int32  // the prompt and the tokens shown
+	prompt  int      // length of the prompt
+	origins []Origin // of the tokens shown
+	told    int      // tokens of the text that the cloud knows, or is being told
+	audited int      // position up to which tokens have been compared
+	warming bool     // text is being sent ahead
+	warmed  chan Warming
+	last    ID    // given to a node
+	base    *node // end of the model's settled text
+	tip     *node // last token shown: base, or a child of base that is not evaluated yet
 
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
@@ -36,6 +41,7 @@ type run struct {
 
 // decode runs the prompt and goes on in the mode that is asked for.
 func (r *run) decode(ctx context.Context) error {
+	r.warm(ctx)
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
 		return err
@@ -62,6 +68,7 @@ func (r *run) serial(ctx context.Context) error {
 		if r.commit() {
 			return nil
 		}
+		r.warm(ctx)
 		if err := r.extend(ctx, []*node{r.tip}); err != nil {
 			return err
 		}
@@ -77,6 +84,7 @@ func (r *run) pipelined(ctx context.Context) error {
 		if r.commit() {
 			return nil
 		}
+		r.warm(ctx)
 		var err error
 		if leaves := r.choose(); len(leaves) > 0 {
 			err = r.extend(ctx, leaves)

@@ -108,10 +108,11 @@ func (r *run) commit() (over bool) {
 	for !over && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
 		next := r.tip.children[0]
 		if e := r.tip.esc; e != nil {
+			r.audit(e)
 			r.report(e)
 		}
 		r.tip = next
-		r.text = append(r.text, next.token)
+		r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
 		r.tell(Event{Token: &Token{
 			Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
 			CommitDelay: time.Since(next.known),

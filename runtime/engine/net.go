@@ -67,7 +67,7 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 	if err != nil {
 		return gateway.Answer{}, err
 	}
-	out := gateway.Answer{Token: a.Token, Queue: a.Queue, Compute: a.Compute}
+	out := gateway.Answer{Token: a.Token, Audited: a.Audited, Queue: a.Queue, Compute: a.Compute}
 	for _, c := range a.Top[:min(q.K, len(a.Top))] {
 		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
 	}
@@ -75,6 +75,12 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 		out.Audit = append(out.Audit, netproto.Finding{Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
 	}
 	return out, nil
+}
+
+// Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
+func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
+	_, err := u.s.Service.Ask(ctx, batch.Question{Session: q.Session, Context: q.Context, K: 1})
+	return err
 }
 
 // Forget implements [gateway.Upstream].
@@ -117,7 +123,7 @@ type remote struct{ s *client.Session }
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	query := client.Query{K: q.K, Sampling: netproto.Sampling{
+	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
 		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 	}}
 	if due, ok := ctx.Deadline(); ok {
@@ -125,13 +131,23 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	}
 	r, err := c.s.Ask(ctx, q.Context, query)
 	if err != nil {
-		return draft.Answer{}, err
+		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, err
 	}
-	a := draft.Answer{Token: r.Token, Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown}
+	a := draft.Answer{
+		Token: r.Token, Audited: r.Audited, Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+	}
+	for _, f := range r.Audit {
+		a.Audit = append(a.Audit, draft.Finding{Pos: f.Position, Token: f.Token, LogProb: f.LogProb})
+	}
 	for _, c := range r.Top {
 		a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	return a, nil
+}
+
+// Warm implements [draft.Warmer].
+func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
+	return c.s.Sync(ctx, text)
 }
 
 // NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.

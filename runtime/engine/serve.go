@@ -89,11 +89,14 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	a, err := l.s.ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), Sampling: q.Sampling})
+	a, err := l.s.ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling})
 	if err != nil {
 		return draft.Answer{}, err
 	}
-	answer := draft.Answer{Token: a.Token, Queue: a.Queue, Cloud: a.Compute}
+	answer := draft.Answer{Token: a.Token, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute}
+	for _, d := range a.Audit {
+		answer.Audit = append(answer.Audit, draft.Finding{Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
+	}
 	for _, c := range a.Top[:min(q.K, len(a.Top))] {
 		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}

@@ -66,6 +66,9 @@ func (s *Session) Summary() Summary { return s.summary }
 // KVBytes is the memory for keys and values when the context is full.
 func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
 
+// KVTokens is how many tokens the cache holds: the text, and while routed decoding runs, the drafts.
+func (s *Session) KVTokens() int { return s.cache.InUse() }
+
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
 // far is not run again. An error ends the sequence; so does ctx, with its cause.
 func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.Seq2[Token, error] {

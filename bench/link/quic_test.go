@@ -1,0 +1,143 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// quicEcho is the address of a QUIC server that sends every stream back, and what it sees of its clients.
+func quicEcho(t *testing.T) (addr string, conns chan *quic.Conn, config *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	config = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"echo"}, InsecureSkipVerify: true}
+	server, err := quic.ListenAddr("127.0.0.1:0", config, nil)
+	require.NoError(t, err)
+	conns = make(chan *quic.Conn, 4)
+	go func() {
+		for {
+			conn, err := server.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			conns <- conn
+			go func() {
+				for {
+					s, err := conn.AcceptStream(context.Background())
+					if err != nil {
+						return
+					}
+					go func() {
+						_, _ = io.Copy(s, s)
+						_ = s.Close()
+					}()
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	return server.Addr().String(), conns, config
+}
+
+// quicDial connects through a link.
+func quicDial(t *testing.T, l *Link, config *tls.Config) *quic.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	conn, err := quic.DialAddr(ctx, l.Addr().String(), config, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.CloseWithError(0, "") })
+	return conn
+}
+
+// there sends bytes there and back on a stream of their own.
+func there(t *testing.T, conn *quic.Conn, b []byte) []byte {
+	t.Helper()
+	s, err := conn.OpenStreamSync(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.SetDeadline(time.Now().Add(3*soon)))
+	sent := make(chan error, 1)
+	go func() {
+		_, err := s.Write(b)
+		if err == nil {
+			err = s.Close()
+		}
+		sent <- err
+	}()
+	back, err := io.ReadAll(s)
+	require.NoError(t, err)
+	require.NoError(t, <-sent)
+	return back
+}
+
+// noise is bytes that no two places of are alike.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	r := seeds(9)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// QUIC goes through a bad link as it would through a bad network: all that is sent arrives as it was, though a tenth of the packets
+// is lost in each direction and some come out of order or twice, and though the client's address changes in the middle.
+func TestQUIC(t *testing.T) {
+	addr, conns, config := quicEcho(t)
+	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1, Reorder: 0.1, Duplicate: 0.02}
+	l := runs(t, Options{Target: addr, Seed: 3, Up: way, Down: way})
+	conn := quicDial(t, l, config)
+	seen := <-conns
+	text := noise(100_000)
+	require.True(t, bytes.Equal(text, there(t, conn, text)))
+	before := seen.RemoteAddr().String()
+	require.NoError(t, l.Rebind())
+	require.True(t, bytes.Equal(text, there(t, conn, text)))
+	assert.NotEqual(t, before, seen.RemoteAddr().String(), "the server follows")
+	assert.Empty(t, conns, "still the same connection")
+	s := l.Stats()
+	for name, c := range map[string]Counts{"up": s.Up, "down": s.Down} {
+		assert.Greater(t, c.Packets, int64(100), name)
+		assert.InDelta(t, 0.1, float64(c.Lost)/float64(c.Packets), 0.07, name)
+		assert.Positive(t, c.Reordered, name)
+		assert.Positive(t, c.Duplicated, name)
+	}
+	t.Logf("%d packets up, %d lost; %d down, %d lost", s.Up.Packets, s.Up.Lost, s.Down.Packets, s.Down.Lost)
+}
+
+// A round trip of QUIC takes what the link is set to, never less; on a busy machine more.
+func TestQUICRoundTrip(t *testing.T) {
+	addr, _, config := quicEcho(t)
+	const rtt = 60 * time.Millisecond
+	l := runs(t, Options{Target: addr, Up: Direction{Delay: rtt / 3}, Down: Direction{Delay: rtt - rtt/3}})
+	conn := quicDial(t, l, config)
+	least := time.Hour
+	for range 8 {
+		began := time.Now()
+		require.Equal(t, "ask", string(there(t, conn, []byte("ask"))))
+		took := time.Since(began)
+		require.GreaterOrEqual(t, took, rtt)
+		least = min(least, took)
+	}
+	assert.Less(t, least, 3*rtt)
+	s := conn.ConnectionStats()
+	assert.GreaterOrEqual(t, s.MinRTT, rtt)
+	assert.Less(t, s.MinRTT, 3*rtt)
+	t.Logf("least of 8: %v; QUIC measured at least %v, smoothed %v", least, s.MinRTT, s.SmoothedRTT)
+}

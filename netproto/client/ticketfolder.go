@@ -1,0 +1,119 @@
+package client
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ticketFolder is a tls.ClientSessionCache in a folder of the user's: what 0-RTT needs outlives the process. Each gateway
+// with each pin has one file of its own. A ticket is taken by one process only, and is gone then. A file that does
+// not serve is removed; where a file cannot be written there is no ticket, and the next connection takes a round trip more.
+type ticketFolder string
+
+const ticketSuffix = ".ticket"
+
+func (d ticketFolder) file(key [sha256.Size]byte) string {
+	return filepath.Join(string(d), hex.EncodeToString(key[:])+ticketSuffix)
+}
+
+// Get takes the ticket for a key out of the folder.
+func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
+	digest := sha256.Sum256([]byte(key))
+	b, err := take(d.file(digest))
+	if err != nil {
+		return nil, false
+	}
+	f, err := parseTicketFile(b)
+	if err != nil {
+		return nil, false
+	}
+	s, err := f.session(digest, time.Now())
+	return s, err == nil
+}
+
+// Put keeps the ticket for a key, or removes it when s is nil.
+func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
+	digest := sha256.Sum256([]byte(key))
+	if s == nil {
+		_ = os.Remove(d.file(digest)) // mostly there is none
+		return
+	}
+	d.sweep(time.Now())
+	f, err := newTicketFile(digest, s, time.Now())
+	if err != nil {
+		return
+	}
+	if b := f.append(nil); len(b) <= ticketLongest {
+		_ = d.write(d.file(digest), b) // without it the next connection takes a round trip more
+	}
+}
+
+// take reads a file that it has removed before: of several processes that want it, one has it. More than a ticket can
+// have is not read.
+func take(path string) (b []byte, err error) {
+	mine, err := os.CreateTemp(filepath.Dir(path), "taken-*"+ticketSuffix)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(mine.Name())) }()
+	if err := mine.Close(); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path, mine.Name()); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(mine.Name())
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > ticketLongest {
+		return nil, errTicket
+	}
+	file, err := os.Open(mine.Name())
+	if err != nil {
+		return nil, err
+	}
+	b, err = io.ReadAll(io.LimitReader(file, ticketLongest+1))
+	return b, errors.Join(err, file.Close())
+}
+
+// write puts a file in place as a whole, for the user's eyes only.
+func (d ticketFolder) write(path string, b []byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(string(d), "new-*"+ticketSuffix) // 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(file.Name()))
+	}
+	return err
+}
+
+// sweep removes tickets that nobody came back for, and what a process left that was ended in the middle.
+func (d ticketFolder) sweep(now time.Time) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasSuffix(e.Name(), ticketSuffix) && info.Mode().IsRegular() && now.Sub(info.ModTime()) > ticketLasts {
+			_ = os.Remove(filepath.Join(string(d), e.Name())) // or another process did
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+)
+
+// TestOrder: a stream waits for all earlier ones and for no later one, and not longer than its context. In virtual time.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrder()
+		for _, id := range []quic.StreamID{4, 8, 12, 16} {
+			o.come(id)
+		}
+		waits := func(id quic.StreamID, patience time.Duration) time.Duration {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			start := time.Now()
+			o.await(ctx, id)
+			return time.Since(start)
+		}
+		assert.Zero(t, waits(4, time.Hour))
+		assert.Equal(t, 5*time.Second, waits(8, 5*time.Second))
+		go func() {
+			for i, id := range []quic.StreamID{12, 4, 8} {
+				time.Sleep(time.Duration(i+1) * time.Second)
+				o.told(id)
+				o.told(id)
+			}
+		}()
+		assert.Equal(t, 3*time.Second, waits(8, time.Hour))
+		assert.Equal(t, 3*time.Second, waits(16, time.Hour))
+		assert.Empty(t, waits(16, time.Hour))
+	})
+}

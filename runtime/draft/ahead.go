@@ -1,0 +1,64 @@
+package draft
+
+import (
+	"context"
+	"time"
+)
+
+// warm sends the settled text ahead when the cloud does not know so much of it that a question with it would not fit into
+// one packet and would wait for its keys and values. One such text is under way at a time.
+func (r *run) warm(ctx context.Context) {
+	w, ok := r.cloud.(Warmer)
+	if !ok || r.router == nil || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm || r.Deadline > 0 && r.Breaker.Open() {
+		return
+	}
+	text := r.text[:len(r.text):len(r.text)]
+	r.warming, r.told = true, len(text)
+	r.asks.Go(func() {
+		start := time.Now()
+		up, down, err := w.Warm(ctx, text)
+		r.warmed <- Warming{Tokens: len(text), Took: time.Since(start), BytesUp: up, BytesDown: down, Err: err}
+	})
+}
+
+// tellWarmed passes on what became of text that was sent ahead.
+func (r *run) tellWarmed() {
+	select {
+	case w := <-r.warmed:
+		r.warming = false
+		r.tell(Event{Warming: &w})
+	default:
+	}
+}
+
+// audit counts, for an escalation that the text passes, what its answer says of the tokens before it. Each token counts
+// once, with the first answer that compared it: later ones compare it with the same model.
+func (r *run) audit(e *escalation) {
+	if e.Outcome != Hit && e.Outcome != Miss {
+		return
+	}
+	r.told = max(r.told, e.Pos)
+	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
+	for pos := max(e.Pos-e.compared, r.prompt); pos < e.Pos; pos++ {
+		if stands(pos) {
+			e.Audited++
+		}
+	}
+	for _, f := range e.findings {
+		if f.Pos >= max(e.Pos-e.compared, r.prompt) && f.Pos < e.Pos && stands(f.Pos) {
+			e.Missed = append(e.Missed, f)
+		}
+	}
+	if e.compared > 0 {
+		r.audited = e.Pos
+	}
+}
+
+// auditFrom is the position from which on the tokens before a question are to be compared; 0 means none are.
+func (r *run) auditFrom(at *node) int {
+	from := max(r.prompt, r.audited)
+	if !r.Audit || from > at.pos {
+		return 0
+	}
+	return from
+}
