@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,4 +106,27 @@ func TestCacheKeepsNothingRefused(t *testing.T) {
 		assert.NotContains(t, f, "library-")
 		assert.NotContains(t, f, "new-")
 	}
+}
+
+// What is old leaves the cache, what is used stays, and what is not ours is not touched.
+func TestPrune(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	for name, age := range map[string]time.Duration{
+		"library-old.so": 31 * 24 * time.Hour, "library-new.so": 29 * 24 * time.Hour, "library-used.so": 31 * 24 * time.Hour,
+		"new-left": 2 * time.Hour, "new-busy": time.Minute, "other": 1000 * time.Hour,
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		require.NoError(t, os.Chtimes(path, now.Add(-age), now.Add(-age)))
+	}
+	assert.True(t, inCache(filepath.Join(dir, "library-used.so")))
+	assert.False(t, inCache(filepath.Join(dir, "library-absent.so")))
+	prune(dir, now)
+	var left []string
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range files {
+		left = append(left, f.Name())
+	}
+	assert.Equal(t, []string{"library-new.so", "library-used.so", "new-busy", "other"}, left)
 }

@@ -2,29 +2,18 @@ package soft
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
-
-//go:embed msl
-var headers embed.FS
-
-// translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
-//
-//go:embed body.go compiler.go emit.go lexer.go lint.go params.go parse.go
-var translator embed.FS
 
 // sourceName is how messages call a source that has no #line of its own.
 const sourceName = "library.metal"
@@ -66,18 +55,11 @@ func newCompiler(o Options) (*compiler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
 	}
+	prune(c.cache, time.Now())
 	if c.shim, err = c.writeShim(); err != nil {
 		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
 	}
 	return c, nil
-}
-
-func defaultCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "pilotfish", "soft")
 }
 
 func lookClang(name string) (string, error) {
@@ -111,85 +93,11 @@ func lookLinker(clang string) (string, error) {
 	return "", fmt.Errorf("%w: the software device needs a linker, ld.lld-19 was not found: install clang-19 and lld-19", metal.ErrNoDevice)
 }
 
-// key names content: what it is made from decides.
-func key(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
-	}
-	return hex.EncodeToString(h.Sum(nil))[:40]
-}
-
-// ownText is all that compiled code depends on here, for keys.
-func ownText() (string, error) {
-	var b strings.Builder
-	for _, tree := range [...]embed.FS{headers, translator} {
-		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			text, err := tree.ReadFile(path)
-			b.WriteString(path + "\n")
-			b.Write(text)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	return b.String(), nil
-}
-
-// writeShim puts the headers into the cache, where clang can read them.
-func (c *compiler) writeShim() (string, error) {
-	text, err := ownText()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(c.cache, "shim-"+key(text, strings.Join(stubs[:], " ")))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	scratch, err := os.MkdirTemp(c.cache, "new-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(scratch) // it is gone if all went well
-	if err := fillShim(scratch); err != nil {
-		return "", err
-	}
-	if err := os.Rename(scratch, dir); err != nil {
-		if _, there := os.Stat(dir); there != nil {
-			return "", err
-		} // another process was faster
-	}
-	return dir, nil
-}
-
-func fillShim(dir string) error {
-	sub, err := fs.Sub(headers, "msl")
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(dir, sub); err != nil {
-		return err
-	}
-	if err := os.Mkdir(filepath.Join(dir, "stubs"), 0o777); err != nil {
-		return err
-	}
-	for _, name := range stubs {
-		if err := os.WriteFile(filepath.Join(dir, "stubs", name), nil, 0o666); err != nil {
-			return err
-		}
-	}
-	return os.Chmod(dir, 0o755)
-}
-
 // language are the flags of every compilation for a processor.
 func language(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fPIC",
 		"-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-Xclang", "-cl-single-precision-constant",
-		"-Xclang", "-ffloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
+		"-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
 	switch arch {
 	case "amd64":
 		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
@@ -220,7 +128,7 @@ func (v Variant) flags() []string {
 		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fsanitize=thread",
 			"-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
 	case UBSan:
-		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
+		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
 	}
 	return append(exact, "-O2")
 }
@@ -275,7 +183,7 @@ func (c *compiler) build(source string, v Variant) (string, error) {
 	}
 	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
 	path := filepath.Join(c.cache, "library-"+key(source, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".so")
-	if _, err := os.Stat(path); err == nil {
+	if inCache(path) {
 		return path, nil
 	}
 	u, err := c.translate(source)
@@ -300,7 +208,7 @@ func (c *compiler) build(source string, v Variant) (string, error) {
 // strictOnce does the strict pass unless the source has passed before, for another variant.
 func (c *compiler) strictOnce(u *unit, source, ownText string) error {
 	passed := filepath.Join(c.cache, "strict-"+key(source, ownText, c.version))
-	if _, err := os.Stat(passed); err == nil {
+	if inCache(passed) {
 		return nil
 	}
 	if err := c.strict(u); err != nil {
@@ -345,7 +253,7 @@ func (c *compiler) runtime() ([]string, error) {
 		flags := []string{"-O2", "-fno-stack-protector", "-c"}
 		path := filepath.Join(c.cache, "runtime-"+key(name, text, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)+".o")
 		parts = append(parts, path)
-		if _, err := os.Stat(path); err == nil {
+		if inCache(path) {
 			continue
 		}
 		scratch, err := os.MkdirTemp(c.cache, "new-")

@@ -54,9 +54,14 @@ func (f *Fault) Error() string {
 // faults turns the reports of a dispatch into an error.
 func (d *Device) faults(q *dispatch, workers []*worker) error {
 	var all []error
+	seen := map[Fault]bool{} // several workers may meet the same bug
 	for _, w := range workers {
 		for _, r := range w.reports() {
-			all = append(all, d.fault(q, r))
+			f := d.fault(q, r)
+			if same := (Fault{Kind: f.Kind, File: f.File, Line: f.Line, Buffer: f.Buffer}); !seen[same] {
+				seen[same] = true
+				all = append(all, f)
+			}
 		}
 	}
 	return errors.Join(all...)
