@@ -121,7 +121,8 @@ func (s *Session) runAhead(want backend.Want) {
 	}
 }
 
-// dropAhead drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it.
+// dropAhead drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may use
+// the model.
 func (s *Session) dropAhead() {
 	for _, f := range s.ahead.flights {
 		f.Drop()
@@ -143,6 +144,9 @@ func (s *Session) alloc(pos int) (int32, error) {
 // settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none has
 // to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
+	if s.e.model.RunsAhead() { // keys and values may move in the device's memory
+		defer s.e.mustHold()()
+	}
 	for i, slot := range path {
 		if int(slot) != s.cache.Len()+i {
 			s.dropAhead()
@@ -150,4 +154,12 @@ func (s *Session) settle(path ...int32) []qwen2.Move {
 		}
 	}
 	return s.cache.Settle(path...)
+}
+
+// stopAhead drops what ran ahead when nothing more is wanted.
+func (s *Session) stopAhead() {
+	if len(s.ahead.flights) > 0 {
+		defer s.e.mustHold()()
+		s.dropAhead()
+	}
 }

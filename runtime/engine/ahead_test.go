@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -162,4 +163,31 @@ func TestRunAheadStops(t *testing.T) {
 		assert.Empty(t, s.ahead.flights)
 		assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}}))
 	}
+}
+
+// TestRunAheadTogether: sessions of one engine, and a service, share a device that runs ahead.
+func TestRunAheadTogether(t *testing.T) {
+	e := random(t, Options{Backend: aGPU()}, 4)
+	cloud, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.3})
+	require.NoError(t, err)
+	answer := func(n int) text {
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		return read(t, s, []int32{1, 2, int32(n)}, Route{
+			Request: Request{MaxTokens: 12, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)), Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
+		})
+	}
+	var alone, together [3]text
+	for n := range alone {
+		alone[n] = answer(n)
+	}
+	var all sync.WaitGroup
+	for n := range together {
+		all.Go(func() { together[n] = answer(n) })
+	}
+	all.Wait()
+	assert.Equal(t, alone, together)
 }

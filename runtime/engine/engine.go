@@ -110,6 +110,7 @@ func (e *Engine) setDefaults() error {
 
 // newCache makes a KV cache of the type that the options ask for.
 func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
+	defer e.mustHold()()
 	if e.wideKV() {
 		return e.model.NewCache(slots, gguf.F32)
 	}
@@ -234,4 +235,10 @@ func (e *Engine) hold(ctx context.Context) (done func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// mustHold is hold without an end to patience: those who hold the model let go in the time of a forward call.
+func (e *Engine) mustHold() (done func()) {
+	<-e.turn
+	return func() { e.turn <- struct{}{} }
 }

@@ -48,7 +48,7 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 }
 
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	defer s.dropAhead()
+	defer s.stopAhead()
 	start := s.now()
 	s.summary, s.routing = Summary{PromptTokens: len(prompt)}, draft.Summary{}
 	tokens, err := s.e.Tokenizer()

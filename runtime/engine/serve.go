@@ -40,7 +40,9 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if e.wideKV() {
 		kind = gguf.F32
 	}
+	done := e.mustHold()
 	kv, err := e.model.NewKV(o.Slots, kind)
+	done()
 	if err != nil {
 		return nil, err
 	}
