@@ -132,6 +132,8 @@ func TestFaults(t *testing.T) {
 		{"dynamic", Bounds, []Variant{Check}, 1},
 		{"lane", Lane, []Variant{Check}, 1},
 		{"matrix", Divergence, []Variant{Check}, 1},
+		{"matrix_bounds", Bounds, []Variant{Check}, 1},
+		{"matrix_race", Race, []Variant{Check}, 1},
 		{"shift", Arithmetic, []Variant{UBSan}, 1},
 		{"division", Arithmetic, []Variant{UBSan}, 1},
 		{"overflow", Arithmetic, []Variant{UBSan}, 1},

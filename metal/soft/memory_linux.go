@@ -29,6 +29,7 @@ func mapAligned(size int) (pages, error) {
 		return pages{}, fmt.Errorf("map %d bytes: %w", 2*size, err)
 	}
 	start := -int(address(all)) & (size - 1)
+	_ = syscall.Madvise(all, syscall.MADV_NOHUGEPAGE) // much of it is never touched; a kernel without huge pages refuses, and need not know
 	return pages{all, all[start : start+size : start+size]}, nil
 }
 

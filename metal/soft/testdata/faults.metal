@@ -256,6 +256,27 @@ kernel void matrix_good(ARGS) {
   y[t] = simd_sum(x[t]);
 }
 
+kernel void matrix_bounds_bad(ARGS) {
+  simdgroup_float8x8 m;
+  simdgroup_load(m, x + 32, 8); // fault: matrix_bounds
+  simdgroup_store(m, y);
+}
+kernel void matrix_bounds_good(ARGS) {
+  if (t >= 32) return;
+  simdgroup_float8x8 m;
+  simdgroup_load(m, x, 8);
+  simdgroup_store(m, y);
+}
+
+kernel void matrix_race_bad(ARGS) {
+  simdgroup_float8x8 m = make_filled_simdgroup_matrix<float, 8>(x[0]);
+  simdgroup_store(m, y); // fault: matrix_race
+}
+kernel void matrix_race_good(ARGS) {
+  simdgroup_float8x8 m = make_filled_simdgroup_matrix<float, 8>(x[0]);
+  if (t < 32) simdgroup_store(m, y);
+}
+
 kernel void shift_bad(ARGS) {
   y[t] = float(1u << (t + 1)); // fault: shift
 }

@@ -1,0 +1,87 @@
+package soft
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const scheduleSource = `#include <metal_stdlib>
+using namespace metal;
+kernel void talk(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]], uint t [[thread_index_in_threadgroup]],
+                 uint group [[threadgroup_position_in_grid]], uint threads [[threads_per_threadgroup]]) {
+  threadgroup uint s[1024];
+  uint v = t + group;
+  for (uint i = 0; i < n; i++) {
+    s[t] = v;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    v = s[(t + 1) % threads] * 3 + simd_sum(v) + i;
+    simdgroup_barrier(mem_flags::mem_none);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (t / 32 % 2 == 0) v += simd_max(v);
+  }
+  out[group * threads + t] = v;
+}
+`
+
+// talk is what the kernel does, in Go.
+func talk(group, threads, n int) []uint32 {
+	v := make([]uint32, threads)
+	for t := range v {
+		v[t] = uint32(t + group)
+	}
+	for i := range n {
+		next := make([]uint32, threads)
+		for t := range v {
+			next[t] = v[(t+1)%threads]*3 + uint32(i)
+			for l := t / 32 * 32; l < min(threads, t/32*32+32); l++ {
+				next[t] += v[l]
+			}
+		}
+		v = next
+		for first := 0; first < threads; first += 64 { // every other simdgroup
+			most := uint32(0)
+			for l := first; l < min(threads, first+32); l++ {
+				most = max(most, v[l])
+			}
+			for l := first; l < min(threads, first+32); l++ {
+				v[l] += most
+			}
+		}
+	}
+	return v
+}
+
+// Threads that talk through memory and operations of the simdgroup give the same under any schedule, in threadgroups of
+// any size, on any number of OS threads.
+func TestSchedules(t *testing.T) {
+	for seed := range uint64(12) {
+		o := Options{Variant: []Variant{Fast, Check, UBSan}[seed%3], Seed: seed, Threads: int(seed%4) + 1}
+		d := open(t, o)
+		l, err := d.NewLibrary(scheduleSource)
+		require.NoError(t, err)
+		p, err := l.NewPipeline("talk")
+		require.NoError(t, err)
+		for _, threads := range []int{1, 31, 32, 33, 64, 100, 1000, 1024} {
+			const groups, rounds = 5, 4
+			out, err := d.NewBuffer(4 * threads * groups)
+			require.NoError(t, err)
+			c, err := d.NewCommands()
+			require.NoError(t, err)
+			c.SetPipeline(p)
+			c.SetBuffer(0, out, 0)
+			c.SetBytes(1, words(rounds))
+			c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
+			c.Commit()
+			_, err = c.Wait()
+			require.NoError(t, err)
+			for g := range groups {
+				for i, want := range talk(g, threads, rounds) {
+					require.Equal(t, want, binary.NativeEndian.Uint32(out.Bytes()[4*(g*threads+i):]), "%+v: %d threads, threadgroup %d", o, threads, g)
+				}
+			}
+			out.Close()
+		}
+	}
+}
