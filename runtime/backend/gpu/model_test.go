@@ -195,7 +195,7 @@ func TestShapes(t *testing.T) {
 // and with many tokens before it, in any order of threads.
 func TestBeside(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	recipes := []string{"q4_k_m", "q4_0", "f16"}
+	recipes := []string{"q4_k_m", "q4_0"}
 	if testing.Short() {
 		recipes = recipes[:1]
 	}
@@ -243,13 +243,13 @@ func TestBeside(t *testing.T) {
 // TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text computes alone,
 // token by token.
 func TestTree(t *testing.T) {
-	recipes := []string{"q4_k_m", "q8_0"}
+	recipes := []string{"q8_0", "f16"}
 	if testing.Short() {
 		recipes = recipes[:1]
 	}
 	for _, recipe := range recipes {
 		m, _ := load(t, file(t, recipe, nil), openSoft(t, soft.Options{Seed: 9}), gpu.Options{})
-		for seed := range uint64(2) {
+		for seed := range uint64(1) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			prefix := randomTokens(r, 5, 512)
 			c, err := m.NewCache(40, gguf.F16)
