@@ -568,6 +568,7 @@ func TestManyRows(t *testing.T) {
 	}
 	out := make([]backend.Output, len(rows))
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	assert.Equal(t, run(t, m, ids, gguf.F16, 45), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
 	ref := exact(t, f)
 	for _, i := range []int{0, 7, 8, 31, 32, 44} {
 		alone := run(t, ref, ids[:i+1], gguf.F32, i+1)
