@@ -10,15 +10,15 @@ export CGO_ENABLED = 0
 
 # Each place where the program must run, and each where its source must at least hold.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
-VETTED  = darwin/arm64 windows/amd64 linux/arm64
+VETTED  = darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
-ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/... ./runtime/sample
+ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
 # Packages that compute differently without assembly.
-PLAIN   = ./kernels/... ./runtime/backend/... ./runtime/qwen2 ./runtime/engine
+PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2 ./runtime/engine
 # Packages that start goroutines.
-RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./kernels ./runtime ./netproto))
+RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./kernels ./metal ./runtime ./netproto))
 
-.PHONY: help build test race fuzz bench lint cross arm64
+.PHONY: help build test race fuzz bench lint cross arm64 metal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ help: ## this list
 build: ## the program, as ./pilotfish
 	$(GO) build -o pilotfish ./cmd/pilotfish
 
-test: ## all tests, with assembly and without; needs nothing but Go, and lists what had to be left out
+test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest ./...
 	$(GO) run ./internal/cmd/gotest -tags noasm $(PLAIN)
 
@@ -58,3 +58,7 @@ cross: ## builds for every system that the program runs on
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	GOARCH=arm64 $(GO) test -exec $(QEMU) $(ARM64)
+
+metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
+	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
+	for f in $$dir/*.metal; do echo "xcrun metal $$(basename $$f)"; xcrun metal -std=metal3.1 -Wall -Werror -c $$f -o /dev/null; done; rm -r $$dir

@@ -48,6 +48,8 @@ type EngineReport struct {
 	Share         float64        `json:"bandwidth_share"` // generation_tps over the bound by the bandwidth of the same sample; median
 	Device        string         `json:"device"`
 	Threads       int            `json:"threads"`
+	Dispatches    int            `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
+	Levels        int            `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
 }
 
 // firstPrompt is the length of the prompt of the first token.
@@ -91,6 +93,9 @@ func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 		if o.OnSample != nil {
 			o.OnSample(i + 1)
 		}
+	}
+	if encoded, ok := e.LastEncoded(); ok {
+		r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
 	}
 	r.KVBytes = m.kvBytes
 	r.summarise()

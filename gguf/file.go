@@ -189,10 +189,21 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.tensors[i], true
 }
 
+// Mapped reports whether all tensor data lie in pages of the file, which end where the file's do.
+func (f *File) Mapped() bool {
+	for _, p := range f.parts {
+		if !p.mapped {
+			return false
+		}
+	}
+	return len(f.parts) > 0
+}
+
 // mapping is the bytes of one file, mapped or read.
 type mapping struct {
-	b     []byte
-	close func() error
+	b      []byte
+	mapped bool // its pages are those of the file
+	close  func() error
 }
 
 // openMapping maps the file at path, or reads it where mapping is not supported.

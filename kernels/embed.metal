@@ -1,9 +1,10 @@
 // x[t] = table[token[t]], and what the first norm wants: g·x[t] and Σ x[t]².  One threadgroup per row t.
-// The tokens come from the host, or the only one is the best that the merge of the pass before has left on the device.
+// The tokens come from the host, or are the best ones that the merge of the pass before has left on the device.
 struct EmbedArgs {
   uint cols;
   uint row_bytes;
   uint vocab;
+  uint token_stride; // words from one token to the next
   uint has_gain;
 };
 
@@ -17,7 +18,7 @@ kernel void embed(device const uchar *table [[buffer(0)]], device const uint *to
                   ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float part[32];
   const W w = W();
-  const uint token = min(tokens[t], a.vocab - 1);
+  const uint token = min(tokens[t * a.token_stride], a.vocab - 1);
   device const uchar *row = table + ulong(token) * a.row_bytes;
   float sum = 0.0f;
   for (uint c = tid * 4; c < a.cols; c += threads * 4) {

@@ -34,6 +34,7 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 		o       bench.EngineOptions
 		prof    profileFlag
 		kv      string
+		where   string
 		asJSON  bool
 		measure = &cobra.Command{
 			Use:   "engine -m FILE [flags]",
@@ -52,6 +53,9 @@ every sample, with as many threads, and the share of the bound is printed. Figur
 		}
 		var err error
 		if o.Engine.KV, err = parseKV(kv); err != nil {
+			return err
+		}
+		if o.Engine.Backend, err = parseBackend(where); err != nil {
 			return err
 		}
 		stop, err := prof.start(a)
@@ -79,6 +83,7 @@ every sample, with as many threads, and the share of the bound is printed. Figur
 	f.IntVarP(&o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
 	f.IntVarP(&o.Repeat, "repeat", "r", 3, "samples")
 	registerKV(f, &kv)
+	registerBackend(f, &where)
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random prompts")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	prof.register(measure)
@@ -93,6 +98,9 @@ func printEngineReport(a *app, r bench.EngineReport) {
 	}
 	if r.GenerationTPS > 0 {
 		fmt.Fprintf(a.stdout, "generation   %8.1f tokens/s, %.0f%% of the bound of %.1f\n", r.GenerationTPS, 100*r.Share, r.Bound)
+	}
+	if r.Dispatches > 0 {
+		fmt.Fprintf(a.stdout, "encoded      %8d dispatches a token, in %d levels\n", r.Dispatches, r.Levels)
 	}
 	fmt.Fprintf(a.stdout, "bound        %8.1f GB/s read, %s a token\n", r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
 	fmt.Fprintf(a.stdout, "load         %8.1f ms, first token after %.1f ms\n", r.LoadMS, r.FirstTokenMS)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // inspection is the output of `pilotfish inspect --json`. Its fields are a contract.
@@ -31,6 +32,9 @@ type typeSize struct {
 	Type    string `json:"type"`
 	Tensors int    `json:"tensors"`
 	Bytes   int64  `json:"bytes"`
+
+	GPUType  string `json:"gpu_type"`  // as what a GPU holds them: another type where it has no kernels for this one
+	GPUBytes int64  `json:"gpu_bytes"` // what they take there
 }
 
 // arraySummary stands for an array that is too long to print.
@@ -89,8 +93,13 @@ func inspect(f *gguf.File, path string, most int) inspection {
 		in.Tensors = append(in.Tensors, inspectedTensor{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
 		in.Parameters += int64(t.Elems())
 		in.TensorBytes += int64(len(t.Data))
+		there := engine.KernelType(t.Type)
+		elems, size := there.Block()
 		s := sizes[t.Type.String()]
-		sizes[t.Type.String()] = typeSize{Type: t.Type.String(), Tensors: s.Tensors + 1, Bytes: s.Bytes + int64(len(t.Data))}
+		sizes[t.Type.String()] = typeSize{
+			Type: t.Type.String(), Tensors: s.Tensors + 1, Bytes: s.Bytes + int64(len(t.Data)),
+			GPUType: there.String(), GPUBytes: s.GPUBytes + int64(t.Elems()/elems*size),
+		}
 	}
 	for _, s := range sizes {
 		in.Types = append(in.Types, s)
@@ -148,7 +157,11 @@ func (in inspection) print(out io.Writer, f *gguf.File) error {
 	}
 	fmt.Fprintln(w)
 	for _, s := range in.Types {
-		fmt.Fprintf(w, "%s\t%d tensors\t%s\n", s.Type, s.Tensors, humanize.Bytes(uint64(s.Bytes)))
+		fmt.Fprintf(w, "%s\t%d tensors\t%s", s.Type, s.Tensors, humanize.Bytes(uint64(s.Bytes)))
+		if s.GPUType != s.Type {
+			fmt.Fprintf(w, "\ton a GPU %s, %s", s.GPUType, humanize.Bytes(uint64(s.GPUBytes)))
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }

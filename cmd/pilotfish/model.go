@@ -29,7 +29,7 @@ func (m *modelFlags) register(c *cobra.Command) {
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
 	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
 	registerKV(f, &m.kv)
-	f.StringVar(&m.backend, "backend", "cpu", "where the model runs: cpu")
+	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false, "float32 activations, keys and values, and generic Go throughout: slow, the reference")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
@@ -37,8 +37,8 @@ func (m *modelFlags) register(c *cobra.Command) {
 // open opens the model. Wrong values are wrong usage, a bad file is a failure.
 func (m *modelFlags) open() (*engine.Engine, error) {
 	switch {
-	case m.backend != "cpu":
-		return nil, usagef("--backend %s: this build has cpu", m.backend)
+	case m.exact && m.backend != string(engine.CPU):
+		return nil, usagef("--exact needs --backend cpu")
 	case m.threads < 0:
 		return nil, usagef("--threads %d: negative", m.threads)
 	case m.context < 0:
@@ -48,7 +48,11 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Open(m.path, engine.Options{Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
+	where, err := parseBackend(m.backend)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(m.path, engine.Options{Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
 }
 
 // preload brings the weights into memory with a bar for somebody who watches. Otherwise they come when they are first used.
@@ -74,6 +78,18 @@ func parseKV(name string) (engine.KVType, error) {
 		return engine.KVType(name), nil
 	}
 	return "", usagef("--kv %s: auto, f16 or f32", name)
+}
+
+func registerBackend(f *pflag.FlagSet, name *string) {
+	f.StringVar(name, "backend", string(engine.CPU), "what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking; also soft:check, soft:ubsan:SEED, …)")
+}
+
+func parseBackend(name string) (engine.Backend, error) {
+	b, err := engine.ParseBackend(name)
+	if err != nil {
+		return "", usagef("--%w", err)
+	}
+	return b, nil
 }
 
 // parseIDs reads token ids separated by commas.

@@ -3,6 +3,7 @@
 package sharedtest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,12 +20,19 @@ func Shared(t testing.TB, elem ...string) string {
 	}
 	path := filepath.Join(append([]string{dir}, elem...)...)
 	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
-			t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but the shared test data are absent: %v", err)
-		}
-		t.Skipf("SKIPPED, NOT TESTED: shared test data are absent (set PILOTFISH_SHARED): %v", err)
+		Missing(t, fmt.Errorf("shared test data are absent (set PILOTFISH_SHARED): %w", err))
 	}
 	return path
+}
+
+// Missing ends a test for which this machine lacks something: it is skipped with a line that says what, or fails if
+// PILOTFISH_REQUIRE_ALL=1.
+func Missing(t testing.TB, what error) {
+	t.Helper()
+	if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
+		t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but %v", what)
+	}
+	t.Skipf("SKIPPED, NOT TESTED: %v", what)
 }
 
 // moduleRoot returns the folder of go.mod, from the working directory upwards.

@@ -109,18 +109,26 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
-// Best, as the token of a row, stands for the most probable token that follows the last wanted row of the pass submitted
-// before: see [Ahead].
-const Best int32 = -1
+// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands that
+// token on itself, so that nobody waits between two tokens.
+type Runner interface {
+	Device
+	// BeginAfter is Begin for one row, whose token is the best one that before finds for its only wanted row, whatever
+	// row.Token says. before is committed, and its pass is of the same device.
+	BeginAfter(before Flight, kv KV, row Row) Flight
+}
 
-// Ahead is a [Pass] that can be handed to its device while passes before it still run, so that the device need not wait for
-// the host between tokens: several passes, each over the [Best] token of the one before, may be under way at a time. They
-// run in the order of Submit, and End is called for each in that order. Until all have ended, nobody touches their KV
-// stores, and Logits and Hidden cannot be wanted.
-type Ahead interface {
+// Flight is a pass that runs while its caller goes on. The passes of a [Runner] are flights, which run in the order of
+// their Commit; logits and hidden states that one stores last until the next is begun. In place of End stand Commit and
+// then, once, Wait or Drop.
+type Flight interface {
 	Pass
-	// Submit hands the pass to the device and does not wait.
-	Submit()
+	// Commit hands the pass to the device and does not wait.
+	Commit()
+	// Wait does what is left of End.
+	Wait(ctx context.Context) error
+	// Drop says that nobody wants what the pass finds. It runs nevertheless.
+	Drop()
 }
 
 // Want says what the head is to return, and for which rows.

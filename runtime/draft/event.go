@@ -51,7 +51,7 @@ type Token struct {
 	Pos         int // in the whole text, prompt included
 	ID          int32
 	Origin      Origin
-	Confidence  float32       // of the router, that the small model's token may stand; 1 without a router
+	Confidence  float32       // of the router, that the small model's token may stand; without one, its probability before temperature
 	End         bool          // an end token: the last of the text, with nothing to print
 	CommitDelay time.Duration // from when it was drafted until it was shown
 }

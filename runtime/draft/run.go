@@ -2,6 +2,7 @@ package draft
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -132,15 +133,18 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 
 // decide asks the router about the token that follows n: it stands, or it becomes an escalation.
 func (r *run) decide(n *node, head *backend.Output) {
-	confidence, escalate := float32(1), false
+	var confidence float32
+	escalate := false
 	if r.fault.has(faultSharedState) {
 		n.state = r.shared
 	}
+	local := r.Pick(n.pos+1, head)
 	if r.router != nil {
 		confidence, escalate, n.state = r.router.Decide(n.state, n.pos+1, head)
+	} else {
+		confidence = probability(head, local)
 	}
 	r.shared = n.state
-	local := r.Pick(n.pos+1, head)
 	if !escalate {
 		r.child(n, local, confidence)
 		return
@@ -148,6 +152,20 @@ func (r *run) decide(n *node, head *backend.Output) {
 	n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
 	n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Local: local, Confidence: confidence}
 	r.held = append(r.held, n.esc)
+}
+
+// probability of a token under the small model, before temperature: that of a candidate, or from all logits.
+func probability(head *backend.Output, id int32) float32 {
+	logit := float32(math.Inf(-1))
+	if len(head.Logits) > 0 {
+		logit = head.Logits[id]
+	}
+	for _, c := range head.Top {
+		if c.ID == id {
+			logit = c.Logit
+		}
+	}
+	return float32(math.Exp(float64(logit - head.LogSumExp)))
 }
 
 // tell counts an event and passes it on, unless emit wants no more.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -36,39 +37,105 @@ func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, err
 }
 
 // Extend implements [draft.Model].
-func (m *edge) Extend(ctx context.Context, nodes []draft.Node) (heads []backend.Output, err error) {
+func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	begin := m.s.now()
-	rows := make([]backend.Row, 0, len(nodes))
-	defer func() {
-		if err != nil {
-			for _, r := range rows {
-				m.s.cache.Free(r.Slot)
-			}
-		}
-	}()
-	want := m.want
-	want.Rows = nil
-	for i, n := range nodes {
+	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
 			return nil, fmt.Errorf("position %d in a context of %d: %w", n.Pos, m.s.e.o.Context, qwen2.ErrContext)
 		}
-		slot, err := m.s.cache.Alloc(n.Pos)
+	}
+	if len(nodes) == 1 {
+		slot, out, err := m.s.one(ctx, nodes[0].Token, m.path(nodes[0].Path), m.want)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, m.s.cache.Node(n.Token, slot, m.path(n.Path)...))
-		want.Rows = append(want.Rows, i)
-	}
-	for len(m.out) < len(rows) {
-		m.out = append(m.out, backend.Output{})
-	}
-	if err := m.s.e.run(ctx, m.s.cache.KV(), rows, m.out[:len(rows)], want); err != nil {
+		m.hold(nodes[0], slot)
+		m.out = append(m.out[:0], *out)
+	} else if err := m.several(ctx, nodes); err != nil {
 		return nil, err
 	}
-	for i, n := range nodes {
-		m.slots[n.ID], m.ids[rows[i].Slot], m.token[n.ID] = rows[i].Slot, n.ID, n.Token
+	return m.out, m.rest(ctx, begin)
+}
+
+// several evaluates leaves together; the one that runs already, if one does, is only waited for.
+func (m *edge) several(ctx context.Context, nodes []draft.Node) (err error) {
+	s := m.s
+	done, err := s.e.hold(ctx)
+	if err != nil {
+		return err
 	}
-	return m.out[:len(rows)], m.rest(ctx, begin)
+	defer done()
+	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
+	running, at := flight{}, -1
+	for i, n := range nodes {
+		if f, ok := s.adopt(n.Token, m.path(n.Path)); ok {
+			running, at = f, i
+			break
+		}
+	}
+	if at < 0 {
+		s.dropAhead()
+	}
+	slots, err := m.together(ctx, nodes, at)
+	if err != nil {
+		if at >= 0 {
+			s.dropAhead()
+			s.cache.Free(running.row.Slot)
+		}
+		return err
+	}
+	if at >= 0 {
+		out, err := s.land(ctx, running, m.want)
+		if err != nil {
+			s.cache.Free(slices.Delete(slots, at, at+1)...)
+			return err
+		}
+		slots[at], m.out[at] = running.row.Slot, *out
+	}
+	for i, n := range nodes {
+		m.hold(n, slots[i])
+	}
+	return nil
+}
+
+// together evaluates all nodes but the one at position but in one forward call.
+func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) (slots []int32, err error) {
+	cache := m.s.cache
+	slots = make([]int32, len(nodes))
+	want, rows := m.want, []backend.Row(nil)
+	want.Rows = nil
+	var out []backend.Output
+	for i, n := range nodes {
+		if i == but {
+			continue
+		}
+		if slots[i], err = m.s.alloc(n.Pos); err != nil {
+			break
+		}
+		want.Rows = append(want.Rows, len(rows))
+		rows = append(rows, cache.Node(n.Token, slots[i], m.path(n.Path)...))
+		out = append(out, m.out[i])
+	}
+	if err == nil {
+		err = m.s.e.model.Forward(ctx, cache.KV(), rows, out, want)
+	}
+	if err != nil {
+		for _, r := range rows {
+			cache.Free(r.Slot)
+		}
+		return nil, err
+	}
+	for i := range nodes {
+		if i != but {
+			m.out[i], out = out[0], out[1:]
+		}
+	}
+	return slots, nil
+}
+
+// hold notes where a node is.
+func (m *edge) hold(n draft.Node, slot int32) {
+	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
 // rest waits until a forward call that began at begin has taken as long as the pace says.
@@ -102,7 +169,7 @@ func (m *edge) Settle(path ...draft.ID) {
 		m.s.ids = append(m.s.ids, m.token[id])
 		m.forget(id)
 	}
-	for _, move := range m.s.cache.Settle(slots...) {
+	for _, move := range m.s.settle(slots...) {
 		if id, ok := m.ids[move.From]; ok {
 			delete(m.ids, move.From)
 			m.slots[id], m.ids[move.To] = move.To, id
@@ -124,5 +191,5 @@ func (m *edge) forget(id draft.ID) {
 	delete(m.token, id)
 }
 
-// Room implements [draft.Model].
-func (m *edge) Room() int { return m.s.cache.Slots() - m.s.cache.InUse() }
+// Room implements [draft.Model]. What runs ahead gives way.
+func (m *edge) Room() int { return m.s.cache.Slots() - m.s.KVTokens() }

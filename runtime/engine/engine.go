@@ -23,17 +23,17 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Options say how a model is run. The zero value works.
 type Options struct {
-	Threads int    // workers on the CPU; 0 means as many as the Go runtime may use at once
-	Context int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
-	KV      KVType // how keys and values are kept; Exact keeps float32
-	Exact   bool   // float32 activations, keys and values, generic Go throughout: slow, for checking
+	Backend Backend // what runs the model; "" means the CPU
+	Threads int     // workers on the CPU; 0 means as many as the Go runtime may use at once
+	Context int     // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
+	KV      KVType  // how keys and values are kept; Exact keeps float32
+	Exact   bool    // float32 activations, keys and values, generic Go throughout: slow, for checking
 }
 
 // KVType is how keys and values are kept.
@@ -52,11 +52,13 @@ const DefaultContext = 4096
 type Engine struct {
 	path   string
 	file   *gguf.File
-	device *host.Device
+	device backend.Device
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
 	turn   chan struct{} // holds one value: whoever takes it may use the model
+
+	closeDevice func() error
 }
 
 // Open maps the file and loads its weights. Errors name the file and the field.
@@ -79,7 +81,7 @@ func New(f *gguf.File, name string, o Options) (*Engine, error) {
 }
 
 func (e *Engine) load() (err error) {
-	if e.device, err = host.New(host.Options{Threads: e.o.Threads, Exact: e.o.Exact}); err != nil {
+	if err := e.openDevice(); err != nil {
 		return err
 	}
 	if e.model, err = qwen2.Load(e.file, e.device); err != nil {
@@ -126,10 +128,11 @@ func (e *Engine) onlyF32() bool {
 
 // Close stops the workers and unmaps the file. No session may be running.
 func (e *Engine) Close() error {
-	if e.device != nil {
-		e.device.Close()
+	var err error
+	if e.closeDevice != nil {
+		err = e.closeDevice()
 	}
-	return e.file.Close()
+	return errors.Join(err, e.file.Close())
 }
 
 // File is the open model file.
@@ -215,17 +218,20 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 
 // run is a forward call of the model, when it is this caller's turn.
 func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	select {
-	case <-e.turn:
-		defer func() { e.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	done, err := e.hold(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	return e.model.Forward(ctx, kv, rows, out, want)
 }
 
-// Device says what runs the model, for reports.
-func (e *Engine) Device() string { return e.device.Name() }
-
-// Threads is the number of workers on the CPU.
-func (e *Engine) Threads() int { return e.device.Threads() }
+// hold waits until the model may be used, and returns what lets others use it.
+func (e *Engine) hold(ctx context.Context) (done func(), err error) {
+	select {
+	case <-e.turn:
+		return func() { e.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

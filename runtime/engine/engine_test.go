@@ -139,7 +139,7 @@ func TestContextFull(t *testing.T) {
 		assert.ErrorIs(t, err, qwen2.ErrContext)
 	}
 	for _, err := range s.Generate(t.Context(), nil, engine.Request{}) {
-		assert.ErrorContains(t, err, "no tokens")
+		assert.ErrorContains(t, err, "empty prompt")
 	}
 }
 

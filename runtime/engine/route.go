@@ -28,18 +28,17 @@ const (
 // Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
 type Route struct {
 	Request
-	Router  *router.Router // which tokens the cloud is asked for
+	Router  *router.Router // which tokens the cloud is asked for; nil: none
 	Cloud   draft.Cloud    // who answers
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in
 	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
 	Observe func(Event)    // told of every token and every escalation, if given
 }
 
-// Routing is what the last call of [Session.Routed] did, besides its [Summary].
+// Routing is what the last call of [Session.Routed] did, besides its [Summary]; nothing where there was no router.
 func (s *Session) Routing() draft.Summary { return s.routing }
 
-// Routed runs prompt and yields the tokens that follow, those that the router has doubts of chosen by the cloud. Otherwise
-// it is like [Session.Generate].
+// Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if err := s.routed(ctx, prompt, r, func(t Token) bool { return yield(t, nil) }); err != nil {
@@ -49,11 +48,17 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 }
 
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+	defer s.dropAhead()
 	start := s.now()
 	s.summary, s.routing = Summary{PromptTokens: len(prompt)}, draft.Summary{}
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return err
+	}
+	if r.Router != nil {
+		if r.Router, err = s.e.onDevice(ctx, r.Router); err != nil {
+			return err
+		}
 	}
 	decoder, err := s.decoder(prompt, r)
 	if err != nil {
@@ -61,7 +66,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	}
 	text := tokens.NewDecoder()
 	var all strings.Builder
-	s.routing, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
+	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		if r.Observe != nil {
 			r.Observe(e)
 		}
@@ -77,7 +82,10 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 		all.WriteString(shown.Text)
 		return yield(shown)
 	})
-	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), s.routing.Stop
+	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), sum.Stop
+	if r.Router != nil {
+		s.routing = sum
+	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -37,6 +35,7 @@ type Summary struct {
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
+	RanAhead     int           // tokens whose evaluation had begun before they were asked for
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
 }
@@ -45,6 +44,7 @@ type Summary struct {
 type Session struct {
 	e       *Engine
 	cache   *qwen2.Cache
+	ahead   *ahead
 	ids     []int32 // what the cache holds
 	summary Summary
 	routing draft.Summary
@@ -57,7 +57,7 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{e: e, cache: cache, now: time.Now}, nil
+	return &Session{e: e, cache: cache, ahead: e.newAhead(), now: time.Now}, nil
 }
 
 // Summary tells what the last call of [Session.Generate] did.
@@ -67,65 +67,12 @@ func (s *Session) Summary() Summary { return s.summary }
 func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
 
 // KVTokens is how many tokens the cache holds: the text, and while routed decoding runs, the drafts.
-func (s *Session) KVTokens() int { return s.cache.InUse() }
+func (s *Session) KVTokens() int { return s.cache.InUse() - len(s.ahead.flights) }
 
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
 // far is not run again. An error ends the sequence; so does ctx, with its cause.
 func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
-		if err := s.generate(ctx, prompt, r, func(t Token) bool { return yield(t, nil) }); err != nil {
-			yield(Token{}, err)
-		}
-	}
-}
-
-func (s *Session) generate(ctx context.Context, prompt []int32, r Request, yield func(Token) bool) error {
-	start := s.now()
-	s.summary = Summary{PromptTokens: len(prompt)}
-	tokens, err := s.e.Tokenizer()
-	if err != nil {
-		return err
-	}
-	sampler, err := sample.New(r.Sampling)
-	if err != nil {
-		return err
-	}
-	if r.MaxTokens < 0 {
-		return fmt.Errorf("at most %d tokens to generate: negative", r.MaxTokens)
-	}
-	want := sampler.Want(backend.Want{K: 1})
-	out, err := s.prefill(ctx, prompt, want)
-	if err != nil {
-		return err
-	}
-	s.summary.PromptTime = s.now().Sub(start)
-	start = start.Add(s.summary.PromptTime)
-
-	text := tokens.NewDecoder()
-	var all strings.Builder
-	defer func() { s.summary.Text, s.summary.DecodeTime = all.String()+text.Flush(), s.now().Sub(start) }()
-	for {
-		pos := s.cache.Len()
-		id := sampler.Pick(pos, out)
-		if !r.IgnoreEnd && tokens.IsEnd(id) {
-			s.summary.Stop = "end"
-			return nil
-		}
-		t := Token{Pos: pos, ID: id, Text: text.Push(id), Origin: "edge", Confidence: probability(out, id)}
-		all.WriteString(t.Text)
-		s.summary.Tokens++
-		if !yield(t) {
-			return nil
-		}
-		if s.summary.Tokens == r.MaxTokens || pos+1 == s.cache.Slots() {
-			s.summary.Stop = "length"
-			return nil
-		}
-		if out, err = s.e.forward(ctx, s.cache, []int32{id}, want); err != nil {
-			return err
-		}
-		s.ids = append(s.ids, id)
-	}
+	return s.Routed(ctx, prompt, Route{Request: r})
 }
 
 // prefill brings the cache to hold prompt and returns what follows its last token.
@@ -145,18 +92,4 @@ func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want
 		s.ids = append(s.ids, prompt[same:]...)
 	}
 	return out, err
-}
-
-// probability of id under the model: that of a candidate, or from all logits.
-func probability(out *backend.Output, id int32) float32 {
-	logit := float32(math.Inf(-1))
-	if len(out.Logits) > 0 {
-		logit = out.Logits[id]
-	}
-	for _, c := range out.Top {
-		if c.ID == id {
-			logit = c.Logit
-		}
-	}
-	return float32(math.Exp(float64(logit - out.LogSumExp)))
 }

@@ -103,9 +103,18 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 	return nil
 }
 
-// pass runs rows through all layers. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F inside.
+// pass runs rows through all layers.
 func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	p := m.device.Begin(kv, rows)
+	m.encode(p, out, want)
+	if err := p.End(ctx); err != nil {
+		return err
+	}
+	return finite(rows, out, want)
+}
+
+// encode says what a pass consists of. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F inside.
+func (m *Model) encode(p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                                                [T, D]
 	for i := range m.w.layers {
@@ -117,9 +126,10 @@ func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out
 		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]
 	}
 	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows      [V]
-	if err := p.End(ctx); err != nil {
-		return err
-	}
+}
+
+// finite refuses logits that are none.
+func finite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 	for i, o := range out {
 		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {
 			return fmt.Errorf("position %d: %w", rows[want.Rows[i]].Pos, ErrNotFinite)

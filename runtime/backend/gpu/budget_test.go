@@ -39,10 +39,7 @@ func TestBudget(t *testing.T) {
 			s.Layers, s.Vocab = 1, 151936/heads
 		})
 		for _, rows := range []int{1, 4} {
-			if rows > 1 && recipe != recipes[0] {
-				continue
-			}
-			dev := openSoft(t, soft.Options{Variant: soft.Check})
+			dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
 			m, d := load(t, f, dev, gpu.Options{})
 			c, err := m.NewCache(64+rows, gguf.F16)
 			require.NoError(t, err)

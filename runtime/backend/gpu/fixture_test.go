@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,24 +14,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// openSoft opens the software device, or skips the test loudly where there is none.
-func openSoft(t testing.TB, o soft.Options) *soft.Device {
-	t.Helper()
-	d, err := soft.Open(o)
-	if err != nil {
-		if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
-			t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but there is no software Metal device: %v", err)
-		}
-		t.Skipf("SKIPPED, NOT TESTED: there is no software Metal device: %v", err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
-}
-
-// open is a device on the software Metal device, closed with the test.
+// open is a device on a Metal device, closed with the test.
 func open(t testing.TB, o soft.Options) *Device {
 	t.Helper()
-	d, err := New(openSoft(t, o), Options{})
+	d, err := New(OpenMetal(t, o), Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -74,7 +59,7 @@ func (x *fixture) tensorOf(rows, cols int) *tensor {
 	t, err := x.d.NewTensor(rows, cols)
 	require.NoError(x.t, err)
 	v := t.(*tensor)
-	require.NoError(x.t, x.d.room(v, rows))
+	require.NoError(x.t, v.room(x.d, rows))
 	copy(v.all(), x.floats(rows*cols))
 	return v
 }

@@ -12,8 +12,7 @@ import (
 // is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
-	result grown // what the merge leaves
-	best   bound // in it, the most probable token after the last wanted row; none without a merge
+	result grown // what the merge of the head leaves
 	tokens bound // [T] token ids
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
@@ -38,7 +37,7 @@ func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
 
 // fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are enough
 // of them to keep the device busy.
-func (d *Device) fill(f *frame, c backend.KVConfig, rows []backend.Row) error {
+func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {
 		spans += len(r.See)
@@ -51,7 +50,7 @@ func (d *Device) fill(f *frame, c backend.KVConfig, rows []backend.Row) error {
 		places[i].offset = total
 		total += ceil(size, 16) * 16
 	}
-	if err := d.grow(&f.buffer, total); err != nil {
+	if err := f.buffer.grow(d, total); err != nil {
 		return err
 	}
 	for _, p := range places {
@@ -65,7 +64,7 @@ func (d *Device) fill(f *frame, c backend.KVConfig, rows []backend.Row) error {
 	for i := range freq {
 		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(c.HeadSize))
 	}
-	f.splits, f.best = 1, bound{}
+	f.splits = 1
 	at := 0
 	for t, r := range rows {
 		tokens[t], slots[t] = uint32(r.Token), uint32(r.Slot)

@@ -37,19 +37,19 @@ type Device struct {
 	mapped    bool
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
-	buffers   []metal.Buffer // all that live as long as the device
-	none      metal.Buffer   // is bound where a kernel declares what it will not touch
-	frames    []*frame       // of no pass at present
+	buffers   []metal.Buffer   // all that live as long as the device
+	none      metal.Buffer     // is bound where a kernel declares what it will not touch
+	frames    []*frame         // of all passes
+	spare     []*frame         // of these, those that no pass uses
+	alive     map[*memory]bool // of KV stores
+	flights   []*pass          // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
 	routers   map[routerKey]*router
 
-	underway int    // passes that are submitted and have not ended
-	tail     *frame // of the last of them
-
 	mu   sync.Mutex
 	last Stats
-	dead []metal.Buffer // that nothing uses but, at most, passes under way
+	dead []*memory // of KV stores that nobody holds any more
 }
 
 // pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
@@ -71,7 +71,7 @@ type Stats struct {
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		routers: map[routerKey]*router{},
+		alive: map[*memory]bool{}, routers: map[routerKey]*router{},
 	}
 	_, err := d.library("")
 	if err == nil {
@@ -108,6 +108,7 @@ func (d *Device) LastPass() Stats {
 
 // Close implements [backend.Device].
 func (d *Device) Close() error {
+	d.land(nil)
 	for _, p := range d.pipelines {
 		p.Close()
 	}
@@ -117,8 +118,9 @@ func (d *Device) Close() error {
 	for _, t := range d.tensors {
 		t.close()
 	}
-	d.underway = 0
-	d.bury()
+	for m := range d.alive {
+		m.close()
+	}
 	for _, f := range d.frames {
 		f.close()
 	}
@@ -126,7 +128,7 @@ func (d *Device) Close() error {
 	for _, l := range d.libraries {
 		l.Close()
 	}
-	d.pipelines, d.buffers, d.tensors, d.libraries = nil, nil, nil, nil
+	d.pipelines, d.buffers, d.tensors, d.alive, d.libraries = nil, nil, nil, nil, nil
 	return nil
 }
 
@@ -180,17 +182,15 @@ const maxNarrow = 8
 // grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
 type grown struct{ metal.Buffer }
 
-// grow makes sure of length bytes. What is replaced stays open as long as a pass that may use it is under way.
-func (d *Device) grow(g *grown, length int) error {
+func (g *grown) grow(d *Device, length int) error {
 	if g.Buffer != nil && len(g.Bytes()) >= length {
 		return nil
 	}
+	d.land(nil) // passes that are under way may use it
+	g.close()
 	b, err := d.metal.NewBuffer(max(length, 16))
 	if err != nil {
 		return err
-	}
-	if g.Buffer != nil {
-		d.release([]metal.Buffer{g.Buffer})
 	}
 	g.Buffer = b
 	return nil
@@ -240,11 +240,11 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 }
 
 // room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
-func (d *Device) room(t *tensor, n int) error {
+func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
-		d.grow(&t.values, 4*t.rows*t.cols),
-		d.grow(&t.normed, 4*n*t.cols),
-		d.grow(&t.squares, 4*n*ceil(t.cols, leastRows)),
+		t.values.grow(d, 4*t.rows*t.cols),
+		t.normed.grow(d, 4*n*t.cols),
+		t.squares.grow(d, 4*n*ceil(t.cols, leastRows)),
 	)
 }
 

@@ -50,14 +50,14 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	}
 	h.stride = 2*h.k + 4
 	s, n := &p.d.scratch, len(want.Rows)
-	p.fail(p.d.grow(&s.best, 8*n*groups*h.k))
-	p.fail(p.d.grow(&s.sums, 12*n*groups))
-	p.fail(p.d.grow(&p.frame.result, 4*n*h.stride))
+	p.fail(s.best.grow(p.d, 8*n*groups*h.k))
+	p.fail(s.sums.grow(p.d, 12*n*groups))
+	p.fail(p.frame.result.grow(p.d, 4*n*h.stride))
 	if h.router != nil {
-		p.fail(p.d.grow(&s.routed, 4*n*h.router.widths[0]))
+		p.fail(s.routed.grow(p.d, 4*n*h.router.widths[0]))
 	}
 	if h.logits {
-		p.fail(p.d.grow(&s.logits, 4*n*h.w.rows))
+		p.fail(s.logits.grow(p.d, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return
@@ -69,7 +69,6 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	if h.onCPU && h.router == nil {
 		return
 	}
-	p.frame.best = bound{p.frame.result.Buffer, 4 * (n - 1) * h.stride}
 	p.level()
 	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
 	h.router.merge(&args)

@@ -13,13 +13,23 @@ import (
 // kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros to
 // room elements, a multiple of 8.
 type kv struct {
+	d      *Device
 	c      backend.KVConfig
 	room   int
 	rowLen int            // bytes of one head in one slot
 	layers []metal.Buffer // one per layer
 }
 
-// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced.
+// memory is the buffers of a store.
+type memory struct{ buffers []metal.Buffer }
+
+func (m *memory) close() {
+	for _, b := range m.buffers {
+		b.Close()
+	}
+}
+
+// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced, or with the device.
 func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	switch {
 	case c.Layers <= 0 || c.Slots <= 0 || c.KVHeads <= 0:
@@ -32,7 +42,7 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
 	_, size := c.Type.Block()
-	s := &kv{c: c, room: ceil(c.HeadSize, 8) * 8}
+	s := &kv{d: d, c: c, room: ceil(c.HeadSize, 8) * 8}
 	s.rowLen = s.room * size
 	if c.Heads/c.KVHeads*s.room > kernels.AttendOuts || sum(s.attendMemory()) > d.limits.ThreadgroupMemory-256 {
 		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels", c.Heads/c.KVHeads, c.HeadSize)
@@ -41,39 +51,41 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
 	}
 	d.bury()
+	m := new(memory)
 	for range c.Layers {
 		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)
 		if err != nil {
-			for _, b := range s.layers {
-				b.Close()
-			}
+			m.close()
 			return nil, err
 		}
 		if s.room > c.HeadSize {
 			clear(b.Bytes())
 		}
-		s.layers = append(s.layers, b)
+		m.buffers = append(m.buffers, b)
 	}
-	runtime.AddCleanup(s, d.release, s.layers)
+	s.layers, d.alive[m] = m.buffers, true
+	runtime.AddCleanup(s, d.release, m)
 	return s, nil
 }
 
-// release takes buffers that nobody holds any more. They are closed later, by the goroutine that uses the device.
-func (d *Device) release(buffers []metal.Buffer) {
+// release takes the memory of a KV store that nobody holds any more. It is closed later, by the goroutine that uses the
+// device.
+func (d *Device) release(m *memory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dead = append(d.dead, buffers...)
+	d.dead = append(d.dead, m)
 }
 
-// bury closes what release has taken, unless a pass is under way.
+// bury closes what release has taken.
 func (d *Device) bury() {
-	if d.underway > 0 {
-		return
-	}
+	d.land(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range d.dead {
-		b.Close()
+	for _, m := range d.dead {
+		if d.alive[m] {
+			m.close()
+			delete(d.alive, m)
+		}
 	}
 	d.dead = nil
 }
@@ -81,8 +93,9 @@ func (d *Device) bury() {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// each calls f with the bytes of slots a and b for every layer, keys and values, and head.
+// each calls f with the bytes of slots a and b for every layer, keys and values, and head, when no pass is under way.
 func (s *kv) each(a, b int32, f func(a, b []byte)) {
+	s.d.land(nil)
 	for _, l := range s.layers {
 		all := l.Bytes()
 		for h := range 2 * s.c.KVHeads {
@@ -95,10 +108,10 @@ func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	}
 }
 
-// Copy implements [backend.KV]. No pass is under way while it runs.
+// Copy implements [backend.KV].
 func (s *kv) Copy(dst, src int32) { s.each(dst, src, func(a, b []byte) { copy(a, b) }) }
 
-// Swap implements [backend.KV]. No pass is under way while it runs.
+// Swap implements [backend.KV].
 func (s *kv) Swap(a, b int32) {
 	s.each(a, b, func(a, b []byte) {
 		for i := range a {

@@ -69,7 +69,7 @@ func TestFeedForward(t *testing.T) {
 func TestMixedTypes(t *testing.T) {
 	each(t, func(x *fixture) {
 		const in, out = 4864, 70
-		for _, n := range []int{1, 7, 10} {
+		for _, n := range []int{1, 2, 7, 10} {
 			h, m := x.tensorOf(n, in), x.tensorOf(n, out)
 			g, fn := x.normOf(in)
 			wg, fg := x.weightOf(gguf.Q8_0, out, in)

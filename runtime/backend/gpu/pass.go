@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,14 +15,11 @@ import (
 type pass struct {
 	d     *Device
 	kv    *kv
-	frame *frame
 	n     int // rows
 	c     metal.Commands
 	stats Stats
 	open  bool // the current level has a dispatch
 	err   error
-
-	submitted bool
 
 	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
 	written  *tensor       // the x that it writes
@@ -32,9 +28,13 @@ type pass struct {
 	parts    int           // and so many parts of Σ x²
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
-	tokens   bound         // where Embed finds the tokens
+	tokens   bound         // where Embed finds the tokens, so many words apart
+	stride   int           //
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
+
+	frame           *frame // until the pass is over
+	landed, dropped bool
 }
 
 // projection is a NormProject that Attend will encode.
@@ -44,86 +44,6 @@ type projection struct {
 	w          [3]*weight
 }
 
-// Begin implements [backend.Device].
-func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), n: len(rows), rows: rows, frame: &frame{}}
-	if n := len(d.frames); n > 0 {
-		p.frame, d.frames = d.frames[n-1], d.frames[:n-1]
-	}
-	p.stats.Rows = len(rows)
-	d.bury()
-	if p.err = d.fill(p.frame, p.kv.c, rows); p.err != nil {
-		return p
-	}
-	p.tokens = p.frame.tokens
-	p.c, p.err = d.metal.NewCommands()
-	return p
-}
-
-// Submit implements [backend.Ahead].
-func (p *pass) Submit() {
-	p.flush(nil)
-	p.commit()
-	if p.submitted = p.err == nil; p.submitted {
-		p.d.underway++
-		p.d.tail = p.frame
-	}
-}
-
-// End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
-func (p *pass) End(ctx context.Context) error {
-	if p.submitted {
-		p.wait()
-		if p.d.underway--; p.d.tail == p.frame {
-			p.d.tail = nil
-		}
-	} else {
-		if p.flush(nil); p.err == nil {
-			p.err = context.Cause(ctx)
-		}
-		p.commit()
-		p.wait()
-	}
-	p.read()
-	p.d.frames = append(p.d.frames, p.frame)
-	return p.err
-}
-
-// commit hands what is encoded to the device.
-func (p *pass) commit() {
-	switch {
-	case p.err == nil:
-		p.c.Commit()
-	case p.c != nil:
-		p.c.Discard()
-		p.c = nil
-	}
-}
-
-// wait returns when what was committed has run.
-func (p *pass) wait() {
-	if p.err != nil {
-		return
-	}
-	if _, err := p.c.Wait(); err != nil {
-		p.err = fmt.Errorf("%s: %w", p.d.Name(), err)
-	}
-}
-
-// read fills the outputs of a pass that has run.
-func (p *pass) read() {
-	if p.err != nil {
-		return
-	}
-	if p.head != nil {
-		p.head.read(p)
-	}
-	p.d.mu.Lock()
-	p.d.last = p.stats
-	p.d.mu.Unlock()
-}
-
-// fail keeps the first error.
 func (p *pass) fail(err error) {
 	if p.err == nil {
 		p.err = err
@@ -288,7 +208,7 @@ func (p *pass) reserve(t *tensor) {
 		panic(fmt.Sprintf("gpu: a pass of %d rows over a tensor of %d", p.n, t.rows))
 	}
 	if p.err == nil {
-		p.fail(p.d.room(t, p.n))
+		p.fail(t.room(p.d, p.n))
 	}
 }
 
@@ -297,10 +217,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	x, w := to.(*tensor), table.(*weight)
 	fit(nil, w, x)
 	for _, r := range p.rows {
-		switch {
-		case r.Token == backend.Best && p.n == 1 && p.d.tail != nil && p.d.tail.best.b != nil:
-			p.tokens = p.d.tail.best
-		case r.Token < 0 || int(r.Token) >= w.rows:
+		if p.err == nil && (r.Token < 0 || int(r.Token) >= w.rows) {
 			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.rows))
 		}
 	}
@@ -309,7 +226,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	p.written = x
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
-			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
+			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), TokenStride: uint32(p.stride), HasGain: flag(g != nil),
 		}
 		p.parts = 1
 		p.run(dispatch{
@@ -356,9 +273,9 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.fail(p.d.grow(&s.q, 4*p.n*c.Heads*p.kv.room))
-	p.fail(p.d.grow(&s.parts, 4*p.n*p.frame.splits*width))
-	p.fail(p.d.grow(&s.ml, 8*p.n*p.frame.splits*c.Heads))
+	p.fail(s.q.grow(p.d, 4*p.n*c.Heads*p.kv.room))
+	p.fail(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
+	p.fail(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
 	for i, w := range j.w { // weights of one type go together
 		if done[i] {

@@ -21,7 +21,7 @@ func TestRouter(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	f := file(t, "q8_0", nil)
 	for _, v := range []soft.Variant{soft.Fast, soft.Check} {
-		m, d := load(t, f, openSoft(t, soft.Options{Variant: v, Seed: 4}), gpu.Options{})
+		m, d := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: v, Seed: 4}), gpu.Options{})
 		ids := randomTokens(r, 10, 512)
 		c, err := m.NewCache(10, gguf.F16)
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestRouter(t *testing.T) {
 			}
 		}
 	}
-	m, d := load(t, f, openSoft(t, soft.Options{}), gpu.Options{})
+	m, d := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	layers, _ := network(t, r, 100, []int{5, 1}, false)
 	narrow, err := d.LoadRouter(layers, false)
 	require.NoError(t, err)

@@ -1,0 +1,25 @@
+// Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: a file for each
+// type of weights, and one of the kernels that read none. Apple's compiler can then look at them.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: metalsource FOLDER")
+		os.Exit(2)
+	}
+	for _, weight := range append(kernels.Types(), "") {
+		path := filepath.Join(os.Args[1], "kernels"+weight+".metal")
+		if err := os.WriteFile(path, []byte(kernels.Source(weight)), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "metalsource:", err)
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+//go:build linux && (amd64 || arm64) && !race
+
+package mtl
+
+import (
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// toNothing lets messages, and what autorelease pools need, go to a C function that does nothing, until the test ends: what is left is the cost of Go and
+// of the call.
+func toNothing(t testing.TB, d *Device) {
+	t.Helper()
+	library, err := openDylib(buildFake(t))
+	require.NoError(t, err)
+	null, err := findSymbol([]uintptr{library}, "fake_null")
+	require.NoError(t, err)
+	o := d.objc
+	for _, entry := range []*uintptr{&o.msgSend, &o.threadSelf, &o.poolPush, &o.poolPop} {
+		was := *entry
+		*entry = null
+		t.Cleanup(func() { *entry = was })
+	}
+}
+
+// dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, four other buffers, bytes,
+// the dispatch and a barrier. They are 8 messages.
+func dispatcher(t testing.TB) func(i int) {
+	b := newBench(t, newFake(t, &goGPU{}))
+	pipelines := []metal.Pipeline{b.pipeline, newPipeline(t, b, "scale", "scale")}
+	var buffers []metal.Buffer
+	for range 5 {
+		buffers = append(buffers, newBuffer(t, b, 256))
+	}
+	c := begin(t, b)
+	t.Cleanup(c.Discard)
+	toNothing(t, b.Device)
+	args := make([]byte, 16)
+	return func(i int) {
+		c.SetPipeline(pipelines[i%2])
+		for n := range 4 {
+			c.SetBuffer(n, buffers[(i+n)%5], 0)
+		}
+		c.SetBytes(4, args)
+		c.Dispatch(one(8), one(32))
+		c.Barrier()
+	}
+}
+
+func BenchmarkDispatch(b *testing.B) {
+	dispatch := dispatcher(b)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		dispatch(i)
+		i++
+	}
+}
+
+func BenchmarkSend(b *testing.B) {
+	d := newBench(b, newFake(b, &goGPU{}))
+	s := d.objc.begin()
+	b.Cleanup(s.end)
+	toNothing(b, d.Device)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.send(d.device, selSetBuffer, 1, 2, 3)
+	}
+}
+
+// BenchmarkCommandBuffer is an empty command buffer, from NewCommands to Wait, without the reading of its times: 10 messages, and
+// 8 other calls for two autorelease pools.
+func BenchmarkCommandBuffer(b *testing.B) {
+	d := newBench(b, newFake(b, &goGPU{}))
+	toNothing(b, d.Device)
+	seconds := d.objc.sendSeconds
+	d.objc.sendSeconds = func(to, selector uintptr) float64 { return 0 }
+	b.Cleanup(func() { d.objc.sendSeconds = seconds })
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := d.NewCommands()
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Commit()
+		if _, err := c.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Encoding allocates nothing. (The race detector does, so that this file is not for it.)
+func TestNoAllocations(t *testing.T) {
+	dispatch := dispatcher(t)
+	i := 0
+	assert.Zero(t, testing.AllocsPerRun(1000, func() {
+		dispatch(i)
+		i++
+	}))
+}

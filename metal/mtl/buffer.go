@@ -1,0 +1,88 @@
+package mtl
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// buffer is an MTLBuffer.
+type buffer struct {
+	d      *Device
+	buffer id // 0 when closed
+	bytes  []byte
+}
+
+// options of every buffer: the CPU sees it, and Metal does not watch who uses it.
+const bufferOptions = mtlResourceStorageModeShared | mtlResourceHazardTrackingModeUntracked
+
+// NewBuffer implements [metal.Device].
+func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
+	if err := d.checkLength(length); err != nil {
+		return nil, err
+	}
+	s, err := d.scope()
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	b := id(s.send(d.device, selNewBufferWithLength, uintptr(length), bufferOptions))
+	if b == 0 {
+		return nil, fmt.Errorf("no Metal buffer of %d bytes: out of memory", length)
+	}
+	contents := s.send(b, selContents)
+	if contents == 0 {
+		s.release(b)
+		return nil, fmt.Errorf("a Metal buffer of %d bytes is not shared with the CPU", length)
+	}
+	return &buffer{d, b, unsafe.Slice((*byte)(at(contents)), length)}, nil
+}
+
+// WrapBuffer implements [metal.Device].
+func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
+	if err := d.checkLength(len(pages)); err != nil {
+		return nil, err
+	}
+	start, page := uintptr(unsafe.Pointer(&pages[0])), uintptr(d.limits.PageSize)
+	if start%page != 0 || uintptr(len(pages))%page != 0 {
+		return nil, fmt.Errorf("%d bytes at %#x are no whole pages of %d bytes: Metal can only copy them", len(pages), start, page)
+	}
+	s, err := d.scope()
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	b := id(s.send(d.device, selNewBufferWithBytesNoCopy, start, uintptr(len(pages)), bufferOptions, 0))
+	if b == 0 {
+		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them", len(pages), start)
+	}
+	return &buffer{d, b, pages}, nil
+}
+
+func (d *Device) checkLength(length int) error {
+	if length < 1 || length > d.limits.BufferLength {
+		return fmt.Errorf("a Metal buffer has 1 to %d bytes, not %d", d.limits.BufferLength, length)
+	}
+	return nil
+}
+
+// Bytes implements [metal.Buffer].
+func (b *buffer) Bytes() []byte { return b.bytes }
+
+// Close implements [metal.Buffer]. A command buffer that still uses the buffer keeps its memory, not that of a wrapped one.
+func (b *buffer) Close() {
+	b.d.drop(&b.buffer)
+	b.bytes = nil
+}
+
+// drop releases an object once.
+func (d *Device) drop(o *id) {
+	if *o == 0 {
+		return
+	}
+	s := d.objc.begin()
+	defer s.end()
+	s.release(*o)
+	*o = 0
+}

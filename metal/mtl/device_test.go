@@ -1,0 +1,311 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// floats sees a buffer as float32.
+func floats(b metal.Buffer) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b.Bytes()[0])), len(b.Bytes())/4)
+}
+
+// word returns the bytes of a number.
+func word[T float32 | uint32](v T) []byte { return (*[4]byte)(unsafe.Pointer(&v))[:] }
+
+func one(x int) metal.Size { return metal.Size{X: x, Y: 1, Z: 1} }
+
+// bench is a device with the kernel scale and two buffers of 64 floats.
+type bench struct {
+	*Device
+	x, out   metal.Buffer
+	pipeline metal.Pipeline
+}
+
+func newBench(t testing.TB, f *fake) *bench {
+	t.Helper()
+	b := &bench{Device: f.open(t)}
+	b.x, b.out = newBuffer(t, b, 256), newBuffer(t, b, 256)
+	b.pipeline = newPipeline(t, b, "scale", "scale")
+	for i := range floats(b.x) {
+		floats(b.x)[i] = float32(i)
+	}
+	return b
+}
+
+func newBuffer(t testing.TB, d metal.Device, length int) metal.Buffer {
+	t.Helper()
+	b, err := d.NewBuffer(length)
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	return b
+}
+
+func newPipeline(t testing.TB, d metal.Device, source, name string, constants ...metal.Constant) metal.Pipeline {
+	t.Helper()
+	l, err := d.NewLibrary(source)
+	require.NoError(t, err)
+	defer l.Close()
+	p, err := l.NewPipeline(name, constants...)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// begin begins a command buffer. If the test does not commit it, it is discarded in the end.
+func begin(t testing.TB, d metal.Device) metal.Commands {
+	t.Helper()
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	t.Cleanup(c.Discard)
+	return c
+}
+
+// set encodes all that scale needs.
+func (b *bench) set(c metal.Commands, bias float32) {
+	c.SetPipeline(b.pipeline)
+	c.SetBuffer(0, b.x, 0)
+	c.SetBuffer(1, b.out, 0)
+	c.SetBytes(2, word(bias))
+}
+
+func TestDispatch(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	assert.Equal(t, "Fake of Go", b.Name())
+	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: 1 << 30, Threads: 1024, ThreadgroupMemory: 32768}, b.Limits())
+	assert.Equal(t, make([]float32, 64), floats(b.out), "a new buffer is zeroed")
+
+	c := begin(t, b)
+	b.set(c, 0.5)
+	c.Dispatch(one(2), one(16))
+	c.Barrier()
+	c.SetBuffer(0, b.x, 128) // from the 32nd float
+	c.SetBuffer(1, b.out, 128)
+	sizes := [2]metal.Size{{X: 2, Y: 3, Z: 5}, {X: 7, Y: 11, Z: 4}}
+	c.Dispatch(sizes[0], sizes[1])
+	assert.Equal(t, sizes, f.last)
+	c.Commit()
+	timing, err := c.Wait()
+	require.NoError(t, err)
+	assert.Equal(t, metal.Timing{Start: time.Millisecond, End: 2 * time.Millisecond}, timing)
+	for i, v := range floats(b.out) {
+		assert.Equal(t, float32(i)+0.5, v)
+	}
+}
+
+// What the pipeline reports is what Metal said.
+func TestPipeline(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	p := b.pipeline
+	assert.Equal(t, "scale", p.Name())
+	assert.Equal(t, 512, p.Threads())
+	assert.Equal(t, 32, p.SIMDWidth())
+	assert.Equal(t, 4096, p.ThreadgroupMemory())
+}
+
+func TestConstants(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	b.pipeline = newPipeline(t, b, "scale crash", "scale", metal.Constant{Index: 0, Value: true},
+		metal.Constant{Index: 1, Value: int32(-3)}, metal.Constant{Index: 65535, Value: uint32(5)}, metal.Constant{Index: 3, Value: float32(0.5)})
+	c := begin(t, b)
+	b.set(c, 0)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+	assert.Equal(t, float32(2*7.5), floats(b.out)[2])
+}
+
+// Memory of the program's own is what a kernel reads.
+func TestWrapBuffer(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	memory := make([]byte, 3*fakePage)
+	start := fakePage - int(uintptr(unsafe.Pointer(&memory[0]))%fakePage)
+	pages := memory[start : start+fakePage]
+	w, err := b.WrapBuffer(pages)
+	require.NoError(t, err)
+	defer w.Close()
+	assert.Same(t, &pages[0], &w.Bytes()[0])
+	floats(w)[1025] = 7
+
+	c := begin(t, b)
+	b.set(c, 0)
+	c.SetBuffer(0, w, 4096)
+	c.Dispatch(one(1), one(32))
+	c.Commit()
+	_, err = c.Wait()
+	require.NoError(t, err)
+	assert.Equal(t, float32(7), floats(b.out)[1])
+
+	for _, bad := range [][]byte{memory[start+1 : start+1+fakePage], memory[start : start+fakePage+1], memory[start : start+4096]} {
+		_, err := b.WrapBuffer(bad)
+		assert.ErrorContains(t, err, "no whole pages of 16384 bytes")
+	}
+	_, err = b.WrapBuffer(nil)
+	assert.ErrorContains(t, err, "has 1 to")
+}
+
+// Metal is not told what it knows.
+func TestRedundantCalls(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	for range 3 {
+		b.set(c, 1)
+		c.SetThreadgroupMemory(0, 64)
+		c.Dispatch(one(1), one(32))
+		c.Barrier()
+		c.Barrier()
+	}
+	c.SetBuffer(0, b.x, 128)
+	c.SetBuffer(0, b.out, 0)
+	c.SetBytes(0, word(float32(1)))
+	c.SetBuffer(0, b.out, 0)
+	c.SetThreadgroupMemory(0, 32)
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+	assert.Equal(t, 1, f.counts["setComputePipelineState:"])
+	assert.Equal(t, 2+2, f.counts["setBuffer:offset:atIndex:"])
+	assert.Equal(t, 1, f.counts["setBufferOffset:atIndex:"])
+	assert.Equal(t, 3+1, f.counts["setBytes:length:atIndex:"])
+	assert.Equal(t, 2, f.counts["setThreadgroupMemoryLength:atIndex:"])
+	assert.Equal(t, 3, f.counts["memoryBarrierWithScope:"])
+	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
+}
+
+// Memory that was given to one kernel does not count for the next, which may not use it.
+func TestThreadgroupMemory(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	for _, n := range []int{16384, 28672, 16} {
+		c.SetThreadgroupMemory(0, n) // 4096 bytes are the kernel's own
+	}
+	c.SetThreadgroupMemory(30, 28656)
+	c.Dispatch(one(1), one(64))
+	c.SetPipeline(newPipeline(t, b, "scale", "scale"))
+	c.SetThreadgroupMemory(0, 28672)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+}
+
+// A command buffer may be waited for on another goroutine than the one that filled it.
+func TestWaitElsewhere(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	b.set(c, 1)
+	c.Dispatch(one(1), one(64))
+	c.Commit()
+	done := make(chan error)
+	go func() {
+		_, err := c.Wait()
+		done <- err
+	}()
+	require.NoError(t, <-done)
+	assert.Equal(t, float32(64), floats(b.out)[63])
+}
+
+// Nothing is left behind by 500 command buffers, libraries, pipelines and buffers, by success and by failure.
+func TestNoLeaks(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	before := f.left()
+	for i := range 500 {
+		extra, err := b.NewBuffer(4 + i)
+		require.NoError(t, err)
+		l, err := b.NewLibrary("scale crash")
+		require.NoError(t, err)
+		p, err := l.NewPipeline("scale", metal.Constant{Value: float32(i)})
+		require.NoError(t, err)
+		c := begin(t, b)
+		b.set(c, 1)
+		c.SetPipeline(p)
+		c.SetBuffer(4, extra, 0)
+		c.Dispatch(one(1), one(64))
+		switch i % 4 {
+		case 0:
+			c.Discard()
+		case 1:
+			c.Dispatch(one(0), one(1))
+			c.Commit()
+			_, err = c.Wait()
+			require.Error(t, err)
+		case 2:
+			f.failure = "the GPU hangs"
+			fallthrough
+		case 3:
+			extra.Close() // the command buffer keeps what it uses
+			p.Close()
+			c.Commit()
+			_, err = c.Wait()
+			require.Equal(t, i%4 == 2, err != nil)
+			require.Equal(t, float32(i*3+1), floats(b.out)[3])
+		}
+		_, err = b.NewLibrary("nonsense")
+		require.Error(t, err)
+		_, err = l.NewPipeline("nothing", metal.Constant{Value: true})
+		require.Error(t, err)
+		p.Close()
+		l.Close()
+		extra.Close()
+	}
+	assert.Equal(t, before, f.left())
+	assert.Empty(t, b.objc.pools)
+	assert.Greater(t, len(f.objects), 5000)
+}
+
+// Two goroutines and two command buffers of one goroutine do not disturb each other.
+func TestInterleaved(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	done := make(chan error)
+	for range 2 {
+		go func() {
+			for range 50 {
+				first, err := b.NewCommands()
+				if err != nil {
+					done <- err
+					return
+				}
+				second, err := b.NewCommands()
+				if err != nil {
+					done <- err
+					return
+				}
+				b.set(first, 1)
+				b.set(second, 1)
+				first.Dispatch(one(1), one(64))
+				first.Commit()
+				second.Dispatch(one(1), one(64))
+				second.Commit()
+				if _, err := first.Wait(); err != nil {
+					done <- err
+					return
+				}
+				if _, err := second.Wait(); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+}

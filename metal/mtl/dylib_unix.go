@@ -1,0 +1,53 @@
+//go:build (darwin || linux) && (amd64 || arm64)
+
+package mtl
+
+import (
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
+
+// foreign reports whether this system can call C functions without cgo.
+const foreign = true
+
+// openDylib loads a dynamic library. It stays loaded.
+func openDylib(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+// findSymbol returns the address of a function in the first of the libraries that has it.
+func findSymbol(libraries []uintptr, name string) (address uintptr, err error) {
+	for _, l := range libraries {
+		if address, err = purego.Dlsym(l, name); err == nil {
+			return address, nil
+		}
+	}
+	return 0, err
+}
+
+// callC calls a C function with integers and pointers. It allocates nothing.
+func callC(fn uintptr, words []uintptr) uintptr {
+	r, _, _ := purego.SyscallN(fn, words...)
+	return r
+}
+
+// bindSeconds makes a Go function of objc_msgSend for methods that return a double.
+func (o *objc) bindSeconds() {
+	purego.RegisterFunc(&o.sendSeconds, o.msgSend)
+}
+
+// bindSize makes a Go function of objc_msgSend for methods that return an MTLSize. On amd64 there is another entry
+// point for results that do not fit into two registers.
+func (o *objc) bindSize(libraries []uintptr) error {
+	entry := o.msgSend
+	if runtime.GOARCH == "amd64" {
+		stret, err := findSymbol(libraries, "objc_msgSend_stret")
+		if err != nil {
+			return err
+		}
+		entry = stret
+	}
+	purego.RegisterFunc(&o.sendSize, entry)
+	return nil
+}

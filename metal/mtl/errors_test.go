@@ -1,0 +1,326 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCompileErrors(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	d := f.open(t)
+	for source, want := range map[string]string{
+		"scale nonsense": "program_source:1:1: error: unknown word nonsense",
+		"scale\x00":      "the source has a zero byte",
+	} {
+		_, err := d.NewLibrary(source)
+		var compile *metal.CompileError
+		require.ErrorAs(t, err, &compile)
+		assert.Equal(t, metal.CompileError{Log: want}, *compile)
+	}
+
+	l, err := d.NewLibrary("scale")
+	require.NoError(t, err)
+	defer l.Close()
+	for _, c := range []struct {
+		function  string
+		constants []metal.Constant
+		want      string
+	}{
+		{"missing", nil, "the library has no function of this name"},
+		{"missing", []metal.Constant{{Value: true}}, "function missing is not in the library"},
+		{"sca\x00le", nil, "this is no name of a function"},
+		{"scale", []metal.Constant{{Value: 1}}, "function constant 0 is a int"},
+		{"scale", []metal.Constant{{Value: nil}}, "function constant 0 is a <nil>"},
+		{"scale", []metal.Constant{{Index: -1, Value: true}}, "no function constant has index -1"},
+		{"scale", []metal.Constant{{Index: 65536, Value: true}}, "no function constant has index 65536"},
+	} {
+		_, err := l.NewPipeline(c.function, c.constants...)
+		var compile *metal.CompileError
+		require.ErrorAs(t, err, &compile)
+		assert.Equal(t, c.function, compile.Function)
+		assert.Contains(t, compile.Log, c.want)
+	}
+}
+
+// A pipeline whose limits the kernels cannot live with is refused, and so is a device.
+func TestLimits(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	d := f.open(t)
+	l, err := d.NewLibrary("scale")
+	require.NoError(t, err)
+	defer l.Close()
+	for want, change := range map[string]func(*fakeLimits){
+		"simdgroups have 64 threads instead of 32":   func(l *fakeLimits) { l.width = 64 },
+		"declares 32784 bytes of threadgroup memory": func(l *fakeLimits) { l.uses = 32784 },
+		"threadgroups have at most 16 threads":       func(l *fakeLimits) { l.threads = 16 },
+	} {
+		f.limits = change
+		_, err := l.NewPipeline("scale")
+		assert.ErrorContains(t, err, want)
+	}
+	f.limits = func(l *fakeLimits) { l.most = size{width: 64, height: 32, depth: 16} }
+	flat := newBench(t, f)
+	for _, threads := range []metal.Size{{X: 65, Y: 1, Z: 1}, {X: 1, Y: 33, Z: 1}, {X: 1, Y: 1, Z: 17}} {
+		c := begin(t, flat)
+		flat.set(c, 1)
+		c.Dispatch(one(1), threads)
+		c.Commit()
+		_, err := c.Wait()
+		assert.ErrorContains(t, err, "threads: at most")
+	}
+
+	f.limits = func(l *fakeLimits) { l.memory = 0 }
+	_, err = Open(Options{Libraries: []string{buildFake(t)}})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "limits that make no sense")
+
+	f.limits = func(l *fakeLimits) { l.buffer = 1000 }
+	small, err := Open(Options{Libraries: []string{buildFake(t)}})
+	require.NoError(t, err)
+	defer small.Close()
+	_, err = small.NewBuffer(1001)
+	assert.ErrorContains(t, err, "a Metal buffer has 1 to 1000 bytes, not 1001")
+	_, err = small.NewBuffer(0)
+	assert.ErrorContains(t, err, "has 1 to 1000 bytes, not 0")
+	_, err = small.NewBuffer(-1)
+	assert.ErrorContains(t, err, "has 1 to 1000 bytes, not -1")
+}
+
+// What Metal would end the process for, or run wrong, is an error from Wait. Metal never hears of it.
+func TestMisuse(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	other := newBench(t, f)
+	closed, err := b.NewBuffer(16)
+	require.NoError(t, err)
+	closed.Close()
+	ended := newPipeline(t, b, "scale", "scale")
+	ended.Close()
+	for _, c := range []struct {
+		want string
+		do   func(c metal.Commands)
+	}{
+		{"Dispatch without a pipeline", func(c metal.Commands) { c.Dispatch(one(1), one(1)) }},
+		{"[[buffer(0)]] is set to begin at byte 256 of 256", func(c metal.Commands) { c.SetBuffer(0, b.x, 256) }},
+		{"[[buffer(0)]] is set to begin at byte -4", func(c metal.Commands) { c.SetBuffer(0, b.x, -4) }},
+		{"[[buffer(0)]] is set to begin at byte 2", func(c metal.Commands) { c.SetBuffer(0, b.x, 2) }},
+		{"[[buffer(5)]] is set to a *mtl.buffer that is closed", func(c metal.Commands) { c.SetBuffer(5, closed, 0) }},
+		{"closed or of another device", func(c metal.Commands) { c.SetBuffer(0, other.x, 0) }},
+		{"is set to a <nil>", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
+		{"is set to a *mtl.goBuffer", func(c metal.Commands) { c.SetBuffer(0, &goBuffer{make([]byte, 4)}, 0) }},
+		{"no argument index 31", func(c metal.Commands) { c.SetBuffer(31, b.x, 0) }},
+		{"no argument index -1", func(c metal.Commands) { c.SetBytes(-1, word(uint32(1))) }},
+		{"is set to 4097 bytes", func(c metal.Commands) { c.SetBytes(0, make([]byte, 4097)) }},
+		{"is set to 0 bytes", func(c metal.Commands) { c.SetBytes(0, nil) }},
+		{"SetPipeline with a <nil>", func(c metal.Commands) { c.SetPipeline(nil) }},
+		{"SetPipeline with a *mtl.pipeline that is closed", func(c metal.Commands) { c.SetPipeline(ended) }},
+		{"SetPipeline with a *mtl.pipeline", func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
+		{"[[threadgroup(0)]] is given 8 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 8) }},
+		{"[[threadgroup(0)]] is given 0 bytes", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
+		{"multiples of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
+		{"no argument index 40", func(c metal.Commands) { c.SetThreadgroupMemory(40, 16) }},
+		{"Dispatch of {0 1 1} threadgroups", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(0), one(1)) }},
+		{"of {1 1 -1} threads", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 1, Y: 1, Z: -1}) }},
+		{"threadgroups of {513 1 1} threads: at most 512", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), one(513)) }},
+		{"threadgroups of {16 16 4} threads", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 16, Y: 16, Z: 4}) }},
+		{"threads: at most 512", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1}) }},
+		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
+			b.set(c, 1)
+			c.SetThreadgroupMemory(0, 16384)
+			c.SetThreadgroupMemory(30, 12304)
+			c.Dispatch(one(1), one(1))
+		}},
+	} {
+		commands := begin(t, b)
+		c.do(commands)
+		commands.SetThreadgroupMemory(0, 1) // the first error stays
+		commands.Commit()
+		_, err := commands.Wait()
+		assert.ErrorContains(t, err, c.want)
+	}
+	assert.Zero(t, f.counts["commit"])
+	assert.Zero(t, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
+}
+
+// Calls out of order are errors.
+func TestOrder(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	_, err := c.Wait()
+	assert.ErrorContains(t, err, "Wait before Commit")
+	c.Discard()
+	c.Discard()
+	c.Commit()
+	_, err = c.Wait()
+	assert.ErrorContains(t, err, "Wait before Commit", "the first error stays")
+
+	for want, do := range map[string]func(c metal.Commands){
+		"SetBuffer after":            func(c metal.Commands) { c.SetBuffer(0, b.x, 0) },
+		"SetBytes after":             func(c metal.Commands) { c.SetBytes(0, word(uint32(1))) },
+		"SetPipeline after":          func(c metal.Commands) { c.SetPipeline(b.pipeline) },
+		"SetThreadgroupMemory after": func(c metal.Commands) { c.SetThreadgroupMemory(0, 16) },
+		"Dispatch after":             func(c metal.Commands) { c.Dispatch(one(1), one(1)) },
+		"Barrier after":              func(c metal.Commands) { c.Barrier() },
+		"Commit after":               func(c metal.Commands) { c.Commit() },
+	} {
+		c := begin(t, b)
+		c.Commit()
+		do(c)
+		c.Discard() // does nothing
+		_, err := c.Wait()
+		assert.ErrorContains(t, err, want)
+		_, err = c.Wait()
+		assert.ErrorContains(t, err, want)
+	}
+
+	c = begin(t, b)
+	c.Commit()
+	_, err = c.Wait()
+	require.NoError(t, err)
+	_, err = c.Wait()
+	assert.ErrorContains(t, err, "a second time")
+}
+
+// A command buffer that fails on the GPU says so, with Metal's words, and the next one runs.
+func TestCommandBufferFails(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	crash := newPipeline(t, b, "crash", "crash")
+	for range 2 {
+		c := begin(t, b)
+		c.SetPipeline(crash)
+		c.Dispatch(one(1), one(1))
+		c.Commit()
+		timing, err := c.Wait()
+		assert.EqualError(t, err, "Metal command buffer: status 5: page fault")
+		assert.Zero(t, timing)
+
+		c = begin(t, b)
+		b.set(c, 1)
+		c.Dispatch(one(1), one(1))
+		c.Commit()
+		_, err = c.Wait()
+		assert.NoError(t, err)
+	}
+	c := begin(t, b)
+	c.SetPipeline(b.pipeline)
+	c.Dispatch(one(1), one(1))
+	c.Commit()
+	_, err := c.Wait()
+	assert.ErrorContains(t, err, "an argument of scale is not bound")
+}
+
+// A method that returns nil is an error, and what was made before it is released.
+func TestOutOfMemory(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	refuse := func(selector string, want string, do func() error) {
+		t.Helper()
+		f.refuses[selector] = true
+		assert.ErrorContains(t, do(), want)
+		delete(f.refuses, selector)
+	}
+	begin := func() error { _, err := b.NewCommands(); return err }
+	buffer := func() error { _, err := b.NewBuffer(16); return err }
+	open := func() error { _, err := Open(Options{Libraries: []string{buildFake(t)}}); return err }
+	refuse("commandBuffer", "no Metal command buffer", begin)
+	refuse("computeCommandEncoderWithDispatchType:", "no Metal command buffer", begin)
+	refuse("newBufferWithLength:options:", "out of memory", buffer)
+	refuse("contents", "not shared with the CPU", buffer)
+	refuse("newCommandQueue", "no command queue", open)
+	refuse("newFence", "no command queue", open)
+	refuse("stringWithUTF8String:", "not UTF-8", func() error { _, err := b.NewLibrary("scale"); return err })
+	refuse("newComputePipelineStateWithFunction:error:", "no reason", func() error {
+		l, err := b.NewLibrary("scale")
+		require.NoError(t, err)
+		defer l.Close()
+		_, err = l.NewPipeline("scale")
+		return err
+	})
+	refuse("localizedDescription", "gives no reason", func() error { _, err := b.NewLibrary("?"); return err })
+	refuse("UTF8String", "gives no reason", func() error { _, err := b.NewLibrary("?"); return err })
+}
+
+// A system before macOS 15 has one switch for IEEE arithmetic, others two. The fake compiles with nothing else.
+func TestCompileOptions(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	assert.Equal(t, 1, f.counts["setMathMode:"])
+	assert.Zero(t, f.counts["setFastMathEnabled:"])
+	f.without["setMathMode:"], f.without["setMathFloatingPointFunctions:"] = true, true
+	newPipeline(t, b, "scale", "scale")
+	assert.Equal(t, 1, f.counts["setMathMode:"])
+	assert.Equal(t, 1, f.counts["setFastMathEnabled:"])
+}
+
+func TestClosed(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	l, err := b.NewLibrary("scale")
+	require.NoError(t, err)
+	l.Close()
+	l.Close()
+	_, err = l.NewPipeline("scale")
+	assert.ErrorIs(t, err, metal.ErrClosed)
+	b.x.Close()
+	assert.Nil(t, b.x.Bytes())
+
+	d := f.open(t)
+	require.NoError(t, d.Close())
+	require.NoError(t, d.Close())
+	_, err = d.NewBuffer(4)
+	assert.ErrorIs(t, err, metal.ErrClosed)
+	_, err = d.NewLibrary("scale")
+	assert.ErrorIs(t, err, metal.ErrClosed)
+	_, err = d.NewCommands()
+	assert.ErrorIs(t, err, metal.ErrClosed)
+}
+
+func TestNoDevice(t *testing.T) {
+	_, err := Open(Options{})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "Metal is a part of macOS, and this is linux/")
+	_, err = Open(Options{Libraries: []string{"/nowhere/libobjc.dylib"}})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "/nowhere/libobjc.dylib")
+	_, err = Open(Options{Libraries: []string{"libc.so.6"}})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+
+	f := newFake(t, &goGPU{})
+	f.none = true
+	_, err = Open(Options{Libraries: []string{buildFake(t)}})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "no GPU that runs Metal")
+	f.none = false
+	delete(f.methods, "class MTLCompileOptions")
+	_, err = Open(Options{Libraries: []string{buildFake(t)}})
+	assert.ErrorContains(t, err, "no Objective-C class MTLCompileOptions")
+}
+
+// Bugs of the caller that would corrupt memory end in a panic.
+func TestPanics(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	s := b.objc.begin()
+	defer s.end()
+	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 arguments", func() { s.send(b.device, selSetBuffer, 0, 0) })
+	assert.PanicsWithValue(t, "metal/mtl: name is sent with 2 arguments", func() { s.sendSizes(b.device, selDeviceName, size{}, size{}) })
+	assert.Panics(t, func() { s.seconds(b.device, selSetBuffer) })
+	assert.Panics(t, func() { s.size(b.device, selSetBuffer) })
+
+	c := begin(t, b)
+	caught := make(chan any)
+	go func() {
+		defer func() { caught <- recover() }()
+		c.(*commands).s.end()
+	}()
+	assert.True(t, strings.Contains((<-caught).(string), "another goroutine"))
+	c.Discard()
+}

@@ -1,0 +1,338 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"bytes"
+	"slices"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// fakeCommands is what an MTLCommandBuffer keeps. Its commands run when it is committed.
+type fakeCommands struct {
+	encoder *fakeEncoder
+	status  uintptr // 0, 2 committed, 4 completed, 5 failed
+	run     metal.Commands
+	timing  metal.Timing
+	failure string
+	retains []*object // to its completion
+}
+
+// fakeEncoder is what an MTLComputeCommandEncoder keeps.
+type fakeEncoder struct {
+	buffer   *fakeCommands
+	commands []func(metal.Commands)
+	pipeline *fakePipeline
+	uses     [31]*object // buffers
+	memory   [31]int     // that a dispatch surely uses: set since the pipeline was
+	touched  []*object   // buffers that a dispatch may write
+	waits    *object     // fences
+	updates  *object
+	began    bool // a dispatch is encoded
+	ended    bool
+}
+
+func fakeCommandMethods() map[string]map[string]method {
+	encoder := map[string]method{}
+	for name, m := range map[string]func(*fake, *fakeEncoder, *fakeCall){
+		"setComputePipelineState:":                    (*fake).encodePipeline,
+		"setBuffer:offset:atIndex:":                   (*fake).encodeBuffer,
+		"setBufferOffset:atIndex:":                    (*fake).encodeOffset,
+		"setBytes:length:atIndex:":                    (*fake).encodeBytes,
+		"setThreadgroupMemoryLength:atIndex:":         (*fake).encodeMemory,
+		"dispatchThreadgroups:threadsPerThreadgroup:": (*fake).encodeDispatch,
+		"memoryBarrierWithScope:":                     (*fake).encodeBarrier,
+		"waitForFence:":                               (*fake).encodeWait,
+		"updateFence:":                                (*fake).encodeUpdate,
+		"endEncoding":                                 func(f *fake, e *fakeEncoder, c *fakeCall) { e.ended = true },
+	} {
+		encoder[name] = func(f *fake, self *object, c *fakeCall) {
+			e := self.value.(*fakeEncoder)
+			if e.ended {
+				f.fault("%s after endEncoding", name)
+				return
+			}
+			m(f, e, c)
+		}
+	}
+	return map[string]map[string]method{
+		"MTLFence":                 {},
+		"MTLComputeCommandEncoder": encoder,
+		"MTLCommandQueue": {"commandBuffer": func(f *fake, self *object, c *fakeCall) {
+			c.value = f.autorelease(f.newCommandBuffer()).address
+		}},
+		"MTLCommandBuffer": {
+			"computeCommandEncoderWithDispatchType:": newEncoder,
+			"commit":                                 commit,
+			"waitUntilCompleted":                     waitUntilCompleted,
+			"status":                                 func(f *fake, self *object, c *fakeCall) { c.value = self.value.(*fakeCommands).status },
+			"GPUStartTime": func(f *fake, self *object, c *fakeCall) {
+				c.seconds = self.value.(*fakeCommands).timing.Start.Seconds()
+			},
+			"GPUEndTime": func(f *fake, self *object, c *fakeCall) {
+				c.seconds = self.value.(*fakeCommands).timing.End.Seconds()
+			},
+			"error": func(f *fake, self *object, c *fakeCall) {
+				if why := self.value.(*fakeCommands).failure; why != "" {
+					c.value = f.autorelease(f.newObject("NSError", why)).address
+				}
+			},
+		},
+	}
+}
+
+func (f *fake) newCommandBuffer() *object {
+	b := &fakeCommands{}
+	o := f.newObject("MTLCommandBuffer", b)
+	o.dealloc = func() {
+		if b.status == 0 {
+			f.letGo(b)
+		}
+	}
+	return o
+}
+
+// letGo releases what a command buffer keeps alive.
+func (f *fake) letGo(b *fakeCommands) {
+	for _, o := range b.retains {
+		f.release(o)
+	}
+	b.retains = nil
+}
+
+func newEncoder(f *fake, self *object, c *fakeCall) {
+	b := self.value.(*fakeCommands)
+	switch {
+	case c.arg(0) != 1:
+		f.fault("an encoder of dispatch type %d instead of a concurrent one", c.arg(0))
+	case b.status != 0:
+		f.fault("an encoder for a command buffer that is committed")
+	case b.encoder != nil:
+		f.fault("a second encoder for a command buffer")
+	}
+	e := &fakeEncoder{buffer: b}
+	b.encoder = e
+	o := f.newObject("MTLComputeCommandEncoder", e)
+	self.refs++
+	o.dealloc = func() {
+		if !e.ended {
+			f.fault("an encoder is released without endEncoding")
+		}
+		f.release(self)
+	}
+	c.value = f.autorelease(o).address
+}
+
+func commit(f *fake, self *object, c *fakeCall) {
+	b := self.value.(*fakeCommands)
+	switch {
+	case b.status != 0:
+		f.fault("commit of a command buffer that is committed")
+		return
+	case b.encoder == nil || !b.encoder.ended:
+		f.fault("commit before endEncoding")
+		return
+	}
+	f.checkFences(b)
+	run, err := f.gpu.NewCommands()
+	if err != nil {
+		f.fault("commit: %v", err)
+		return
+	}
+	for _, command := range b.encoder.commands {
+		command(run)
+	}
+	run.Commit()
+	b.run, b.status = run, 2
+	b.failure, f.failure = f.failure, ""
+	self.refs++ // the queue's, to completion
+	f.inFlight = append(f.inFlight, self)
+}
+
+// checkFences looks for a buffer that a command buffer uses and an earlier one, which may still be running, wrote.
+func (f *fake) checkFences(b *fakeCommands) {
+	mine := b.encoder
+	for _, o := range f.inFlight {
+		theirs := o.value.(*fakeCommands).encoder
+		if mine.waits != nil && mine.waits == theirs.updates {
+			continue
+		}
+		for _, touched := range mine.touched {
+			if slices.Contains(theirs.touched, touched) {
+				f.fault("a command buffer uses an untracked buffer of one before it that may be running, with no fence between")
+				return
+			}
+		}
+	}
+}
+
+func waitUntilCompleted(f *fake, self *object, c *fakeCall) {
+	b := self.value.(*fakeCommands)
+	switch b.status {
+	case 0:
+		f.fault("waitUntilCompleted before commit: it never returns")
+		return
+	case 4, 5:
+		return
+	}
+	f.mu.Unlock()
+	timing, err := b.run.Wait()
+	f.mu.Lock()
+	b.timing, b.status = timing, 4
+	if err != nil {
+		b.failure = err.Error()
+	}
+	if b.failure != "" {
+		b.status = 5
+	}
+	f.inFlight = slices.DeleteFunc(f.inFlight, func(o *object) bool { return o == self })
+	f.letGo(b)
+	f.release(self)
+}
+
+// retain keeps an object alive until the command buffer of the encoder is done.
+func (e *fakeEncoder) retain(o *object) {
+	o.refs++
+	e.buffer.retains = append(e.buffer.retains, o)
+}
+
+func (f *fake) encodePipeline(e *fakeEncoder, c *fakeCall) {
+	if p := f.object(c.arg(0), "MTLComputePipelineState", "the pipeline"); p != nil {
+		e.retain(p)
+		e.pipeline, e.memory = p.value.(*fakePipeline), [31]int{}
+		gpu := e.pipeline.gpu
+		e.commands = append(e.commands, func(run metal.Commands) { run.SetPipeline(gpu) })
+	}
+}
+
+// index returns the argument that is an index of [[buffer]] or [[threadgroup]].
+func (f *fake) index(argument uintptr) (int, bool) {
+	if argument > 30 {
+		f.fault("argument index %d: 0 to 30 are possible", argument)
+		return 0, false
+	}
+	return int(argument), true
+}
+
+func (f *fake) encodeBuffer(e *fakeEncoder, c *fakeCall) {
+	i, ok := f.index(c.arg(2))
+	o := f.object(c.arg(0), "MTLBuffer", "the buffer")
+	if !ok || o == nil {
+		return
+	}
+	e.retain(o)
+	f.bind(e, i, o, int(c.arg(1)))
+}
+
+func (f *fake) encodeOffset(e *fakeEncoder, c *fakeCall) {
+	i, ok := f.index(c.arg(1))
+	if !ok {
+		return
+	}
+	if e.uses[i] == nil {
+		f.fault("setBufferOffset: no buffer is bound to index %d", i)
+		return
+	}
+	f.bind(e, i, e.uses[i], int(c.arg(0)))
+}
+
+func (f *fake) bind(e *fakeEncoder, i int, o *object, offset int) {
+	b := o.value.(*fakeBuffer)
+	if offset < 0 || offset >= b.length || offset%4 != 0 {
+		f.fault("a buffer of %d bytes is bound from byte %d on", b.length, offset)
+		return
+	}
+	e.uses[i] = o
+	e.commands = append(e.commands, func(run metal.Commands) { run.SetBuffer(i, b.gpu, offset) })
+}
+
+func (f *fake) encodeBytes(e *fakeEncoder, c *fakeCall) {
+	i, ok := f.index(c.arg(2))
+	n := c.arg(1)
+	if c.arg(0) == 0 || n < 1 || n > 4096 {
+		f.fault("setBytes: %d bytes: 1 to 4096 are possible", n)
+		return
+	}
+	if !ok {
+		return
+	}
+	copied := bytes.Clone(unsafe.Slice((*byte)(at(c.arg(0))), n))
+	e.uses[i] = nil
+	e.commands = append(e.commands, func(run metal.Commands) { run.SetBytes(i, copied) })
+}
+
+func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {
+	i, ok := f.index(c.arg(1))
+	n := int(c.arg(0))
+	if n < 1 || n%16 != 0 {
+		f.fault("threadgroup memory of %d bytes is no multiple of 16", n)
+	} else if ok {
+		e.memory[i] = n
+		e.commands = append(e.commands, func(run metal.Commands) { run.SetThreadgroupMemory(i, n) })
+	}
+}
+
+func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
+	groups, threads := c.sizes()
+	f.last = [2]metal.Size{metalSize(groups), metalSize(threads)}
+	if e.updates != nil {
+		f.fault("a dispatch behind updateFence")
+	}
+	if e.pipeline == nil {
+		f.fault("a dispatch without a pipeline")
+		return
+	}
+	l := e.pipeline.limits
+	memory := l.uses
+	for _, n := range e.memory {
+		memory += n
+	}
+	switch total := threads.width * threads.height * threads.depth; {
+	case total == 0 || groups.width*groups.height*groups.depth == 0:
+		f.fault("a dispatch of %v threadgroups of %v threads", metalSize(groups), metalSize(threads))
+		return
+	case total > uintptr(l.threads) || threads.width > l.most.width || threads.height > l.most.height || threads.depth > l.most.depth:
+		f.fault("a dispatch of threadgroups of %v threads: %d are possible", metalSize(threads), l.threads)
+		return
+	case memory > l.memory:
+		f.fault("a dispatch with %d bytes of threadgroup memory: %d are possible", memory, l.memory)
+		return
+	}
+	e.began = true
+	for _, o := range e.uses {
+		if o != nil && !o.value.(*fakeBuffer).wrapped && !o.value.(*fakeBuffer).tracked && !slices.Contains(e.touched, o) {
+			e.touched = append(e.touched, o)
+		}
+	}
+	e.commands = append(e.commands, func(run metal.Commands) { run.Dispatch(metalSize(groups), metalSize(threads)) })
+}
+
+func metalSize(s size) metal.Size {
+	return metal.Size{X: int(s.width), Y: int(s.height), Z: int(s.depth)}
+}
+
+func (f *fake) encodeBarrier(e *fakeEncoder, c *fakeCall) {
+	if c.arg(0) != 1 {
+		f.fault("a barrier of scope %d orders no buffers", c.arg(0))
+		return
+	}
+	e.commands = append(e.commands, metal.Commands.Barrier)
+}
+
+func (f *fake) encodeWait(e *fakeEncoder, c *fakeCall) {
+	fence := f.object(c.arg(0), "MTLFence", "the fence")
+	switch {
+	case e.updates != nil && e.updates == fence:
+		f.fault("waitForFence behind updateFence of the same fence")
+	case e.began:
+		f.fault("waitForFence behind a dispatch")
+	default:
+		e.waits = fence
+	}
+}
+
+func (f *fake) encodeUpdate(e *fakeEncoder, c *fakeCall) {
+	e.updates = f.object(c.arg(0), "MTLFence", "the fence")
+}

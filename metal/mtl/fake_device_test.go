@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// fakePage is the page size of the fake's system: that of Apple's own processors.
+const fakePage = 16384
+
+// fakeLimits are the numbers that a device and its pipelines report.
+type fakeLimits struct {
+	buffer, memory       int
+	most                 size
+	threads, width, uses int // of a pipeline; uses is static threadgroup memory
+}
+
+// fakeBuffer is what an MTLBuffer keeps.
+type fakeBuffer struct {
+	gpu     metal.Buffer
+	length  int
+	wrapped bool // kernels only read it
+	tracked bool
+}
+
+// limitsOf returns the limits of the device and of a pipeline, if there is one.
+func (f *fake) limitsOf(p metal.Pipeline) fakeLimits {
+	g := f.gpu.Limits()
+	l := fakeLimits{buffer: g.BufferLength, memory: g.ThreadgroupMemory, most: size{width: 1024, height: 1024, depth: 1024}}
+	if p != nil {
+		l.threads, l.width, l.uses = p.Threads(), p.SIMDWidth(), p.ThreadgroupMemory()
+	}
+	if f.limits != nil {
+		f.limits(&l)
+	}
+	return l
+}
+
+func fakeDeviceMethods() map[string]map[string]method {
+	return map[string]map[string]method{
+		"MTLDevice": {
+			"name": func(f *fake, self *object, c *fakeCall) {
+				c.value = f.autorelease(f.newString("Fake of " + f.gpu.Name())).address
+			},
+			"maxBufferLength":                            func(f *fake, self *object, c *fakeCall) { c.value = uintptr(f.limitsOf(nil).buffer) },
+			"maxThreadgroupMemoryLength":                 func(f *fake, self *object, c *fakeCall) { c.value = uintptr(f.limitsOf(nil).memory) },
+			"maxThreadsPerThreadgroup":                   func(f *fake, self *object, c *fakeCall) { c.returnSize(f, f.limitsOf(nil).most) },
+			"newCommandQueue":                            func(f *fake, self *object, c *fakeCall) { c.value = f.newObject("MTLCommandQueue", nil).address },
+			"newFence":                                   func(f *fake, self *object, c *fakeCall) { c.value = f.newObject("MTLFence", nil).address },
+			"newLibraryWithSource:options:error:":        newLibrary,
+			"newComputePipelineStateWithFunction:error:": newPipelineState,
+			"newBufferWithLength:options:": func(f *fake, self *object, c *fakeCall) {
+				length := int(c.arg(0))
+				if f.checkBuffer(length, c.arg(1)) {
+					b, err := f.gpu.NewBuffer(length)
+					c.value = f.newBuffer(b, err, &fakeBuffer{length: length, tracked: c.arg(1)&0x100 == 0})
+				}
+			},
+			"newBufferWithBytesNoCopy:length:options:deallocator:": func(f *fake, self *object, c *fakeCall) {
+				start, length := c.arg(0), int(c.arg(1))
+				if start%fakePage != 0 || length%fakePage != 0 {
+					f.fault("newBufferWithBytesNoCopy: %d bytes at %#x are no whole pages", length, start)
+					return
+				}
+				if c.arg(3) != 0 {
+					f.fault("newBufferWithBytesNoCopy: the deallocator is no block")
+					return
+				}
+				if f.checkBuffer(length, c.arg(2)) {
+					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(at(start)), length))
+					c.value = f.newBuffer(b, err, &fakeBuffer{length: length, wrapped: true, tracked: c.arg(2)&0x100 == 0})
+				}
+			},
+		},
+		"MTLBuffer": {"contents": func(f *fake, self *object, c *fakeCall) {
+			c.value = uintptr(unsafe.Pointer(&self.value.(*fakeBuffer).gpu.Bytes()[0]))
+		}},
+	}
+}
+
+// checkBuffer reports whether a buffer is possible.
+func (f *fake) checkBuffer(length int, options uintptr) bool {
+	if most := f.limitsOf(nil).buffer; length < 1 || length > most {
+		f.fault("a buffer of %d bytes: 1 to %d are possible", length, most)
+		return false
+	}
+	if options&^0x100 != 0 {
+		f.fault("buffer options %#x: the CPU does not share it", options)
+		return false
+	}
+	return true
+}
+
+func (f *fake) newBuffer(b metal.Buffer, err error, value *fakeBuffer) uintptr {
+	if err != nil {
+		f.fault("a buffer of %d bytes: %v", value.length, err)
+		return 0
+	}
+	value.gpu = b
+	o := f.newObject("MTLBuffer", value)
+	o.dealloc = b.Close
+	return o.address
+}

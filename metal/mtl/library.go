@@ -1,0 +1,140 @@
+package mtl
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// library is an MTLLibrary.
+type library struct {
+	d       *Device
+	library id // 0 when closed
+}
+
+// NewLibrary implements [metal.Device]. The language is Metal 3.1, whatever the system's newest is.
+func (d *Device) NewLibrary(source string) (metal.Library, error) {
+	if strings.IndexByte(source, 0) >= 0 {
+		return nil, &metal.CompileError{Log: "the source has a zero byte"}
+	}
+	s, err := d.scope()
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	text := s.string(source)
+	if text == 0 {
+		return nil, &metal.CompileError{Log: "the source is not UTF-8"}
+	}
+	options := s.compileOptions()
+	defer s.release(options)
+	l := id(s.send(d.device, selNewLibraryWithSource, uintptr(text), uintptr(options), s.errorWord()))
+	if l == 0 {
+		return nil, &metal.CompileError{Log: s.reason()}
+	}
+	return &library{d, l}, nil
+}
+
+// compileOptions makes an MTLCompileOptions for IEEE arithmetic, which the caller releases. Systems before macOS 15 know
+// one switch for it, later ones two.
+func (s *scope) compileOptions() id {
+	o := s.make(classCompileOptions)
+	s.send(o, selSetLanguageVersion, mtlLanguageVersion3_1)
+	if !s.responds(o, selSetMathMode) {
+		s.send(o, selSetFastMathEnabled, 0)
+		return o
+	}
+	s.send(o, selSetMathMode, mtlMathModeSafe)
+	if s.responds(o, selSetMathFloatingPointFunctions) {
+		s.send(o, selSetMathFloatingPointFunctions, mtlMathFloatingPointFunctionsPrecise)
+	}
+	return o
+}
+
+// Close implements [metal.Library].
+func (l *library) Close() { l.d.drop(&l.library) }
+
+// NewPipeline implements [metal.Library].
+func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
+	if l.library == 0 {
+		return nil, metal.ErrClosed
+	}
+	s, err := l.d.scope()
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	f, err := s.function(l.library, function, constants)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release(f)
+	p := id(s.send(l.d.device, selNewComputePipelineState, uintptr(f), s.errorWord()))
+	if p == 0 {
+		return nil, &metal.CompileError{Function: function, Log: s.reason()}
+	}
+	return l.d.newPipeline(s, p, function)
+}
+
+// function looks a kernel up in a library and gives it its constants. The caller releases it.
+func (s *scope) function(library id, name string, constants []metal.Constant) (id, error) {
+	text := id(0)
+	if strings.IndexByte(name, 0) < 0 {
+		text = s.string(name)
+	}
+	if text == 0 {
+		return 0, &metal.CompileError{Function: name, Log: "this is no name of a function"}
+	}
+	if len(constants) == 0 {
+		f := id(s.send(library, selNewFunctionWithName, uintptr(text)))
+		if f == 0 {
+			return 0, &metal.CompileError{Function: name, Log: "the library has no function of this name"}
+		}
+		return f, nil
+	}
+	values := s.make(classFunctionConstantValues)
+	defer s.release(values)
+	for _, c := range constants {
+		if err := s.setConstant(values, c); err != nil {
+			return 0, &metal.CompileError{Function: name, Log: err.Error()}
+		}
+	}
+	f := id(s.send(library, selNewFunctionWithConstants, uintptr(text), uintptr(values), s.errorWord()))
+	if f == 0 {
+		return 0, &metal.CompileError{Function: name, Log: s.reason()}
+	}
+	return f, nil
+}
+
+// setConstant adds a value to an MTLFunctionConstantValues, which copies it.
+func (s *scope) setConstant(values id, c metal.Constant) error {
+	if c.Index < 0 || c.Index > math.MaxUint16 {
+		return fmt.Errorf("no function constant has index %d", c.Index)
+	}
+	var bits, kind uint32
+	switch v := c.Value.(type) {
+	case bool:
+		kind = mtlDataTypeBool
+		if v {
+			bits = 1 // in the first byte: every processor here is little-endian
+		}
+	case int32:
+		kind, bits = mtlDataTypeInt, uint32(v)
+	case uint32:
+		kind, bits = mtlDataTypeUInt, v
+	case float32:
+		kind, bits = mtlDataTypeFloat, math.Float32bits(v)
+	default:
+		return fmt.Errorf("function constant %d is a %T: only bool, int32, uint32 and float32 are possible", c.Index, c.Value)
+	}
+	word := &bits
+	var pin runtime.Pinner
+	pin.Pin(word)
+	defer pin.Unpin()
+	s.send(values, selSetConstantValue, uintptr(unsafe.Pointer(word)), uintptr(kind), uintptr(c.Index))
+	return nil
+}

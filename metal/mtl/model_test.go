@@ -1,0 +1,132 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the device.
+func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	spec := synth.Tiny(recipe, 4)
+	spec.Layers, spec.Context = 1, 1024
+	var b bytes.Buffer
+	require.NoError(t, spec.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	g, err := gpu.New(d, gpu.Options{})
+	require.NoError(t, err)
+	m, err := qwen2.Load(f, g)
+	require.NoError(t, err)
+	c, err := m.NewCache(600, gguf.F16)
+	require.NoError(t, err)
+	return m, c, func() { require.NoError(t, g.Close()) }
+}
+
+// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited for.
+// At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
+func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(uint64(ahead), 1))
+	rows, err := c.Extend([]int32{3, 1, 4, 1, 5})
+	require.NoError(t, err)
+	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{4}, K: 2}
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	next := out[0].Top[0].ID
+	var flights []*qwen2.Flight
+	var under []backend.Row // of flights
+	for len(ids) < n {
+		ids = append(ids, next)
+		for k := len(flights); k <= ahead; k++ {
+			row, before := c.Node(next, int32(c.Len())), (*qwen2.Flight)(nil)
+			if k > 0 {
+				row, before = qwen2.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
+			}
+			f, err := m.Start(c.KV(), row, want, before)
+			require.NoError(t, err)
+			flights, under = append(flights, f), append(under, row)
+		}
+		found, err := flights[0].Wait(t.Context())
+		require.NoError(t, err)
+		next, flights, under = found.Top[0].ID, flights[1:], under[1:]
+		slot, err := c.Alloc(c.Len())
+		require.NoError(t, err)
+		c.Settle(slot)
+		if random.IntN(4) == 0 { // a rollback: what ran ahead is not wanted
+			for _, f := range flights {
+				f.Drop()
+			}
+			flights, under = nil, nil
+		}
+		seen(len(ids))
+	}
+	for _, f := range flights {
+		f.Drop()
+	}
+	return ids
+}
+
+// TestModel generates 500 tokens through Objective-C, two ahead of the one that is looked at and with rollbacks at random:
+// they are those of step by step without Objective-C, and no object is left, neither while they are made nor at the end.
+func TestModel(t *testing.T) {
+	needClang(t)
+	direct, err := soft.Open(soft.Options{Cache: softCache(t)})
+	require.NoError(t, err)
+	m, c, done := loadModel(t, direct)
+	want := decode(t, m, c, 500, 0, func(int) {})
+	done()
+	require.NoError(t, direct.Close())
+	require.Greater(t, len(slices.Compact(slices.Clone(want))), 20, "a text that says something")
+
+	under, err := soft.Open(soft.Options{PageSize: fakePage, Cache: softCache(t)})
+	require.NoError(t, err)
+	f := newFake(t, under)
+	m, c, done = loadModel(t, f.open(t))
+	objects := 0
+	got := decode(t, m, c, 500, 2, func(token int) {
+		if n := len(f.left()); token == 50 {
+			objects = n
+		} else if token > 50 {
+			require.LessOrEqual(t, n, objects+12, "objects pile up") // up to three command buffers are under way
+		}
+	})
+	done()
+	assert.Equal(t, want, got)
+}
+
+// TestModelShuffled: in 20 orders of dispatches and threads, with every access checked, no barrier is missing.
+func TestModelShuffled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every access of 20 runs is checked: not with -short")
+	}
+	var want []int32
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			m, c, done := loadModel(t, withSoft(t, seed))
+			defer done()
+			got := decode(t, m, c, 3, 1, func(int) {})
+			if want == nil {
+				want = got
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}

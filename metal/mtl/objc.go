@@ -1,0 +1,102 @@
+package mtl
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"structs"
+	"sync"
+	"unsafe"
+)
+
+// id is an Objective-C object, or 0 for nil.
+type id uintptr
+
+// size is an MTLSize.
+type size struct {
+	_                    structs.HostLayout
+	width, height, depth uintptr
+}
+
+// objc is the Objective-C runtime with what this package needs of it: its functions, selectors and classes.
+type objc struct {
+	msgSend            uintptr
+	poolPush, poolPop  uintptr
+	threadSelf         uintptr
+	createSystemDevice uintptr
+	pageSize           int
+
+	selectors [selectorCount]uintptr
+	colons    [selectorCount]int
+	classes   [classCount]id
+
+	sendSeconds func(to, selector uintptr) float64
+	sendSize    func(to, selector uintptr) size
+
+	mu    sync.Mutex
+	pools map[uintptr]*pool // by thread
+}
+
+// openObjC loads libraries and finds in them all that this package calls.
+func openObjC(paths []string) (*objc, error) {
+	o := &objc{pools: map[uintptr]*pool{}}
+	var libraries []uintptr
+	for _, p := range paths {
+		l, err := openDylib(p)
+		if err != nil {
+			return nil, err
+		}
+		libraries = append(libraries, l)
+	}
+	var getClass, registerName, getPageSize uintptr
+	for name, address := range map[string]*uintptr{
+		"objc_msgSend":                 &o.msgSend,
+		"objc_autoreleasePoolPush":     &o.poolPush,
+		"objc_autoreleasePoolPop":      &o.poolPop,
+		"objc_getClass":                &getClass,
+		"sel_registerName":             &registerName,
+		"MTLCreateSystemDefaultDevice": &o.createSystemDevice,
+		"pthread_self":                 &o.threadSelf,
+		"getpagesize":                  &getPageSize,
+	} {
+		var err error
+		if *address, err = findSymbol(libraries, name); err != nil {
+			return nil, err
+		}
+	}
+	o.bindSeconds()
+	if err := o.bindSize(libraries); err != nil {
+		return nil, err
+	}
+	o.pageSize = int(int32(callC(getPageSize, nil)))
+	return o, o.register(getClass, registerName)
+}
+
+// register asks the runtime for the selectors and classes of the tables.
+func (o *objc) register(getClass, registerName uintptr) error {
+	for i, s := range selectors {
+		o.selectors[i] = withCString(s.name, func(p uintptr) uintptr { return callC(registerName, []uintptr{p}) })
+		o.colons[i] = strings.Count(s.name, ":")
+	}
+	for i, c := range classes {
+		o.classes[i] = id(withCString(c, func(p uintptr) uintptr { return callC(getClass, []uintptr{p}) }))
+		if o.classes[i] == 0 {
+			return fmt.Errorf("no Objective-C class %s", c)
+		}
+	}
+	return nil
+}
+
+// withCString calls f with the address of s, closed by a zero byte, in memory that does not move.
+func withCString(s string, f func(uintptr) uintptr) uintptr {
+	b := append([]byte(s), 0)
+	var pin runtime.Pinner
+	pin.Pin(&b[0])
+	defer pin.Unpin()
+	return f(uintptr(unsafe.Pointer(&b[0])))
+}
+
+// at returns a pointer to memory that C owns.
+func at(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}

@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// blend is out[i] = out[i]/2 + factor·x[i] + extra, by way of threadgroup memory.
+const blend = `
+#include <metal_stdlib>
+using namespace metal;
+constant float extra [[function_constant(0)]];
+kernel void blend(device const float *x [[buffer(0)]], device float *out [[buffer(1)]], constant float &factor [[buffer(2)]],
+                  threadgroup float *part [[threadgroup(0)]], uint i [[thread_position_in_grid]],
+                  uint l [[thread_position_in_threadgroup]], uint n [[threads_per_threadgroup]]) {
+	part[n - 1 - l] = factor * x[i];
+	threadgroup_barrier(mem_flags::mem_threadgroup);
+	out[i] = out[i] / 2 + part[n - 1 - l] + extra;
+}
+`
+
+// randomRun runs a few command buffers that a seed decides, in which most things stay set from one dispatch to the
+// next, and returns what is in the buffers afterwards.
+func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 0))
+	var buffers []metal.Buffer
+	for range 4 {
+		b := newBuffer(t, d, 1024)
+		for i := range floats(b) {
+			floats(b)[i] = r.Float32()
+		}
+		buffers = append(buffers, b)
+	}
+	pipelines := []metal.Pipeline{
+		newPipeline(t, d, blend, "blend", metal.Constant{Value: float32(0.25)}),
+		newPipeline(t, d, blend, "blend", metal.Constant{Value: float32(-1)}),
+	}
+	var running []metal.Commands
+	for range 5 {
+		c := begin(t, d)
+		randomCommands(r, c, buffers, pipelines)
+		c.Commit()
+		running = append(running, c)
+	}
+	for _, c := range running {
+		_, err := c.Wait()
+		require.NoError(t, err, "seed %d", seed)
+	}
+	for _, b := range buffers {
+		all = append(all, slices.Clone(floats(b)))
+	}
+	return all
+}
+
+// randomCommands encodes dispatches of 64 threads, with a barrier behind each. The buffer that is written is never read
+// by the same dispatch.
+func randomCommands(r *rand.Rand, c metal.Commands, buffers []metal.Buffer, pipelines []metal.Pipeline) {
+	x, out := 0, 1
+	offset := func() int { return 4 * r.IntN(256-64+1) }
+	set := []func(){
+		func() { c.SetPipeline(pipelines[r.IntN(2)]) },
+		func() { c.SetBuffer(0, buffers[x], offset()) },
+		func() { c.SetBuffer(1, buffers[out], offset()) },
+		func() { c.SetThreadgroupMemory(0, 256+16*r.IntN(3)) },
+		func() { c.SetBytes(2, word(r.Float32())) },
+		func() { c.SetBuffer(2, buffers[x], offset()) }, // instead of bytes
+		func() { // another pair
+			p := r.Perm(4)
+			x, out = p[0], p[1]
+			c.SetBuffer(0, buffers[x], offset())
+			c.SetBuffer(1, buffers[out], offset())
+			c.SetBuffer(2, buffers[x], offset())
+		},
+	}
+	for _, s := range set {
+		s()
+	}
+	for range 10 {
+		for range r.IntN(4) {
+			set[r.IntN(len(set))]()
+		}
+		c.Dispatch(one(2), one(32))
+		c.Barrier()
+	}
+}
+
+// Through Objective-C and without it the same commands have the same results, bit by bit.
+func TestSameAsSoft(t *testing.T) {
+	through := withSoft(t, 1)
+	direct, err := soft.Open(soft.Options{Variant: soft.Check, Seed: 1, Cache: softCache(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, direct.Close()) })
+	for seed := range uint64(20) {
+		require.Equal(t, randomRun(t, direct, seed), randomRun(t, through, seed), "seed %d", seed)
+	}
+	assert.NotEqual(t, randomRun(t, direct, 1), randomRun(t, direct, 2))
+}

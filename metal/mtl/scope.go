@@ -1,0 +1,170 @@
+package mtl
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// scope is a stretch of messages from one goroutine. From begin to end it holds the goroutine on its thread, keeps an
+// autorelease pool open there, for pools belong to threads, and owns memory that C reads and writes and that therefore
+// must not move. Every message of this package goes through a scope.
+type scope struct {
+	*objc
+	pool  *pool
+	pin   runtime.Pinner
+	words [maxWords]uintptr // the arguments of the call, so that none is allocated for it
+	sizes [2]size           // arguments that arm64 passes by address
+	err   id                // what an NSError** points to
+}
+
+// maxWords is the most words of a call: receiver, selector, four registers and two sizes.
+const maxWords = 12
+
+// pool is the autorelease pool of a thread and the number of scopes that are open on it. Several may be, as two command
+// buffers that one goroutine fills in turn, and the pool goes with the last of them.
+type pool struct {
+	thread, token uintptr
+	scopes        int
+}
+
+func (o *objc) begin() *scope {
+	runtime.LockOSThread()
+	thread := callC(o.threadSelf, nil)
+	o.mu.Lock()
+	p := o.pools[thread]
+	if p == nil {
+		p = &pool{thread: thread}
+		o.pools[thread] = p
+	}
+	o.mu.Unlock()
+	if p.scopes++; p.scopes == 1 {
+		p.token = callC(o.poolPush, nil)
+	}
+	s := &scope{objc: o, pool: p}
+	s.pin.Pin(s)
+	return s
+}
+
+// end releases what was autoreleased. It panics on another goroutine than that of begin.
+func (s *scope) end() {
+	if thread := callC(s.threadSelf, nil); thread != s.pool.thread {
+		panic("metal/mtl: a command buffer is ended by another goroutine than began it")
+	}
+	if s.pool.scopes--; s.pool.scopes == 0 {
+		s.words[0] = s.pool.token
+		callC(s.poolPop, s.words[:1])
+		s.mu.Lock()
+		delete(s.pools, s.pool.thread)
+		s.mu.Unlock()
+	}
+	s.pin.Unpin()
+	runtime.UnlockOSThread()
+}
+
+// send sends a message whose arguments are integers, objects and addresses. An address must be of memory that is pinned
+// or that C owns.
+func (s *scope) send(to id, sel selector, args ...uintptr) uintptr {
+	s.check(sel, len(args))
+	n := 2 + copy(s.words[2:], args)
+	s.words[0], s.words[1] = uintptr(to), s.selectors[sel]
+	return callC(s.msgSend, s.words[:n])
+}
+
+// sendSizes sends a message with two MTLSize arguments. They are larger than two registers: arm64 passes the address of
+// each, amd64 puts their words on the stack, behind the four registers that no other argument fills.
+func (s *scope) sendSizes(to id, sel selector, a, b size) {
+	s.check(sel, 2)
+	s.sizes = [2]size{a, b}
+	n := 4
+	s.words[0], s.words[1] = uintptr(to), s.selectors[sel]
+	if runtime.GOARCH == "arm64" {
+		s.words[2], s.words[3] = uintptr(unsafe.Pointer(&s.sizes[0])), uintptr(unsafe.Pointer(&s.sizes[1]))
+	} else {
+		s.words[6], s.words[7], s.words[8] = a.width, a.height, a.depth
+		s.words[9], s.words[10], s.words[11] = b.width, b.height, b.depth
+		n = 12
+	}
+	callC(s.msgSend, s.words[:n])
+}
+
+// check panics if a message has not as many arguments as its selector has colons: C would take whatever lies there.
+func (s *scope) check(sel selector, args int) {
+	if args != s.colons[sel] {
+		panic(fmt.Sprintf("metal/mtl: %s is sent with %d arguments", selectors[sel].name, args))
+	}
+}
+
+// seconds sends a message that returns a double.
+func (s *scope) seconds(of id, sel selector) float64 {
+	s.check(sel, 0)
+	return s.sendSeconds(uintptr(of), s.selectors[sel])
+}
+
+// size sends a message that returns an MTLSize.
+func (s *scope) size(of id, sel selector) size {
+	s.check(sel, 0)
+	return s.sendSize(uintptr(of), s.selectors[sel])
+}
+
+// make returns a new object of a class, which the caller releases.
+func (s *scope) make(c class) id {
+	return id(s.send(id(s.send(s.classes[c], selAlloc)), selInit))
+}
+
+// release gives up an object that a method called new, alloc or retain returned. nil is let be.
+func (s *scope) release(o id) {
+	if o != 0 {
+		s.send(o, selRelease)
+	}
+}
+
+// responds reports whether the system's version of an object's class has a method.
+func (s *scope) responds(o id, sel selector) bool {
+	return s.send(o, selRespondsToSelector, s.selectors[sel])&0xff != 0 // a BOOL is one byte, the others are undefined
+}
+
+// string makes an autoreleased NSString. It is nil if text is not UTF-8; a zero byte ends it.
+func (s *scope) string(text string) id {
+	return id(withCString(text, func(p uintptr) uintptr {
+		return s.send(s.classes[classString], selStringWithUTF8String, p)
+	}))
+}
+
+// text returns the characters of an NSString, "" for nil.
+func (s *scope) text(o id) string {
+	if o == 0 {
+		return ""
+	}
+	p := s.send(o, selUTF8String)
+	if p == 0 {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(at(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(at(p)), n))
+}
+
+// errorWord returns the address of a cleared word for an NSError.
+func (s *scope) errorWord() uintptr {
+	s.err = 0
+	return uintptr(unsafe.Pointer(&s.err))
+}
+
+// reason returns what the NSError of a failed call says. Only a call that returned nil has one: others may leave
+// anything in its place.
+func (s *scope) reason() string {
+	return s.describe(s.err)
+}
+
+// describe returns the words of an NSError.
+func (s *scope) describe(e id) string {
+	if e != 0 {
+		if t := s.text(id(s.send(e, selLocalizedDescription))); t != "" {
+			return t
+		}
+	}
+	return "Metal gives no reason"
+}

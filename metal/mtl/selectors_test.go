@@ -1,0 +1,135 @@
+package mtl
+
+import (
+	_ "embed"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed testdata/apple.txt
+var appleMethods string
+
+// Every selector of the table is one of Apple's, of the class that the table names, and stands there once.
+func TestSelectors(t *testing.T) {
+	apple := map[string]bool{}
+	for line := range strings.Lines(appleMethods) {
+		if !strings.HasPrefix(line, "#") {
+			apple[strings.TrimSpace(line)] = true
+		}
+	}
+	seen := map[string]bool{}
+	for i, s := range selectors {
+		assert.True(t, apple[s.class+" "+s.name], "selector %d: %s has no method %q", i, s.class, s.name)
+		assert.False(t, seen[s.name], "%s stands twice in the table", s.name)
+		seen[s.name] = true
+	}
+	assert.False(t, apple["MTLDevice newCommandQueue:"])
+}
+
+// site is a message in the source of this package.
+type site struct {
+	place    string
+	selector string // the constant's name
+	args     int
+}
+
+// sites returns every place in the package where a message is sent.
+func sites(t *testing.T) (found []site) {
+	t.Helper()
+	set := token.NewFileSet()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok {
+				if s, ok := siteOf(c); ok {
+					s.place = set.Position(c.Pos()).String()
+					found = append(found, s)
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// siteOf reads a call as a message, by the methods of scope that send one.
+func siteOf(c *ast.CallExpr) (site, bool) {
+	f, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || len(c.Args) < 2 {
+		return site{}, false
+	}
+	sel, ok := c.Args[1].(*ast.Ident)
+	if !ok || !strings.HasPrefix(sel.Name, "sel") || sel.Name == "sel" {
+		return site{}, false
+	}
+	switch f.Sel.Name {
+	case "send", "sendSizes", "seconds", "size":
+		return site{selector: sel.Name, args: len(c.Args) - 2}, true
+	}
+	return site{}, false
+}
+
+// constantNames returns the names of the selector constants, in the order of the table.
+func constantNames(t *testing.T) (names []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "selectors.go", nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "sel") && len(names) < int(selectorCount) {
+			names = append(names, v.Names[0].Name)
+		}
+		return true
+	})
+	require.Len(t, names, int(selectorCount))
+	return names
+}
+
+// Each message is sent with as many arguments as its selector has colons, and none is in the table for nothing.
+func TestArgumentCounts(t *testing.T) {
+	index := map[string]int{}
+	for i, name := range constantNames(t) {
+		index[name] = i
+	}
+	sent := map[string]bool{}
+	for _, s := range sites(t) {
+		i, ok := index[s.selector]
+		if !assert.True(t, ok, "%s: %s is not in the table", s.place, s.selector) {
+			continue
+		}
+		name := selectors[i].name
+		assert.Equal(t, strings.Count(name, ":"), s.args, "%s: %s", s.place, name)
+		sent[s.selector] = true
+	}
+	for name, i := range index {
+		assert.True(t, sent[name], "%s is never sent", selectors[i].name)
+	}
+}
+
+// A wrong number of arguments is seen in the source.
+func TestArgumentCountsFindsFaults(t *testing.T) {
+	for text, want := range map[string]site{
+		`s.send(o, selRelease)`:                   {selector: "selRelease"},
+		`s.send(o, selRelease, 1)`:                {selector: "selRelease", args: 1},
+		`c.s.sendSizes(o, selDispatch, a, b)`:     {selector: "selDispatch", args: 2},
+		`s.send(s.classes[classString], selX, p)`: {selector: "selX", args: 1},
+	} {
+		e, err := parser.ParseExpr(text)
+		require.NoError(t, err)
+		got, ok := siteOf(e.(*ast.CallExpr))
+		assert.True(t, ok, text)
+		assert.Equal(t, want, got, text)
+	}
+}

@@ -1,0 +1,128 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Begin implements [backend.Device]. The passes of this device are flights.
+func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
+	return d.begin(store.(*kv), rows)
+}
+
+// BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves it.
+func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
+	b := before.(*pass)
+	row.Token = 0 // any that there is
+	p := d.begin(store.(*kv), []backend.Row{row})
+	switch {
+	case b.frame == nil:
+		p.fail(errors.New("a pass after one that is over"))
+	case b.head == nil || len(b.head.want.Rows) != 1 || b.head.onCPU:
+		p.fail(errors.New("a pass after one that does not find its token on the device"))
+	default:
+		p.tokens = of(b.frame.result)
+	}
+	return p
+}
+
+// begin starts a pass.
+func (d *Device) begin(store *kv, rows []backend.Row) *pass {
+	p := &pass{d: d, kv: store, n: len(rows), rows: rows, stride: 1, frame: d.takeFrame()}
+	p.stats.Rows = len(rows)
+	if p.err = p.frame.fill(d, p.kv.c, rows); p.err != nil {
+		return p
+	}
+	p.tokens = p.frame.tokens
+	p.c, p.err = d.metal.NewCommands()
+	return p
+}
+
+// End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
+func (p *pass) End(ctx context.Context) error {
+	if p.err == nil {
+		p.err = context.Cause(ctx)
+	}
+	p.Commit()
+	return p.Wait(ctx)
+}
+
+// Commit implements [backend.Flight].
+func (p *pass) Commit() {
+	p.flush(nil)
+	switch {
+	case p.err == nil:
+		p.c.Commit()
+		p.d.flights = append(p.d.flights, p)
+		return
+	case p.c != nil:
+		p.c.Discard()
+	}
+	p.landed = true
+}
+
+// Wait implements [backend.Flight].
+func (p *pass) Wait(ctx context.Context) error {
+	p.d.land(p)
+	if p.err == nil {
+		p.err = context.Cause(ctx)
+	}
+	if p.err == nil && p.head != nil {
+		p.head.read(p)
+	}
+	if p.err == nil {
+		p.d.mu.Lock()
+		p.d.last = p.stats
+		p.d.mu.Unlock()
+	}
+	p.d.giveFrame(p)
+	return p.err
+}
+
+// Drop implements [backend.Flight].
+func (p *pass) Drop() {
+	if p.dropped = true; p.landed {
+		p.d.giveFrame(p)
+	}
+}
+
+// land waits for the passes that are under way, in their order, up to last; nil means for all.
+func (d *Device) land(last *pass) {
+	n := len(d.flights)
+	if last != nil {
+		n = slices.Index(d.flights, last) + 1 // none where it has landed
+	}
+	for _, p := range d.flights[:n] {
+		if _, err := p.c.Wait(); err != nil {
+			p.fail(fmt.Errorf("%s: %w", d.Name(), err))
+		}
+		if p.landed = true; p.dropped {
+			d.giveFrame(p)
+		}
+	}
+	d.flights = slices.Delete(d.flights, 0, n)
+}
+
+// takeFrame returns a frame that no pass uses.
+func (d *Device) takeFrame() *frame {
+	if n := len(d.spare); n > 0 {
+		f := d.spare[n-1]
+		d.spare = d.spare[:n-1]
+		return f
+	}
+	f := new(frame)
+	d.frames = append(d.frames, f)
+	return f
+}
+
+// giveFrame takes the frame of a pass back, which is over.
+func (d *Device) giveFrame(p *pass) {
+	if p.frame != nil {
+		d.spare = append(d.spare, p.frame)
+		p.frame = nil
+	}
+}

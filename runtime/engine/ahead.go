@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// aheadDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then has work
+// while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
+const aheadDepth = 2
+
+// ahead lets the device of a session run ahead: while a token is waited for, its best successor is evaluated, and the
+// best one after that, each taken over on the device. If the session asks for another one, what ran ahead is dropped.
+type ahead struct {
+	depth   int // 0: never
+	flights []flight
+	token   int32  // that the first flight evaluates; known once the one before it has been waited for
+	tail    flight // the last one under way
+}
+
+// flight is a token under way.
+type flight struct {
+	*qwen2.Flight
+	row backend.Row
+}
+
+// newAhead returns how sessions of the engine run ahead.
+func (e *Engine) newAhead() *ahead {
+	if e.model.RunsAhead() {
+		return &ahead{depth: aheadDepth}
+	}
+	return &ahead{}
+}
+
+// greedy reports whether want leaves the choice of a token to the device.
+func greedy(want backend.Want) bool { return !want.Logits && !want.Hidden }
+
+// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds.
+func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
+	done, err := s.e.hold(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
+	f, found := s.adopt(token, path)
+	if !found {
+		s.dropAhead()
+		pos := s.cache.Len() + len(path)
+		slot, err := s.alloc(pos)
+		if err != nil {
+			return 0, nil, err
+		}
+		f.row = s.cache.Node(token, slot, path...)
+		if !greedy(want) || s.ahead.depth == 0 {
+			out := make([]backend.Output, 1)
+			want.Rows = []int{0}
+			if err := s.e.model.Forward(ctx, s.cache.KV(), []backend.Row{f.row}, out, want); err != nil {
+				s.cache.Free(slot)
+				return 0, nil, err
+			}
+			return slot, &out[0], nil
+		}
+		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, nil); err != nil {
+			s.cache.Free(slot)
+			return 0, nil, err
+		}
+	}
+	out, err := s.land(ctx, f, want)
+	return f.row.Slot, out, err
+}
+
+// land waits for a flight, with others behind it under way. Its slot is free after an error.
+func (s *Session) land(ctx context.Context, f flight, want backend.Want) (*backend.Output, error) {
+	if len(s.ahead.flights) == 0 {
+		s.ahead.tail = f
+	}
+	s.runAhead(want)
+	out, err := f.Wait(ctx)
+	if err != nil {
+		s.dropAhead()
+		s.cache.Free(f.row.Slot)
+		return nil, err
+	}
+	s.ahead.token = out.Top[0].ID
+	return out, nil
+}
+
+// adopt returns the first flight if it is what is asked for.
+func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
+	a := s.ahead
+	if len(a.flights) == 0 || a.token != token {
+		return f, false
+	}
+	f = a.flights[0]
+	row := s.cache.Node(token, f.row.Slot, path...)
+	if row.Pos != f.row.Pos || !slices.Equal(row.See, f.row.See) {
+		return flight{}, false
+	}
+	a.flights = slices.Delete(a.flights, 0, 1)
+	s.summary.RanAhead++
+	return f, true
+}
+
+// runAhead starts flights behind the last one, as far as there is room for them.
+func (s *Session) runAhead(want backend.Want) {
+	a := s.ahead
+	for len(a.flights) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
+		slot, err := s.cache.Alloc(int(a.tail.row.Pos) + 1)
+		if err != nil {
+			return
+		}
+		f := flight{row: qwen2.Child(a.tail.row, slot)}
+		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, a.tail.Flight); err != nil {
+			s.cache.Free(slot)
+			return
+		}
+		a.flights, a.tail = append(a.flights, f), f
+	}
+}
+
+// dropAhead drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it.
+func (s *Session) dropAhead() {
+	for _, f := range s.ahead.flights {
+		f.Drop()
+		s.cache.Free(f.row.Slot)
+	}
+	s.ahead.flights = s.ahead.flights[:0]
+}
+
+// alloc takes a slot for a token at pos, if need be one of what runs ahead.
+func (s *Session) alloc(pos int) (int32, error) {
+	slot, err := s.cache.Alloc(pos)
+	if err != nil && len(s.ahead.flights) > 0 {
+		s.dropAhead()
+		slot, err = s.cache.Alloc(pos)
+	}
+	return slot, err
+}
+
+// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none has
+// to move.
+func (s *Session) settle(path ...int32) []qwen2.Move {
+	for i, slot := range path {
+		if int(slot) != s.cache.Len()+i {
+			s.dropAhead()
+			break
+		}
+	}
+	return s.cache.Settle(path...)
+}

@@ -1,0 +1,14 @@
+//go:build nosoft
+
+package engine
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// openSoft is left out by the tag nosoft, which saves a program the dynamic loader.
+func openSoft(string, uint64, int) (metal.Device, error) {
+	return nil, fmt.Errorf("%w: this program was built without the one in software (tag nosoft)", metal.ErrNoDevice)
+}

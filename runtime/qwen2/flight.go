@@ -1,0 +1,64 @@
+package qwen2
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Flight is the evaluation of one row that goes on while its caller does something else. It ends with Wait or Drop.
+type Flight struct {
+	row  backend.Row
+	want backend.Want
+	out  []backend.Output
+	p    backend.Flight
+}
+
+// RunsAhead reports whether the device takes flights.
+func (m *Model) RunsAhead() bool {
+	_, ok := m.device.(backend.Runner)
+	return ok
+}
+
+// Start begins to evaluate one row, and does not wait. The token of the row is the best one that after finds, or
+// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. want asks for neither logits nor hidden states.
+func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
+	device, ok := m.device.(backend.Runner)
+	if !ok || want.Logits || want.Hidden {
+		return nil, errors.New("the device does not run ahead, or not for what is wanted")
+	}
+	if after != nil {
+		row.Token = 0
+	}
+	f := &Flight{row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router}, out: make([]backend.Output, 1)}
+	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
+		return nil, err
+	}
+	if after == nil {
+		f.p = device.Begin(kv, []backend.Row{row}).(backend.Flight)
+	} else {
+		f.p = device.BeginAfter(after.p, kv, row)
+	}
+	m.encode(f.p, f.out, f.want)
+	f.p.Commit()
+	return f, nil
+}
+
+// Wait returns what the head finds. An error leaves the slot of the row undefined.
+func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
+	if err := f.p.Wait(ctx); err != nil {
+		return nil, err
+	}
+	return &f.out[0], finite([]backend.Row{f.row}, f.out, f.want)
+}
+
+// Drop says that nobody wants the result. The row is evaluated nevertheless: its slot is written at some time before
+// what is started later.
+func (f *Flight) Drop() { f.p.Drop() }
+
+// Child returns the row of a token that follows that of row, in another slot.
+func Child(row backend.Row, slot int32) backend.Row {
+	see := append(make([]backend.Span, 0, len(row.See)+1), row.See...)
+	return backend.Row{Pos: row.Pos + 1, Slot: slot, See: appendSlot(see, slot)}
+}
