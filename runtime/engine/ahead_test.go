@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
+
+// aGPU is the GPU of a Mac, and elsewhere the one in software.
+func aGPU() Backend {
+	if runtime.GOOS == "darwin" {
+		return Metal
+	}
+	return Soft
+}
 
 // random opens a tiny model of random weights.
 func random(t *testing.T, o Options, seed uint64) *Engine {
@@ -77,7 +86,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 // TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence, also
 // where escalations, branches and rollbacks want other tokens than the best ones at any position.
 func TestRunAhead(t *testing.T) {
-	edge, large := random(t, Options{Backend: Soft}, 4), random(t, Options{}, 5)
+	edge, large := random(t, Options{Backend: aGPU()}, 4), random(t, Options{}, 5)
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
@@ -125,7 +134,7 @@ func TestRunAhead(t *testing.T) {
 func TestRunAheadAtTheEnd(t *testing.T) {
 	want := text{}
 	for _, depth := range []int{0, 3} {
-		s, err := random(t, Options{Backend: Soft, Context: 24}, 4).NewSession()
+		s, err := random(t, Options{Backend: aGPU(), Context: 24}, 4).NewSession()
 		require.NoError(t, err)
 		s.ahead.depth = depth
 		got := read(t, s, []int32{1, 2, 3}, Route{Request: Request{IgnoreEnd: true}})
@@ -139,7 +148,7 @@ func TestRunAheadAtTheEnd(t *testing.T) {
 
 // TestRunAheadStops: an end in the middle leaves the session ready for the next text.
 func TestRunAheadStops(t *testing.T) {
-	s, err := random(t, Options{Backend: Soft}, 4).NewSession()
+	s, err := random(t, Options{Backend: aGPU()}, 4).NewSession()
 	require.NoError(t, err)
 	all := read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}})
 	for n := range 5 {
