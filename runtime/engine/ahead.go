@@ -15,7 +15,8 @@ const aheadDepth = 2
 // ahead lets the device of a session run ahead: while a token is waited for, its best successor is evaluated, and the
 // best one after that, each taken over on the device. If the session asks for another one, what ran ahead is dropped.
 type ahead struct {
-	depth   int // 0: never
+	depth   int  // 0: never
+	off     bool // tokens are drawn: the best one is only one of many
 	flights []flight
 	token   int32  // that the first flight evaluates; known once the one before it has been waited for
 	tail    flight // the last one under way
@@ -35,9 +36,6 @@ func (e *Engine) newAhead() *ahead {
 	return &ahead{}
 }
 
-// greedy reports whether want leaves the choice of a token to the device.
-func greedy(want backend.Want) bool { return !want.Logits && !want.Hidden }
-
 // one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds.
 func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
 	done, err := s.e.hold(ctx)
@@ -54,7 +52,7 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 			return 0, nil, err
 		}
 		f.row = s.cache.Node(token, slot, path...)
-		if !greedy(want) || s.ahead.depth == 0 {
+		if s.ahead.depth == 0 || s.ahead.off || want.Logits || want.Hidden {
 			out := make([]backend.Output, 1)
 			want.Rows = []int{0}
 			if err := s.e.model.Forward(ctx, s.cache.KV(), []backend.Row{f.row}, out, want); err != nil {

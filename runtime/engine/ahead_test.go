@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // aGPU is the GPU of a Mac, and elsewhere the one in software.
@@ -190,4 +191,16 @@ func TestRunAheadTogether(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, alone, together)
+}
+
+// TestRunAheadSampled: what is drawn is drawn from the same numbers, and nothing runs ahead of it.
+func TestRunAheadSampled(t *testing.T) {
+	e := random(t, Options{Backend: aGPU()}, 4)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}}}
+	want := read(t, s, []int32{1, 2, 3}, r)
+	assert.Zero(t, s.Summary().RanAhead)
+	s.ahead.depth = 0
+	assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
 }

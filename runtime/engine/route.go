@@ -49,6 +49,7 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	defer s.stopAhead()
+	s.ahead.off = !r.Sampling.Greedy()
 	start := s.now()
 	s.summary, s.routing = Summary{PromptTokens: len(prompt)}, draft.Summary{}
 	tokens, err := s.e.Tokenizer()
