@@ -430,8 +430,12 @@ func TestOpen(t *testing.T) {
 		assert.Error(t, err)
 		assert.NotErrorIs(t, err, metal.ErrNoDevice)
 	}
-	_, err := Open(Options{Clang: "/nowhere/clang-19"})
-	assert.ErrorIs(t, err, metal.ErrNoDevice)
 	d := open(t, Options{Variant: UBSan})
 	assert.Equal(t, "software Metal (ubsan)", d.Name())
+	_, err := Open(Options{Clang: "/nowhere/clang-19"})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	t.Setenv("PATH", t.TempDir())
+	_, err = Open(Options{})
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "install clang-19 and lld-19")
 }

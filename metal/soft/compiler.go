@@ -97,7 +97,7 @@ func lookLinker(clang string) (string, error) {
 func language(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fPIC",
 		"-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-Xclang", "-cl-single-precision-constant",
-		"-Xclang", "-ffloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
+		"-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none", "-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
 	switch arch {
 	case "amd64":
 		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
@@ -128,7 +128,7 @@ func (v Variant) flags() []string {
 		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fsanitize=thread",
 			"-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
 	case UBSan:
-		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
+		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
 	}
 	return append(exact, "-O2")
 }

@@ -72,6 +72,10 @@ func features() []feature {
 			return math.Min(a, 1) + math.Max(a, -1)*10 + clampf(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) + sign + b2f(a >= 0) +
 				clampf(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 + b2f(a > 0) + b2f(a > 0) + math.Max(a, 1) + 1 + 2
 		}},
+		{name: "more_maths", want: func(i int, x []float32) float64 {
+			a := float64(x[i])
+			return 1 + a/4 + math.Max(a-1, 0) + clampf(a, -2, 2) + a - 12
+		}},
 		{name: "literals", want: func(int, []float32) float64 { return 1.0/3 + 16 + 1e-3 + 10 + 1.5 + 1 }},
 		{name: "functions", want: func(i int, x []float32) float64 {
 			return 2*float64(x[i]) + 6 + 7 + 9 + 1 + float64(x[i]) - float64(x[i/64*64+63-i%64]) + 4 + 3

@@ -317,13 +317,17 @@ MSL_INLINE bool simd_is_first() { return msl_lane() == 0; }
   MSL_F1(floor, __builtin_floorf(x)) MSL_F1(ceil, __builtin_ceilf(x)) MSL_F1(trunc, __builtin_truncf(x)) \
   MSL_F1(rint, __builtin_rintf(x)) MSL_F1(round, __builtin_roundf(x)) MSL_F1(fract, x - __builtin_floorf(x)) MSL_F1(fabs, __builtin_fabsf(x)) \
   MSL_F2(pow, __builtin_powf(x, y)) MSL_F2(powr, __builtin_powf(x, y)) MSL_F2(fmod, __builtin_fmodf(x, y)) MSL_F2(atan2, __builtin_atan2f(x, y)) \
-  MSL_F2(fmax, msl_float_max(x, y)) MSL_F2(fmin, msl_float_min(x, y))
+  MSL_F2(fmax, msl_float_max(x, y)) MSL_F2(fmin, msl_float_min(x, y)) MSL_F2(divide, x / y) \
+  MSL_SINCOS(float) MSL_SINCOS(half) MSL_WIDE(MSL_SINCOS_ALL, sincos)
+#define MSL_SINCOS(T) MSL_INLINE T sincos(T x, T &c) { c = cos(x); return sin(x); }
+#define MSL_SINCOS_ALL(name, T, N) MSL_INLINE T##N name(T##N x, T##N &c) { c = cos(x); return sin(x); }
 MSL_INLINE float msl_float_max(float a, float b) { return a != a || b > a ? b : a; }
 MSL_INLINE float msl_float_min(float a, float b) { return a != a || b < a ? b : a; }
 MSL_PRECISE
 namespace precise { MSL_PRECISE }
 namespace fast { MSL_PRECISE }
 MSL_F2(copysign, __builtin_copysignf(x, y))
+MSL_F2(fdim, x > y ? x - y : 0.0f)
 MSL_F2(step, y < x ? 0.0f : 1.0f)
 MSL_F1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? x : 0.0f)
 MSL_F1(saturate, msl_float_min(msl_float_max(x, 0.0f), 1.0f))
@@ -355,6 +359,7 @@ template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) min(T a, T b) {
 }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) max3(T a, T b, T c) { return max(a, max(b, c)); }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) min3(T a, T b, T c) { return min(a, min(b, c)); }
+template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) median3(T a, T b, T c) { return max(min(a, b), min(max(a, b), c)); }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) clamp(T x, T low, T high) { return min(max(x, low), high); }
 #define MSL_CLAMP_ALL(name, T, N) MSL_INLINE T##N name(T##N x, T low, T high) { return min(max(x, (T##N)low), (T##N)high); }
 MSL_WIDE(MSL_CLAMP_ALL, clamp)
@@ -362,7 +367,7 @@ template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) abs(T a) {
   if constexpr (msl_shape<T>::count == 1) return a < 0 ? (T)-a : a;
   else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] < 0 ? -a[i] : a[i]; return a; }
 }
-template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) select(T a, T b, bool c) { return c ? b : a; }
+template <class T> MSL_INLINE typename msl_if<msl_is_number<T>::yes, T>::type select(T a, T b, bool c) { return c ? b : a; }
 template <class T, class C> MSL_INLINE typename msl_if<(msl_shape<T>::count > 1) && (int)msl_shape<T>::count == (int)msl_shape<C>::count && msl_is_integer<C>::yes, T>::type select(T a, T b, C c) {
   for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = c[i] ? b[i] : a[i];
   return a;
@@ -372,6 +377,8 @@ template <class C> MSL_INLINE typename msl_if<(msl_shape<C>::count > 1) && msl_i
 
 #define MSL_DOT(name, T, N) MSL_INLINE T name(T##N a, T##N b) { T s = a[0] * b[0]; for (int i = 1; i < N; i++) s += a[i] * b[i]; return s; }
 MSL_WIDE(MSL_DOT, dot)
+MSL_INLINE float3 cross(float3 a, float3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }
+MSL_INLINE half3 cross(half3 a, half3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }
 #define MSL_LENGTH(name, T, N) MSL_INLINE T name(T##N v) { return sqrt(dot(v, v)); }
 MSL_WIDE(MSL_LENGTH, length)
 #define MSL_LENGTH2(name, T, N) MSL_INLINE T name(T##N v) { return dot(v, v); }

@@ -86,6 +86,13 @@ kernel void choices(ARGS) {
            float(any(float2(a, -1) > float2(0))) + max(float2(a), float2(1)).y + (isnan(NAN) ? 1.0f : 0.0f) + max(NAN, 2.0f);
 }
 
+kernel void more_maths(ARGS) {
+  float c, fc;
+  const float s = sincos(x[i], c), fs = fast::sincos(x[i], fc);
+  out[i] = s * s + c * c + fs - s + fc - c + precise::divide(x[i], 4.0f) + fdim(x[i], 1.0f) + median3(x[i], 2.0f, -2.0f) + cross(float3(1, 0, 0), float3(0, x[i], 0)).z +
+           float(int(-3) << 2);
+}
+
 kernel void literals(ARGS) { out[i] = 1.0 / 3 + 0x10 + 1e-3 + float(10u) + float(1.5h) + (sizeof(1.0) == 4 ? 1 : 0); }
 
 // ---- functions, templates, constants ----
