@@ -54,27 +54,27 @@ type reportC struct {
 }
 
 type workerC struct {
-	dispatch, thunk, mainStack                                     uint64
-	random                                                         uint64
-	shuffled, dirty, ready, checking                               uint32
-	threads, simdgroups                                            uint32
-	runnable                                                       uint32
-	waiting, returned                                              uint32
-	aborted                                                        uint32
-	barrierOp, barrierAt                                           uint32
-	barrierFile                                                    uint64
-	shape                                                          [4]uint32
-	grid, group                                                    [4]uint32
-	groupPosition                                                  [4]uint32
-	groupLinear, groupCount                                        uint32
-	clock, levelStart, groupStart                                  uint32
-	barrier                                                        [2]uint32
-	pieces, reportCount, lastRegion                                uint32
-	arena                                                          uint64
-	memory, buffers                                                [maxBuffers + 1]uint64
-	arenaCells, lines, linesSize, moduleStart, moduleEnd, switches uint64
-	conditions                                                     [maxConditions]bool
-	reports                                                        [maxReports]reportC
+	dispatch, thunk, mainStack                           uint64
+	random                                               uint64
+	shuffled, dirty, ready, checking                     uint32
+	threads, simdgroups                                  uint32
+	runnable                                             uint32
+	waiting, returned                                    uint32
+	aborted                                              uint32
+	barrierOp, barrierAt                                 uint32
+	barrierFile                                          uint64
+	shape                                                [4]uint32
+	grid, group                                          [4]uint32
+	groupPosition                                        [4]uint32
+	groupLinear, groupCount                              uint32
+	clock, levelStart, groupStart                        uint32
+	barrier                                              [2]uint32
+	pieces, reportCount, lastRegion                      uint32
+	arena                                                uint64
+	memory, buffers                                      [maxBuffers + 1]uint64
+	arenaCells, lines, linesSize, moduleStart, moduleEnd uint64
+	conditions                                           [maxConditions]bool
+	reports                                              [maxReports]reportC
 }
 
 // worker is the memory of an OS thread that runs threadgroups.

@@ -160,7 +160,6 @@ bool msl_rt::msl_arrive(Worker *w, Simdgroup *g, u32 op, const char *file, u32 a
     diverged(w, g, op, file, at);
   }
   if (++g->arrived < g->size) {
-    w->switches++;
     resume(w, idOf(w, g) + laneAt(g, g->arrived));
     return false;
   }
@@ -190,7 +189,6 @@ static void pick(Worker *w) {
 void msl_rt::msl_proceed(Worker *w, Simdgroup *g) {
   g->parity ^= 1;
   order(w, g);
-  w->switches++;
   if (w->shuffled && (w->runnable & (w->runnable - 1)) && random32(w) % 4 == 0) return pick(w);
   resume(w, idOf(w, g) + laneAt(g, 0));
 }
@@ -238,7 +236,6 @@ void msl_rt::msl_threadgroup_barrier(u32 flags, const char *file, u32 at) {
     msl_report(w, &r);
     stop(w);
   }
-  w->switches++;
   pick(w);
 }
 
@@ -248,7 +245,6 @@ static void finish(Worker *w) {
   if (!msl_arrive(w, g, kReturn, nullptr, 0)) return;
   w->runnable &= ~(1u << (g - w->simdgroup));
   w->returned++;
-  w->switches++;
   if (w->waiting) {
     Report r = {};
     r.kind = kDivergence, r.file = w->barrierFile, r.at = w->barrierAt;

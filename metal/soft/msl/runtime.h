@@ -166,7 +166,6 @@ struct Worker {
   Lines *lines;
   u64 linesSize;
   u64 moduleStart, moduleEnd;
-  u64 switches;
   u8 conditions[64];   // constants that decide whether parameters are there
   Report reports[kReports];
   Placed piece[96];
