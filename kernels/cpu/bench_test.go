@@ -114,7 +114,7 @@ func BenchmarkVector(b *testing.B) {
 		scores := make([]float32, 1024)
 		for name, f := range map[string]func(){
 			"swiGLU":  func() { k.swiGLU(dst, x, up) },
-			"round":   func() { k.round(a.Q, a.D, a.S, a.F) },
+			"round":   func() { k.round(a.Q, a.D, a.S, a.H, a.F) },
 			"sumExp":  func() { k.sumExp(logits, 5) },
 			"dotsF16": func() { k.rowsF16(scores, halfBytes(keys), 256, x[:64]) },
 			"axpyF16": func() { k.axpyF16(dst[:64], scores, halfBytes(keys), 256) },

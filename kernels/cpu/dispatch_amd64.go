@@ -20,7 +20,7 @@ func variants() []*kernels {
 func avx2() *kernels {
 	k := generic()
 	k.name = "avx2"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
@@ -40,7 +40,7 @@ func avx2() *kernels {
 func avx512vnni() *kernels {
 	k := avx2()
 	k.name = "avx512vnni"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.panel = panelVNNI

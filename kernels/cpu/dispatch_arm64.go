@@ -17,7 +17,7 @@ func variants() []*kernels {
 func neon() *kernels {
 	k := generic()
 	k.name = "neon"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0NEON, rowsQ4_0NEON, rowsQ5_0NEON, rowsQ4_KNEON, rowsQ5_KNEON, rowsQ6_KNEON,
 	}
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
@@ -35,7 +35,7 @@ func neon() *kernels {
 func dotprod() *kernels {
 	k := neon()
 	k.name = "dotprod"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
 	k.panel = panelSDOT

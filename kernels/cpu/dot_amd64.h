@@ -11,7 +11,7 @@
 // All lanes of a register from a 32-bit number; uses AX.
 #define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
 
-// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32):
+// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
 // DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s.
 #define ROWS_ARGS \
 	MOVQ dst_base+0(FP), DI; \

@@ -23,42 +23,42 @@
 #include "sum_amd64.h"
 #include "dot_amd64.h"
 
-// func rowsQ8_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ8_0AVX2(SB), NOSPLIT, $0-120
+// func rowsQ8_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ8_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	ROWS32(Q8_0_LOAD, 34)
 
-// func rowsQ4_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ4_0AVX2(SB), NOSPLIT, $0-120
+// func rowsQ4_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ4_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q4_0_CONST
 	ROWS32(Q4_0_LOAD, 18)
 
-// func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ5_0AVX2(SB), NOSPLIT, $0-120
+// func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ5_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q5_0_CONST
 	ROWS32(Q5_0_LOAD, 22)
 
-// func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ4_KAVX2(SB), NOSPLIT, $32-120
+// func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ4_KAVX2(SB), NOSPLIT, $32-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q4_K_CONST
 	ROWSK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
-// func rowsQ5_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ5_KAVX2(SB), NOSPLIT, $32-120
+// func rowsQ5_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ5_KAVX2(SB), NOSPLIT, $32-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q5_K_CONST
 	ROWSK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
-// func rowsQ6_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
-TEXT ·rowsQ6_KAVX2(SB), NOSPLIT, $64-120
+// func rowsQ6_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ6_KAVX2(SB), NOSPLIT, $64-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q6_K_CONST

@@ -32,7 +32,7 @@ func axpyF32AVX2(acc, p []float32, v []byte, stride int)
 func axpyF16AVX2(acc, p []float32, v []byte, stride int)
 
 //go:noescape
-func roundAVX2(q []int8, d, s, x []float32)
+func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)
 
 //go:noescape
 func expAVX2(dst, x []float32, bias float32)

@@ -28,7 +28,7 @@ func generic() *kernels {
 		read:     readGeneric,
 	}
 	for f := range formats {
-		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32) { rowsGeneric(f, dst, w, q, d, s) }
+		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
 		k.unpack[f] = func(w []int8, ds, mins []float32, src []byte) { unpackGeneric(f, w, ds, mins, src) }
 	}
 	return k
@@ -277,7 +277,7 @@ func axpyF16Generic(acc, p []float32, v []byte, stride int) {
 const tiny = 1e-36
 
 // roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
-func roundGeneric(q []int8, d, s, x []float32) {
+func roundGeneric(q []int8, d, s []float32, h []int16, x []float32) {
 	for b := range d {
 		x, q := x[b*block:][:block], q[b*block:][:block]
 		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
@@ -287,20 +287,23 @@ func roundGeneric(q []int8, d, s, x []float32) {
 		switch largest := math.Float32frombits(top); {
 		case top >= 0x7f800000:
 			clear(q)
+			h[2*b], h[2*b+1] = 0, 0
 			d[b] = float32(math.NaN())
 			s[b] = d[b]
 		case largest < tiny:
 			clear(q)
+			h[2*b], h[2*b+1] = 0, 0
 			d[b], s[b] = 0, 0
 		default:
 			d[b] = largest / 127
 			inv := 127 / largest
-			sum := int32(0)
+			var sum [2]int16
 			for i, v := range x {
 				q[i] = int8(math.RoundToEven(float64(v * inv)))
-				sum += int32(q[i])
+				sum[i/16] += int16(q[i])
 			}
-			s[b] = d[b] * float32(sum)
+			h[2*b], h[2*b+1] = sum[0], sum[1]
+			s[b] = d[b] * float32(sum[0]+sum[1])
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
 	name     string
-	rows     [formats]func(dst []float32, w []byte, q []int8, d, s []float32)
+	rows     [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	unpack   [formats]func(w []int8, ds, mins []float32, src []byte)
 	panel    func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 	rowsF32  func(dst []float32, w []byte, stride int, x []float32)
@@ -23,7 +23,7 @@ type kernels struct {
 	toF16    func(dst []uint16, src []float32)
 	axpyF32  func(acc, p []float32, v []byte, stride int)
 	axpyF16  func(acc, p []float32, v []byte, stride int)
-	round    func(q []int8, d, s, x []float32)
+	round    func(q []int8, d, s []float32, h []int16, x []float32)
 	exp      func(dst, x []float32, bias float32)
 	swiGLU   func(dst, gate, up []float32)
 	sumExp   func(x []float32, top float32) (sum, sumX float64)

@@ -77,14 +77,14 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		for t := from; t < to; t++ {
-			q, d, s := x.rounded(t, 1)
+			q, d, s, h := x.rounded(t, 1)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
-				k.rows[f](out, m.rows(o, end), q, d, s)
+				k.rows[f](out, m.rows(o, end), q, d, s, h)
 				continue
 			}
 			sc.out = grow(sc.out, end-o, tile)
-			k.rows[f](sc.out, m.rows(o, end), q, d, s)
+			k.rows[f](sc.out, m.rows(o, end), q, d, s, h)
 			put(out, sc.out, true)
 		}
 	}
@@ -108,7 +108,7 @@ func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, l
 				k.quantisedFew(dst, stride, m, f, o, end, x, t, x.T, add, sc)
 				break
 			}
-			q, d, s := x.rounded(t, 4)
+			q, d, s, _ := x.rounded(t, 4)
 			for r := range end - o {
 				var mins []float32
 				if f == q4_K || f == q5_K {
