@@ -23,7 +23,7 @@ func neon() *kernels {
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
 		unpackQ8_0NEON, unpackQ4_0NEON, unpackQ5_0NEON, unpackQ4_KNEON, unpackQ5_KNEON, unpackQ6_KNEON,
 	}
-	k.panel = panelNEON
+	k.wide, k.panel = 0, panelNEON
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON

@@ -2,7 +2,7 @@
 
 package cpu
 
-// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric, unpackGeneric and panelGeneric.
+// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
 
 //go:noescape
 func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)

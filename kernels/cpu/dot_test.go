@@ -111,7 +111,9 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 		}
 
 		var four [4]float32
-		k.panel(&four, u, ds, mins, q, d, s)
+		if k.panel != nil {
+			k.panel(&four, u, ds, mins, q, d, s)
+		}
 		for row := range four {
 			q, d, s, h := q[row*n:][:n], d[row*n/block:][:n/block], s[row*n/block:][:n/block], h[row*n/16:][:n/16]
 			dst, intact := guarded[float32](t, rows, in.off&^3)
@@ -119,7 +121,9 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 			k.rows[f](dst, w, q, d, s, h)
 			twin.rows[f](want, w, q, d, s, h)
 			intact()
-			require.Equal(t, dst[0], four[row], "one row of activations and four rows give different bits")
+			if k.panel != nil {
+				require.Equal(t, dst[0], four[row], "one row of activations and four rows give different bits")
+			}
 			if exact {
 				require.Equal(t, want, dst, "activations %d", row)
 				continue

@@ -10,10 +10,19 @@ import (
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
-	name     string
-	rows     [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-	unpack   [formats]func(w []int8, ds, mins []float32, src []byte)
-	panel    func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+	name   string
+	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
+
+	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. A variant without those (wide is zero) has
+	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of
+	// len(w) elements; no mins are zeros, w, ds and mins are those of unpack, and the bits those of rows.
+	wide       int
+	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int)
+	fold       func(out, acc []float32)
+	interleave func(dst, src []uint32, stride, cols int)
+	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+
 	rowsF32  func(dst []float32, w []byte, stride int, x []float32)
 	rowsF16  func(dst []float32, w []byte, stride int, x []float32)
 	rowsBF16 func(dst []float32, w []byte, stride int, x []float32)

@@ -9,6 +9,7 @@ import (
 // Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
 // reused. Two workers must not share one.
 type Scratch struct {
+	panel     panel
 	w         []int8     // [tile, cols] weights as signed bytes
 	ds, mins  []float32  // [tile, cols/16], [tile, cols/32] their scales and minima
 	f         []float32  // [tile, cols] dequantised weights
@@ -43,6 +44,8 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
+	case f >= 0 && k.wide > 0 && x.T > 1:
+		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0 && x.T <= few:
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
 	case f >= 0:

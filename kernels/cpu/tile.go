@@ -1,0 +1,138 @@
+package cpu
+
+import "unsafe"
+
+const (
+	segment  = 1024 // columns of weights that are unpacked at a time, so that they stay in a first-level cache
+	together = 16   // rows of activations that meet a panel at a time, likewise
+	tilePad  = 4    // columns that interleave takes at a time
+)
+
+// panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
+// holds the same four columns of all rows.
+type panel struct {
+	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, segment/4], scales [wide, segment/16], minima [wide, segment/32]
+	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
+	acc, out            []float32 // [lanes, T, wide], [T, wide]
+	wide, lanes         int
+}
+
+func (p *panel) resize(wide, lanes, n int) {
+	p.wide, p.lanes = wide, lanes
+	seg := min(segment, n)
+	p.raw = grow(p.raw, wide*seg/4, wide*seg/4)
+	p.rawDs = grow(p.rawDs, wide*seg/16+tilePad, wide*seg/16+tilePad)
+	p.rawMins = grow(p.rawMins, wide*seg/32, wide*seg/32)
+	p.w = grow(p.w, wide*n/4, wide*n/4)
+	p.ds = grow(p.ds, wide*(n/16+tilePad), wide*(n/16+tilePad))
+	p.mins = grow(p.mins, wide*n/32, wide*n/32)
+	p.acc = grow(p.acc, lanes*together*wide, lanes*together*wide)
+	p.out = grow(p.out, together*wide, together*wide)
+}
+
+// quantisedTiles is matMul for several rows of activations: a panel of weight rows is unpacked and interleaved, and meets all
+// rows of activations.
+func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	p := &sc.panel
+	p.resize(k.wide, f.lanes(), m.Cols)
+	for o := lo; o < hi; o += k.wide {
+		end := min(o+k.wide, hi)
+		k.fill(p, m, f, o, end)
+		for t := 0; t < x.T; t += together {
+			n := min(together, x.T-t)
+			q, d, s, h := x.rounded(t, n)
+			acc, out := p.acc[:p.lanes*n*k.wide], p.out[:n*k.wide]
+			clear(acc)
+			k.tile[f](acc, bytesIn(p.w), floatsIn(p.ds), floatsIn(p.mins), q, d, s, h, n)
+			k.fold(out, acc)
+			for i := range n {
+				put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide:][:end-o], add)
+			}
+		}
+	}
+}
+
+// fill sets p to rows o to end of m. What it holds for rows past those is left as it was, and of no consequence.
+func (k *kernels) fill(p *panel, m Matrix, f format, o, end int) {
+	elems, size := m.Type.Block()
+	for c := 0; c < m.Cols; c += segment {
+		n := min(segment, m.Cols-c)
+		for r := o; r < end; r++ {
+			i := r - o
+			from := r*m.RowBytes() + c/elems*size
+			k.unpack[f](bytesIn(p.raw)[i*n:][:n], floatsIn(p.rawDs)[i*n/16:][:n/16], floatsIn(p.rawMins)[i*n/32:][:n/32],
+				m.Data[from:][:n/elems*size])
+		}
+		k.interleave(p.w[c/4*p.wide:], p.raw, n/4, n/4)
+		k.interleave(p.ds[c/16*p.wide:], p.rawDs, n/16, n/16)
+		if f.lanes() == 8 {
+			k.interleave(p.mins[c/32*p.wide:], p.rawMins, n/32, n/32)
+		}
+	}
+}
+
+// bytesIn returns the memory of w as signed bytes.
+func bytesIn(w []uint32) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(w))), 4*len(w))
+}
+
+// floatsIn returns the memory of w as float32 numbers.
+func floatsIn(w []uint32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w))
+}
+
+// wideGeneric is how many rows a panel of the plain Go variant holds.
+const wideGeneric = 4
+
+// tileGeneric adds to acc[b mod lanes, t, r], for every block b of 32 columns, row t of the activations and row r of the panel,
+//
+//	Σᵢ (ds[i/16,r]·w[i,r] - mins[i/32,r])·x[t,i]   over the columns i of b
+//
+// where the rows of x lie behind each other in q, d, s and h. mins are those of Q4_K and Q5_K.
+func tileGeneric(f format, acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, rows int) {
+	const wide = wideGeneric
+	n := len(w) / wide
+	var u [block]int8
+	for b := range n / block {
+		lane := acc[b%f.lanes()*rows*wide:][:rows*wide]
+		for r := range wide {
+			for i := range u {
+				u[i] = w[((b*block+i)/4*wide+r)*4+i%4]
+			}
+			scales := [2]float32{ds[2*b*wide+r], ds[(2*b+1)*wide+r]}
+			for t := range rows {
+				at := t*n/block + b
+				sum := addBlock(lane[t*wide+r], u[:], scales, q[at*block:][:block], d[at])
+				if f == q4_K || f == q5_K {
+					sum -= float32(mins[b*wide+r] * s[at])
+				}
+				lane[t*wide+r] = sum
+			}
+		}
+	}
+}
+
+// foldGeneric sets out[i] to the sum of the lanes of acc [lanes, len(out)], four or eight, in the order of lanes.sum.
+func foldGeneric(out, acc []float32) {
+	n := len(out)
+	for i := range out {
+		var a [4]float32
+		for l := range a {
+			a[l] = acc[l*n+i]
+			if len(acc) == 8*n {
+				a[l] += acc[(l+4)*n+i]
+			}
+		}
+		out[i] = (a[0] + a[2]) + (a[1] + a[3])
+	}
+}
+
+// interleaveGeneric sets dst[c·wide+r] = src[r·stride+c] for the rows of a panel and cols columns. Other variants take columns by
+// four, and so read and write up to three more.
+func interleaveGeneric(dst, src []uint32, stride, cols int) {
+	for c := range cols {
+		for r := range wideGeneric {
+			dst[c*wideGeneric+r] = src[r*stride+c]
+		}
+	}
+}
