@@ -94,6 +94,18 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 		require.Equal(t, single[0], got[i], "one row and four rows of %d give different bits", n)
 	}
 
+	if n%16 == 0 {
+		rows := bytesOf(in.floats(4 * n))
+		grid, intact := guarded[[16]float32](t, 1, in.off&^3)
+		k.gridF32(&grid[0], rows, four)
+		intact()
+		for i, v := range grid[0] {
+			var single [1]float32
+			k.rowsF32(single[:], rows[i%4*4*n:][:4*n], 0, four[i/4*n:][:n])
+			require.Equal(t, single[0], v, "one row and a grid of %d give different bits", n)
+		}
+	}
+
 	h, intact := guarded[uint16](t, n, in.off&^1)
 	wantH := make([]uint16, n)
 	k.toF16(h, x)

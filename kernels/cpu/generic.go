@@ -18,6 +18,7 @@ func generic() *kernels {
 		rowsF16:    rowsF16Generic,
 		rowsBF16:   rowsBF16Generic,
 		fourF32:    fourF32Generic,
+		gridF32:    gridF32Generic,
 		fromF16:    fromF16Generic,
 		fromBF16:   fromBF16Generic,
 		toF16:      toF16Generic,
@@ -206,6 +207,21 @@ func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
 	n := len(w) / 4
 	for t := range dst {
 		rowsF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
+	}
+}
+
+// gridF32Generic sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other; w is float32.
+func gridF32Generic(dst *[16]float32, w []byte, x []float32) { gridOf(dst, w, x, fourF32Generic) }
+
+// gridOf is gridF32 by four calls of fourF32.
+func gridOf(dst *[16]float32, w []byte, x []float32, four func(dst *[4]float32, w []byte, x []float32)) {
+	n := len(w) / 4
+	for r := range 4 {
+		var sums [4]float32
+		four(&sums, w[r*n:][:n], x)
+		for t, v := range sums {
+			dst[4*t+r] = v
+		}
 	}
 }
 

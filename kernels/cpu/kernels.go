@@ -27,6 +27,7 @@ type kernels struct {
 	rowsF16  func(dst []float32, w []byte, stride int, x []float32)
 	rowsBF16 func(dst []float32, w []byte, stride int, x []float32)
 	fourF32  func(dst *[4]float32, w []byte, x []float32)
+	gridF32  func(dst *[16]float32, w []byte, x []float32) // for a multiple of 16 columns
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)
 	toF16    func(dst []uint16, src []float32)

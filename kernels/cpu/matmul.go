@@ -15,12 +15,14 @@ type Scratch struct {
 	f         []float32  // [tile, cols] dequantised weights
 	out, sums []float32  // results of a tile; of one exact row
 	four      [4]float32 // results of a leaf for four rows of activations
+	grid      [16]float32
 }
 
 const (
-	few       = 3        // rows of activations for which unpacking weights does not pay
-	tileBytes = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
-	leafBytes = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+	few        = 3        // rows of activations for which unpacking weights does not pay
+	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
+	floatBytes = 64 << 10 // of weights turned to float32 for several rows of activations
+	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
@@ -138,7 +140,7 @@ func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
 // have their rows turned to float32 first, which is exact.
 func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n, size := m.Cols, m.RowBytes()
-	tile := min(16, max(1, tileBytes/(4*n)))
+	tile := min(16, max(4, floatBytes/(4*n)))
 	dot := k.floatLeaf(m.Type)
 	if x.T == 1 && dot != nil {
 		tile = max(1, leafBytes/size)
@@ -163,12 +165,24 @@ func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *
 				put(dst[t*stride+o:t*stride+end], out, add)
 				continue
 			}
-			f := x.floats(t, 4)
-			for r := range end - o {
-				k.fourF32(&sc.four, w[r*4*n:][:4*n], f)
-				scatter(dst, t*stride+o+r, stride, sc.four, min(4, x.T-t), add)
-			}
+			k.fourFloats(dst[t*stride+o:], stride, w, end-o, x.floats(t, 4), min(4, x.T-t), add, sc)
 		}
+	}
+}
+
+// fourFloats sets dst[t·stride+r] for rows of w and the first n of four rows of x, or adds to it.
+func (k *kernels) fourFloats(dst []float32, stride int, w []byte, rows int, x []float32, n int, add bool, sc *Scratch) {
+	size := len(x) // bytes of a row, a quarter of four rows of four bytes
+	r := 0
+	for ; size%64 == 0 && r+4 <= rows; r += 4 {
+		k.gridF32(&sc.grid, w[r*size:][:4*size], x)
+		for t := range n {
+			put(dst[t*stride+r:][:4], sc.grid[4*t:][:4], add)
+		}
+	}
+	for ; r < rows; r++ {
+		k.fourF32(&sc.four, w[r*size:][:size], x)
+		scatter(dst, r, stride, sc.four, n, add)
 	}
 }
 
