@@ -31,7 +31,7 @@ func avx2() *kernels {
 		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
-	k.gridF32 = func(dst *[16]float32, w []byte, x []float32) { gridOf(dst, w, x, fourF32AVX2) }
+	k.gridF32 = nil
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
 	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
@@ -48,7 +48,7 @@ func avx512vnni() *kernels {
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.wide, k.interleave = 16, interleave16
-	k.gridF32 = gridF32AVX512
+	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int){
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}

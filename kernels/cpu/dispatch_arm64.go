@@ -25,7 +25,7 @@ func neon() *kernels {
 	}
 	k.wide, k.panel = 0, panelNEON
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
-	k.gridF32 = func(dst *[16]float32, w []byte, x []float32) { gridOf(dst, w, x, fourF32NEON) }
+	k.gridF32 = nil
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON
 	k.read = readNEON

@@ -20,6 +20,12 @@ func fourF32AVX2(dst *[4]float32, w []byte, x []float32)
 func gridF32AVX512(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
+func gridF16AVX512(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridBF16AVX512(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
 func fromF16AVX2(dst []float32, src []byte)
 
 //go:noescape

@@ -211,17 +211,10 @@ func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
 }
 
 // gridF32Generic sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other; w is float32.
-func gridF32Generic(dst *[16]float32, w []byte, x []float32) { gridOf(dst, w, x, fourF32Generic) }
-
-// gridOf is gridF32 by four calls of fourF32.
-func gridOf(dst *[16]float32, w []byte, x []float32, four func(dst *[4]float32, w []byte, x []float32)) {
-	n := len(w) / 4
-	for r := range 4 {
-		var sums [4]float32
-		four(&sums, w[r*n:][:n], x)
-		for t, v := range sums {
-			dst[4*t+r] = v
-		}
+func gridF32Generic(dst *[16]float32, w []byte, x []float32) {
+	n := len(x) / 4
+	for t := range 4 {
+		rowsF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
 	}
 }
 

@@ -23,11 +23,17 @@ type kernels struct {
 	interleave func(dst, src []uint32, stride, cols int)
 	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 
-	rowsF32  func(dst []float32, w []byte, stride int, x []float32)
-	rowsF16  func(dst []float32, w []byte, stride int, x []float32)
-	rowsBF16 func(dst []float32, w []byte, stride int, x []float32)
+	rowsF32  floatRows
+	rowsF16  floatRows
+	rowsBF16 floatRows
 	fourF32  func(dst *[4]float32, w []byte, x []float32)
-	gridF32  func(dst *[16]float32, w []byte, x []float32) // for a multiple of 16 columns
+
+	// Four rows of weights with four of activations, for a multiple of 16 columns. Nil: one row of weights at a time by fourF32,
+	// turned to float32 first.
+	gridF32  floatGrid
+	gridF16  floatGrid
+	gridBF16 floatGrid
+
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)
 	toF16    func(dst []uint16, src []float32)
@@ -39,6 +45,12 @@ type kernels struct {
 	sumExp   func(x []float32, top float32) (sum, sumX float64)
 	read     func(p []byte) uint64
 }
+
+// floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
+type floatRows func(dst []float32, w []byte, stride int, x []float32)
+
+// floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
+type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
 const Env = "PILOTFISH_CPU"

@@ -21,7 +21,7 @@ type Scratch struct {
 const (
 	few        = 3        // rows of activations for which unpacking weights does not pay
 	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
-	floatBytes = 64 << 10 // of weights turned to float32 for several rows of activations
+	floatBytes = 32 << 10 // of float weights that meet several rows of activations
 	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
@@ -52,8 +52,10 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
 	case f >= 0:
 		k.quantisedMany(dst, stride, m, f, lo, hi, x, add, sc)
+	case x.T == 1 && k.floatLeaf(m.Type) != nil:
+		k.floatOne(dst, m, k.floatLeaf(m.Type), lo, hi, x, add, sc)
 	default:
-		k.floatRows(dst, stride, m, lo, hi, x, add, sc)
+		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
 }
 
@@ -136,58 +138,61 @@ func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
 	}
 }
 
-// floatRows is matMul on float32 activations. Types without a leaf of their own, and every type if there are several rows,
-// have their rows turned to float32 first, which is exact.
-func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	n, size := m.Cols, m.RowBytes()
-	tile := min(16, max(4, floatBytes/(4*n)))
-	dot := k.floatLeaf(m.Type)
-	if x.T == 1 && dot != nil {
-		tile = max(1, leafBytes/size)
-	}
+// floatOne is matMul for one row of float32 activations and a type whose rows dot reads.
+func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	tile := max(1, leafBytes/m.RowBytes())
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
-		out, w := sc.out[:end-o], m.rows(o, end)
-		if x.T == 1 && dot != nil {
-			dot(out, w, size, x.floats(0, 1))
-			put(dst[o:end], out, add)
-			continue
-		}
-		if m.Type != gguf.F32 {
+		dot(sc.out[:end-o], m.rows(o, end), m.RowBytes(), x.floats(0, 1))
+		put(dst[o:end], sc.out[:end-o], add)
+	}
+}
+
+// floatMany is matMul on float32 activations: some weight rows at a time meet all rows of activations, by four. If no leaf takes
+// several rows of their type, they are turned to float32 first, which is exact.
+func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	n := m.Cols
+	tile := min(16, max(4, floatBytes/m.RowBytes()&^3))
+	sc.out = grow(sc.out, tile, tile)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		w, size, dot, grid := m.rows(o, end), m.RowBytes(), k.floatLeaf(m.Type), k.gridLeaf(m.Type)
+		if m.Type != gguf.F32 && (grid == nil || n%16 != 0 || (end-o)%4 != 0) {
 			sc.f = grow(sc.f, tile*n, tile*n)
 			k.toFloat(sc.f[:(end-o)*n], m.Type, w)
-			w = bytesOf(sc.f[:(end-o)*n])
+			w, size, dot, grid = bytesOf(sc.f[:(end-o)*n]), 4*n, k.rowsF32, k.gridF32
 		}
 		for t := 0; t < x.T; t += 4 {
 			if x.T-t == 1 {
-				k.rowsF32(out, w, 4*n, x.floats(t, 1))
-				put(dst[t*stride+o:t*stride+end], out, add)
+				dot(sc.out[:end-o], w, size, x.floats(t, 1))
+				put(dst[t*stride+o:t*stride+end], sc.out[:end-o], add)
 				continue
 			}
-			k.fourFloats(dst[t*stride+o:], stride, w, end-o, x.floats(t, 4), min(4, x.T-t), add, sc)
+			k.floatFour(dst[t*stride+o:], stride, w[:(end-o)*size], size, grid, x.floats(t, 4), min(4, x.T-t), add, sc)
 		}
 	}
 }
 
-// fourFloats sets dst[t·stride+r] for rows of w and the first n of four rows of x, or adds to it.
-func (k *kernels) fourFloats(dst []float32, stride int, w []byte, rows int, x []float32, n int, add bool, sc *Scratch) {
-	size := len(x) // bytes of a row, a quarter of four rows of four bytes
+// floatFour sets dst[t·stride+r] for the rows of w, of size bytes, and the first n of four rows of x, or adds to it.
+func (k *kernels) floatFour(dst []float32, stride int, w []byte, size int, grid floatGrid, x []float32, n int, add bool, sc *Scratch) {
 	r := 0
-	for ; size%64 == 0 && r+4 <= rows; r += 4 {
-		k.gridF32(&sc.grid, w[r*size:][:4*size], x)
+	for ; grid != nil && len(x)%64 == 0 && len(w) >= 4*size; r += 4 {
+		grid(&sc.grid, w[:4*size], x)
 		for t := range n {
 			put(dst[t*stride+r:][:4], sc.grid[4*t:][:4], add)
 		}
+		w = w[4*size:]
 	}
-	for ; r < rows; r++ {
-		k.fourF32(&sc.four, w[r*size:][:size], x)
+	for ; len(w) > 0; r++ {
+		k.fourF32(&sc.four, w[:size], x)
 		scatter(dst, r, stride, sc.four, n, add)
+		w = w[size:]
 	}
 }
 
 // floatLeaf returns the leaf that reads rows of t directly, nil if there is none.
-func (k *kernels) floatLeaf(t gguf.Type) func(dst []float32, w []byte, stride int, x []float32) {
+func (k *kernels) floatLeaf(t gguf.Type) floatRows {
 	switch t {
 	case gguf.F32:
 		return k.rowsF32
@@ -195,6 +200,19 @@ func (k *kernels) floatLeaf(t gguf.Type) func(dst []float32, w []byte, stride in
 		return k.rowsF16
 	case gguf.BF16:
 		return k.rowsBF16
+	}
+	return nil
+}
+
+// gridLeaf returns the leaf that reads four rows of t directly, nil if there is none.
+func (k *kernels) gridLeaf(t gguf.Type) floatGrid {
+	switch t {
+	case gguf.F32:
+		return k.gridF32
+	case gguf.F16:
+		return k.gridF16
+	case gguf.BF16:
+		return k.gridBF16
 	}
 	return nil
 }
