@@ -68,6 +68,21 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
+// BenchmarkFew is 1 to 8 rows of activations through weights from memory on one thread: each wants the time of one row, as the
+// weights are read once.
+func BenchmarkFew(b *testing.B) {
+	for _, typ := range benchTypes {
+		for _, s := range [][2]int{{4864, 1024}, {1024, 4864}} {
+			for _, batch := range []int{1, 2, 4, 8} {
+				b.Run(fmt.Sprintf("%v/%dx%d/%d", typ, s[1], s[0], batch), func(b *testing.B) {
+					in := newInputs(b, 1, 0)
+					benchMatMul(b, far(in.matrix(typ, s[0], s[1]/256*256)), in.input(batch, s[1]/256*256), 1)
+				})
+			}
+		}
+	}
+}
+
 func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	m := all[0]
 	pool := NewPool(threads)
@@ -76,7 +91,7 @@ func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	scratch := make([]Scratch, threads)
 	i := 0
 	work := func(w, lo, hi int) { MatMul(dst, m.Rows, all[i%len(all)], lo, hi, x, false, &scratch[w]) }
-	grain := max(16, 32<<10/m.RowBytes())
+	grain := max(16, 32<<10/m.RowBytes()&^15)
 	b.SetBytes(int64(len(m.Data)))
 	pool.Begin()
 	defer pool.End()

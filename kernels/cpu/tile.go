@@ -37,23 +37,32 @@ func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, 
 	p.resize(k.wide, f.lanes(), m.Cols)
 	for o := lo; o < hi; o += k.wide {
 		end := min(o+k.wide, hi)
-		k.fill(p, m, f, o, end)
+		first := max(0, min(o, m.Rows-k.wide)) // a panel is full if it can be
+		last := min(first+k.wide, m.Rows)
+		next := m.rows(last, min(last+k.wide, m.Rows))
+		k.fill(p, m, f, first, last, next[:len(next)/2])
+		ahead := next[len(next)/2:]
 		for t := 0; t < x.T; t += together {
 			n := min(together, x.T-t)
 			q, d, s, h := x.rounded(t, n)
 			acc, out := p.acc[:p.lanes*n*k.wide], p.out[:n*k.wide]
 			clear(acc)
-			k.tile[f](acc, bytesIn(p.w), floatsIn(p.ds), floatsIn(p.mins), q, d, s, h, n)
+			k.tile[f](acc, bytesIn(p.w), floatsIn(p.ds), floatsIn(p.mins), q, d, s, h, n, ahead)
+			ahead = nil
 			k.fold(out, acc)
 			for i := range n {
-				put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide:][:end-o], add)
+				put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide+o-first:][:end-o], add)
 			}
 		}
 	}
 }
 
 // fill sets p to rows o to end of m. What it holds for rows past those is left as it was, and of no consequence.
-func (k *kernels) fill(p *panel, m Matrix, f format, o, end int) {
+func (k *kernels) fill(p *panel, m Matrix, f format, o, end int, ahead []byte) {
+	if pack := k.pack[f]; pack != nil && end-o == p.wide {
+		pack(bytesIn(p.w), floatsIn(p.ds), m.rows(o, end), m.RowBytes(), ahead)
+		return
+	}
 	elems, size := m.Type.Block()
 	for c := 0; c < m.Cols; c += segment {
 		n := min(segment, m.Cols-c)

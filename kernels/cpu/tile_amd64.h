@@ -1,8 +1,20 @@
 // Bodies of the tiles, shared by the AVX2 and the AVX-512 file, which define the products of a block and the width.
 
-// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int):
+// Fetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
+#define FETCH(P, end) \
+	CMPQ P, end;         \
+	JGE  fetched;        \
+	PREFETCHT0 (P);      \
+	PREFETCHT0 64(P);    \
+	PREFETCHT0 128(P);   \
+	PREFETCHT0 192(P);   \
+	PREFETCHT0 256(P);   \
+	ADDQ $320, P
+
+// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte):
 // DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and of d, s or h
-// in bytes; R12 place in acc, 0(SP) its end. SHIFT is log2 of the rows of weights in the panel.
+// in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to fetch ahead,
+// 16(SP) its end. SHIFT is log2 of the rows of weights in the panel.
 #define TILE_ARGS(SHIFT) \
 	MOVQ acc_base+0(FP), DI;   \
 	MOVQ acc_len+8(FP), R12;   \
@@ -20,7 +32,11 @@
 	SUBQ CX, R15;              \
 	MOVQ R8, R9;               \
 	MOVQ R8, R10;              \
-	SHRQ $3, R10
+	SHRQ $3, R10;              \
+	MOVQ ahead_base+200(FP), R13; \
+	MOVQ R13, 8(SP);           \
+	ADDQ ahead_len+208(FP), R13;  \
+	MOVQ R13, 16(SP)
 
 // R15 is from d to h in place of s.
 #define TILE_OFFSETS \
@@ -32,6 +48,10 @@
 #define TILE(LOAD, ROW, BYTES, SCALES, WIDTH) \
 blk: \
 	LOAD; \
+	MOVQ 8(SP), R13;           \
+	FETCH(R13, 16(SP));        \
+	MOVQ R13, 8(SP);           \
+fetched: \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
 	MOVQ rows+192(FP), R11;    \

@@ -81,71 +81,24 @@
 	SCALED(Z11, Z25);                     \
 	VMOVUPS Z10, (R12)
 
-// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int)
-TEXT ·tile32VNNI(SB), NOSPLIT, $8-200
+// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+TEXT ·tile32VNNI(SB), NOSPLIT, $24-224
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0xff80ff80, Z30)
 	TILE(LOAD_SIGNED, ROW_32, 512, 128, 64)
 
-// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int)
-TEXT ·tileKVNNI(SB), NOSPLIT, $8-200
+// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+TEXT ·tileKVNNI(SB), NOSPLIT, $24-224
 	TILE_ARGS(4)
 	TILE(LOAD_K, ROW_K, 512, 128, 64)
 
-// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int)
-TEXT ·tile6VNNI(SB), NOSPLIT, $8-200
+// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+TEXT ·tile6VNNI(SB), NOSPLIT, $24-224
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0x0000ff80, Z30)
 	WORDS($0xff800000, Z29)
 	TILE(LOAD_SIGNED, ROW_6, 512, 128, 64)
-
-// Z = four words of each of the rows r, r+4, r+8 and r+12; R10, R11 four and twelve rows in bytes.
-#define GATHER16(R, Z, X) \
-	VMOVDQU32 (R), X;                        \
-	VINSERTI32X4 $1, (R)(R10*1), Z, Z;       \
-	VINSERTI32X4 $2, (R)(R10*2), Z, Z;       \
-	VINSERTI32X4 $3, (R)(R11*1), Z, Z
-
-// func interleave16(dst, src []uint32, stride, cols int)
-// Four columns at a time: in each quarter of Z0-Z3 four rows, which are transposed. SI, AX, BX, CX rows 0-3 of src, R8 columns left.
-TEXT ·interleave16(SB), NOSPLIT, $0-64
-	MOVQ dst_base+0(FP), DI
-	MOVQ src_base+24(FP), SI
-	MOVQ stride+48(FP), R9
-	MOVQ cols+56(FP), R8
-	SHLQ $2, R9
-	LEAQ (SI)(R9*1), AX
-	LEAQ (AX)(R9*1), BX
-	LEAQ (BX)(R9*1), CX
-	LEAQ (R9*4), R10
-	LEAQ (R10)(R10*2), R11
-four:
-	GATHER16(SI, Z0, X0)
-	GATHER16(AX, Z1, X1)
-	GATHER16(BX, Z2, X2)
-	GATHER16(CX, Z3, X3)
-	VPUNPCKLDQ Z1, Z0, Z4
-	VPUNPCKHDQ Z1, Z0, Z5
-	VPUNPCKLDQ Z3, Z2, Z6
-	VPUNPCKHDQ Z3, Z2, Z7
-	VPUNPCKLQDQ Z6, Z4, Z0
-	VPUNPCKHQDQ Z6, Z4, Z1
-	VPUNPCKLQDQ Z7, Z5, Z2
-	VPUNPCKHQDQ Z7, Z5, Z3
-	VMOVDQU32 Z0, (DI)
-	VMOVDQU32 Z1, 64(DI)
-	VMOVDQU32 Z2, 128(DI)
-	VMOVDQU32 Z3, 192(DI)
-	ADDQ $16, SI
-	ADDQ $16, AX
-	ADDQ $16, BX
-	ADDQ $16, CX
-	ADDQ $256, DI
-	SUBQ $4, R8
-	JGT  four
-	VZEROUPPER
-	RET
