@@ -31,8 +31,8 @@ func generic() *kernels {
 		read:       readGeneric,
 	}
 	for f := range formats {
-		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows int, _ []byte) {
-			tileGeneric(f, acc, w, ds, mins, q, d, s, rows)
+		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows, n int, _ []byte) {
+			tileGeneric(f, acc, w, ds, mins, q, d, s, rows, n)
 		}
 		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
 		k.unpack[f] = func(w []int8, ds, mins []float32, src []byte) { unpackGeneric(f, w, ds, mins, src) }

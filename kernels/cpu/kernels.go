@@ -18,7 +18,7 @@ type kernels struct {
 	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of
 	// len(w) elements; no mins are zeros, w, ds and mins are those of unpack, and the bits those of rows.
 	wide       int
-	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
 	pack       [formats]func(w []int8, ds []float32, src []byte, stride int, ahead []byte) // unpack and interleave for a whole panel; may be nil

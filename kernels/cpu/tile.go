@@ -15,6 +15,7 @@ type panel struct {
 	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
 	acc, out            []float32 // [lanes, T, wide], [T, wide]
 	wide, lanes         int
+	first               int // the row of the weight that is row 0 of the panel
 }
 
 func (p *panel) resize(wide, lanes, n int) {
@@ -31,51 +32,78 @@ func (p *panel) resize(wide, lanes, n int) {
 }
 
 // quantisedTiles is matMul for several rows of activations: a panel of weight rows is unpacked and interleaved, and meets all
-// rows of activations.
+// rows of activations. If those are few, the panel stays in the first-level cache: it is taken by segments.
 func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	p := &sc.panel
 	p.resize(k.wide, f.lanes(), m.Cols)
+	seg := m.Cols
+	if x.T <= together {
+		seg = min(seg, segment)
+	}
 	for o := lo; o < hi; o += k.wide {
 		end := min(o+k.wide, hi)
-		first := max(0, min(o, m.Rows-k.wide)) // a panel is full if it can be
-		last := min(first+k.wide, m.Rows)
-		next := m.rows(last, min(last+k.wide, m.Rows))
-		k.fill(p, m, f, first, last, next[:len(next)/2])
-		ahead := next[len(next)/2:]
-		for t := 0; t < x.T; t += together {
-			n := min(together, x.T-t)
-			q, d, s, h := x.rounded(t, n)
-			acc, out := p.acc[:p.lanes*n*k.wide], p.out[:n*k.wide]
-			clear(acc)
-			k.tile[f](acc, bytesIn(p.w), floatsIn(p.ds), floatsIn(p.mins), q, d, s, h, n, ahead)
-			ahead = nil
-			k.fold(out, acc)
-			for i := range n {
-				put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide+o-first:][:end-o], add)
+		p.first = max(0, min(o, m.Rows-k.wide)) // a panel is full if it can be
+		for c := 0; c < m.Cols; c += seg {
+			n := min(seg, m.Cols-c)
+			k.fill(p, m, f, c, n)
+			for t := 0; t < x.T; t += together {
+				rows := min(together, x.T-t)
+				k.meet(p, m, f, c, n, x, t, rows)
+				if c+n == m.Cols {
+					out := p.out[:rows*k.wide]
+					k.fold(out, p.acc[:p.lanes*len(out)])
+					for i := range rows {
+						put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide+o-p.first:][:end-o], add)
+					}
+				}
 			}
 		}
 	}
 }
 
-// fill sets p to rows o to end of m. What it holds for rows past those is left as it was, and of no consequence.
-func (k *kernels) fill(p *panel, m Matrix, f format, o, end int, ahead []byte) {
-	if pack := k.pack[f]; pack != nil && end-o == p.wide {
-		pack(bytesIn(p.w), floatsIn(p.ds), m.rows(o, end), m.RowBytes(), ahead)
+// meet adds to p.acc what the columns c to c+n of the panel give with some rows of x from t; for c = 0 it begins anew.
+func (k *kernels) meet(p *panel, m Matrix, f format, c, n int, x *Acts, t, rows int) {
+	q, d, s, h := x.rounded(t, rows)
+	acc := p.acc[:p.lanes*rows*k.wide]
+	if c == 0 {
+		clear(acc)
+	}
+	ahead := p.ahead(m, c, n)
+	if t > 0 {
+		ahead = nil
+	}
+	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead[len(ahead)/2:])
+}
+
+// ahead returns the part of the rows after the panel that is to be fetched while columns c to c+n of the panel are worked on:
+// half of it by fill, half of it by the tile.
+func (p *panel) ahead(m Matrix, c, n int) []byte {
+	last := min(p.first+p.wide, m.Rows)
+	next := m.rows(last, min(last+p.wide, m.Rows))
+	return next[len(next)*c/m.Cols : len(next)*(c+n)/m.Cols]
+}
+
+// fill sets p to columns c to c+n of the rows of m from first. If m has fewer rows than a panel the rest is left as it was, and of
+// no consequence.
+func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
+	elems, size := m.Type.Block()
+	rows := min(p.wide, m.Rows-p.first)
+	if pack := k.pack[f]; pack != nil && rows == p.wide {
+		ahead := p.ahead(m, c, n)
+		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), m.rows(p.first, p.first+rows)[c/elems*size:], m.RowBytes(), ahead[:len(ahead)/2])
 		return
 	}
-	elems, size := m.Type.Block()
-	for c := 0; c < m.Cols; c += segment {
-		n := min(segment, m.Cols-c)
-		for r := o; r < end; r++ {
-			i := r - o
-			from := r*m.RowBytes() + c/elems*size
-			k.unpack[f](bytesIn(p.raw)[i*n:][:n], floatsIn(p.rawDs)[i*n/16:][:n/16], floatsIn(p.rawMins)[i*n/32:][:n/32],
-				m.Data[from:][:n/elems*size])
+	for from := 0; from < n; from += segment {
+		part := min(segment, n-from)
+		for r := range rows {
+			src := m.rows(p.first+r, p.first+r+1)[(c+from)/elems*size:]
+			k.unpack[f](bytesIn(p.raw)[r*part:][:part], floatsIn(p.rawDs)[r*part/16:][:part/16], floatsIn(p.rawMins)[r*part/32:][:part/32],
+				src[:part/elems*size])
 		}
-		k.interleave(p.w[c/4*p.wide:], p.raw, n/4, n/4)
-		k.interleave(p.ds[c/16*p.wide:], p.rawDs, n/16, n/16)
-		if f.lanes() == 8 {
-			k.interleave(p.mins[c/32*p.wide:], p.rawMins, n/32, n/32)
+		k.interleave(p.w[from/4*p.wide:], p.raw, part/4, part/4)
+		k.interleave(p.ds[from/16*p.wide:], p.rawDs, part/16, part/16)
+		if p.lanes == 8 {
+			k.interleave(p.mins[from/32*p.wide:], p.rawMins, part/32, part/32)
 		}
 	}
 }
@@ -97,12 +125,11 @@ const wideGeneric = 4
 //
 //	Σᵢ (ds[i/16,r]·w[i,r] - mins[i/32,r])·x[t,i]   over the columns i of b
 //
-// where the rows of x lie behind each other in q, d, s and h. mins are those of Q4_K and Q5_K.
-func tileGeneric(f format, acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, rows int) {
+// where the rows of x, of n columns, lie behind each other in q, d, s and h. mins are those of Q4_K and Q5_K.
+func tileGeneric(f format, acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, rows, n int) {
 	const wide = wideGeneric
-	n := len(w) / wide
 	var u [block]int8
-	for b := range n / block {
+	for b := range len(w) / wide / block {
 		lane := acc[b%f.lanes()*rows*wide:][:rows*wide]
 		for r := range wide {
 			for i := range u {

@@ -6,25 +6,25 @@ package cpu
 // interleaveGeneric. The sums are those of the rows leaves, in the same order: the two return the same bits.
 
 //go:noescape
-func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
-func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
+func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
 func foldAVX2(out, acc []float32)

@@ -11,7 +11,7 @@
 	PREFETCHT0 256(P);   \
 	ADDQ $320, P
 
-// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte):
+// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte):
 // DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and of d, s or h
 // in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to fetch ahead,
 // 16(SP) its end. SHIFT is log2 of the rows of weights in the panel.
@@ -30,12 +30,12 @@
 	MOVQ d_base+120(FP), CX;   \
 	MOVQ s_base+144(FP), R15;  \
 	SUBQ CX, R15;              \
-	MOVQ R8, R9;               \
-	MOVQ R8, R10;              \
+	MOVQ n+200(FP), R9;        \
+	MOVQ R9, R10;              \
 	SHRQ $3, R10;              \
-	MOVQ ahead_base+200(FP), R13; \
+	MOVQ ahead_base+208(FP), R13; \
 	MOVQ R13, 8(SP);           \
-	ADDQ ahead_len+208(FP), R13;  \
+	ADDQ ahead_len+216(FP), R13;  \
 	MOVQ R13, 16(SP)
 
 // R15 is from d to h in place of s.

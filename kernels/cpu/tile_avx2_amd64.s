@@ -115,14 +115,14 @@
 	SCALED(Y10, 32(AX));   \
 	VMOVUPS Y11, (R12)
 
-// func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tileQ8_0AVX2(SB), NOSPLIT, $24-224
+// func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ8_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	WORDS($0x00010001, X14, Y14)
 	TILE(LOAD_SIGNED, ROW_SIGNED, 256, 64, 32)
 
-// func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tile32AVX2(SB), NOSPLIT, $24-224
+// func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile32AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	WORDS($0x20202020, X15, Y15)
@@ -130,14 +130,14 @@ TEXT ·tile32AVX2(SB), NOSPLIT, $24-224
 	WORDS($0xffe0ffe0, X13, Y13)
 	TILE(LOAD_SMALL, ROW_SMALL, 256, 64, 32)
 
-// func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tileKAVX2(SB), NOSPLIT, $24-224
+// func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileKAVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	WORDS($0x00010001, X14, Y14)
 	TILE(LOAD_K, ROW_K, 256, 64, 32)
 
-// func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tile6AVX2(SB), NOSPLIT, $24-224
+// func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile6AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	WORDS($0x20202020, X15, Y15)

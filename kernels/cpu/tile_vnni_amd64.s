@@ -81,21 +81,21 @@
 	SCALED(Z11, Z25);                     \
 	VMOVUPS Z10, (R12)
 
-// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tile32VNNI(SB), NOSPLIT, $24-224
+// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0xff80ff80, Z30)
 	TILE(LOAD_SIGNED, ROW_32, 512, 128, 64)
 
-// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tileKVNNI(SB), NOSPLIT, $24-224
+// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileKVNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE(LOAD_K, ROW_K, 512, 128, 64)
 
-// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows int, ahead []byte)
-TEXT ·tile6VNNI(SB), NOSPLIT, $24-224
+// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
