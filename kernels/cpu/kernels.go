@@ -21,7 +21,7 @@ type kernels struct {
 	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
-	pack       [formats]func(w []int8, ds []float32, src []byte, stride int, ahead []byte) // unpack and interleave for a whole panel; may be nil
+	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte) // unpack and interleave for a whole panel; may be nil
 	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 
 	rowsF32  floatRows

@@ -90,7 +90,7 @@ func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
 	rows := min(p.wide, m.Rows-p.first)
 	if pack := k.pack[f]; pack != nil && rows == p.wide {
 		ahead := p.ahead(m, c, n)
-		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), m.rows(p.first, p.first+rows)[c/elems*size:], m.RowBytes(), ahead[:len(ahead)/2])
+		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), m.rows(p.first, p.first+rows)[c/elems*size:], m.RowBytes(), ahead[:len(ahead)/2])
 		return
 	}
 	for from := 0; from < n; from += segment {

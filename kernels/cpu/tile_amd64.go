@@ -30,10 +30,16 @@ func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []flo
 func foldAVX2(out, acc []float32)
 
 //go:noescape
-func packQ8_0VNNI(w []int8, ds []float32, src []byte, stride int, ahead []byte)
+func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
-func packQ4_0VNNI(w []int8, ds []float32, src []byte, stride int, ahead []byte)
+func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
 func interleave8(dst, src []uint32, stride, cols int)
