@@ -19,7 +19,7 @@ type Scratch struct {
 }
 
 const (
-	few        = 3        // rows of activations for which unpacking weights does not pay
+	few        = 3        // rows of activations for which unpacking weights does not pay, unless pack does it
 	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
 	floatBytes = 32 << 10 // of float weights that meet several rows of activations
 	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
@@ -46,10 +46,10 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
-	case f >= 0 && k.wide > 0 && x.T > 1:
-		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
-	case f >= 0 && x.T <= few:
+	case f >= 0 && (x.T == 1 || x.T <= few && k.pack[f] == nil):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
+	case f >= 0 && k.wide > 0:
+		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
 		k.quantisedMany(dst, stride, m, f, lo, hi, x, add, sc)
 	case x.T == 1 && k.floatLeaf(m.Type) != nil:
@@ -97,7 +97,7 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 	}
 }
 
-// quantisedMany is matMul for many rows of activations: a few weight rows at a time are unpacked into the cache and meet every
+// quantisedMany is matMul for many rows of activations in a variant without tiles: a few weight rows at a time are unpacked into the cache and meet every
 // row of activations there, four at a time.
 func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols

@@ -28,6 +28,21 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 		pmins = interleaved(t, k, in, mins, n/32)
 	}
 
+	if k.pack[f] != nil {
+		gw, intactW := guarded[uint32](t, len(pw), in.off&^3)
+		gds, intactDs := guarded[uint32](t, len(pds), in.off&^3)
+		gmins, intactMins := guarded[uint32](t, len(pmins), in.off&^3)
+		k.pack[f](bytesIn(gw), floatsIn(gds), floatsIn(gmins), w, rowBytes, w[:len(w)/2])
+		intactW()
+		intactDs()
+		intactMins()
+		require.Equal(t, pw, gw)
+		pds = gds // of two scales of a block that are equal only the first is set
+		if f.lanes() == 8 && f != q6_K {
+			require.Equal(t, pmins, gmins)
+		}
+	}
+
 	acc, intactAcc := guarded[float32](t, f.lanes()*rows*k.wide, in.off&^3)
 	clear(acc)
 	k.tile[f](acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), q, d, s, h, rows, n, nil)
