@@ -109,7 +109,7 @@ func (p *pass) grain(weights ...*weight) int {
 	for _, w := range weights {
 		bytes = max(bytes, w.RowBytes())
 	}
-	return max(pieceRows, pieceBytes/(bytes*len(p.rows))/pieceRows*pieceRows)
+	return (pieceBytes/(bytes*len(p.rows)) + pieceRows) / pieceRows * pieceRows
 }
 
 // ProjectAdd implements [backend.Pass].
