@@ -15,7 +15,8 @@ type panel struct {
 	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
 	acc, out            []float32 // [lanes, T, wide], [T, wide]
 	wide, lanes         int
-	first               int // the row of the weight that is row 0 of the panel
+	first, size         int    // the row of the weight that is row 0 of the panel, bytes of a row
+	src, next           []byte // the rows of the panel and the rows after it, as they are stored
 }
 
 func (p *panel) resize(wide, lanes, n int) {
@@ -42,7 +43,7 @@ func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, 
 	}
 	for o := lo; o < hi; o += k.wide {
 		end := min(o+k.wide, hi)
-		p.first = max(0, min(o, m.Rows-k.wide)) // a panel is full if it can be
+		p.take(m, o)
 		for c := 0; c < m.Cols; c += seg {
 			n := min(seg, m.Cols-c)
 			k.fill(p, m, f, c, n)
@@ -68,35 +69,45 @@ func (k *kernels) meet(p *panel, m Matrix, f format, c, n int, x *Acts, t, rows 
 	if c == 0 {
 		clear(acc)
 	}
-	ahead := p.ahead(m, c, n)
-	if t > 0 {
-		ahead = nil
+	var ahead []byte
+	if t == 0 {
+		_, ahead = p.ahead(m, c, n)
 	}
-	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead[len(ahead)/2:])
+	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
 }
 
-// ahead returns the part of the rows after the panel that is to be fetched while columns c to c+n of the panel are worked on:
-// half of it by fill, half of it by the tile.
-func (p *panel) ahead(m Matrix, c, n int) []byte {
+// take makes p the panel that holds row o of m; it is full if it can be.
+func (p *panel) take(m Matrix, o int) {
+	p.size = m.RowBytes()
+	p.first = max(0, min(o, m.Rows-p.wide))
 	last := min(p.first+p.wide, m.Rows)
-	next := m.rows(last, min(last+p.wide, m.Rows))
-	return next[len(next)*c/m.Cols : len(next)*(c+n)/m.Cols]
+	p.src = m.Data[p.first*p.size : last*p.size]
+	p.next = m.Data[last*p.size : min(last+p.wide, m.Rows)*p.size]
 }
 
-// fill sets p to columns c to c+n of the rows of m from first. If m has fewer rows than a panel the rest is left as it was, and of
-// no consequence.
+// ahead returns the parts of the next rows that are to be fetched while columns c to c+n of the panel are worked on: one by fill,
+// one by the tile.
+func (p *panel) ahead(m Matrix, c, n int) (fill, tile []byte) {
+	part := p.next
+	if n < m.Cols {
+		part = part[len(part)*c/m.Cols : len(part)*(c+n)/m.Cols]
+	}
+	return part[:len(part)/2], part[len(part)/2:]
+}
+
+// fill unpacks columns c to c+n of the panel. If m has fewer rows than that the rest is left as it was, and of no consequence.
 func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
 	elems, size := m.Type.Block()
-	rows := min(p.wide, m.Rows-p.first)
+	rows := len(p.src) / p.size
 	if pack := k.pack[f]; pack != nil && rows == p.wide {
-		ahead := p.ahead(m, c, n)
-		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), m.rows(p.first, p.first+rows)[c/elems*size:], m.RowBytes(), ahead[:len(ahead)/2])
+		ahead, _ := p.ahead(m, c, n)
+		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
 		return
 	}
 	for from := 0; from < n; from += segment {
 		part := min(segment, n-from)
 		for r := range rows {
-			src := m.rows(p.first+r, p.first+r+1)[(c+from)/elems*size:]
+			src := p.src[r*p.size+(c+from)/elems*size:]
 			k.unpack[f](bytesIn(p.raw)[r*part:][:part], floatsIn(p.rawDs)[r*part/16:][:part/16], floatsIn(p.rawMins)[r*part/32:][:part/32],
 				src[:part/elems*size])
 		}
