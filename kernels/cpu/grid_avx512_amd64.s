@@ -32,7 +32,8 @@
 	VXORPS D, D, D
 
 // grid(dst *[16]float32, w []byte, x []float32) for elements of w of size bytes: Z0-Z3 the first row of x with the four rows of w, and
-// so on. SI w, R9, R10 one and three rows of it in bytes, CX x, R12, R13 the same of x, R11 bytes left of a row of x.
+// so on. SI w, R9, R10 one and three rows of it in bytes, CX x, R12, R13 the same of x, R11 bytes left of a row of x, R14 the next four rows of w,
+// to be fetched ahead.
 #define GRID(LOAD, size) \
 	MOVQ dst+0(FP), DI;       \
 	MOVQ w_base+8(FP), SI;    \
@@ -43,11 +44,16 @@
 	LEAQ (R9)(R9*2), R10;     \
 	LEAQ (R12)(R12*2), R13;   \
 	MOVQ R12, R11;            \
+	LEAQ (SI)(R9*4), R14;     \
 	ZERO4(X0, X1, X2, X3);     \
 	ZERO4(X4, X5, X6, X7);     \
 	ZERO4(X8, X9, X10, X11);   \
 	ZERO4(X12, X13, X14, X15); \
 sixteen: \
+	PREFETCHT0 (R14);         \
+	PREFETCHT0 (R14)(R9*1);   \
+	PREFETCHT0 (R14)(R9*2);   \
+	PREFETCHT0 (R14)(R10*1);  \
 	LOAD((SI), Z16);          \
 	LOAD((SI)(R9*1), Z17);    \
 	LOAD((SI)(R9*2), Z18);    \
@@ -61,6 +67,7 @@ sixteen: \
 	ROW(Z22, Z8, Z9, Z10, Z11);   \
 	ROW(Z23, Z12, Z13, Z14, Z15); \
 	ADDQ $(16*size), SI;      \
+	ADDQ $(16*size), R14;     \
 	ADDQ $64, CX;             \
 	SUBQ $64, R11;            \
 	JNZ  sixteen;             \
