@@ -2,7 +2,9 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -68,17 +70,39 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// BenchmarkFew is 1 to 8 rows of activations through weights from memory on one thread: each wants the time of one row, as the
-// weights are read once.
+// BenchmarkFew is 1, 2, 4 and 8 rows of activations in turn through weights from memory on one thread: lower quartiles of the time
+// of one row, and of what several cost in terms of that. It wants -benchtime 60x or more.
 func BenchmarkFew(b *testing.B) {
 	for _, typ := range benchTypes {
 		for _, s := range [][2]int{{4864, 1024}, {1024, 4864}} {
-			for _, batch := range []int{1, 2, 4, 8} {
-				b.Run(fmt.Sprintf("%v/%dx%d/%d", typ, s[1], s[0], batch), func(b *testing.B) {
-					in := newInputs(b, 1, 0)
-					benchMatMul(b, far(in.matrix(typ, s[0], s[1]/256*256)), in.input(batch, s[1]/256*256), 1)
-				})
-			}
+			b.Run(fmt.Sprintf("%v/%dx%d", typ, s[1], s[0]), func(b *testing.B) {
+				in := newInputs(b, 1, 0)
+				all := far(in.matrix(typ, s[0], s[1]))
+				batches := []int{1, 2, 4, 8}
+				took := make([][]float64, len(batches))
+				x := make([]*Acts, len(batches))
+				for i, n := range batches {
+					x[i] = in.input(n, s[1])
+				}
+				dst := make([]float32, 8*s[0])
+				var sc Scratch
+				for turn := 0; b.Loop(); turn++ {
+					for i := range batches {
+						m := all[(turn*len(batches)+i)%len(all)]
+						start := time.Now()
+						for lo := 0; lo < m.Rows; lo += 32 {
+							MatMul(dst, m.Rows, m, lo, lo+32, x[i], false, &sc)
+						}
+						took[i] = append(took[i], float64(time.Since(start).Microseconds()))
+					}
+				}
+				for i, n := range batches {
+					slices.Sort(took[i])
+					took[i][0] = took[i][len(took[i])/4]
+					b.ReportMetric(took[i][0]/took[0][0], fmt.Sprintf("x%d", n))
+				}
+				b.ReportMetric(took[0][0], "µs/row")
+			})
 		}
 	}
 }

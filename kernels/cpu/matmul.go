@@ -21,7 +21,7 @@ type Scratch struct {
 const (
 	few        = 3        // rows of activations for which unpacking weights does not pay, unless pack does it
 	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
-	floatBytes = 32 << 10 // of float weights that meet several rows of activations
+	floatBytes = 32 << 10 // of float weights that a grid reads as they are stored
 	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
@@ -153,7 +153,10 @@ func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x
 // several rows of their type, they are turned to float32 first, which is exact.
 func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
-	tile := min(16, max(4, floatBytes/m.RowBytes()&^3))
+	tile := min(16, max(1, tileBytes/(4*n)))
+	if k.gridLeaf(m.Type) != nil {
+		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
+	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
