@@ -48,7 +48,8 @@ func avx512vnni() *kernels {
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.wide, k.interleave = 16, interleave16
-	k.pack[q8_0], k.pack[q4_0], k.pack[q4_K], k.pack[q6_K] = packQ8_0VNNI, packQ4_0VNNI, packQ4_KVNNI, packQ6_KVNNI
+	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
+	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,

@@ -217,6 +217,19 @@
 	PACK_SIGNED(2, Z, Z8, o+128, DX); \
 	PACK_SIGNED(3, Z, Z8, o+192, DX)
 
+// The lower nibbles of Z to the panel at o, and the upper ones sixteen columns on, less 16 where the bit that M chooses is clear in the
+// byte of LOW, or of HIGH.
+#define PACK_FIVE(o, Z, LOW, HIGH, M) \
+	VPSRLW $4, Z, Z4;          \
+	VPANDD Z, Z31, Z;          \
+	VPANDD Z4, Z31, Z4;        \
+	VPTESTNMB M, LOW, K4;      \
+	VPTESTNMB M, HIGH, K5;     \
+	VPSUBB Z30, Z, K4, Z;      \
+	VPSUBB Z30, Z4, K5, Z4;    \
+	VMOVDQU32 Z, o(DI);        \
+	VMOVDQU32 Z4, (o+256)(DI)
+
 // func interleave16(dst, src []uint32, stride, cols int)
 // Four columns at a time: in each quarter of Z0-Z3 four rows, which are transposed. SI, AX, BX, CX rows 0-3 of src, R8 columns left.
 TEXT ·interleave16(SB), NOSPLIT, $0-64
@@ -287,6 +300,44 @@ fetched:
 	JNZ  blk
 	VZEROUPPER
 	RET
+
+// func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// Z9-Z12 bytes 0-3 of the high bits of each row, four times.
+TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	WORDS($0x0f0f0f0f, Z31)
+	WORDS($0x10101010, Z30)
+	WORDS($0x08040201, Z29)
+	WORDS($0x80402010, Z28)
+	WORDS($0x01010101, Z20)
+	VBROADCASTI32X4 byte0<>(SB), Z24
+	VPADDB Z20, Z24, Z25
+	VPADDB Z20, Z25, Z26
+	VPADDB Z20, Z26, Z27
+blk:
+	PACK16(2)
+	VPSHUFB Z24, Z0, Z9
+	VPSHUFB Z25, Z0, Z10
+	VPSHUFB Z26, Z0, Z11
+	VPSHUFB Z27, Z0, Z12
+	PACK16(6)
+	PACK_FIVE(0, Z0, Z9, Z11, Z29)
+	PACK_FIVE(64, Z1, Z9, Z11, Z28)
+	PACK_FIVE(128, Z2, Z10, Z12, Z29)
+	PACK_FIVE(192, Z3, Z10, Z12, Z28)
+	PACK_HALVES(0)
+	VMOVUPS Z4, (DX)
+	PACK_NEXT(22, 32)
+fetched:
+	SUBQ $32, R8
+	JNZ  blk
+	VZEROUPPER
+	RET
+
+// Byte 0 of each word, four times.
+DATA byte0<>+0(SB)/8, $0x0404040400000000
+DATA byte0<>+8(SB)/8, $0x0c0c0c0c08080808
+GLOBL byte0<>(SB), RODATA|NOPTR, $16
 
 // func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-128

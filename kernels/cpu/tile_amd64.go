@@ -36,6 +36,9 @@ func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []
 func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
+func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
 func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
