@@ -16,6 +16,16 @@
 	VPXOR (2+w)(SI), Y15, Y1; \
 	DOTU(Y1, q(R11), P)
 
+// Q5_0 takes its high bits as a mask of where to add 16.
+#define Q5_0_MASKED(w, q, P) \
+	VMOVDQU     (6+w)(SI), X1;   \
+	VPSRLW      $4, X1, X2;      \
+	VINSERTI128 $1, X2, Y1, Y1;  \
+	VPAND       Y15, Y1, Y1;     \
+	KMOVD       (2+w)(SI), K1;   \
+	VPADDB      Y12, Y1, K1, Y1; \
+	DOTU(Y1, q(R11), P)
+
 #include "sum_amd64.h"
 #include "dot_amd64.h"
 
@@ -40,7 +50,7 @@ TEXT ·rowsQ5_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	ROWS32(Q5_0_DOT, 22)
+	ROWS32(Q5_0_MASKED, 22)
 
 // func rowsQ4_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KVNNI(SB), NOSPLIT, $0-144
