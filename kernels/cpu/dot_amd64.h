@@ -94,11 +94,17 @@ four: \
 	VPMADDWD (R14), X9, X4;    \
 	VPADDD X4, X3, X3;         \
 	VCVTDQ2PS X3, X3;          \
-	VPXOR X7, X7, X7;          \
-	VPINSRW $0, (SI), X7, X7;  \
-	VPINSRW $1, size(SI), X7, X7;     \
-	VPINSRW $2, (2*size)(SI), X7, X7; \
-	VPINSRW $3, (3*size)(SI), X7, X7; \
+	MOVWQZX (SI), AX;          \ // four scales to AX: the integer units have nothing else to do
+	MOVWQZX size(SI), BX;      \
+	SHLQ $16, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (2*size)(SI), BX;  \
+	SHLQ $32, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (3*size)(SI), BX;  \
+	SHLQ $48, BX;              \
+	ORQ  BX, AX;               \
+	VMOVQ AX, X7;              \
 	VCVTPH2PS X7, X7;          \
 	VMULPS (R12), X7, X7;      \
 	VFMADD231PS X3, X7, X0;    \
