@@ -3,7 +3,7 @@ package cpu
 import "unsafe"
 
 const (
-	segment  = 1024 // columns of weights that are unpacked at a time, so that they stay in a first-level cache
+	segment  = 1024 // columns of a panel that few rows take at a time, so that they stay in a first-level cache
 	together = 16   // rows of activations that meet a panel at a time, likewise
 	tilePad  = 4    // columns that interleave takes at a time
 )
@@ -11,7 +11,7 @@ const (
 // panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
 // holds the same four columns of all rows.
 type panel struct {
-	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, segment/4], scales [wide, segment/16], minima [wide, segment/32]
+	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
 	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
 	acc, out            []float32 // [lanes, T, wide], [T, wide]
 	wide, lanes         int
@@ -21,10 +21,9 @@ type panel struct {
 
 func (p *panel) resize(wide, lanes, n int) {
 	p.wide, p.lanes = wide, lanes
-	seg := min(segment, n)
-	p.raw = grow(p.raw, wide*seg/4, wide*seg/4)
-	p.rawDs = grow(p.rawDs, wide*seg/16+tilePad, wide*seg/16+tilePad)
-	p.rawMins = grow(p.rawMins, wide*seg/32, wide*seg/32)
+	p.raw = grow(p.raw, wide*n/4, wide*n/4)
+	p.rawDs = grow(p.rawDs, wide*n/16+tilePad, wide*n/16+tilePad)
+	p.rawMins = grow(p.rawMins, wide*n/32, wide*n/32)
 	p.w = grow(p.w, wide*n/4, wide*n/4)
 	p.ds = grow(p.ds, wide*(n/16+tilePad), wide*(n/16+tilePad))
 	p.mins = grow(p.mins, wide*n/32, wide*n/32)
@@ -33,12 +32,12 @@ func (p *panel) resize(wide, lanes, n int) {
 }
 
 // quantisedTiles is matMul for several rows of activations: a panel of weight rows is unpacked and interleaved, and meets all
-// rows of activations. If those are few, the panel stays in the first-level cache: it is taken by segments.
+// rows of activations. If those are few and the type is packed, the panel is taken by segments that stay in the first-level cache.
 func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	p := &sc.panel
 	p.resize(k.wide, f.lanes(), m.Cols)
 	seg := m.Cols
-	if x.T <= together {
+	if x.T <= together && k.pack[f] != nil {
 		seg = min(seg, segment)
 	}
 	for o := lo; o < hi; o += k.wide {
@@ -104,18 +103,14 @@ func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
 		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
 		return
 	}
-	for from := 0; from < n; from += segment {
-		part := min(segment, n-from)
-		for r := range rows {
-			src := p.src[r*p.size+(c+from)/elems*size:]
-			k.unpack[f](bytesIn(p.raw)[r*part:][:part], floatsIn(p.rawDs)[r*part/16:][:part/16], floatsIn(p.rawMins)[r*part/32:][:part/32],
-				src[:part/elems*size])
-		}
-		k.interleave(p.w[from/4*p.wide:], p.raw, part/4, part/4)
-		k.interleave(p.ds[from/16*p.wide:], p.rawDs, part/16, part/16)
-		if p.lanes == 8 {
-			k.interleave(p.mins[from/32*p.wide:], p.rawMins, part/32, part/32)
-		}
+	for r := range rows {
+		src := p.src[r*p.size+c/elems*size:][:n/elems*size]
+		k.unpack[f](bytesIn(p.raw)[r*n:][:n], floatsIn(p.rawDs)[r*n/16:][:n/16], floatsIn(p.rawMins)[r*n/32:][:n/32], src)
+	}
+	k.interleave(p.w, p.raw, n/4, n/4)
+	k.interleave(p.ds, p.rawDs, n/16, n/16)
+	if p.lanes == 8 {
+		k.interleave(p.mins, p.rawMins, n/32, n/32)
 	}
 }
 
