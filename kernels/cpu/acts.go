@@ -9,14 +9,16 @@ const block = 32
 //	Q [T, N]     rounded: Q[i] = round(F[i]/d) in -127..127, d = max|F|/127 over the block of 32 that i is in
 //	D [T, N/32]  the d of each block
 //	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
+//	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is filled by [Acts.Set]; Q, D and S by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacities
+// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacities
 // are rounded up to four rows, because the kernels take four at a time; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32
 	Q    []int8
 	D, S []float32
+	H    []int16
 }
 
 // Resize sets the shape to t rows of n activations, growing the buffers as needed and never shrinking them. The contents
@@ -28,6 +30,7 @@ func (a *Acts) Resize(t, n int) {
 	a.Q = grow(a.Q, t*n, rows*n)
 	a.D = grow(a.D, t*(n/block), rows*(n/block))
 	a.S = grow(a.S, t*(n/block), rows*(n/block))
+	a.H = grow(a.H, t*(n/block)*2, rows*(n/block)*2)
 }
 
 // grow returns s with length n and a capacity of at least c ≥ n.
@@ -50,19 +53,19 @@ func (a *Acts) Row(t int) []float32 { return a.F[t*a.N : (t+1)*a.N : (t+1)*a.N] 
 // infinity or a NaN gets D and S of NaN, so that it shows in the result; a block whose largest magnitude is below 1e-36 is zero.
 func (a *Acts) Round(t int) {
 	b := a.N / block
-	f, q, d, s := a.F[t*a.N:][:a.N], a.Q[t*a.N:][:a.N], a.D[t*b:][:b], a.S[t*b:][:b]
+	f, q, d, s, h := a.F[t*a.N:][:a.N], a.Q[t*a.N:][:a.N], a.D[t*b:][:b], a.S[t*b:][:b], a.H[2*t*b:][:2*b]
 	if len(d)*block != a.N {
 		panic("cpu: rounding a row that is no multiple of 32")
 	}
 	if len(d) > 0 {
-		kernelsInUse().round(q, d, s, f)
+		kernelsInUse().round(q, d, s, h, f)
 	}
 }
 
-// rounded returns Q, D and S of n rows from t, reaching into the spare rows if need be.
-func (a *Acts) rounded(t, n int) (q []int8, d, s []float32) {
+// rounded returns Q, D, S and H of n rows from t, reaching into the spare rows if need be.
+func (a *Acts) rounded(t, n int) (q []int8, d, s []float32, h []int16) {
 	b := a.N / block
-	return a.Q[t*a.N : (t+n)*a.N], a.D[t*b : (t+n)*b], a.S[t*b : (t+n)*b]
+	return a.Q[t*a.N : (t+n)*a.N], a.D[t*b : (t+n)*b], a.S[t*b : (t+n)*b], a.H[2*t*b : 2*(t+n)*b]
 }
 
 // floats returns F of n rows from t, reaching into the spare rows if need be.

@@ -2,7 +2,9 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -68,6 +70,43 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
+// BenchmarkFew is 1, 2, 4 and 8 rows of activations in turn through weights from memory on one thread: lower quartiles of the time
+// of one row, and of what several cost in terms of that. It wants -benchtime 60x or more.
+func BenchmarkFew(b *testing.B) {
+	for _, typ := range benchTypes {
+		for _, s := range [][2]int{{4864, 1024}, {1024, 4864}} {
+			b.Run(fmt.Sprintf("%v/%dx%d", typ, s[1], s[0]), func(b *testing.B) {
+				in := newInputs(b, 1, 0)
+				all := far(in.matrix(typ, s[0], s[1]))
+				batches := []int{1, 2, 4, 8}
+				took := make([][]float64, len(batches))
+				x := make([]*Acts, len(batches))
+				for i, n := range batches {
+					x[i] = in.input(n, s[1])
+				}
+				dst := make([]float32, 8*s[0])
+				var sc Scratch
+				for turn := 0; b.Loop(); turn++ {
+					for i := range batches {
+						m := all[(turn*len(batches)+i)%len(all)]
+						start := time.Now()
+						for lo := 0; lo < m.Rows; lo += 32 {
+							MatMul(dst, m.Rows, m, lo, lo+32, x[i], false, &sc)
+						}
+						took[i] = append(took[i], float64(time.Since(start).Microseconds()))
+					}
+				}
+				for i, n := range batches {
+					slices.Sort(took[i])
+					took[i][0] = took[i][len(took[i])/4]
+					b.ReportMetric(took[i][0]/took[0][0], fmt.Sprintf("x%d", n))
+				}
+				b.ReportMetric(took[0][0], "µs/row")
+			})
+		}
+	}
+}
+
 func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	m := all[0]
 	pool := NewPool(threads)
@@ -76,7 +115,7 @@ func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	scratch := make([]Scratch, threads)
 	i := 0
 	work := func(w, lo, hi int) { MatMul(dst, m.Rows, all[i%len(all)], lo, hi, x, false, &scratch[w]) }
-	grain := max(16, 32<<10/m.RowBytes())
+	grain := max(16, 32<<10/m.RowBytes()&^15)
 	b.SetBytes(int64(len(m.Data)))
 	pool.Begin()
 	defer pool.End()
@@ -114,7 +153,7 @@ func BenchmarkVector(b *testing.B) {
 		scores := make([]float32, 1024)
 		for name, f := range map[string]func(){
 			"swiGLU":  func() { k.swiGLU(dst, x, up) },
-			"round":   func() { k.round(a.Q, a.D, a.S, a.F) },
+			"round":   func() { k.round(a.Q, a.D, a.S, a.H, a.F) },
 			"sumExp":  func() { k.sumExp(logits, 5) },
 			"dotsF16": func() { k.rowsF16(scores, halfBytes(keys), 256, x[:64]) },
 			"axpyF16": func() { k.axpyF16(dst[:64], scores, halfBytes(keys), 256) },

@@ -9,7 +9,7 @@ func variants() []*kernels {
 	all := []*kernels{generic()}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
 		all = append(all, avx2())
-		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512VL, cpuid.AVX512VNNI) {
+		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
 			all = append(all, avx512vnni())
 		}
 	}
@@ -20,14 +20,18 @@ func variants() []*kernels {
 func avx2() *kernels {
 	k := generic()
 	k.name = "avx2"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
 		unpackQ8_0AVX2, unpackQ4_0AVX2, unpackQ5_0AVX2, unpackQ4_KAVX2, unpackQ5_KAVX2, unpackQ6_KAVX2,
 	}
-	k.panel = panelAVX2
+	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
+	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
+	k.gridF32 = nil
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
 	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
@@ -35,14 +39,20 @@ func avx2() *kernels {
 	return k
 }
 
-// avx512vnni returns avx2 with the integer products of AVX-512 VNNI, on 256 bits: the wider registers would gain little on memory-
-// bound work and lower the clock of some CPUs.
+// avx512vnni returns avx2 with the integer products of AVX-512 VNNI: on 256 bits for one row of activations, as that is bound by
+// memory, on 512 bits for several.
 func avx512vnni() *kernels {
 	k := avx2()
 	k.name = "avx512vnni"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
-	k.panel = panelVNNI
+	k.wide, k.interleave = 16, interleave16
+	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
+	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
+	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
+	}
 	return k
 }

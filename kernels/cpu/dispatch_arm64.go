@@ -17,14 +17,15 @@ func variants() []*kernels {
 func neon() *kernels {
 	k := generic()
 	k.name = "neon"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0NEON, rowsQ4_0NEON, rowsQ5_0NEON, rowsQ4_KNEON, rowsQ5_KNEON, rowsQ6_KNEON,
 	}
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
 		unpackQ8_0NEON, unpackQ4_0NEON, unpackQ5_0NEON, unpackQ4_KNEON, unpackQ5_KNEON, unpackQ6_KNEON,
 	}
-	k.panel = panelNEON
+	k.wide, k.panel = 0, panelNEON
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
+	k.gridF32 = nil
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON
 	k.read = readNEON
@@ -35,7 +36,7 @@ func neon() *kernels {
 func dotprod() *kernels {
 	k := neon()
 	k.name = "dotprod"
-	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32){
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
 	k.panel = panelSDOT

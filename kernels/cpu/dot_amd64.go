@@ -2,50 +2,44 @@
 
 package cpu
 
-// Leaves in dot_avx2_amd64.s and dot_vnni_amd64.s; the formulas stand with their twins rowsGeneric, unpackGeneric and panelGeneric.
+// Leaves in dot_avx2_amd64.s and dot_vnni_amd64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
-func rowsQ8_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ8_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ6_KAVX2(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ6_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func panelAVX2(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+func rowsQ8_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ8_0VNNI(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_0VNNI(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_KVNNI(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32)
-
-//go:noescape
-func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32)
-
-//go:noescape
-func panelVNNI(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func unpackQ8_0AVX2(w []int8, ds, mins []float32, src []byte)

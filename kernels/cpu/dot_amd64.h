@@ -1,18 +1,18 @@
 // Bodies of the dot products on weights that are quantised, shared by the AVX2 and the VNNI file. The file that includes this one
-// defines, for a weight vector W of 32 signed bytes and activations Q (a register or an address),
-//   DOTS(W, Q)  Y3 = eight int32, lane l the sum of W[i]·Q[i] for i = 4l..4l+3; uses Y2, Y3, Y5
-//   DOTU(W, Q)  the same for W of unsigned bytes below 128
-// and for the panel
-//   DOTP(Q)     Y7 likewise for weights Y4 and their magnitudes Y5; uses Y7, Y8
-//   ROWS_ONES, PANEL_ONES  the constant they need, in Y10 and Y14
+// defines, for a vector W of 32 weights and activations Q (an address),
+//   DOTU(W, Q, P)  P = eight int32, lane l the sum of W[i]·Q[i] for i = 4l..4l+3; W of unsigned bytes below 128
+//   ROWS_ONES      the constant that it needs, in Y10
 //
-// |W| ≤ 128 and |Q| ≤ 127, so two products of bytes add up to at most 32512: VPMADDUBSW does not saturate.
+// Order of the sums, here and in the tiles: the integers of a block (of a half block in Q6_K) are added exactly. What belongs to
+// block b goes to lane b mod 4, or mod 8 for the types with blocks of 256, in ascending order of b; the lanes are added at the end.
+//
+// A type whose weights are W - o takes them unsigned, as W, and adds -o·ΣQ: with H words of o this is one VPMADDWD.
 
 // All lanes of a register from a 32-bit number; uses AX.
 #define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
 
-// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32):
-// DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s.
+// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
+// DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s, R13 h.
 #define ROWS_ARGS \
 	MOVQ dst_base+0(FP), DI; \
 	MOVQ dst_len+8(FP), R8;  \
@@ -20,7 +20,8 @@
 	MOVQ q_base+48(FP), DX;  \
 	MOVQ d_base+72(FP), CX;  \
 	MOVQ d_len+80(FP), R9;   \
-	MOVQ s_base+96(FP), R10
+	MOVQ s_base+96(FP), R10; \
+	MOVQ h_base+120(FP), R13
 
 // Arguments of unpack(w []int8, ds, mins []float32, src []byte): DI w, R8 weights left, DX ds, CX mins, SI src.
 #define UNPACK_ARGS \
@@ -30,9 +31,7 @@
 	MOVQ mins_base+48(FP), CX; \
 	MOVQ src_base+72(FP), SI
 
-// Y1 = the 32 weights of the block at SI+o, constants from the _CONST macro beside.
-#define Q8_0_LOAD(o) VMOVDQU (2+o)(SI), Y1
-
+// Y1 = the 32 weights of the block at SI+o, less the offset of the type; constants from the _CONST macro beside.
 #define Q4_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
 	SPLAT($0x08080808, X14, Y14)
@@ -40,15 +39,13 @@
 	VMOVDQU     (2+o)(SI), X1;  \
 	VPSRLW      $4, X1, X2;     \
 	VINSERTI128 $1, X2, Y1, Y1; \
-	VPAND       Y15, Y1, Y1;    \
-	VPSUBB      Y14, Y1, Y1
+	VPAND       Y15, Y1, Y1
 
-// A weight is nibble - 16 where its high bit is clear, so the nibble with F0 above, and the nibble where it is set.
 #define Q5_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15);   \
 	VMOVDQU  q5bytes<>(SB), Y14;    \
 	VPBROADCASTQ q5bits<>(SB), Y13; \
-	SPLAT($0xf0f0f0f0, X12, Y12);   \
+	SPLAT($0x10101010, X12, Y12);   \
 	VPCMPEQB Y11, Y11, Y11
 #define Q5_0_LOAD(o) \
 	VMOVDQU      (6+o)(SI), X1;  \
@@ -59,46 +56,93 @@
 	VPSHUFB      Y14, Y2, Y2;    \ // byte i is the one with the high bit of weight i
 	VPOR         Y13, Y2, Y2;    \ // all ones if the bit is set
 	VPCMPEQB     Y11, Y2, Y2;    \
-	VPANDN       Y12, Y2, Y2;    \ // F0 where it is clear
+	VPAND        Y12, Y2, Y2;    \
 	VPOR         Y2, Y1, Y1
 
-// Adds the products of the block at SI+w, with activations at R11+q and their scale at R12+d, to Y0.
-#define BLOCK32(LOAD, w, q, d) \
-	LOAD(w); \
-	DOTS(Y1, q(R11));          \
-	VCVTDQ2PS    Y3, Y3;       \
-	VPBROADCASTW w(SI), X4;    \
-	VCVTPH2PS    X4, Y4;       \
-	VBROADCASTSS d(R12), Y5;   \
-	VMULPS       Y5, Y4, Y4;   \
-	VFMADD231PS  Y3, Y4, Y0
+// P = products of the block at SI+w with activations at R11+q.
+#define Q4_0_DOT(w, q, P) Q4_0_LOAD(w); DOTU(Y1, q(R11), P)
+#define Q5_0_DOT(w, q, P) Q5_0_LOAD(w); DOTU(Y1, q(R11), P)
 
-// rows for the types with blocks of 32 and one scale, in size bytes.
-// Y0 the sum, Y1 weights, Y3 products, Y4 scale; R11, R12 place in q and d, R13 blocks left.
-#define ROWS32(LOAD, size) \
+// H words that make up for the offset.
+#define Q4_0_OFF SPLAT($0xfff8fff8, X9, Y9)
+#define Q5_0_OFF SPLAT($0xfff0fff0, X9, Y9)
+
+// rows for the types with blocks of 32 and one scale, in size bytes: four blocks at a time, then one.
+// X0 the sums, which are turned by a lane with each single block (their total is the same from any lane on); Y3-Y6 products, X7
+// scales; R11, R12, R14 place in q, d, h, R15 blocks left.
+#define ROWS32(DOT, size) \
 row: \
 	MOVQ   DX, R11;            \
 	MOVQ   CX, R12;            \
-	MOVQ   R9, R13;            \
-	VXORPS Y0, Y0, Y0;         \
-	SUBQ   $2, R13;            \
+	MOVQ   R13, R14;           \
+	MOVQ   R9, R15;            \
+	VXORPS X0, X0, X0;         \
+	SUBQ   $4, R15;            \
 	JLT    last;               \
-two: \
+four: \
 	AHEAD(SI, 0);              \
-	BLOCK32(LOAD, 0, 0, 0);    \
-	BLOCK32(LOAD, size, 32, 4); \
-	ADDQ $(2*size), SI;        \
-	ADDQ $64, R11;             \
-	ADDQ $8, R12;              \
-	SUBQ $2, R13;              \
-	JGE  two;                  \
+	AHEAD(SI, 64);             \
+	DOT(0, 0, Y3);             \
+	DOT(size, 32, Y4);         \
+	DOT(2*size, 64, Y5);       \
+	DOT(3*size, 96, Y6);       \
+	VPHADDD Y4, Y3, Y3;        \
+	VPHADDD Y6, Y5, Y5;        \
+	VPHADDD Y5, Y3, Y3;        \
+	VEXTRACTI128 $1, Y3, X4;   \
+	VPADDD X4, X3, X3;         \
+	VPMADDWD (R14), X9, X4;    \
+	VPADDD X4, X3, X3;         \
+	VCVTDQ2PS X3, X3;          \
+	MOVWQZX (SI), AX;          \ // four scales to AX: the integer units have nothing else to do
+	MOVWQZX size(SI), BX;      \
+	SHLQ $16, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (2*size)(SI), BX;  \
+	SHLQ $32, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (3*size)(SI), BX;  \
+	SHLQ $48, BX;              \
+	ORQ  BX, AX;               \
+	VMOVQ AX, X7;              \
+	VCVTPH2PS X7, X7;          \
+	VMULPS (R12), X7, X7;      \
+	VFMADD231PS X3, X7, X0;    \
+	ADDQ $(4*size), SI;        \
+	ADDQ $128, R11;            \
+	ADDQ $16, R12;             \
+	ADDQ $16, R14;             \
+	SUBQ $4, R15;              \
+	JGE  four;                 \
 last: \
-	ADDQ $2, R13;              \
+	ADDQ $4, R15;              \
 	JZ   sum;                  \
-	BLOCK32(LOAD, 0, 0, 0);    \
+one: \
+	DOT(0, 0, Y3);             \
+	VEXTRACTI128 $1, Y3, X4;   \
+	VPADDD X4, X3, X3;         \
+	VPHADDD X3, X3, X3;        \
+	VPHADDD X3, X3, X3;        \
+	VMOVD (R14), X4;           \
+	VPMADDWD X4, X9, X4;       \
+	VPADDD X4, X3, X3;         \
+	VCVTDQ2PS X3, X3;          \
+	VPBROADCASTW (SI), X7;     \
+	VCVTPH2PS X7, X7;          \
+	VMULSS (R12), X7, X7;      \
+	VFMADD231SS X3, X7, X0;    \
+	VPERMILPS $0x39, X0, X0;   \
 	ADDQ $size, SI;            \
+	ADDQ $32, R11;             \
+	ADDQ $4, R12;              \
+	ADDQ $4, R14;              \
+	DECQ R15;                  \
+	JNZ  one;                  \
 sum: \
-	HSUM(Y0, X0, X1);          \
+	VMOVHLPS  X0, X0, X1;      \
+	VADDPS    X1, X0, X0;      \
+	VMOVSHDUP X0, X1;          \
+	VADDSS    X1, X0, X0;      \
 	VMOVSS X0, (DI);           \
 	ADDQ $4, DI;               \
 	DECQ R8;                   \
@@ -106,11 +150,16 @@ sum: \
 	VZEROUPPER;                \
 	RET
 
+// Y1 = the 32 weights of the block at SI, signed.
+#define Q8_0_SIGNED VMOVDQU 2(SI), Y1
+#define Q4_0_SIGNED Q4_0_LOAD(0); VPSUBB Y14, Y1, Y1
+#define Q5_0_SIGNED Q5_0_LOAD(0); VPSUBB Y12, Y1, Y1
+
 // unpack for the same types.
-#define UNPACK32(LOAD, size) \
+#define UNPACK32(SIGNED, size) \
 blk: \
 	AHEAD(SI, 0);             \
-	LOAD(0); \
+	SIGNED; \
 	VMOVDQU      Y1, (DI);    \
 	VPBROADCASTW (SI), X4;    \
 	VCVTPH2PS    X4, X4;      \
@@ -188,39 +237,48 @@ blk: \
 #define Q5_K_PAIR2 Q5_K_PAIR(2, VPSLLW, 0, VPSRLW, 1)
 #define Q5_K_PAIR3 Q5_K_PAIR(3, VPSRLW, 2, VPSRLW, 3)
 
-// Adds the products of the sub-block at Q with weights W, whose scale lies on the stack, to Y0.
-#define SUBK(k, W) \
-	DOTU(W, (32*k)(R11));        \
-	VCVTDQ2PS    Y3, Y3;         \
-	VBROADCASTSS (4*k)(SP), Y5;  \
-	VFMADD231PS  Y3, Y5, Y0
-#define PAIRK(PAIR, k, l) PAIR; SUBK(k, Y1); SUBK(l, Y4)
+// LOW = the lower halves of A and B, HIGH = their upper halves.
+#define HALVES(A, B, LOW, HIGH) \
+	VPERM2I128 $0x20, B, A, LOW; \
+	VPERM2I128 $0x31, B, A, HIGH
 
-// rows for Q4_K and Q5_K. Y0 the sum, Y8 that of minima; R11 place in q, R12 block; 0(SP) eight scales·d.
+// Y3 = products of sub-blocks k and k+1, summed by twos.
+#define PAIRK(PAIR, k) \
+	PAIR; \
+	DOTU(Y1, (32*k)(R11), Y3);      \
+	DOTU(Y4, (32*k+32)(R11), Y5);   \
+	VPHADDD Y5, Y3, Y3
+
+// rows for Q4_K and Q5_K. Y0 the sums; R11 place in q, R12 block.
 #define ROWSK(PAIR0, PAIR1, PAIR2, PAIR3, size) \
 row: \
 	MOVQ   DX, R11;                       \
 	XORL   R12, R12;                      \
 	VXORPS Y0, Y0, Y0;                    \
-	VXORPS Y8, Y8, Y8;                    \
 blk: \
 	AHEAD(SI, 0);                         \
 	AHEAD(SI, 64);                        \
 	AHEAD(SI, 128);                       \
 	SCALES_K; \
-	VMULPS      (CX)(R12*4), Y6, Y6;      \
-	VMOVUPS     Y6, 0(SP);                \
-	VFMADD231PS (R10)(R12*4), Y7, Y8;     \
-	PAIRK(PAIR0, 0, 1);                   \
-	PAIRK(PAIR1, 2, 3);                   \
-	PAIRK(PAIR2, 4, 5);                   \
-	PAIRK(PAIR3, 6, 7);                   \
+	VMULPS  (CX)(R12*4), Y6, Y6;          \
+	PAIRK(PAIR0, 0);                      \
+	VMOVDQA Y3, Y8;                       \
+	PAIRK(PAIR1, 2);                      \
+	VPHADDD Y3, Y8, Y11;                  \
+	PAIRK(PAIR2, 4);                      \
+	VMOVDQA Y3, Y8;                       \
+	PAIRK(PAIR3, 6);                      \
+	VPHADDD Y3, Y8, Y12;                  \
+	HALVES(Y11, Y12, Y1, Y3);             \
+	VPADDD    Y1, Y3, Y3;                 \
+	VCVTDQ2PS Y3, Y3;                     \
+	VFMADD231PS  Y3, Y6, Y0;              \
+	VFNMADD231PS (R10)(R12*4), Y7, Y0;    \
 	ADDQ $size, SI;                       \
 	ADDQ $256, R11;                       \
 	ADDQ $8, R12;                         \
 	CMPQ R12, R9;                         \
 	JLT  blk;                             \
-	VSUBPS Y8, Y0, Y0;                    \
 	HSUM(Y0, X0, X1);                     \
 	VMOVSS X0, (DI);                      \
 	ADDQ $4, DI;                          \
@@ -260,9 +318,7 @@ blk: \
 // Y6, Y7 = the sixteen scales of the Q6_K block at SI, times its d.
 #define Q6_K_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
-	SPLAT($0x30303030, X14, Y14); \
-	SPLAT($0x20202020, X13, Y13); \
-	VMOVDQU scale16<>(SB), Y12
+	SPLAT($0x30303030, X14, Y14)
 #define Q6_K_SCALES \
 	VPMOVSXBD    192(SI), Y6;  \
 	VPMOVSXBD    200(SI), Y7;  \
@@ -273,8 +329,21 @@ blk: \
 	VMULPS       Y5, Y6, Y6;   \
 	VMULPS       Y5, Y7, Y7
 
-// L = 32 weights from the low nibbles of the 32 bytes at ql, H = those from the high nibbles. SHL and SHH bring their upper two
-// bits, in the 32 bytes at qh, to bits 4 and 5.
+// The same scales apart: Y6 those of the first halves of the eight blocks of 32, Y7 those of the second.
+#define Q6_K_APART \
+	VPMOVSXWD    192(SI), Y7;  \
+	VPSLLD       $24, Y7, Y6;  \
+	VPSRAD       $24, Y6, Y6;  \
+	VPSRAD       $8, Y7, Y7;   \
+	VCVTDQ2PS    Y6, Y6;       \
+	VCVTDQ2PS    Y7, Y7;       \
+	VPBROADCASTW 208(SI), X5;  \
+	VCVTPH2PS    X5, Y5;       \
+	VMULPS       Y5, Y6, Y6;   \
+	VMULPS       Y5, Y7, Y7
+
+// L = 32 weights, plus 32, from the low nibbles of the 32 bytes at ql, H = those from the high nibbles. SHL and SHH bring their
+// upper two bits, in the 32 bytes at qh, to bits 4 and 5.
 #define Q6_K_PAIR(L, H, ql, qh, SHL, nl, SHH, nh) \
 	VMOVDQU ql(SI), L;         \
 	VPSRLW  $4, L, H;          \
@@ -284,29 +353,37 @@ blk: \
 	SHL     $nl, Y9, Y2;       \
 	VPAND   Y14, Y2, Y2;       \
 	VPOR    Y2, L, L;          \
-	VPSUBB  Y13, L, L;         \
 	SHH     $nh, Y9, Y2;       \
 	VPAND   Y14, Y2, Y2;       \
-	VPOR    Y2, H, H;          \
-	VPSUBB  Y13, H, H
+	VPOR    Y2, H, H
 
 // Half of a Q6_K block: 128 weights in order in Y1, Y8, Y4, Y11.
 #define Q6_K_HALF(ql, qh) \
 	Q6_K_PAIR(Y1, Y4, ql, qh, VPSLLW, 4, VPSLLW, 0); \
 	Q6_K_PAIR(Y8, Y11, ql+32, qh, VPSLLW, 2, VPSRLW, 2)
 
-// Adds the products of 32 weights W, elements 32k.. of the block, to Y0. Two of the scales on the stack are theirs.
-#define SUB6(k, W) \
-	DOTS(W, (32*k)(R11));                 \
-	VCVTDQ2PS    Y3, Y3;                  \
-	VMOVSD       (8*k)(SP), X5;           \
-	VPERMPS      Y5, Y12, Y5;             \
-	VBROADCASTSS (4*k)(CX)(R12*4), Y2;    \
-	VMULPS       Y2, Y5, Y5;              \
-	VFMADD231PS  Y3, Y5, Y0
+// Y1 = the products of blocks k to k+3: lane b the first half of block k+b, lane b+4 the second.
+#define SUM6(k) \
+	DOTU(Y1, (32*k)(R11), Y3);      \
+	DOTU(Y8, (32*k+32)(R11), Y5);   \
+	VPHADDD Y5, Y3, Y3;             \
+	DOTU(Y4, (32*k+64)(R11), Y5);   \
+	DOTU(Y11, (32*k+96)(R11), Y2);  \
+	VPHADDD Y2, Y5, Y5;             \
+	VPHADDD Y5, Y3, Y1
 
-// rows for Q6_K. 0(SP) sixteen scales.
+// Adds the products P of half blocks, less 32·H by the words OFF, times the scales D, to Y0.
+#define ADD6(P, OFF, D) \
+	VPMADDWD  Y8, OFF, Y2;              \
+	VPADDD    Y2, P, P;                 \
+	VCVTDQ2PS P, P;                     \
+	VMULPS    (CX)(R12*4), D, D;        \
+	VFMADD231PS P, D, Y0
+
+// rows for Q6_K. Y0 the sums; R11 place in q, R12 block; Y12, Y13 words of -32 for the first and the second half.
 #define ROWS6 \
+	SPLAT($0x0000ffe0, X12, Y12);         \
+	VPSLLD $16, Y12, Y13;                 \
 row: \
 	MOVQ   DX, R11;                       \
 	XORL   R12, R12;                      \
@@ -316,19 +393,16 @@ blk: \
 	AHEAD(SI, 64);                        \
 	AHEAD(SI, 128);                       \
 	AHEAD(SI, 192);                       \
-	Q6_K_SCALES; \
-	VMOVUPS Y6, 0(SP);                    \
-	VMOVUPS Y7, 32(SP);                   \
 	Q6_K_HALF(0, 128);                    \
-	SUB6(0, Y1);                          \
-	SUB6(1, Y8);                          \
-	SUB6(2, Y4);                          \
-	SUB6(3, Y11);                         \
+	SUM6(0);                              \
+	VMOVDQA Y1, Y6;                       \
 	Q6_K_HALF(64, 160);                   \
-	SUB6(4, Y1);                          \
-	SUB6(5, Y8);                          \
-	SUB6(6, Y4);                          \
-	SUB6(7, Y11);                         \
+	SUM6(4);                              \
+	HALVES(Y6, Y1, Y3, Y4);               \
+	Q6_K_APART; \
+	VMOVDQU (R13)(R12*4), Y8;             \
+	ADD6(Y3, Y12, Y6);                    \
+	ADD6(Y4, Y13, Y7);                    \
 	ADDQ $210, SI;                        \
 	ADDQ $256, R11;                       \
 	ADDQ $8, R12;                         \
@@ -344,11 +418,16 @@ blk: \
 
 // unpack for Q6_K.
 #define STORE6(at) \
+	VPSUBB  Y13, Y1, Y1;     \
+	VPSUBB  Y13, Y8, Y8;     \
+	VPSUBB  Y13, Y4, Y4;     \
+	VPSUBB  Y13, Y11, Y11;   \
 	VMOVDQU Y1, at(DI);      \
 	VMOVDQU Y8, (at+32)(DI); \
 	VMOVDQU Y4, (at+64)(DI); \
 	VMOVDQU Y11, (at+96)(DI)
 #define UNPACK6 \
+	SPLAT($0x20202020, X13, Y13); \
 blk: \
 	Q6_K_SCALES; \
 	VMOVUPS Y6, (DX);     \
@@ -365,85 +444,6 @@ blk: \
 	VZEROUPPER;           \
 	RET
 
-// panel(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32): four rows of activations at once.
-// Y0-Y3 sums, Y9-Y12 those of minima, Y4 weights, Y5 |weights|, Y6 scales, Y13 which scale goes to which lane, Y7 products;
-// SI w, CX weights left, AX ds, DX q, BX d, R8, R9 one and three rows of q, R10, R11 the same of d.
-#define PANEL_ARGS \
-	MOVQ dst+0(FP), DI;         \
-	MOVQ w_base+8(FP), SI;      \
-	MOVQ w_len+16(FP), CX;      \
-	MOVQ ds_base+32(FP), AX;    \
-	MOVQ q_base+80(FP), DX;     \
-	MOVQ d_base+104(FP), BX;    \
-	MOVQ CX, R8;                \
-	LEAQ (CX)(CX*2), R9;        \
-	MOVQ CX, R10;               \
-	SHRQ $3, R10;               \
-	LEAQ (R10)(R10*2), R11;     \
-	VXORPS Y0, Y0, Y0;          \
-	VXORPS Y1, Y1, Y1;          \
-	VXORPS Y2, Y2, Y2;          \
-	VXORPS Y3, Y3, Y3;          \
-	VMOVDQU scale16<>(SB), Y13
-#define PANEL_ROW(Q, D, SUM) \
-	DOTP(Q);                    \
-	VCVTDQ2PS    Y7, Y7;        \
-	VBROADCASTSS D, Y8;         \
-	VMULPS       Y8, Y6, Y8;    \
-	VFMADD231PS  Y7, Y8, SUM
-#define PANEL_SUMS \
-blk: \
-	VMOVDQU (SI), Y4;                     \
-	VPABSB  Y4, Y5;                       \
-	VMOVSD  (AX), X6;                     \
-	VPERMPS Y6, Y13, Y6;                  \
-	PANEL_ROW((DX), (BX), Y0);            \
-	PANEL_ROW((DX)(R8*1), (BX)(R10*1), Y1); \
-	PANEL_ROW((DX)(R8*2), (BX)(R10*2), Y2); \
-	PANEL_ROW((DX)(R9*1), (BX)(R11*1), Y3); \
-	ADDQ $32, SI;                         \
-	ADDQ $8, AX;                          \
-	ADDQ $32, DX;                         \
-	ADDQ $4, BX;                          \
-	SUBQ $32, CX;                         \
-	JNZ  blk
-#define PANEL_MINS \
-	MOVQ mins_base+56(FP), SI;            \
-	MOVQ mins_len+64(FP), CX;             \
-	MOVQ s_base+128(FP), BX;              \
-	TESTQ CX, CX;                         \
-	JZ   done;                            \
-	VXORPS Y9, Y9, Y9;                    \
-	VXORPS Y10, Y10, Y10;                 \
-	VXORPS Y11, Y11, Y11;                 \
-	VXORPS Y12, Y12, Y12;                 \
-min: \
-	VMOVUPS (SI), Y4;                     \
-	VFMADD231PS (BX), Y4, Y9;             \
-	VFMADD231PS (BX)(R10*1), Y4, Y10;     \
-	VFMADD231PS (BX)(R10*2), Y4, Y11;     \
-	VFMADD231PS (BX)(R11*1), Y4, Y12;     \
-	ADDQ $32, SI;                         \
-	ADDQ $32, BX;                         \
-	SUBQ $8, CX;                          \
-	JNZ  min;                             \
-	VSUBPS Y9, Y0, Y0;                    \
-	VSUBPS Y10, Y1, Y1;                   \
-	VSUBPS Y11, Y2, Y2;                   \
-	VSUBPS Y12, Y3, Y3
-#define PANEL_STORE \
-done: \
-	HSUM(Y0, X0, X4);                     \
-	HSUM(Y1, X1, X4);                     \
-	HSUM(Y2, X2, X4);                     \
-	HSUM(Y3, X3, X4);                     \
-	VMOVSS X0, (DI);                      \
-	VMOVSS X1, 4(DI);                     \
-	VMOVSS X2, 8(DI);                     \
-	VMOVSS X3, 12(DI);                    \
-	VZEROUPPER;                           \
-	RET
-
 // Byte i of a vector takes byte i/8 of the high bits of a Q5_0 block.
 DATA q5bytes<>+0(SB)/8, $0x0000000000000000
 DATA q5bytes<>+8(SB)/8, $0x0101010101010101
@@ -454,10 +454,3 @@ GLOBL q5bytes<>(SB), RODATA|NOPTR, $32
 // All bits but bit i mod 8 in byte i.
 DATA q5bits<>+0(SB)/8, $0x7fbfdfeff7fbfdfe
 GLOBL q5bits<>(SB), RODATA|NOPTR, $8
-
-// Lanes 0-3 take scale 0, lanes 4-7 scale 1.
-DATA scale16<>+0(SB)/8, $0x0000000000000000
-DATA scale16<>+8(SB)/8, $0x0000000000000000
-DATA scale16<>+16(SB)/8, $0x0000000100000001
-DATA scale16<>+24(SB)/8, $0x0000000100000001
-GLOBL scale16<>(SB), RODATA|NOPTR, $32

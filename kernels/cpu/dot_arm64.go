@@ -2,46 +2,46 @@
 
 package cpu
 
-// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric, unpackGeneric and panelGeneric.
+// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
 
 //go:noescape
-func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_0NEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 
 //go:noescape
-func rowsQ8_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ8_0SDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_0SDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_0SDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_0SDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ4_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ4_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32)
+func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func panelSDOT(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)

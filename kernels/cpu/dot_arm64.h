@@ -1,7 +1,7 @@
 // Bodies of the dot products on weights that are quantised, shared by the NEON and the SDOT file. The file that includes this one
 // defines DOTS: V6 and V7 = four sums each, in float32, of the products of weights V2 and activations V4, and of V3 and V5.
 
-// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32):
+// Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
 // R0 dst, R1 rows left, R2 w, R3 q, R4 d, R5 blocks in a row, R6 s; in a row R7 q, R8 d, R10 s, R9 blocks left; V0, V1 sums.
 #define ROWS_ARGS \
 	MOVD dst_base+0(FP), R0; \

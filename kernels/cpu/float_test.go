@@ -14,11 +14,10 @@ import (
 func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	twin := generic()
 	x := in.floats(n)
-	type leaf func(dst []float32, w []byte, stride int, x []float32)
 	for _, c := range []struct {
 		typ       gguf.Type
-		rows      leaf
-		twin      leaf
+		rows      floatRows
+		twin      floatRows
 		axpy      func(acc, p []float32, v []byte, stride int)
 		twinAxpy  func(acc, p []float32, v []byte, stride int)
 		from      func(dst []float32, src []byte)
@@ -94,12 +93,35 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 		require.Equal(t, single[0], got[i], "one row and four rows of %d give different bits", n)
 	}
 
+	if n%16 == 0 {
+		checkGrid(t, k, in, gguf.F32, n, four)
+		checkGrid(t, k, in, gguf.F16, n, four)
+		checkGrid(t, k, in, gguf.BF16, n, four)
+	}
+
 	h, intact := guarded[uint16](t, n, in.off&^1)
 	wantH := make([]uint16, n)
 	k.toF16(h, x)
 	twin.toF16(wantH, x)
 	intact()
 	require.Equal(t, wantH, h)
+}
+
+// checkGrid holds four rows of weights of n elements that meet four of x against one and one.
+func checkGrid(t *testing.T, k *kernels, in *inputs, typ gguf.Type, n int, x []float32) {
+	leaf := k.gridLeaf(typ)
+	if leaf == nil {
+		return
+	}
+	m := in.matrix(typ, 4, n)
+	got, intact := guarded[[16]float32](t, 1, in.off&^3)
+	leaf(&got[0], m.Data, x)
+	intact()
+	var one [4]float32
+	for i := range 4 {
+		k.floatLeaf(typ)(one[:], m.Data, m.RowBytes(), x[i*n:][:n])
+		require.Equal(t, one[:], got[0][4*i:][:4], "one row and a grid of %d give different bits", n)
+	}
 }
 
 func TestFloat(t *testing.T) {

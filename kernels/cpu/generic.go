@@ -10,25 +10,31 @@ import (
 // generic returns the leaves in plain Go: the reference of every other variant.
 func generic() *kernels {
 	k := &kernels{
-		name:     "generic",
-		panel:    panelGeneric,
-		rowsF32:  rowsF32Generic,
-		rowsF16:  rowsF16Generic,
-		rowsBF16: rowsBF16Generic,
-		fourF32:  fourF32Generic,
-		fromF16:  fromF16Generic,
-		fromBF16: fromBF16Generic,
-		toF16:    toF16Generic,
-		axpyF32:  axpyF32Generic,
-		axpyF16:  axpyF16Generic,
-		round:    roundGeneric,
-		exp:      expGeneric,
-		swiGLU:   swiGLUGeneric,
-		sumExp:   sumExpGeneric,
-		read:     readGeneric,
+		name:       "generic",
+		wide:       wideGeneric,
+		fold:       foldGeneric,
+		interleave: interleaveGeneric,
+		rowsF32:    rowsF32Generic,
+		rowsF16:    rowsF16Generic,
+		rowsBF16:   rowsBF16Generic,
+		fourF32:    fourF32Generic,
+		gridF32:    gridF32Generic,
+		fromF16:    fromF16Generic,
+		fromBF16:   fromBF16Generic,
+		toF16:      toF16Generic,
+		axpyF32:    axpyF32Generic,
+		axpyF16:    axpyF16Generic,
+		round:      roundGeneric,
+		exp:        expGeneric,
+		swiGLU:     swiGLUGeneric,
+		sumExp:     sumExpGeneric,
+		read:       readGeneric,
 	}
 	for f := range formats {
-		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32) { rowsGeneric(f, dst, w, q, d, s) }
+		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows, n int, _ []byte) {
+			tileGeneric(f, acc, w, ds, mins, q, d, s, rows, n)
+		}
+		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
 		k.unpack[f] = func(w []int8, ds, mins []float32, src []byte) { unpackGeneric(f, w, ds, mins, src) }
 	}
 	return k
@@ -42,54 +48,33 @@ func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
 		var u [256]int8
 		var ds [16]float32
 		var mins [8]float32
-		var t terms
+		var acc [8]float32
 		for b := 0; b < len(d); b += per {
 			unpackGeneric(f, u[:elems], ds[:], mins[:], w[:size])
 			w = w[size:]
-			t.add(u[:elems], ds[:], q[b*block:], d[b:])
-			if f == q4_K || f == q5_K {
-				t.addMins(mins[:per], s[b:])
+			for i := range per {
+				a := &acc[(b+i)%f.lanes()]
+				*a = addBlock(*a, u[i*block:][:block], [2]float32(ds[2*i:]), q[(b+i)*block:][:block], d[b+i])
+				if f == q4_K || f == q5_K {
+					*a -= float32(mins[i] * s[b+i])
+				}
 			}
 		}
-		dst[r] = t.dot - t.mins
+		foldGeneric(dst[r:r+1], acc[:f.lanes()])
 	}
 }
 
-// panelGeneric sets dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each
-// of len(w) elements. No mins are zeros. w is -128 to 127, the scales are those of unpackGeneric.
-func panelGeneric(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32) {
-	n := len(w)
-	for i := range dst {
-		var t terms
-		t.add(w, ds, q[i*n:], d[i*n/block:])
-		if mins != nil {
-			t.addMins(mins, s[i*n/block:])
-		}
-		dst[i] = t.dot - t.mins
+// addBlock returns a plus the products of a block, w of scales ds for each half and q of scale d.
+func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
+	var m, n int32
+	lo, hi := w[:16], w[16:32]
+	for i := range 16 {
+		m += int32(lo[i]) * int32(q[i])
+		n += int32(hi[i]) * int32(q[i+16])
 	}
-}
-
-// terms is a dot product on its way: Σ ds·d·(w·q), and Σ mins·s.
-type terms struct{ dot, mins float32 }
-
-func (t *terms) add(w []int8, ds []float32, q []int8, d []float32) {
-	for b := range len(w) / block {
-		lo, hi := w[b*block:][:16], w[b*block+16:][:16]
-		x := q[b*block:][:32]
-		var m, n int32
-		for i := range 16 {
-			m += int32(lo[i]) * int32(x[i])
-			n += int32(hi[i]) * int32(x[i+16])
-		}
-		t.dot += float32(float32(ds[2*b]*d[b]) * float32(m))
-		t.dot += float32(float32(ds[2*b+1]*d[b]) * float32(n))
-	}
-}
-
-func (t *terms) addMins(mins, s []float32) {
-	for i, m := range mins {
-		t.mins += float32(m * s[i])
-	}
+	a += float32(float32(ds[0]*d) * float32(m))
+	a += float32(float32(ds[1]*d) * float32(n))
+	return a
 }
 
 // f16 reads the half-precision number at the front of b.
@@ -225,6 +210,14 @@ func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
 	}
 }
 
+// gridF32Generic sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other; w is float32.
+func gridF32Generic(dst *[16]float32, w []byte, x []float32) {
+	n := len(x) / 4
+	for t := range 4 {
+		rowsF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
+	}
+}
+
 // fromF32Generic sets dst to the float32 numbers at the front of src.
 func fromF32Generic(dst []float32, src []byte) {
 	for i := range dst {
@@ -277,7 +270,7 @@ func axpyF16Generic(acc, p []float32, v []byte, stride int) {
 const tiny = 1e-36
 
 // roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
-func roundGeneric(q []int8, d, s, x []float32) {
+func roundGeneric(q []int8, d, s []float32, h []int16, x []float32) {
 	for b := range d {
 		x, q := x[b*block:][:block], q[b*block:][:block]
 		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
@@ -287,20 +280,23 @@ func roundGeneric(q []int8, d, s, x []float32) {
 		switch largest := math.Float32frombits(top); {
 		case top >= 0x7f800000:
 			clear(q)
+			h[2*b], h[2*b+1] = 0, 0
 			d[b] = float32(math.NaN())
 			s[b] = d[b]
 		case largest < tiny:
 			clear(q)
+			h[2*b], h[2*b+1] = 0, 0
 			d[b], s[b] = 0, 0
 		default:
 			d[b] = largest / 127
 			inv := 127 / largest
-			sum := int32(0)
+			var sum [2]int16
 			for i, v := range x {
 				q[i] = int8(math.RoundToEven(float64(v * inv)))
-				sum += int32(q[i])
+				sum[i/16] += int16(q[i])
 			}
-			s[b] = d[b] * float32(sum)
+			h[2*b], h[2*b+1] = sum[0], sum[1]
+			s[b] = d[b] * float32(sum[0]+sum[1])
 		}
 	}
 }

@@ -10,25 +10,51 @@ import (
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
-	name     string
-	rows     [formats]func(dst []float32, w []byte, q []int8, d, s []float32)
-	unpack   [formats]func(w []int8, ds, mins []float32, src []byte)
-	panel    func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-	rowsF32  func(dst []float32, w []byte, stride int, x []float32)
-	rowsF16  func(dst []float32, w []byte, stride int, x []float32)
-	rowsBF16 func(dst []float32, w []byte, stride int, x []float32)
+	name   string
+	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
+
+	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. A variant without those (wide is zero) has
+	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of
+	// len(w) elements; no mins are zeros, w, ds and mins are those of unpack, and the bits those of rows.
+	//
+	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
+	// it sets the first. It is nil for some types. What pack and tile get as ahead they fetch into the cache.
+	wide       int
+	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+	fold       func(out, acc []float32)
+	interleave func(dst, src []uint32, stride, cols int)
+	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+
+	rowsF32  floatRows
+	rowsF16  floatRows
+	rowsBF16 floatRows
 	fourF32  func(dst *[4]float32, w []byte, x []float32)
+
+	// Four rows of weights with four of activations, for a multiple of 16 columns. Nil: one row of weights at a time by fourF32,
+	// turned to float32 first.
+	gridF32  floatGrid
+	gridF16  floatGrid
+	gridBF16 floatGrid
+
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)
 	toF16    func(dst []uint16, src []float32)
 	axpyF32  func(acc, p []float32, v []byte, stride int)
 	axpyF16  func(acc, p []float32, v []byte, stride int)
-	round    func(q []int8, d, s, x []float32)
+	round    func(q []int8, d, s []float32, h []int16, x []float32)
 	exp      func(dst, x []float32, bias float32)
 	swiGLU   func(dst, gate, up []float32)
 	sumExp   func(x []float32, top float32) (sum, sumX float64)
 	read     func(p []byte) uint64
 }
+
+// floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
+type floatRows func(dst []float32, w []byte, stride int, x []float32)
+
+// floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
+type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
 const Env = "PILOTFISH_CPU"

@@ -9,17 +9,20 @@ import (
 // Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
 // reused. Two workers must not share one.
 type Scratch struct {
+	panel     panel
 	w         []int8     // [tile, cols] weights as signed bytes
 	ds, mins  []float32  // [tile, cols/16], [tile, cols/32] their scales and minima
 	f         []float32  // [tile, cols] dequantised weights
 	out, sums []float32  // results of a tile; of one exact row
 	four      [4]float32 // results of a leaf for four rows of activations
+	grid      [16]float32
 }
 
 const (
-	few       = 3        // rows of activations for which unpacking weights does not pay
-	tileBytes = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
-	leafBytes = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+	few        = 3        // rows of activations for which unpacking weights does not pay, unless pack does it
+	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
+	floatBytes = 32 << 10 // of float weights that a grid reads as they are stored
+	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
@@ -43,12 +46,16 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
-	case f >= 0 && x.T <= few:
+	case f >= 0 && (x.T == 1 || x.T <= few && k.pack[f] == nil):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
+	case f >= 0 && k.wide > 0:
+		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
 		k.quantisedMany(dst, stride, m, f, lo, hi, x, add, sc)
+	case x.T == 1 && k.floatLeaf(m.Type) != nil:
+		k.floatOne(dst, m, k.floatLeaf(m.Type), lo, hi, x, add, sc)
 	default:
-		k.floatRows(dst, stride, m, lo, hi, x, add, sc)
+		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
 }
 
@@ -77,20 +84,20 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		for t := from; t < to; t++ {
-			q, d, s := x.rounded(t, 1)
+			q, d, s, h := x.rounded(t, 1)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
-				k.rows[f](out, m.rows(o, end), q, d, s)
+				k.rows[f](out, m.rows(o, end), q, d, s, h)
 				continue
 			}
 			sc.out = grow(sc.out, end-o, tile)
-			k.rows[f](sc.out, m.rows(o, end), q, d, s)
+			k.rows[f](sc.out, m.rows(o, end), q, d, s, h)
 			put(out, sc.out, true)
 		}
 	}
 }
 
-// quantisedMany is matMul for many rows of activations: a few weight rows at a time are unpacked into the cache and meet every
+// quantisedMany is matMul for many rows of activations in a variant without tiles: a few weight rows at a time are unpacked into the cache and meet every
 // row of activations there, four at a time.
 func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
@@ -108,7 +115,7 @@ func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, l
 				k.quantisedFew(dst, stride, m, f, o, end, x, t, x.T, add, sc)
 				break
 			}
-			q, d, s := x.rounded(t, 4)
+			q, d, s, _ := x.rounded(t, 4)
 			for r := range end - o {
 				var mins []float32
 				if f == q4_K || f == q5_K {
@@ -131,46 +138,64 @@ func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
 	}
 }
 
-// floatRows is matMul on float32 activations. Types without a leaf of their own, and every type if there are several rows,
-// have their rows turned to float32 first, which is exact.
-func (k *kernels) floatRows(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	n, size := m.Cols, m.RowBytes()
+// floatOne is matMul for one row of float32 activations and a type whose rows dot reads.
+func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	tile := max(1, leafBytes/m.RowBytes())
+	sc.out = grow(sc.out, tile, tile)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		dot(sc.out[:end-o], m.rows(o, end), m.RowBytes(), x.floats(0, 1))
+		put(dst[o:end], sc.out[:end-o], add)
+	}
+}
+
+// floatMany is matMul on float32 activations: some weight rows at a time meet all rows of activations, by four. If no leaf takes
+// several rows of their type, they are turned to float32 first, which is exact.
+func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	n := m.Cols
 	tile := min(16, max(1, tileBytes/(4*n)))
-	dot := k.floatLeaf(m.Type)
-	if x.T == 1 && dot != nil {
-		tile = max(1, leafBytes/size)
+	if k.gridLeaf(m.Type) != nil {
+		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
 	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
-		out, w := sc.out[:end-o], m.rows(o, end)
-		if x.T == 1 && dot != nil {
-			dot(out, w, size, x.floats(0, 1))
-			put(dst[o:end], out, add)
-			continue
-		}
-		if m.Type != gguf.F32 {
+		w, size, dot, grid := m.rows(o, end), m.RowBytes(), k.floatLeaf(m.Type), k.gridLeaf(m.Type)
+		if m.Type != gguf.F32 && (grid == nil || n%16 != 0 || (end-o)%4 != 0) {
 			sc.f = grow(sc.f, tile*n, tile*n)
 			k.toFloat(sc.f[:(end-o)*n], m.Type, w)
-			w = bytesOf(sc.f[:(end-o)*n])
+			w, size, dot, grid = bytesOf(sc.f[:(end-o)*n]), 4*n, k.rowsF32, k.gridF32
 		}
 		for t := 0; t < x.T; t += 4 {
 			if x.T-t == 1 {
-				k.rowsF32(out, w, 4*n, x.floats(t, 1))
-				put(dst[t*stride+o:t*stride+end], out, add)
+				dot(sc.out[:end-o], w, size, x.floats(t, 1))
+				put(dst[t*stride+o:t*stride+end], sc.out[:end-o], add)
 				continue
 			}
-			f := x.floats(t, 4)
-			for r := range end - o {
-				k.fourF32(&sc.four, w[r*4*n:][:4*n], f)
-				scatter(dst, t*stride+o+r, stride, sc.four, min(4, x.T-t), add)
-			}
+			k.floatFour(dst[t*stride+o:], stride, w[:(end-o)*size], size, grid, x.floats(t, 4), min(4, x.T-t), add, sc)
 		}
 	}
 }
 
+// floatFour sets dst[t·stride+r] for the rows of w, of size bytes, and the first n of four rows of x, or adds to it.
+func (k *kernels) floatFour(dst []float32, stride int, w []byte, size int, grid floatGrid, x []float32, n int, add bool, sc *Scratch) {
+	r := 0
+	for ; grid != nil && len(x)%64 == 0 && len(w) >= 4*size; r += 4 {
+		grid(&sc.grid, w[:4*size], x)
+		for t := range n {
+			put(dst[t*stride+r:][:4], sc.grid[4*t:][:4], add)
+		}
+		w = w[4*size:]
+	}
+	for ; len(w) > 0; r++ {
+		k.fourF32(&sc.four, w[:size], x)
+		scatter(dst, r, stride, sc.four, n, add)
+		w = w[size:]
+	}
+}
+
 // floatLeaf returns the leaf that reads rows of t directly, nil if there is none.
-func (k *kernels) floatLeaf(t gguf.Type) func(dst []float32, w []byte, stride int, x []float32) {
+func (k *kernels) floatLeaf(t gguf.Type) floatRows {
 	switch t {
 	case gguf.F32:
 		return k.rowsF32
@@ -178,6 +203,19 @@ func (k *kernels) floatLeaf(t gguf.Type) func(dst []float32, w []byte, stride in
 		return k.rowsF16
 	case gguf.BF16:
 		return k.rowsBF16
+	}
+	return nil
+}
+
+// gridLeaf returns the leaf that reads four rows of t directly, nil if there is none.
+func (k *kernels) gridLeaf(t gguf.Type) floatGrid {
+	switch t {
+	case gguf.F32:
+		return k.gridF32
+	case gguf.F16:
+		return k.gridF16
+	case gguf.BF16:
+		return k.gridBF16
 	}
 	return nil
 }

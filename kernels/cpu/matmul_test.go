@@ -187,7 +187,7 @@ func TestMatMulOfNaN(t *testing.T) {
 				m := in.matrix(typ, 2, 256)
 				x := in.input(4, 256)
 				x.F[256+77] = bad
-				k.round(x.Q, x.D, x.S, x.F)
+				k.round(x.Q, x.D, x.S, x.H, x.F)
 				dst := make([]float32, 8)
 				k.matMul(dst, 2, m, 0, 2, x, false, &Scratch{})
 				for i, v := range dst {

@@ -57,6 +57,14 @@ func formatOf(t gguf.Type) format {
 	return -1
 }
 
+// lanes is how many sums of blocks a product has on its way: block b goes to lane b mod lanes.
+func (f format) lanes() int {
+	if elems, _ := f.typeOf().Block(); elems == block {
+		return 4
+	}
+	return 8
+}
+
 // typeOf is the inverse of formatOf.
 func (f format) typeOf() gguf.Type {
 	return [formats]gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}[f]

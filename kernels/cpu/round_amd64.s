@@ -13,14 +13,15 @@ DATA packed<>+16(SB)/8, $0x0000000600000002
 DATA packed<>+24(SB)/8, $0x0000000700000003
 GLOBL packed<>(SB), RODATA|NOPTR, $32
 
-// func roundAVX2(q []int8, d, s, x []float32)
-// DI q, DX d, R8 blocks left, CX s, SI x; Y0-Y3 the block; Y15 all but the sign, Y14 packed, X13 127.
-TEXT ·roundAVX2(SB), NOSPLIT, $0-96
+// func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)
+// DI q, DX d, R8 blocks left, CX s, BX h, SI x; Y0-Y3 the block; Y15 all but the sign, Y14 packed, X13 127.
+TEXT ·roundAVX2(SB), NOSPLIT, $0-120
 	MOVQ q_base+0(FP), DI
 	MOVQ d_base+24(FP), DX
 	MOVQ d_len+32(FP), R8
 	MOVQ s_base+48(FP), CX
-	MOVQ x_base+72(FP), SI
+	MOVQ h_base+72(FP), BX
+	MOVQ x_base+96(FP), SI
 	VBROADCASTSS roundc<>+4(SB), Y15
 	VMOVDQU packed<>(SB), Y14
 	VMOVSS roundc<>+0(SB), X13
@@ -59,12 +60,14 @@ block:
 	VCVTPS2DQ Y1, Y1
 	VCVTPS2DQ Y2, Y2
 	VCVTPS2DQ Y3, Y3
-	VPADDD Y1, Y0, Y7 // s = d times the sum
+	VPADDD Y1, Y0, Y7 // h is the sums of both halves, s = d times that of both
 	VPADDD Y3, Y2, Y8
-	VPADDD Y8, Y7, Y7
+	VPHADDD Y8, Y7, Y7
+	VPHADDD Y7, Y7, Y7
 	VEXTRACTI128 $1, Y7, X8
 	VPADDD X8, X7, X7
-	VPHADDD X7, X7, X7
+	VPACKSSDW X7, X7, X8
+	VMOVD X8, (BX)
 	VPHADDD X7, X7, X7
 	VCVTDQ2PS X7, X7
 	VMULSS X5, X7, X7
@@ -79,6 +82,7 @@ next:
 	ADDQ $32, DI
 	ADDQ $4, DX
 	ADDQ $4, CX
+	ADDQ $4, BX
 	DECQ R8
 	JNZ  block
 	VZEROUPPER
@@ -91,6 +95,7 @@ zero:
 fill:
 	MOVL AX, (DX)
 	MOVL AX, (CX)
+	MOVL $0, (BX)
 	VPXOR Y0, Y0, Y0
 	VMOVDQU Y0, (DI)
 	JMP  next

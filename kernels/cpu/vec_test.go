@@ -62,12 +62,16 @@ func checkRound(t *testing.T, k *kernels, in *inputs, x []float32) {
 	q, intactQ := guarded[int8](t, n, in.off)
 	d, intactD := guarded[float32](t, n/block, in.off&^3)
 	s, intactS := guarded[float32](t, n/block, in.off&^3)
-	k.round(q, d, s, x)
+	h, intactH := guarded[int16](t, n/16, in.off&^1)
+	k.round(q, d, s, h, x)
 	intactQ()
 	intactD()
 	intactS()
+	intactH()
 	wantQ, wantD, wantS := make([]int8, n), make([]float32, n/block), make([]float32, n/block)
-	roundGeneric(wantQ, wantD, wantS, x)
+	wantH := make([]int16, n/16)
+	roundGeneric(wantQ, wantD, wantS, wantH, x)
+	require.Equal(t, wantH, h)
 	require.Equal(t, wantQ, q)
 	for b := range d {
 		if wantD[b] != wantD[b] {

@@ -1,0 +1,51 @@
+//go:build !noasm
+
+package cpu
+
+// Leaves in tile_avx2_amd64.s and tile_vnni_amd64.s; the formulas stand with their twins tileGeneric, foldGeneric and
+// interleaveGeneric. The sums are those of the rows leaves, in the same order: the two return the same bits.
+
+//go:noescape
+func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func foldAVX2(out, acc []float32)
+
+//go:noescape
+func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func interleave8(dst, src []uint32, stride, cols int)
+
+//go:noescape
+func interleave16(dst, src []uint32, stride, cols int)

@@ -1,0 +1,77 @@
+// Bodies of the tiles, shared by the AVX2 and the AVX-512 file, which define the products of a block and the width.
+
+// Fetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
+#define FETCH(P, end) \
+	CMPQ P, end;         \
+	JGE  fetched;        \
+	PREFETCHT0 (P);      \
+	PREFETCHT0 64(P);    \
+	PREFETCHT0 128(P);   \
+	PREFETCHT0 192(P);   \
+	PREFETCHT0 256(P);   \
+	ADDQ $320, P
+
+// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte):
+// DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and of d, s or h
+// in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to fetch ahead,
+// 16(SP) its end. SHIFT is log2 of the rows of weights in the panel.
+#define TILE_ARGS(SHIFT) \
+	MOVQ acc_base+0(FP), DI;   \
+	MOVQ acc_len+8(FP), R12;   \
+	LEAQ (DI)(R12*4), R12;     \
+	MOVQ R12, 0(SP);           \
+	MOVQ DI, R12;              \
+	MOVQ w_base+24(FP), SI;    \
+	MOVQ w_len+32(FP), R8;     \
+	SHRQ $SHIFT, R8;           \
+	MOVQ ds_base+48(FP), AX;   \
+	MOVQ mins_base+72(FP), BX; \
+	MOVQ q_base+96(FP), DX;    \
+	MOVQ d_base+120(FP), CX;   \
+	MOVQ s_base+144(FP), R15;  \
+	SUBQ CX, R15;              \
+	MOVQ n+200(FP), R9;        \
+	MOVQ R9, R10;              \
+	SHRQ $3, R10;              \
+	MOVQ ahead_base+208(FP), R13; \
+	MOVQ R13, 8(SP);           \
+	ADDQ ahead_len+216(FP), R13;  \
+	MOVQ R13, 16(SP)
+
+// R15 is from d to h in place of s.
+#define TILE_OFFSETS \
+	MOVQ h_base+168(FP), R15; \
+	SUBQ CX, R15
+
+// For each block the macro LOAD, which reads the weights of the block, then for each row of activations the macro ROW; BYTES are those
+// of 32 columns in the panel. R11 rows left, R13 place in q, R14 in d, R12 in acc, whose lanes follow each other.
+#define TILE(LOAD, ROW, BYTES, SCALES, WIDTH) \
+blk: \
+	LOAD; \
+	MOVQ 8(SP), R13;           \
+	FETCH(R13, 16(SP));        \
+	MOVQ R13, 8(SP);           \
+fetched: \
+	MOVQ DX, R13;              \
+	MOVQ CX, R14;              \
+	MOVQ rows+192(FP), R11;    \
+row: \
+	ROW; \
+	ADDQ R9, R13;              \
+	ADDQ R10, R14;             \
+	ADDQ $WIDTH, R12;          \
+	DECQ R11;                  \
+	JNZ  row;                  \
+	CMPQ R12, 0(SP);           \
+	JNE  lane;                 \
+	MOVQ DI, R12;              \
+lane: \
+	ADDQ $BYTES, SI;           \
+	ADDQ $SCALES, AX;          \
+	ADDQ $WIDTH, BX;           \
+	ADDQ $32, DX;              \
+	ADDQ $4, CX;               \
+	SUBQ $32, R8;              \
+	JNZ  blk;                  \
+	VZEROUPPER;                \
+	RET

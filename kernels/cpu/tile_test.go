@@ -1,0 +1,99 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checkTile holds the leaves for several rows of activations against those for one: a panel of rows of n weights in format f meets
+// t rows, and every sum has the same bits.
+func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
+	if k.wide == 0 {
+		return
+	}
+	elems, size := f.typeOf().Block()
+	rowBytes := n / elems * size
+	w := in.weights(f, k.wide, n, in.small)
+	q, d, s, h := in.acts(rows, n, in.small)
+
+	u, ds, mins := make([]uint32, k.wide*n/4), make([]uint32, k.wide*n/16+tilePad), make([]uint32, k.wide*n/32)
+	for r := range k.wide {
+		k.unpack[f](bytesIn(u)[r*n:][:n], floatsIn(ds)[r*n/16:][:n/16], floatsIn(mins)[r*n/32:][:n/32], w[r*rowBytes:][:rowBytes])
+	}
+	pw := interleaved(t, k, in, u, n/4)
+	pds := interleaved(t, k, in, ds, n/16)
+	pmins := make([]uint32, len(mins))
+	if f.lanes() == 8 {
+		pmins = interleaved(t, k, in, mins, n/32)
+	}
+
+	if k.pack[f] != nil {
+		gw, intactW := guarded[uint32](t, len(pw), in.off&^3)
+		gds, intactDs := guarded[uint32](t, len(pds), in.off&^3)
+		gmins, intactMins := guarded[uint32](t, len(pmins), in.off&^3)
+		k.pack[f](bytesIn(gw), floatsIn(gds), floatsIn(gmins), w, rowBytes, w[:len(w)/2])
+		intactW()
+		intactDs()
+		intactMins()
+		require.Equal(t, pw, gw)
+		pds = gds // of two scales of a block that are equal only the first is set
+		if f.lanes() == 8 && f != q6_K {
+			require.Equal(t, pmins, gmins)
+		}
+	}
+
+	acc, intactAcc := guarded[float32](t, f.lanes()*rows*k.wide, in.off&^3)
+	clear(acc)
+	k.tile[f](acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), q, d, s, h, rows, n, nil)
+	intactAcc()
+	out, intactOut := guarded[float32](t, rows*k.wide, in.off&^3)
+	k.fold(out, acc)
+	intactOut()
+	want := make([]float32, len(out))
+	foldGeneric(want, acc)
+	require.Equal(t, want, out)
+
+	one := make([]float32, k.wide)
+	for i := range rows {
+		b := n / block
+		k.rows[f](one, w, q[i*n:][:n], d[i*b:][:b], s[i*b:][:b], h[2*i*b:][:2*b])
+		require.Equal(t, one, out[i*k.wide:][:k.wide], "%v of %d, row %d of %d", f.typeOf(), n, i, rows)
+	}
+}
+
+// interleaved returns src, rows of cols words of a panel, interleaved by k, and checks it.
+func interleaved(t *testing.T, k *kernels, in *inputs, src []uint32, cols int) []uint32 {
+	dst, intact := guarded[uint32](t, k.wide*((cols+tilePad-1)&^(tilePad-1)), in.off&^3)
+	k.interleave(dst, src, cols, cols)
+	intact()
+	for r := range k.wide {
+		for c := range cols {
+			require.Equal(t, src[r*cols+c], dst[c*k.wide+r], "column %d of row %d", c, r)
+		}
+	}
+	return dst[:k.wide*cols]
+}
+
+func TestTile(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			for _, n := range []int{1, 64, 96, 256, 512, 896} {
+				for _, rows := range []int{1, 2, 7, together} {
+					checkTile(t, k, f, newInputs(t, uint64(n), n%7), multiple(f, n), rows)
+				}
+			}
+		}
+	})
+}
+
+// FuzzTile holds panels against single rows at any shape and alignment, in every variant.
+func FuzzTile(f *testing.F) {
+	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
+	f.Fuzz(func(t *testing.T, seed uint64, form, rows, blocks, off uint8) {
+		ff := format(form) % formats
+		for _, k := range variants() {
+			checkTile(t, k, ff, newInputs(t, seed, int(off%64)), multiple(ff, int(blocks%64)*32), 1+int(rows%together))
+		}
+	})
+}
