@@ -20,11 +20,10 @@ const (
 
 // EmbedArgs are the arguments of embed.metal.
 type EmbedArgs struct {
-	Cols        uint32
-	RowBytes    uint32
-	Vocab       uint32
-	TokenStride uint32 // words from one token to the next
-	HasGain     uint32
+	Cols     uint32
+	RowBytes uint32
+	Vocab    uint32
+	HasGain  uint32
 }
 
 // NormArgs are the arguments of norm.metal.

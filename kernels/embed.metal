@@ -4,7 +4,6 @@ struct EmbedArgs {
   uint cols;
   uint row_bytes;
   uint vocab;
-  uint token_stride; // words from one token to the next
   uint has_gain;
 };
 
@@ -18,7 +17,7 @@ kernel void embed(device const uchar *table [[buffer(0)]], device const uint *to
                   ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float part[32];
   const W w = W();
-  const uint token = min(tokens[t * a.token_stride], a.vocab - 1);
+  const uint token = min(tokens[t], a.vocab - 1);
   device const uchar *row = table + ulong(token) * a.row_bytes;
   float sum = 0.0f;
   for (uint c = tid * 4; c < a.cols; c += threads * 4) {

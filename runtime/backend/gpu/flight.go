@@ -32,7 +32,7 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 
 // begin starts a pass.
 func (d *Device) begin(store *kv, rows []backend.Row) *pass {
-	p := &pass{d: d, kv: store, n: len(rows), rows: rows, stride: 1, frame: d.takeFrame()}
+	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.takeFrame()}
 	p.stats.Rows = len(rows)
 	if p.err = p.frame.fill(d, p.kv.c, rows); p.err != nil {
 		return p

@@ -28,8 +28,7 @@ type pass struct {
 	parts    int           // and so many parts of Σ x²
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
-	tokens   bound         // where Embed finds the tokens, so many words apart
-	stride   int           //
+	tokens   bound         // where Embed finds the tokens
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
 
@@ -226,7 +225,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	p.written = x
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
-			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), TokenStride: uint32(p.stride), HasGain: flag(g != nil),
+			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
 		}
 		p.parts = 1
 		p.run(dispatch{
