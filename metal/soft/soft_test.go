@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
@@ -17,10 +17,7 @@ func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(o)
 	if errors.Is(err, metal.ErrNoDevice) {
-		if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
-			t.Fatalf("PILOTFISH_REQUIRE_ALL=1, but there is no software Metal device: %v", err)
-		}
-		t.Skipf("SKIPPED, NOT TESTED: there is no software Metal device: %v", err)
+		sharedtest.Missing(t, err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
