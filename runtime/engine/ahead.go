@@ -36,7 +36,8 @@ func (e *Engine) newAhead() *ahead {
 	return &ahead{}
 }
 
-// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds.
+// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds,
+// which lasts until the next call.
 func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
 	done, err := s.e.hold(ctx)
 	if err != nil {
@@ -53,13 +54,12 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 		}
 		f.row = s.cache.Node(token, slot, path...)
 		if s.ahead.depth == 0 || s.ahead.off || want.Logits || want.Hidden {
-			out := make([]backend.Output, 1)
 			want.Rows = []int{0}
-			if err := s.e.model.Forward(ctx, s.cache.KV(), []backend.Row{f.row}, out, want); err != nil {
+			if err := s.e.model.Forward(ctx, s.cache.KV(), []backend.Row{f.row}, s.out[:], want); err != nil {
 				s.cache.Free(slot)
 				return 0, nil, err
 			}
-			return slot, &out[0], nil
+			return slot, &s.out[0], nil
 		}
 		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, nil); err != nil {
 			s.cache.Free(slot)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
-	"github.com/pilotfish-ai/pilotfish/metal/mtl"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -82,7 +81,7 @@ func (e *Engine) openGPU() error {
 	var under metal.Device
 	var err error
 	if e.o.Backend == Metal {
-		under, err = mtl.Open(mtl.Options{})
+		under, err = openMetal()
 	} else {
 		variant, seed := "fast", uint64(0)
 		if _, how, more := strings.Cut(string(e.o.Backend), ":"); more {

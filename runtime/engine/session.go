@@ -45,7 +45,8 @@ type Session struct {
 	e       *Engine
 	cache   *qwen2.Cache
 	ahead   *ahead
-	ids     []int32 // what the cache holds
+	out     [1]backend.Output // the head of a token evaluated by itself, until the next one
+	ids     []int32           // what the cache holds
 	summary Summary
 	routing draft.Summary
 	now     func() time.Time
