@@ -8,6 +8,7 @@ package backend
 
 import (
 	"context"
+	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -61,6 +62,15 @@ type KVConfig struct {
 func (c KVConfig) Bytes() int64 {
 	_, size := c.Type.Block()
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
+}
+
+// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head turn: RopeBase^(-2i/Dh), [Dh/2].
+func (c KVConfig) Frequencies() []float64 {
+	freq := make([]float64, c.HeadSize/2)
+	for i := range freq {
+		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(c.HeadSize))
+	}
+	return freq
 }
 
 // KV is the memory of attention: per layer one key row and one value row [KVHeads·HeadSize] in each slot. Which slot

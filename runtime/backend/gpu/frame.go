@@ -60,10 +60,7 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	tokens, slots := words[uint32](bytes[f.tokens.offset:]), words[uint32](bytes[f.slots.offset:])
 	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
 	turn := words[float32](bytes[f.turn.offset:])
-	freq := make([]float64, half)
-	for i := range freq {
-		freq[i] = math.Pow(c.RopeBase, -2*float64(i)/float64(c.HeadSize))
-	}
+	freq := c.Frequencies()
 	f.splits = 1
 	at := 0
 	for t, r := range rows {

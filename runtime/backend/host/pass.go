@@ -29,10 +29,7 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 // turnTables sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
 func (p *pass) turnTables() {
 	half := p.kv.c.HeadSize / 2
-	freq := make([]float64, half)
-	for i := range freq {
-		freq[i] = math.Pow(p.kv.c.RopeBase, -2*float64(i)/float64(p.kv.c.HeadSize))
-	}
+	freq := p.kv.c.Frequencies()
 	p.cos = make([]float32, len(p.rows)*half)
 	p.sin = make([]float32, len(p.rows)*half)
 	for t, r := range p.rows {
