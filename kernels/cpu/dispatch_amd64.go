@@ -47,6 +47,7 @@ func avx512vnni() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
+	k.quad[q4_0], k.quad[q5_0] = quadQ4_0VNNI, quadQ5_0VNNI
 	k.wide, k.interleave = 16, interleave16
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
 	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI

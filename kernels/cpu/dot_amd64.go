@@ -2,7 +2,7 @@
 
 package cpu
 
-// Leaves in dot_avx2_amd64.s and dot_vnni_amd64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
+// Leaves in dot_avx2_amd64.s, dot_vnni_amd64.s and quad_vnni_amd64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
@@ -40,6 +40,12 @@ func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func quadQ4_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func quadQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func unpackQ8_0AVX2(w []int8, ds, mins []float32, src []byte)

@@ -121,6 +121,12 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 			k.rows[f](dst, w, q, d, s, h)
 			twin.rows[f](want, w, q, d, s, h)
 			intact()
+			if some := rows &^ 3; some > 0 && n/block%4 == 0 && k.quad[f] != nil {
+				quad, intact := guarded[float32](t, some, in.off&^3)
+				k.quad[f](quad, w[:some*rowBytes], q, d, s, h)
+				intact()
+				require.Equal(t, dst[:some], quad, "four rows of weights at a time give different bits")
+			}
 			if k.panel != nil {
 				require.Equal(t, dst[0], four[row], "one row of activations and four rows give different bits")
 			}
@@ -169,7 +175,7 @@ func TestQuantised(t *testing.T) {
 		for f := range formats {
 			for _, n := range []int{1, 64, 96, 256, 512, 896, 1024, 2048} {
 				in := newInputs(t, uint64(n), n%7)
-				checkQuantised(t, k, f, in, 3, multiple(f, n))
+				checkQuantised(t, k, f, in, 9, multiple(f, n))
 			}
 		}
 	})
@@ -181,7 +187,7 @@ func FuzzQuantised(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, form, rows, blocks, off uint8) {
 		ff := format(form) % formats
 		for _, k := range variants()[1:] {
-			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%5), multiple(ff, int(blocks%64)*32))
+			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%10), multiple(ff, int(blocks%64)*32))
 		}
 	})
 }
@@ -196,7 +202,7 @@ func TestExtremes(t *testing.T) {
 		}{{0x80, 127}, {0x80, -127}, {0x7f, 127}, {0x7f, -127}, {0xff, -127}, {0xff, 127}, {0, 127}, {0x81, -127}} {
 			for f := range formats {
 				in := newInputs(t, 1, 0)
-				w := in.weights(f, 1, n, one)
+				w := in.weights(f, 4, n, one)
 				for i := range w {
 					w[i] = c.w
 				}
@@ -212,8 +218,8 @@ func TestExtremes(t *testing.T) {
 					q[i] = c.q
 				}
 				total(q, d, s, h)
-				var got, want [1]float32
-				k.rows[f](got[:], w, q, d, s, h)
+				var got, want [4]float32
+				k.oneRow(got[:], f, w, q, d, s, h)
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 			}

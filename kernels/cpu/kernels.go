@@ -13,6 +13,8 @@ type kernels struct {
 	name   string
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
+	// quad is rows for a multiple of four rows of a multiple of four blocks, with its bits. It is nil for some types and variants.
+	quad [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. A variant without those (wide is zero) has
 	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of

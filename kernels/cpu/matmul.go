@@ -80,20 +80,32 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 	if to-from > 1 {
 		bytes = tileBytes
 	}
-	tile := max(1, bytes/m.RowBytes())
+	tile := max(4, bytes/m.RowBytes()&^3)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		for t := from; t < to; t++ {
 			q, d, s, h := x.rounded(t, 1)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
-				k.rows[f](out, m.rows(o, end), q, d, s, h)
+				k.oneRow(out, f, m.rows(o, end), q, d, s, h)
 				continue
 			}
 			sc.out = grow(sc.out, end-o, tile)
-			k.rows[f](sc.out, m.rows(o, end), q, d, s, h)
+			k.oneRow(sc.out, f, m.rows(o, end), q, d, s, h)
 			put(out, sc.out, true)
 		}
+	}
+}
+
+// oneRow is k.rows[f], four rows of weights at a time where there is a leaf for that.
+func (k *kernels) oneRow(dst []float32, f format, w []byte, q []int8, d, s []float32, h []int16) {
+	if n := len(dst) &^ 3; n > 0 && len(d)%4 == 0 && k.quad[f] != nil {
+		size := len(w) / len(dst)
+		k.quad[f](dst[:n], w[:n*size], q, d, s, h)
+		dst, w = dst[n:], w[n*size:]
+	}
+	if len(dst) > 0 {
+		k.rows[f](dst, w, q, d, s, h)
 	}
 }
 
