@@ -149,14 +149,15 @@ func BenchmarkVector(b *testing.B) {
 		x, up, dst := in.floats(4864), in.floats(4864), make([]float32, 4864)
 		logits := in.floats(151936)
 		a := in.input(1, 4864)
-		keys := make([]uint16, 1024*128)
-		scores := make([]float32, 1024)
+		keys := make([]uint16, 256*128) // of two heads of 64
+		scores, sums := make([]float32, Queries*256), make([]float32, Queries*64)
 		for name, f := range map[string]func(){
 			"swiGLU":  func() { k.swiGLU(dst, x, up) },
 			"round":   func() { k.round(a.Q, a.D, a.S, a.H, a.F) },
 			"sumExp":  func() { k.sumExp(logits, 5) },
-			"dotsF16": func() { k.rowsF16(scores, halfBytes(keys), 256, x[:64]) },
-			"axpyF16": func() { k.axpyF16(dst[:64], scores, halfBytes(keys), 256) },
+			"scores":  func() { k.scoresF16(scores, 256, x[:Queries*64], halfBytes(keys), 2*KeyBlock*128, 256/KeyBlock) },
+			"mix":     func() { k.mixF16(sums, scores, 256, 256, halfBytes(keys), 2*128) },
+			"softmax": func() { k.softmax(scores) },
 			"rmsNorm": func() { RMSNorm(dst[:896], x[:896], up[:896], 1e-6) },
 		} {
 			b.Run(k.name+"/"+name, func(b *testing.B) {

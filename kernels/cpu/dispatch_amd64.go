@@ -33,7 +33,9 @@ func avx2() *kernels {
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
 	k.gridF32 = nil
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
-	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
+	k.axpyF32 = axpyF32AVX2
+	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX2, scoresF16AVX2, mixF32AVX2, mixF16AVX2
+	k.softmax = softmaxAVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
 	k.read = readAVX2
 	return k
@@ -51,6 +53,7 @@ func avx512vnni() *kernels {
 	k.wide, k.interleave = 16, interleave16
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
 	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
+	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,

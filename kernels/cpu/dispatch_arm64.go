@@ -27,7 +27,7 @@ func neon() *kernels {
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
 	k.gridF32 = nil
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
-	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON
+	k.axpyF32 = axpyF32NEON
 	k.read = readNEON
 	return k
 }

@@ -88,7 +88,4 @@ func fromBF16NEON(dst []float32, src []byte)
 func axpyF32NEON(acc, p []float32, v []byte, stride int)
 
 //go:noescape
-func axpyF16NEON(acc, p []float32, v []byte, stride int)
-
-//go:noescape
 func readNEON(p []byte) uint64

@@ -195,3 +195,54 @@ done:
 	VMOVSD  X4, sumX+40(FP)
 	VZEROUPPER
 	RET
+
+// func softmaxAVX2(x []float32) (top, sum float32)
+// Y4 top in all lanes, Y3 eight sums. MAX returns its first operand here, what was there before, if one is NaN: the sum shows it.
+TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), R8
+	MOVQ SI, DI
+	MOVQ R8, R9
+	VMOVUPS (DI), Y0
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+largest:
+	VMAXPS (DI), Y0, Y0
+	VMAXPS 32(DI), Y1, Y1
+	VMAXPS 64(DI), Y2, Y2
+	VMAXPS 96(DI), Y3, Y3
+	ADDQ $128, DI
+	SUBQ $32, R9
+	JNZ  largest
+	VMAXPS Y1, Y0, Y0
+	VMAXPS Y3, Y2, Y2
+	VMAXPS Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS X1, X0, X0
+	VPERMILPS $0x4e, X0, X1
+	VMAXPS X1, X0, X0
+	VPERMILPS $0xb1, X0, X1
+	VMAXSS X1, X0, X0
+	VMOVSS X0, top+24(FP)
+	VBROADCASTSS X0, Y4
+	VXORPS Y3, Y3, Y3
+	EXP_CONST
+eight:
+	VMOVUPS (SI), Y0
+	VSUBPS  Y4, Y0, Y0
+	EXP
+	VMOVUPS Y0, (SI)
+	VADDPS  Y0, Y3, Y3
+	ADDQ $32, SI
+	SUBQ $8, R8
+	JNZ  eight
+	VEXTRACTF128 $1, Y3, X0
+	VADDPS X0, X3, X3
+	VMOVHLPS X3, X3, X0
+	VADDPS X0, X3, X3
+	VMOVSHDUP X3, X0
+	VADDSS X0, X3, X3
+	VMOVSS X3, sum+28(FP)
+	VZEROUPPER
+	RET

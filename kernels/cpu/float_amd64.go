@@ -2,7 +2,8 @@
 
 package cpu
 
-// Leaves in float_amd64.s, grid_avx512_amd64.s, exp_amd64.s and round_amd64.s; the formulas stand with their twins in generic.go and exp.go.
+// Leaves in float_amd64.s, attend_avx2_amd64.s, attend_avx512_amd64.s, grid_avx512_amd64.s, exp_amd64.s and round_amd64.s; the formulas
+// stand with their twins in generic.go, attend.go and exp.go.
 
 //go:noescape
 func rowsF32AVX2(dst []float32, w []byte, stride int, x []float32)
@@ -38,7 +39,31 @@ func toF16AVX2(dst []uint16, src []float32)
 func axpyF32AVX2(acc, p []float32, v []byte, stride int)
 
 //go:noescape
-func axpyF16AVX2(acc, p []float32, v []byte, stride int)
+func scoresF16AVX2(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func scoresF32AVX2(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func mixF16AVX2(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func mixF32AVX2(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func scoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func scoresF32AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func mixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func mixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func softmaxAVX2(x []float32) (top, sum float32)
 
 //go:noescape
 func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)

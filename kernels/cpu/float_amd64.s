@@ -309,10 +309,6 @@ done:
 TEXT ·axpyF32AVX2(SB), NOSPLIT, $0-80
 	AXPY(LOAD8_F32, LOAD1_F32, 4)
 
-// func axpyF16AVX2(acc, p []float32, v []byte, stride int)
-TEXT ·axpyF16AVX2(SB), NOSPLIT, $0-80
-	AXPY(LOAD8_F16, LOAD1_F16, 2)
-
 // func readAVX2(p []byte) uint64
 // Reads 256 bytes a turn; what is left below that is not read.
 TEXT ·readAVX2(SB), NOSPLIT, $0-32

@@ -212,10 +212,6 @@ TEXT ·fromBF16NEON(SB), NOSPLIT, $0-48
 TEXT ·axpyF32NEON(SB), NOSPLIT, $0-80
 	AXPY(LOAD16_F32, LOAD4_F32, LOAD1_F32, 4)
 
-// func axpyF16NEON(acc, p []float32, v []byte, stride int)
-TEXT ·axpyF16NEON(SB), NOSPLIT, $0-80
-	AXPY(LOAD16_F16, LOAD4_F16, LOAD1_F16, 2)
-
 // Adds w·x of one row of x, at R, to its sums.
 #define FOUR16(R, A, B, C, D) \
 	VLD1.P 64(R), [V20.S4, V21.S4, V22.S4, V23.S4]; \

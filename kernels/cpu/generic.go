@@ -23,7 +23,11 @@ func generic() *kernels {
 		fromBF16:   fromBF16Generic,
 		toF16:      toF16Generic,
 		axpyF32:    axpyF32Generic,
-		axpyF16:    axpyF16Generic,
+		scoresF32:  scoresF32Generic,
+		scoresF16:  scoresF16Generic,
+		mixF32:     mixF32Generic,
+		mixF16:     mixF16Generic,
+		softmax:    softmaxGeneric,
 		round:      roundGeneric,
 		exp:        expGeneric,
 		swiGLU:     swiGLUGeneric,
@@ -252,16 +256,6 @@ func axpyF32Generic(acc, p []float32, v []byte, stride int) {
 		row := v[j*stride:]
 		for i := range acc {
 			acc[i] += p * math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
-		}
-	}
-}
-
-// axpyF16Generic is axpyF32Generic for v in half precision.
-func axpyF16Generic(acc, p []float32, v []byte, stride int) {
-	for j, p := range p {
-		row := v[j*stride:]
-		for i := range acc {
-			acc[i] += p * f16(row[2*i:])
 		}
 	}
 }

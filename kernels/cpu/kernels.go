@@ -44,12 +44,16 @@ type kernels struct {
 	fromBF16 func(dst []float32, src []byte)
 	toF16    func(dst []uint16, src []float32)
 	axpyF32  func(acc, p []float32, v []byte, stride int)
-	axpyF16  func(acc, p []float32, v []byte, stride int)
-	round    func(q []int8, d, s []float32, h []int16, x []float32)
-	exp      func(dst, x []float32, bias float32)
-	swiGLU   func(dst, gate, up []float32)
-	sumExp   func(x []float32, top float32) (sum, sumX float64)
-	read     func(p []byte) uint64
+
+	scoresF32, scoresF16 scoresLeaf
+	mixF32, mixF16       mixLeaf
+	softmax              func(x []float32) (top, sum float32)
+
+	round  func(q []int8, d, s []float32, h []int16, x []float32)
+	exp    func(dst, x []float32, bias float32)
+	swiGLU func(dst, gate, up []float32)
+	sumExp func(x []float32, top float32) (sum, sumX float64)
+	read   func(p []byte) uint64
 }
 
 // floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.

@@ -38,101 +38,10 @@ func Rope(x []float32, cos, sin []float32) {
 	}
 }
 
-// DotF32 returns Σ x[i]·k[i], of any length, summed in float32.
-func DotF32(x, k []float32) float32 {
-	var dst [1]float32
-	DotsF32(dst[:], x, k, len(x))
-	return dst[0]
-}
-
-// DotF16 returns Σ x[i]·k[i] for k in half precision, of any length, summed in float32.
-func DotF16(x []float32, k []uint16) float32 {
-	var dst [1]float32
-	DotsF16(dst[:], x, k, len(x))
-	return dst[0]
-}
-
-// DotsF32 sets dst[j] = Σᵢ x[i]·k[j·stride+i] for every j: the scores of a query against len(dst) keys that lie stride elements apart.
-// Each is what [DotF32] returns. dst must not overlap x or k.
-func DotsF32(dst, x, k []float32, stride int) {
-	if len(dst) > 0 && fits(len(k), len(dst), stride, len(x)) {
-		kernelsInUse().rowsF32(dst, bytesOf(k), 4*stride, x)
-	} else {
-		clear(dst)
-	}
-}
-
-// DotsF16 is [DotsF32] for keys in half precision.
-func DotsF16(dst, x []float32, k []uint16, stride int) {
-	if len(dst) > 0 && fits(len(k), len(dst), stride, len(x)) {
-		kernelsInUse().rowsF16(dst, halfBytes(k), 2*stride, x)
-	} else {
-		clear(dst)
-	}
-}
-
-// AxpyF32 sets acc[i] += p·v[i]. acc must not overlap v.
-func AxpyF32(acc []float32, p float32, v []float32) {
-	ps := [1]float32{p}
-	AxpysF32(acc, ps[:], v, len(acc))
-}
-
-// AxpyF16 sets acc[i] += p·v[i] for v in half precision.
-func AxpyF16(acc []float32, p float32, v []uint16) {
-	ps := [1]float32{p}
-	AxpysF16(acc, ps[:], v, len(acc))
-}
-
-// AxpysF32 sets acc[i] += Σⱼ p[j]·v[j·stride+i], j ascending: the weighted sum of len(p) values that lie stride elements apart. It
-// gives what len(p) calls of [AxpyF32] give. acc must not overlap p or v.
-func AxpysF32(acc, p, v []float32, stride int) {
-	if len(p) > 0 && fits(len(v), len(p), stride, len(acc)) {
-		kernelsInUse().axpyF32(acc, p, bytesOf(v), 4*stride)
-	}
-}
-
-// AxpysF16 is [AxpysF32] for values in half precision.
-func AxpysF16(acc, p []float32, v []uint16, stride int) {
-	if len(p) > 0 && fits(len(v), len(p), stride, len(acc)) {
-		kernelsInUse().axpyF16(acc, p, halfBytes(v), 2*stride)
-	}
-}
-
-// fits reports whether there is anything to read in rows of width elements, and panics if they reach beyond have elements.
-func fits(have, rows, stride, width int) bool {
-	if stride < 0 || (rows-1)*stride+width > have {
-		panic("cpu: rows reach beyond the slice")
-	}
-	return width > 0
-}
-
 // ToF16 sets dst[i] to src[i] in half precision, rounded to nearest even.
 func ToF16(dst []uint16, src []float32) {
 	if len(src) > 0 {
 		kernelsInUse().toF16(dst[:len(src)], src)
-	}
-}
-
-// Softmax sets x[i] = exp(x[i]-max x)/Σⱼ exp(x[j]-max x) in place. An entry of -Inf gives 0.
-func Softmax(x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	kernelsInUse().exp(x, x, Max(x))
-	var a, b, c, d float64
-	i := 0
-	for ; i+4 <= len(x); i += 4 {
-		a += float64(x[i])
-		b += float64(x[i+1])
-		c += float64(x[i+2])
-		d += float64(x[i+3])
-	}
-	for ; i < len(x); i++ {
-		a += float64(x[i])
-	}
-	inv := float32(1 / ((a + b) + (c + d)))
-	for i := range x {
-		x[i] *= inv
 	}
 }
 

@@ -26,14 +26,15 @@ type Device struct {
 	ops     ops
 	acts    cpu.Acts      // the activations of the operation that runs, rounded if its weights need it
 	up      []float32     // [T, F] the up projection before SwiGLU
+	sums    windowSums    // of the windows of all teams, for a few rows
 	workers []workerSpace // one for each worker of pool
 }
 
 // workerSpace is what one worker needs for itself.
 type workerSpace struct {
-	matmul cpu.Scratch
-	scores []float32 // of one query over the slots it sees
-	logits []float32 // of one chunk of the vocabulary
+	matmul    cpu.Scratch
+	attention attention
+	logits    []float32 // of one chunk of the vocabulary
 }
 
 // New starts the workers.

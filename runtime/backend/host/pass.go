@@ -157,9 +157,12 @@ func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
 	}
 }
 
+// fewRows is from how many rows on a loop over them is worth waking the workers.
+const fewRows = 4
+
 // eachRow calls f for every row of the pass, on all workers if there are rows enough to be worth waking them.
 func (p *pass) eachRow(f func(t int)) {
-	if len(p.rows) < 4 {
+	if len(p.rows) < fewRows {
 		for t := range p.rows {
 			f(t)
 		}
@@ -185,37 +188,6 @@ func (p *pass) matmul(dst []float32, stride int, w *weight, lo, hi int, add bool
 	}
 }
 
-// Attend implements [backend.Pass].
-func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
-	if p.err != nil {
-		return
-	}
-	out, qs, ks, vs, l := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor), p.kv.layers[layer]
-	p.eachRow(func(t int) {
-		p.turn(t, qs.row(t))
-		p.turn(t, ks.row(t))
-		l.store(p.rows[t].Slot, ks.row(t), vs.row(t))
-	})
-	c := p.kv.c
-	group := c.Heads / c.KVHeads
-	scale := float32(1 / math.Sqrt(float64(c.HeadSize)))
-	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(worker, lo, hi int) {
-		ws := &p.d.workers[worker]
-		for i := lo; i < hi; i++ {
-			t, h := i/c.Heads, i%c.Heads
-			head := func(x *tensor) []float32 { return x.row(t)[h*c.HeadSize : (h+1)*c.HeadSize] }
-			see, off := p.rows[t].See, h/group*c.HeadSize
-			ws.scores = grow(ws.scores, visible(see))
-			l.scores(ws.scores, head(qs), off, see) // q·K
-			for j := range ws.scores {
-				ws.scores[j] *= scale
-			}
-			p.d.ops.softmax(ws.scores)
-			l.mix(head(out), ws.scores, off, see) // softmax(q·K/√Dh)·V
-		}
-	})
-}
-
 // turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
 func (p *pass) turn(t int, x []float32) {
 	size := p.kv.c.HeadSize
@@ -223,15 +195,6 @@ func (p *pass) turn(t int, x []float32) {
 	for ; len(x) > 0; x = x[size:] {
 		cpu.Rope(x[:size], cos, sin)
 	}
-}
-
-// visible counts the slots of spans.
-func visible(spans []backend.Span) int {
-	n := 0
-	for _, s := range spans {
-		n += int(s.To - s.From)
-	}
-	return n
 }
 
 // grow returns s with length n, in new memory if its own is too small. The contents are undefined.

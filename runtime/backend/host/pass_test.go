@@ -256,6 +256,90 @@ func TestAttend(t *testing.T) {
 	})
 }
 
+// TestAttendWindows: a text of several windows gives the same bits wherever its slots lie, in one span or in many, alone or among
+// other rows, and however many workers there are; and what the definition gives.
+func TestAttendWindows(t *testing.T) {
+	const length, slots = 2*window + 77, 3*window + 50
+	for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
+		var first []float32
+		for _, threads := range []int{1, 3} {
+			d, err := New(Options{Threads: threads})
+			require.NoError(t, err)
+			defer d.Close()
+			for _, layout := range []string{"from the start", "from within a block", "backwards", "in pieces"} {
+				x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}
+				q, k, v := x.tensorOf(length, 96), x.tensorOf(length, 32), x.tensorOf(length, 32)
+				all := &textRows{x: x, store: x.kv(slots, kind), q: q, k: k, v: v}
+				for i := range length {
+					all.slots = append(all.slots, map[string]int32{
+						"from the start": int32(i), "from within a block": int32(i + 21), "backwards": int32(slots - 1 - i), "in pieces": int32(i + i/50*13),
+					}[layout])
+				}
+				together := all.attend(0, length-1)
+				last := all.attend(length-1, length)
+				if first == nil {
+					first = append(together, last...)
+					keys, values := all.wide()
+					row := all.row(length - 1)
+					x.near(attend(all.store.Config(), row, all.q.row(length-1), keys, values), last, map[gguf.Type]float64{gguf.F32: 2e-6, gguf.F16: 2e-3}[kind], kind.String())
+				}
+				require.Equal(t, first, append(together, last...), "%v, %s, %d threads", kind, layout, threads)
+				few := all.attend(length-2, length)
+				require.Equal(t, first[(length-2)*96:], few, "two rows")
+			}
+		}
+	}
+}
+
+// textRows is a text whose tokens lie in given slots.
+type textRows struct {
+	x       *fixture
+	store   backend.KV
+	q, k, v *tensor
+	slots   []int32
+}
+
+// row is token i, which sees itself and all before it.
+func (a *textRows) row(i int) backend.Row {
+	r := backend.Row{Pos: int32(i), Slot: a.slots[i]}
+	for _, s := range a.slots[:i+1] {
+		if n := len(r.See); n > 0 && r.See[n-1].To == s {
+			r.See[n-1].To++
+		} else {
+			r.See = append(r.See, backend.Span{From: s, To: s + 1})
+		}
+	}
+	return r
+}
+
+// attend is what tokens from to to attend to, in one pass.
+func (a *textRows) attend(from, to int) []float32 {
+	part := func(x *tensor) *tensor {
+		return &tensor{rows: to - from, cols: x.cols, f: slices.Clone(x.f[from*x.cols : to*x.cols])}
+	}
+	var rows []backend.Row
+	for i := from; i < to; i++ {
+		rows = append(rows, a.row(i))
+	}
+	out := &tensor{rows: to - from, cols: a.q.cols, f: make([]float32, (to-from)*a.q.cols)}
+	p := a.x.d.Begin(a.store, rows)
+	p.Attend(out, part(a.q), part(a.k), part(a.v), 0)
+	require.NoError(a.x.t, p.End(a.x.t.Context()))
+	return out.f
+}
+
+// wide are the keys, turned, and the values by slot.
+func (a *textRows) wide() (keys, values map[int32][]float64) {
+	keys, values = map[int32][]float64{}, map[int32][]float64{}
+	for i, s := range a.slots {
+		for h := range 2 {
+			keys[s] = append(keys[s], turned(wide(a.k.row(i)[h*16:(h+1)*16]), int32(i), a.store.Config().RopeBase)...)
+		}
+		values[s] = wide(a.v.row(i))
+	}
+	return keys, values
+}
+
 // TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with ties.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {

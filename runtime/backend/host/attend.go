@@ -1,0 +1,252 @@
+package host
+
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and they are joined in
+// order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and windows are counted in what the
+// row sees and not in slots, so that a result depends neither on where the slots lie nor on how many workers there are.
+const window = 256
+
+// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after what is seen.
+const scoreStride = window + 2*cpu.KeyBlock
+
+// Attend implements [backend.Pass].
+func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+	if p.err != nil {
+		return
+	}
+	out, qs, ks, vs, l := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor), p.kv.layers[layer]
+	p.eachRow(func(t int) {
+		p.turn(t, qs.row(t))
+		p.turn(t, ks.row(t))
+		l.store(p.rows[t].Slot, ks.row(t), vs.row(t))
+	})
+	switch {
+	case p.d.exact:
+		p.attendExact(out, qs, l)
+	case len(p.rows) < fewRows:
+		p.attendFew(out, qs, l)
+	default:
+		p.attendMany(out, qs, l)
+	}
+}
+
+// attendMany shares the teams of all rows among the workers.
+func (p *pass) attendMany(out, qs *tensor, l layer) {
+	teams := p.kv.teams
+	p.d.pool.Run(len(p.rows)*len(teams), 4, func(worker, lo, hi int) {
+		ws := &p.d.workers[worker].attention
+		for u := lo; u < hi; u++ {
+			t, m := u/len(teams), teams[u%len(teams)]
+			n := windows(p.rows[t].See)
+			ws.sums.resize(n, p.kv.c.HeadSize)
+			for i := range n {
+				p.attendWindow(ws, ws.sums.from(i, 1), qs.row(t), l, m, p.rows[t].See, i)
+			}
+			ws.join(out.row(t), ws.sums, m)
+		}
+	})
+}
+
+// attendFew shares the windows of a few rows among the workers.
+func (p *pass) attendFew(out, qs *tensor, l layer) {
+	teams, most := p.kv.teams, 0
+	for _, r := range p.rows {
+		most = max(most, windows(r.See))
+	}
+	all := &p.d.sums
+	all.resize(len(p.rows)*len(teams)*most, p.kv.c.HeadSize)
+	p.d.pool.Run(len(p.rows)*len(teams)*most, 1, func(worker, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			u := i / most
+			if t, number := u/len(teams), i%most; number < windows(p.rows[t].See) {
+				p.attendWindow(&p.d.workers[worker].attention, all.from(i, 1), qs.row(t), l, teams[u%len(teams)], p.rows[t].See, number)
+			}
+		}
+	})
+	for u := range len(p.rows) * len(teams) {
+		t := u / len(teams)
+		p.d.workers[0].attention.join(out.row(t), all.from(u*most, windows(p.rows[t].See)), teams[u%len(teams)])
+	}
+}
+
+// team is up to [cpu.Queries] query heads, n from first, whose keys and values begin at column off.
+type team struct{ first, n, off int }
+
+// teamsOf are the teams of a row, in order.
+func teamsOf(c backend.KVConfig) []team {
+	var all []team
+	group := c.Heads / c.KVHeads
+	for h := 0; h < c.Heads; h += group {
+		for i := 0; i < group; i += cpu.Queries {
+			all = append(all, team{first: h + i, n: min(cpu.Queries, group-i), off: h / group * c.HeadSize})
+		}
+	}
+	return all
+}
+
+// attention is what a worker needs for itself.
+type attention struct {
+	q      []float32 // [Dh, 8] queries of a team, zeros where it has fewer
+	scores []float32 // [8, scoreStride]
+	block  []float32 // [8, scoreStride] scores of a span that begins within a block of keys
+	see    []backend.Span
+	sums   windowSums
+	weight []float32 // of each window
+}
+
+// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of e·V.
+type windowSums struct {
+	size     int       // Dh
+	mix      []float32 // [windows, 8, Dh]
+	top, sum []float32 // [windows, 8]
+}
+
+func (s *windowSums) resize(n, size int) {
+	s.size = size
+	s.mix = grow(s.mix, n*cpu.Queries*size)
+	s.top, s.sum = grow(s.top, n*cpu.Queries), grow(s.sum, n*cpu.Queries)
+}
+
+// from is windows i to i+n.
+func (s *windowSums) from(i, n int) windowSums {
+	a, b := i*cpu.Queries, (i+n)*cpu.Queries
+	return windowSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
+}
+
+// windows counts those of what a row sees.
+func windows(see []backend.Span) int { return (visible(see) + window - 1) / window }
+
+// attendWindow sets into, the sums of one window, for a team of the heads of q and the number-th window of what their row sees.
+func (p *pass) attendWindow(ws *attention, into windowSums, q []float32, l layer, m team, see []backend.Span, number int) {
+	ws.setQueries(q, m, into.size)
+	ws.see = cut(ws.see[:0], see, number*window, window)
+	ws.scores, ws.block = grow(ws.scores, cpu.Queries*scoreStride), grow(ws.block, cpu.Queries*scoreStride)
+	l.scores(ws.scores, ws.block, ws.q, m.off, ws.see)
+	n := visible(ws.see)
+	for g := range m.n {
+		e := ws.scores[g*scoreStride:][:(n+cpu.SoftmaxPad-1)/cpu.SoftmaxPad*cpu.SoftmaxPad]
+		for j := n; j < len(e); j++ {
+			e[j] = float32(math.Inf(-1))
+		}
+		into.top[g], into.sum[g] = cpu.Softmax(e)
+	}
+	clear(into.mix)
+	l.mix(into.mix, ws.scores, m.off, ws.see)
+}
+
+// setQueries sets ws.q to the heads of a team, over √Dh.
+func (ws *attention) setQueries(q []float32, m team, size int) {
+	ws.q = grow(ws.q, cpu.Queries*size)
+	scale := float32(1 / math.Sqrt(float64(size)))
+	for g := range cpu.Queries {
+		if g >= m.n {
+			for i := range size {
+				ws.q[i*cpu.Queries+g] = 0
+			}
+			continue
+		}
+		for i, v := range q[(m.first+g)*size:][:size] {
+			ws.q[i*cpu.Queries+g] = v * scale
+		}
+	}
+}
+
+// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top - largest top).
+func (ws *attention) join(out []float32, sums windowSums, m team) {
+	n := len(sums.top) / cpu.Queries
+	ws.weight = grow(ws.weight, n)
+	for g := range m.n {
+		for i := range ws.weight {
+			ws.weight[i] = sums.top[i*cpu.Queries+g]
+		}
+		top := cpu.Max(ws.weight)
+		total := 0.0
+		for i, v := range ws.weight {
+			ws.weight[i] = float32(math.Exp(float64(v) - float64(top)))
+			total += float64(ws.weight[i]) * float64(sums.sum[i*cpu.Queries+g])
+		}
+		for i := range ws.weight {
+			ws.weight[i] = float32(float64(ws.weight[i]) / total)
+		}
+		cpu.WeightedSum(out[(m.first+g)*sums.size:][:sums.size], ws.weight, sums.mix[g*sums.size:], cpu.Queries*sums.size)
+	}
+}
+
+// cut appends to part the spans of the n slots, or what there is, that are seen from the first-th on.
+func cut(part, see []backend.Span, first, n int) []backend.Span {
+	for _, s := range see {
+		size := int(s.To - s.From)
+		if first >= size {
+			first -= size
+			continue
+		}
+		from := s.From + int32(first)
+		to := min(s.To, from+int32(n))
+		part = append(part, backend.Span{From: from, To: to})
+		first, n = 0, n-int(to-from)
+		if n == 0 {
+			break
+		}
+	}
+	return part
+}
+
+// visible counts the slots of spans.
+func visible(spans []backend.Span) int {
+	n := 0
+	for _, s := range spans {
+		n += int(s.To - s.From)
+	}
+	return n
+}
+
+// attendExact is attention by its definition, in float64.
+func (p *pass) attendExact(out, qs *tensor, l layer) {
+	c := p.kv.c
+	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			t, h := i/c.Heads, i%c.Heads
+			at, off := h*c.HeadSize, h/(c.Heads/c.KVHeads)*c.HeadSize
+			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], l, off, p.rows[t].See)
+		}
+	})
+}
+
+func attendHead(out, q []float32, l layer, off int, see []backend.Span) {
+	var scores []float64
+	top := math.Inf(-1)
+	eachSlot(see, func(slot int32) {
+		sum := 0.0
+		for i, v := range q {
+			sum += float64(v) * float64(l.key(slot, off+i))
+		}
+		scores = append(scores, sum/math.Sqrt(float64(len(q))))
+		top = max(top, scores[len(scores)-1])
+	})
+	total, mix, j := 0.0, make([]float64, len(q)), 0
+	eachSlot(see, func(slot int32) {
+		e := math.Exp(scores[j] - top)
+		total += e
+		j++
+		for i := range mix {
+			mix[i] += e * float64(l.value(slot, off+i))
+		}
+	})
+	for i, v := range mix {
+		out[i] = float32(v / total)
+	}
+}
+
+func eachSlot(see []backend.Span, f func(slot int32)) {
+	for _, s := range see {
+		for slot := s.From; slot < s.To; slot++ {
+			f(slot)
+		}
+	}
+}
