@@ -28,6 +28,7 @@ func neon() *kernels {
 	k.gridF32 = nil
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.axpyF32 = axpyF32NEON
+	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32NEON, scoresF16NEON, mixF32NEON, mixF16NEON
 	k.read = readNEON
 	return k
 }

@@ -89,3 +89,15 @@ func axpyF32NEON(acc, p []float32, v []byte, stride int)
 
 //go:noescape
 func readNEON(p []byte) uint64
+
+//go:noescape
+func scoresF16NEON(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func scoresF32NEON(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func mixF16NEON(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func mixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
