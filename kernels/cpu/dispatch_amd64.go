@@ -11,6 +11,7 @@ func variants() []*kernels {
 		all = append(all, avx2())
 		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
 			all = append(all, avx512vnni())
+			all = append(all, amx()...)
 		}
 	}
 	return all
@@ -27,7 +28,7 @@ func avx2() *kernels {
 		unpackQ8_0AVX2, unpackQ4_0AVX2, unpackQ5_0AVX2, unpackQ4_KAVX2, unpackQ5_KAVX2, unpackQ6_KAVX2,
 	}
 	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
-	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
@@ -51,7 +52,7 @@ func avx512vnni() *kernels {
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
 	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
-	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}
 	return k

@@ -79,7 +79,7 @@ func TestTile(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for _, n := range []int{1, 64, 96, 256, 512, 896} {
-				for _, rows := range []int{1, 2, 7, together} {
+				for _, rows := range []int{1, 2, 7, 12, together} {
 					checkTile(t, k, f, newInputs(t, uint64(n), n%7), multiple(f, n), rows)
 				}
 			}
