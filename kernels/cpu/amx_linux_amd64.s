@@ -108,10 +108,21 @@
 	LEAQ (R14)(R10*4), R14;                      \
 	LEAQ (R12)(R10*4), R12
 
-// A lane's sums of all rows stay in registers while the blocks of the lane pass, each LANES after the one before: so there is no more
-// traffic with memory than C. The arguments move on by a block with each lane. DI acc of the lane, SI w, R8 bytes of it
-// left, AX ds, BX mins, DX q, CX d, R9 bytes of a row of q, R10, R13 one and three rows of d in bytes, R11 rows, R15 room for C at a
-// multiple of 64; 0(SP) the end of acc, 8(SP), 16(SP) what to fetch ahead and its end, 24(SP) from d to s.
+// The arguments and w_len move on by n blocks; when nothing is left, on to done.
+#define ADVANCE(n) \
+	ADDQ $(512*n), w_base+24(FP);  \
+	ADDQ $(128*n), ds_base+48(FP); \
+	ADDQ $(64*n), mins_base+72(FP); \
+	ADDQ $(32*n), q_base+96(FP);   \
+	ADDQ $(4*n), d_base+120(FP);   \
+	SUBQ $(512*n), w_len+32(FP);   \
+	JLE  done
+
+// The sums of all rows in a lane stay in registers while the blocks of the lane pass, each LANES after the one before: so C is all
+// that goes through memory. As two lanes share the cache lines of activations, 32 blocks pass in every lane before more do: they
+// stay in a first-level cache. DI acc of the lane, SI w, R8 bytes of it left, AX ds, BX mins, DX q, CX d, R9 bytes of a row
+// of q, R10, R13 one and three rows of d in bytes, R11 rows, R15 room for C at a multiple of 64; 0(SP) the end of acc, 8(SP), 16(SP)
+// what to fetch ahead and its end, 24(SP) from d to s.
 #define TILE_AMX(DEPTH, LANES, PRODUCTS, ROW) \
 	MOVQ rows+192(FP), R11;       \
 	CONFIGURE(DEPTH);             \
@@ -134,7 +145,11 @@
 	ANDQ $-64, R15;               \
 lane: \
 	MOVQ w_base+24(FP), SI;       \
+	MOVQ $(512*32), R8;           \
+	CMPQ R8, w_len+32(FP);        \
+	JLE  whole;                   \
 	MOVQ w_len+32(FP), R8;        \
+whole: \
 	MOVQ ds_base+48(FP), AX;      \
 	MOVQ mins_base+72(FP), BX;    \
 	MOVQ q_base+96(FP), DX;       \
@@ -164,15 +179,12 @@ stored: \
 	MOVQ R11, R14;                \
 	SHLQ $6, R14;                 \
 	ADDQ R14, DI;                 \
+	ADVANCE(1);                   \
 	CMPQ DI, 0(SP);               \
-	JEQ  done;                    \
-	ADDQ $512, w_base+24(FP);     \
-	ADDQ $128, ds_base+48(FP);    \
-	ADDQ $64, mins_base+72(FP);   \
-	ADDQ $32, q_base+96(FP);      \
-	ADDQ $4, d_base+120(FP);      \
-	SUBQ $512, w_len+32(FP);      \
-	JGT  lane;                    \
+	JNE  lane;                    \
+	ADVANCE((32-LANES));          \
+	MOVQ acc_base+0(FP), DI;      \
+	JMP  lane;                    \
 done: \
 	TILERELEASE;                  \
 	VZEROUPPER;                   \

@@ -157,6 +157,23 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
+// Few rows of activations take a panel by segments.
+func TestMatMulBySegments(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			const rows, batch, n = 16, 7, 2*segment + 256
+			in := newInputs(t, 3, 0)
+			m, x := in.matrix(f.typeOf(), rows, n), in.input(batch, n)
+			got, want := make([]float32, batch*rows), make([]float32, batch*rows)
+			k.matMul(got, rows, m, 0, rows, x, false, &Scratch{})
+			for i := range batch {
+				k.quantisedFew(want, rows, m, f, 0, rows, x, i, i+1, false, &Scratch{})
+			}
+			require.Equal(t, want, got, "%v", f.typeOf())
+		}
+	})
+}
+
 // A leaf may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had in registers.
 func TestMatMulAmidSignals(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
