@@ -27,8 +27,8 @@ func init() {
 	}
 }
 
-// TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops at each such
-// instruction with SIGILL. This one then does its work, and checks what a CPU would check.
+// TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops with SIGILL at each
+// instruction of AMX. This one then does the instruction in its place, and checks what a CPU would check.
 func TestAMX(t *testing.T) {
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
@@ -50,7 +50,7 @@ func TestAMX(t *testing.T) {
 	if err != nil {
 		sharedtest.Missing(t, fmt.Errorf("no process may be traced here: %w", err))
 	}
-	tr := tracer{pid: pid, tiles: map[int]*tiles{}, done: map[string]int{}}
+	tr := tracer{pid: pid, tiles: map[int]*amxState{}, done: map[string]int{}}
 	status, err := tr.run()
 	printed, _ := os.ReadFile(out.Name())
 	require.NoError(t, err, "%s", printed)
@@ -65,8 +65,8 @@ func TestAMX(t *testing.T) {
 // tracer does the tile instructions of a process.
 type tracer struct {
 	pid   int
-	tiles map[int]*tiles // of each thread
-	done  map[string]int // instructions by name
+	tiles map[int]*amxState // of each thread
+	done  map[string]int    // instructions by name
 }
 
 // run lets the process run to its end, which a wrong instruction hastens.
@@ -122,11 +122,11 @@ func (tr *tracer) step(tid int) error {
 		return err
 	}
 	var code [16]byte
-	if err := read(tr.pid, regs.Rip, code[:]); err != nil {
+	if err := readMemory(tr.pid, regs.Rip, code[:]); err != nil {
 		return err
 	}
 	if tr.tiles[tid] == nil {
-		tr.tiles[tid] = new(tiles)
+		tr.tiles[tid] = new(amxState)
 	}
 	i, err := decode(code[:], &regs)
 	if err == nil {
@@ -201,20 +201,20 @@ func decode(code []byte, regs *syscall.PtraceRegs) (i instruction, err error) {
 	return i, nil
 }
 
-// tiles is what a thread has of AMX.
-type tiles struct {
+// amxState is what a thread has of AMX.
+type amxState struct {
 	configured bool
-	tile       [8]tile
+	tile       [8]amxTile
 }
 
-type tile struct {
+type amxTile struct {
 	rows, bytes int
 	data        [16][64]byte
 }
 
 // do does instruction i of process pid, or says why a CPU would not. Beyond that, tiles may not be configured while they are so: a leaf
 // that does not release them would leave them to Go code.
-func (s *tiles) do(i instruction, pid int) error {
+func (s *amxState) do(i instruction, pid int) error {
 	dst := &s.tile[i.dst]
 	switch {
 	case i.name == "LDTILECFG":
@@ -225,7 +225,7 @@ func (s *tiles) do(i instruction, pid int) error {
 	case !s.configured:
 		return errors.New("the tiles are not configured")
 	case i.name == "TILERELEASE":
-		*s = tiles{}
+		*s = amxState{}
 		return nil
 	case dst.rows == 0:
 		return errors.New("the tile is not configured")
@@ -241,9 +241,9 @@ func (s *tiles) do(i instruction, pid int) error {
 		dst.data = [16][64]byte{}
 	}
 	for r := range dst.rows {
-		move := read
+		move := readMemory
 		if i.name == "TILESTORED" {
-			move = write
+			move = writeMemory
 		}
 		if err := move(pid, i.addr+uint64(r)*i.stride, dst.data[r][:dst.bytes]); err != nil {
 			return err
@@ -252,9 +252,9 @@ func (s *tiles) do(i instruction, pid int) error {
 	return nil
 }
 
-func (s *tiles) configure(i instruction, pid int) error {
+func (s *amxState) configure(i instruction, pid int) error {
 	var c [64]byte
-	if err := read(pid, i.addr, c[:]); err != nil {
+	if err := readMemory(pid, i.addr, c[:]); err != nil {
 		return err
 	}
 	if c[0] != 1 || c[1] != 0 {
@@ -270,14 +270,14 @@ func (s *tiles) configure(i instruction, pid int) error {
 		if rows > 16 || bytes > 64 || (rows == 0) != (bytes == 0) {
 			return fmt.Errorf("tile %d of %d rows of %d bytes", n, rows, bytes)
 		}
-		s.tile[n] = tile{rows: rows, bytes: bytes}
+		s.tile[n] = amxTile{rows: rows, bytes: bytes}
 	}
 	s.configured = true
 	return nil
 }
 
 // multiply adds to the dwords of dst the products of signed bytes of a and b: dst[m,n] += Σₖ Σⱼ a[m,4k+j]·b[k,4n+j].
-func (s *tiles) multiply(i instruction) error {
+func (s *amxState) multiply(i instruction) error {
 	c, a, b := &s.tile[i.dst], &s.tile[i.a], &s.tile[i.b]
 	switch {
 	case i.dst == i.a || i.dst == i.b || i.a == i.b:
@@ -300,10 +300,14 @@ func (s *tiles) multiply(i instruction) error {
 	return nil
 }
 
-// read copies the memory of process pid at addr to p; write the other way. They fail where the process itself would.
-func read(pid int, addr uint64, p []byte) error { return transfer(unix.ProcessVMReadv, pid, addr, p) }
+// readMemory copies the memory of process pid at addr to p; writeMemory the other way. They fail where the process itself would.
+func readMemory(pid int, addr uint64, p []byte) error {
+	return transfer(unix.ProcessVMReadv, pid, addr, p)
+}
 
-func write(pid int, addr uint64, p []byte) error { return transfer(unix.ProcessVMWritev, pid, addr, p) }
+func writeMemory(pid int, addr uint64, p []byte) error {
+	return transfer(unix.ProcessVMWritev, pid, addr, p)
+}
 
 func transfer(f func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error), pid int, addr uint64, p []byte) error {
 	local := []unix.Iovec{{Base: &p[0], Len: uint64(len(p))}}

@@ -2,5 +2,5 @@
 
 package cpu
 
-// amx returns nothing: how to ask this system for the state of AMX's tiles is not known here.
+// amx returns nothing: only Linux is asked for the state of AMX's tiles.
 func amx() []*kernels { return nil }

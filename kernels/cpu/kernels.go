@@ -50,7 +50,7 @@ type kernels struct {
 	read     func(p []byte) uint64
 }
 
-// tileLeaf adds to acc what rows rows of n activations give with a panel of weights: see tileGeneric.
+// tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.
 type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 // floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
