@@ -11,6 +11,7 @@ func variants() []*kernels {
 		all = append(all, avx2())
 		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
 			all = append(all, avx512vnni())
+			all = append(all, amx()...)
 		}
 	}
 	return all
@@ -27,7 +28,7 @@ func avx2() *kernels {
 		unpackQ8_0AVX2, unpackQ4_0AVX2, unpackQ5_0AVX2, unpackQ4_KAVX2, unpackQ5_KAVX2, unpackQ6_KAVX2,
 	}
 	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
-	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
@@ -55,7 +56,7 @@ func avx512vnni() *kernels {
 	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
-	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}
 	return k

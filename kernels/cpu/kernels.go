@@ -23,7 +23,7 @@ type kernels struct {
 	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
 	// it sets the first. It is nil for some types. What pack and tile get as ahead they fetch into the cache.
 	wide       int
-	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+	tile       [formats]tileLeaf
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
@@ -55,6 +55,9 @@ type kernels struct {
 	sumExp func(x []float32, top float32) (sum, sumX float64)
 	read   func(p []byte) uint64
 }
+
+// tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.
+type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 // floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
 type floatRows func(dst []float32, w []byte, stride int, x []float32)

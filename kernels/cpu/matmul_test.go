@@ -2,9 +2,12 @@ package cpu
 
 import (
 	"math"
+	"runtime/debug"
+	"sync"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -115,7 +118,7 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 			n := cols[len(cols)-1]
 			const rows = 37
 			m := in.matrix(typ, rows, n)
-			for _, batch := range []int{1, 2, 3, 4, 5, 6, 9} {
+			for _, batch := range []int{1, 2, 3, 4, 5, 6, 9, 23} {
 				x := in.input(batch, n)
 				whole := make([]float32, batch*rows)
 				var sc Scratch
@@ -150,6 +153,48 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 					require.Equal(t, want, sum[i], "%v: adding", typ)
 				}
 			}
+		}
+	})
+}
+
+// Few rows of activations take a panel by segments.
+func TestMatMulBySegments(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			const rows, batch, n = 16, 7, 2*segment + 256
+			in := newInputs(t, 3, 0)
+			m, x := in.matrix(f.typeOf(), rows, n), in.input(batch, n)
+			got, want := make([]float32, batch*rows), make([]float32, batch*rows)
+			k.matMul(got, rows, m, 0, rows, x, false, &Scratch{})
+			for i := range batch {
+				k.quantisedFew(want, rows, m, f, 0, rows, x, i, i+1, false, &Scratch{})
+			}
+			require.Equal(t, want, got, "%v", f.typeOf())
+		}
+	})
+}
+
+// A leaf may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had in registers.
+func TestMatMulAmidSignals(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.Q6_K, gguf.F16} {
+			in := newInputs(t, 3, 0)
+			const rows, batch = 40, 19
+			m, x := in.matrix(typ, rows, 512), in.input(batch, 512)
+			want := make([]float32, batch*rows)
+			k.matMul(want, rows, m, 0, rows, x, false, &Scratch{})
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for range 10 {
+						got := make([]float32, len(want)) // each a bit of garbage, so that it is collected all the time
+						k.matMul(got, rows, m, 0, rows, x, false, &Scratch{})
+						assert.Equal(t, want, got, "%v", typ)
+					}
+				})
+			}
+			wg.Wait()
 		}
 	})
 }

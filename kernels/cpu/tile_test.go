@@ -78,10 +78,13 @@ func interleaved(t *testing.T, k *kernels, in *inputs, src []uint32, cols int) [
 func TestTile(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
-			for _, n := range []int{1, 64, 96, 256, 512, 896} {
+			for _, n := range []int{1, 64, 96, 256, 512, 896, 2336} {
 				for _, rows := range []int{1, 2, 7, together} {
 					checkTile(t, k, f, newInputs(t, uint64(n), n%7), multiple(f, n), rows)
 				}
+			}
+			for i := range together {
+				checkTile(t, k, f, newInputs(t, uint64(i), i), multiple(f, 160), i+1)
 			}
 		}
 	})

@@ -1,0 +1,70 @@
+//go:build !noasm
+
+package cpu
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// amxRows is the fewest rows of activations that AMX takes. By the figures that Intel gives, a block of a panel costs VNNI 6 cycles for each
+// row, and AMX no more than 16 for all of up to 16 rows, or 1.5 to 3 a row for the vector units; but configuring the tiles costs
+// 250 once a call. With 1024 columns four rows are as fast either way, and six are faster by half.
+const amxRows = 6
+
+const _ uint = 16 - together // rows of a tile
+
+// amx returns avx512vnni with AMX's products of signed bytes for several rows of activations, or nothing where there are none.
+//
+// Tile state is like any other register to a thread that has it: the kernel saves it when it takes the CPU away, and in the frame of
+// a signal, for which Go's signal stacks of 32 KiB have room. It is never there while Go code runs: Go's scheduler does not
+// stop inside assembly, and a leaf configures the tiles when it begins and releases them before it returns.
+func amx() []*kernels {
+	if !amxGranted() {
+		return nil
+	}
+	k := avx512vnni()
+	k.name = "amx"
+	for f, leaf := range [formats]tileLeaf{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
+		few := k.tile[f]
+		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
+			if rows < amxRows {
+				few(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
+				return
+			}
+			leaf(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
+		}
+	}
+	return []*kernels{k}
+}
+
+// amxGranted reports whether this process may use AMX for signed bytes. The kernel has to be asked, once for all threads; it refuses
+// if a thread's signal stack is too small.
+var amxGranted = sync.OnceValue(func() bool {
+	const (
+		tileState        = 1<<17 | 1<<18 // configuration and data
+		archReqXCompPerm = 0x1023
+		xFeatureTileData = 18
+	)
+	if !cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8) || xcr0()&tileState != tileState {
+		return false
+	}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, archReqXCompPerm, xFeatureTileData, 0)
+	return errno == 0
+})
+
+// xcr0 returns the register that says which state the operating system saves. The CPU has AVX.
+func xcr0() uint64
+
+// Leaves in amx_linux_amd64.s for up to 16 rows of activations; they return the same bits as those of tile_vnni_amd64.s.
+
+//go:noescape
+func tile32AMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tileKAMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile6AMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)

@@ -1,0 +1,6 @@
+//go:build !noasm && !linux
+
+package cpu
+
+// amx returns nothing: only Linux is asked for the state of AMX's tiles.
+func amx() []*kernels { return nil }
