@@ -83,10 +83,10 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 		}
 	}
 
-	four := in.floats(4 * n)
+	four := in.floats(8 * n)
 	row := bytesOf(in.floats(n))
 	var got [4]float32
-	k.fourF32(&got, row, four)
+	k.fourF32(&got, row, four[:4*n])
 	for i := range got {
 		var single [1]float32
 		k.rowsF32(single[:], row, 0, four[i*n:][:n])
@@ -107,20 +107,31 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	require.Equal(t, wantH, h)
 }
 
-// checkGrid holds four rows of weights of n elements that meet four of x against one and one.
+// checkGrid holds four and eight rows of weights of n elements that meet as many rows of x against one and one.
 func checkGrid(t *testing.T, k *kernels, in *inputs, typ gguf.Type, n int, x []float32) {
-	leaf := k.gridLeaf(typ)
-	if leaf == nil {
-		return
+	four, eight := k.gridLeaves(typ)
+	m := in.matrix(typ, 8, n)
+	one := make([]float32, 64) // [8 rows of x, 8 of weights]
+	for t := range 8 {
+		k.floatLeaf(typ)(one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:][:n])
 	}
-	m := in.matrix(typ, 4, n)
-	got, intact := guarded[[16]float32](t, 1, in.off&^3)
-	leaf(&got[0], m.Data, x)
-	intact()
-	var one [4]float32
-	for i := range 4 {
-		k.floatLeaf(typ)(one[:], m.Data, m.RowBytes(), x[i*n:][:n])
-		require.Equal(t, one[:], got[0][4*i:][:4], "one row and a grid of %d give different bits", n)
+	if four != nil {
+		got, intact := guarded[[16]float32](t, 1, in.off&^3)
+		four(&got[0], m.Data[:4*m.RowBytes()], x[:4*n])
+		intact()
+		for i := range 4 {
+			require.Equal(t, one[8*i:][:4], got[0][4*i:][:4], "one row and a grid of %d give different bits", n)
+		}
+	}
+	if eight != nil {
+		got, intact := guarded[[64]float32](t, 1, in.off&^3)
+		eight(&got[0], m.Data, x)
+		intact()
+		for i := range 8 {
+			for r := range 8 {
+				require.Equal(t, one[8*i+r], got[0][i/4*32+r/4*16+i%4*4+r%4], "one row and a grid of %d by eight give different bits", n)
+			}
+		}
 	}
 }
 

@@ -13,17 +13,39 @@
 	VFMADD231PS Z18, X, C; \
 	VFMADD231PS Z19, X, D
 
-// 4i(DI) = the sum of Z, whose lower half are the lanes Y0 and whose upper half the lanes Y1 of rows, in the same order.
-#define STORE(i, Z, Y, X) \
-	VEXTRACTF64X4 $1, Z, Y16; \
-	VADDPS        Y16, Y, Y;  \
-	VEXTRACTF32X4 $1, Y, X16; \
-	VADDPS        X16, X, X;  \
-	VMOVHLPS      X, X, X16;  \
-	VADDPS        X16, X, X;  \
-	VMOVSHDUP     X, X16;     \
-	VADDSS        X16, X, X;  \
-	VMOVSS        X, (4*i)(DI)
+// Steps of a sum of all lanes, many registers at once. The order of additions is that of rows, whose lanes Y0 are the lower half and whose
+// lanes Y1 the upper half of a register. HALVES leaves eight lanes each of A and B, QUARTERS four each of four sums; PAIRS leaves in
+// each quarter two lanes each of two sums, LANES one each of four. Uses Z30, Z31.
+#define HALVES(A, B, Z) \
+	VSHUFF64X2 $0x44, B, A, Z30; \
+	VSHUFF64X2 $0xee, B, A, Z31; \
+	VADDPS     Z31, Z30, Z
+#define QUARTERS(A, B, Z) \
+	VSHUFF64X2 $0x88, B, A, Z30; \
+	VSHUFF64X2 $0xdd, B, A, Z31; \
+	VADDPS     Z31, Z30, Z
+#define PAIRS(A, B, Z) \
+	VUNPCKLPD B, A, Z30; \
+	VUNPCKHPD B, A, Z31; \
+	VADDPS    Z31, Z30, Z
+#define LANES(A, B, Z) \
+	VSHUFPS $0x88, B, A, Z30; \
+	VSHUFPS $0xdd, B, A, Z31; \
+	VADDPS  Z31, Z30, Z
+#define FOUR_SUMS(A, B, C, D) \
+	HALVES(A, B, A);   \
+	HALVES(C, D, C);   \
+	QUARTERS(A, C, A)
+
+// Z0 = the sums of Z0-Z15.
+#define SUMS \
+	FOUR_SUMS(Z0, Z4, Z8, Z12);  \
+	FOUR_SUMS(Z1, Z5, Z9, Z13);  \
+	FOUR_SUMS(Z2, Z6, Z10, Z14); \
+	FOUR_SUMS(Z3, Z7, Z11, Z15); \
+	PAIRS(Z0, Z1, Z0);           \
+	PAIRS(Z2, Z3, Z2);           \
+	LANES(Z0, Z2, Z0)
 
 #define ZERO4(A, B, C, D) \
 	VXORPS A, A, A; \
@@ -71,22 +93,110 @@ sixteen: \
 	ADDQ $64, CX;             \
 	SUBQ $64, R11;            \
 	JNZ  sixteen;             \
-	STORE(0, Z0, Y0, X0); \
-	STORE(1, Z1, Y1, X1); \
-	STORE(2, Z2, Y2, X2); \
-	STORE(3, Z3, Y3, X3); \
-	STORE(4, Z4, Y4, X4); \
-	STORE(5, Z5, Y5, X5); \
-	STORE(6, Z6, Y6, X6); \
-	STORE(7, Z7, Y7, X7); \
-	STORE(8, Z8, Y8, X8); \
-	STORE(9, Z9, Y9, X9); \
-	STORE(10, Z10, Y10, X10); \
-	STORE(11, Z11, Y11, X11); \
-	STORE(12, Z12, Y12, X12); \
-	STORE(13, Z13, Y13, X13); \
-	STORE(14, Z14, Y14, X14); \
-	STORE(15, Z15, Y15, X15); \
+	SUMS;                     \
+	VMOVUPS Z0, (DI);         \
+	VZEROUPPER;               \
+	RET
+
+// OP of Z0-Z15 and their places from o(DX) on.
+#define EACH16(OP, o) \
+	OP((o+0)(DX), Z0); \
+	OP((o+64)(DX), Z1); \
+	OP((o+128)(DX), Z2); \
+	OP((o+192)(DX), Z3); \
+	OP((o+256)(DX), Z4); \
+	OP((o+320)(DX), Z5); \
+	OP((o+384)(DX), Z6); \
+	OP((o+448)(DX), Z7); \
+	OP((o+512)(DX), Z8); \
+	OP((o+576)(DX), Z9); \
+	OP((o+640)(DX), Z10); \
+	OP((o+704)(DX), Z11); \
+	OP((o+768)(DX), Z12); \
+	OP((o+832)(DX), Z13); \
+	OP((o+896)(DX), Z14); \
+	OP((o+960)(DX), Z15)
+#define TAKE(M, Z) VMOVUPS M, Z
+#define KEEP(M, Z) VMOVUPS Z, M
+#define CLEAR(M, Z) VMOVUPS Z0, M
+
+// Adds a part of the columns, R8 bytes of x, to the sums at o(DX) of the four rows of w from W and of x from X; meanwhile it fetches
+// two of the next eight rows of w, R14 and AHEAD from there.
+#define BLOCK(LOAD, size, o, W, X, AHEAD, sixteen) \
+	EACH16(TAKE, o);            \
+	LEAQ (SI)(R9*8), R14;       \
+	LEAQ AHEAD, R14;            \
+	LEAQ W, AX;                 \
+	LEAQ X, BX;                 \
+	MOVQ R8, R11;               \
+sixteen: \
+	PREFETCHT0 (R14);           \
+	PREFETCHT0 (R14)(R9*1);     \
+	LOAD((AX), Z16);            \
+	LOAD((AX)(R9*1), Z17);      \
+	LOAD((AX)(R9*2), Z18);      \
+	LOAD((AX)(R10*1), Z19);     \
+	VMOVUPS (BX), Z20;          \
+	VMOVUPS (BX)(R12*1), Z21;   \
+	VMOVUPS (BX)(R12*2), Z22;   \
+	VMOVUPS (BX)(R13*1), Z23;   \
+	ROW(Z20, Z0, Z1, Z2, Z3);   \
+	ROW(Z21, Z4, Z5, Z6, Z7);   \
+	ROW(Z22, Z8, Z9, Z10, Z11); \
+	ROW(Z23, Z12, Z13, Z14, Z15); \
+	ADDQ $(16*size), AX;        \
+	ADDQ $(16*size), R14;       \
+	ADDQ $64, BX;               \
+	SUBQ $64, R11;              \
+	JNZ  sixteen;               \
+	EACH16(KEEP, o)
+
+// grid8(dst *[64]float32, w []byte, x []float32): four blocks of four by four. The columns are taken by parts of 512, of which eight rows
+// of w and x stay in a first-level cache, while the sums wait at DX. Registers as in grid, R15 bytes left of a row of x.
+#define GRID8(LOAD, size) \
+	MOVQ dst+0(FP), DI;       \
+	MOVQ w_base+8(FP), SI;    \
+	MOVQ w_len+16(FP), R9;    \
+	MOVQ x_base+32(FP), CX;   \
+	MOVQ x_len+40(FP), R12;   \
+	SHRQ $3, R9;              \
+	SHRQ $1, R12;             \
+	LEAQ (R9)(R9*2), R10;     \
+	LEAQ (R12)(R12*2), R13;   \
+	MOVQ R12, R15;            \
+	LEAQ 63(SP), DX;          \
+	ANDQ $-64, DX;            \
+	VPXORD Z0, Z0, Z0;        \
+	EACH16(CLEAR, 0);         \
+	EACH16(CLEAR, 1024);      \
+	EACH16(CLEAR, 2048);      \
+	EACH16(CLEAR, 3072);      \
+part: \
+	MOVQ $2048, R8;           \
+	CMPQ R15, R8;             \
+	CMOVQLT R15, R8;          \
+	BLOCK(LOAD, size, 0, (SI), (CX), (R14), block0);              \
+	BLOCK(LOAD, size, 1024, (SI)(R9*4), (CX), (R14)(R9*2), block1); \
+	BLOCK(LOAD, size, 2048, (SI), (CX)(R12*4), (R14)(R9*4), block2); \
+	BLOCK(LOAD, size, 3072, (SI)(R9*4), (CX)(R12*4), (R14)(R10*2), block3); \
+	ADDQ R8, CX;              \
+	MOVQ R8, R11;             \
+	SHRQ $(4/size-1), R11;    \
+	ADDQ R11, SI;             \
+	SUBQ R8, R15;             \
+	JNZ  part;                \
+	EACH16(TAKE, 0);          \
+	SUMS;                     \
+	VMOVUPS Z0, (DI);         \
+	EACH16(TAKE, 1024);       \
+	SUMS;                     \
+	VMOVUPS Z0, 64(DI);       \
+	EACH16(TAKE, 2048);       \
+	SUMS;                     \
+	VMOVUPS Z0, 128(DI);      \
+	EACH16(TAKE, 3072);       \
+	SUMS;                     \
+	VMOVUPS Z0, 192(DI);      \
 	VZEROUPPER;               \
 	RET
 
@@ -101,3 +211,15 @@ TEXT ·gridF16AVX512(SB), NOSPLIT, $0-56
 // func gridBF16AVX512(dst *[16]float32, w []byte, x []float32)
 TEXT ·gridBF16AVX512(SB), NOSPLIT, $0-56
 	GRID(LOAD_BF16, 2)
+
+// func grid8F32AVX512(dst *[64]float32, w []byte, x []float32)
+TEXT ·grid8F32AVX512(SB), 0, $4160-56
+	GRID8(LOAD_F32, 4)
+
+// func grid8F16AVX512(dst *[64]float32, w []byte, x []float32)
+TEXT ·grid8F16AVX512(SB), 0, $4160-56
+	GRID8(LOAD_F16, 2)
+
+// func grid8BF16AVX512(dst *[64]float32, w []byte, x []float32)
+TEXT ·grid8BF16AVX512(SB), 0, $4160-56
+	GRID8(LOAD_BF16, 2)

@@ -40,6 +40,11 @@ type kernels struct {
 	gridF16  floatGrid
 	gridBF16 floatGrid
 
+	// Eight rows with eight, likewise, or nil.
+	grid8F32  floatGrid8
+	grid8F16  floatGrid8
+	grid8BF16 floatGrid8
+
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)
 	toF16    func(dst []uint16, src []float32)
@@ -64,6 +69,9 @@ type floatRows func(dst []float32, w []byte, stride int, x []float32)
 
 // floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
 type floatGrid func(dst *[16]float32, w []byte, x []float32)
+
+// floatGrid8 is floatGrid for eight rows of each, by blocks of four by four: dst[32·(t/4)+16·(r/4)+4·(t mod 4)+r mod 4].
+type floatGrid8 func(dst *[64]float32, w []byte, x []float32)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
 const Env = "PILOTFISH_CPU"

@@ -10,12 +10,12 @@ import (
 // reused. Two workers must not share one.
 type Scratch struct {
 	panel     panel
-	w         []int8     // [tile, cols] weights as signed bytes
-	ds, mins  []float32  // [tile, cols/16], [tile, cols/32] their scales and minima
-	f         []float32  // [tile, cols] dequantised weights
-	out, sums []float32  // results of a tile; of one exact row
-	four      [4]float32 // results of a leaf for four rows of activations
-	grid      [16]float32
+	w         []int8      // [tile, cols] weights as signed bytes
+	ds, mins  []float32   // [tile, cols/16], [tile, cols/32] their scales and minima
+	f         []float32   // [tile, cols] dequantised weights
+	out, sums []float32   // results of a tile; of one exact row
+	four      [4]float32  // results of a leaf for four rows of activations
+	grid      [64]float32 // results of a grid
 }
 
 const (
@@ -161,31 +161,52 @@ func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x
 	}
 }
 
-// floatMany is matMul on float32 activations: some weight rows at a time meet all rows of activations, by four. If no leaf takes
+// floatMany is matMul on float32 activations: some weight rows at a time meet all rows of activations, by eight and four. If no leaf takes
 // several rows of their type, they are turned to float32 first, which is exact.
 func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
 	tile := min(16, max(1, tileBytes/(4*n)))
-	if k.gridLeaf(m.Type) != nil {
+	if four, eight := k.gridLeaves(m.Type); eight != nil {
+		tile = 16
+	} else if four != nil {
 		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
 	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
-		w, size, dot, grid := m.rows(o, end), m.RowBytes(), k.floatLeaf(m.Type), k.gridLeaf(m.Type)
-		if m.Type != gguf.F32 && (grid == nil || n%16 != 0 || (end-o)%4 != 0) {
+		w, size, dot := m.rows(o, end), m.RowBytes(), k.floatLeaf(m.Type)
+		four, eight := k.gridLeaves(m.Type)
+		if m.Type != gguf.F32 && (four == nil || n%16 != 0 || (end-o)%4 != 0) {
 			sc.f = grow(sc.f, tile*n, tile*n)
 			k.toFloat(sc.f[:(end-o)*n], m.Type, w)
-			w, size, dot, grid = bytesOf(sc.f[:(end-o)*n]), 4*n, k.rowsF32, k.gridF32
+			w, size, dot = bytesOf(sc.f[:(end-o)*n]), 4*n, k.rowsF32
+			four, eight = k.gridLeaves(gguf.F32)
 		}
-		for t := 0; t < x.T; t += 4 {
-			if x.T-t == 1 {
+		for t := 0; t < x.T; {
+			switch to := dst[t*stride+o:]; {
+			case x.T-t == 1:
 				dot(sc.out[:end-o], w, size, x.floats(t, 1))
-				put(dst[t*stride+o:t*stride+end], sc.out[:end-o], add)
-				continue
+				put(to[:end-o], sc.out[:end-o], add)
+				t++
+			case x.T-t >= 8 && eight != nil && n%16 == 0 && (end-o)%8 == 0:
+				k.floatEight(to, stride, w, size, eight, x.floats(t, 8), add, sc)
+				t += 8
+			default:
+				k.floatFour(to, stride, w, size, four, x.floats(t, 4), min(4, x.T-t), add, sc)
+				t += 4
 			}
-			k.floatFour(dst[t*stride+o:], stride, w[:(end-o)*size], size, grid, x.floats(t, 4), min(4, x.T-t), add, sc)
 		}
+	}
+}
+
+// floatEight sets dst[t·stride+r] for the rows of w, of size bytes, a multiple of eight, and eight rows of x, or adds to it.
+func (k *kernels) floatEight(dst []float32, stride int, w []byte, size int, grid floatGrid8, x []float32, add bool, sc *Scratch) {
+	for r := 0; len(w) > 0; r += 8 {
+		grid(&sc.grid, w[:8*size], x)
+		for i := range 4 {
+			putFour(dst[i/2*4*stride+r+i%2*4:], stride, (*[16]float32)(sc.grid[16*i:]), 4, add)
+		}
+		w = w[8*size:]
 	}
 }
 
@@ -193,16 +214,27 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 func (k *kernels) floatFour(dst []float32, stride int, w []byte, size int, grid floatGrid, x []float32, n int, add bool, sc *Scratch) {
 	r := 0
 	for ; grid != nil && len(x)%64 == 0 && len(w) >= 4*size; r += 4 {
-		grid(&sc.grid, w[:4*size], x)
-		for t := range n {
-			put(dst[t*stride+r:][:4], sc.grid[4*t:][:4], add)
-		}
+		sums := (*[16]float32)(sc.grid[:])
+		grid(sums, w[:4*size], x)
+		putFour(dst[r:], stride, sums, n, add)
 		w = w[4*size:]
 	}
 	for ; len(w) > 0; r++ {
 		k.fourF32(&sc.four, w[:size], x)
 		scatter(dst, r, stride, sc.four, n, add)
 		w = w[size:]
+	}
+}
+
+// putFour stores n rows of four sums at dst, stride apart, or adds them.
+func putFour(dst []float32, stride int, sums *[16]float32, n int, add bool) {
+	for t := range n {
+		to, sum := (*[4]float32)(dst[t*stride:]), (*[4]float32)(sums[4*t:])
+		if add {
+			*to = [4]float32{to[0] + sum[0], to[1] + sum[1], to[2] + sum[2], to[3] + sum[3]}
+		} else {
+			*to = *sum
+		}
 	}
 }
 
@@ -219,17 +251,17 @@ func (k *kernels) floatLeaf(t gguf.Type) floatRows {
 	return nil
 }
 
-// gridLeaf returns the leaf that reads four rows of t directly, nil if there is none.
-func (k *kernels) gridLeaf(t gguf.Type) floatGrid {
+// gridLeaves returns the leaves that read four and eight rows of t directly, nil if there is none.
+func (k *kernels) gridLeaves(t gguf.Type) (floatGrid, floatGrid8) {
 	switch t {
 	case gguf.F32:
-		return k.gridF32
+		return k.gridF32, k.grid8F32
 	case gguf.F16:
-		return k.gridF16
+		return k.gridF16, k.grid8F16
 	case gguf.BF16:
-		return k.gridBF16
+		return k.gridBF16, k.grid8BF16
 	}
-	return nil
+	return nil, nil
 }
 
 // toFloat sets dst to the elements of src, which is len(dst) elements of t.
