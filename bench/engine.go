@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
@@ -18,6 +19,8 @@ type EngineOptions struct {
 	Engine   engine.Options // its Context grows to hold the longest run
 	Prompt   int            // tokens of a prompt; 0 leaves prompts out
 	Decode   int            // tokens generated; 0 leaves generation out
+	Depth    int            // tokens of context before those generated; at least a prompt of 8
+	Scaling  bool           // measure with 1, 2, … threads too
 	Repeat   int            // samples of each; at least 1
 	Seed     uint64         // of the random prompts
 	OnSample func(done int) // told after each sample, if given
@@ -41,26 +44,66 @@ type EngineReport struct {
 	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
 	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
 	FileBytes     int64          `json:"file_bytes"`
-	KVBytes       int64          `json:"kv_bytes"`        // keys and values of a full context
-	TokenBytes    int64          `json:"bytes_per_token"` // weights that a decoded token reads
-	Bandwidth     float64        `json:"bandwidth_gbs"`   // 1e9 bytes per second: streaming read with as many threads; median of the samples
-	Bound         float64        `json:"generation_bound_tps"`
-	Share         float64        `json:"bandwidth_share"` // generation_tps over the bound by the bandwidth of the same sample; median
+	KVBytes       int64          `json:"kv_bytes"`                  // keys and values of a full context
+	TokenBytes    int64          `json:"bytes_per_token"`           // weights that a decoded token reads
+	DepthBytes    int64          `json:"depth_bytes,omitempty"`     // keys and values that one reads in the middle of the generation
+	Bandwidth     float64        `json:"bandwidth_gbs"`             // 1e9 bytes per second: streaming read with as many threads; median of the samples
+	ByThreads     []float64      `json:"bandwidth_by_threads_gbs"`  // the same with 1, 2, … threads, once at the end
+	Bound         float64        `json:"generation_bound_tps"`      // bandwidth over the bytes of a token, weights, keys and values
+	Share         float64        `json:"bandwidth_share"`           // generation_tps over the bound by the bandwidth of the same sample; median
+	PromptMACs    float64        `json:"prompt_gmacs,omitempty"`    // 1e9 multiply-adds per second with weights, in prompts
+	PeakBytes     float64        `json:"peak_int8_gmacs,omitempty"` // the same of the instruction that multiplies bytes, from registers
+	PeakFloats    float64        `json:"peak_float32_gmacs,omitempty"`
+	PromptBound   float64        `json:"prompt_bound_tps,omitempty"` // by those peaks
 	Device        string         `json:"device"`
 	Threads       int            `json:"threads"`
 	Dispatches    int            `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
 	Levels        int            `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
+	Scaling       []Scale        `json:"scaling,omitempty"`
+}
+
+// Scale is what so many threads reach.
+type Scale struct {
+	Threads       int     `json:"threads"`
+	PromptTPS     float64 `json:"prompt_tps"`
+	GenerationTPS float64 `json:"generation_tps"`
+	Bandwidth     float64 `json:"bandwidth_gbs"`
+	Share         float64 `json:"bandwidth_share"`
 }
 
 // firstPrompt is the length of the prompt of the first token.
 const firstPrompt = 8
 
-// Engine measures prompts, generation, loading and memory of a model, and the bandwidth that bounds generation, in one run.
+// Engine measures prompts, generation, loading and memory of a model, and the bandwidth and the multiplications that bound them, in one run.
 func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
-	if o.Prompt < 0 || o.Decode < 0 || o.Repeat < 1 {
-		return EngineReport{}, fmt.Errorf("bench: prompt %d, decode %d and repeat %d: the first two must not be negative, the last is at least 1", o.Prompt, o.Decode, o.Repeat)
+	if o.Prompt < 0 || o.Decode < 0 || o.Depth < 0 || o.Repeat < 1 {
+		return EngineReport{}, fmt.Errorf("bench: prompt %d, decode %d, depth %d and repeat %d: the first three must not be negative, the last is at least 1", o.Prompt, o.Decode, o.Depth, o.Repeat)
 	}
-	o.Engine.Context = max(o.Engine.Context, o.Prompt+1, firstPrompt+o.Decode+1)
+	r, err := measureEngine(ctx, o)
+	if err != nil || !o.Scaling || r.Threads < 1 {
+		return r, err
+	}
+	for threads := 1; threads < r.Threads; threads++ {
+		fewer := o
+		fewer.Engine.Threads, fewer.OnSample = threads, nil
+		part, err := measureEngine(ctx, fewer)
+		if err != nil {
+			return r, err
+		}
+		r.Scaling = append(r.Scaling, part.scale())
+	}
+	r.Scaling = append(r.Scaling, r.scale())
+	return r, nil
+}
+
+// scale is the line of r among those of other numbers of threads.
+func (r *EngineReport) scale() Scale {
+	return Scale{Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share}
+}
+
+// measureEngine is [Engine] with one number of threads.
+func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
+	o.Engine.Context = max(o.Engine.Context, o.Prompt+1, o.depth()+o.Decode+1)
 	begin := time.Now()
 	e, err := engine.Open(o.Model, o.Engine)
 	if err != nil {
@@ -77,29 +120,75 @@ func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	}
 	r.FirstTokenMS = milliseconds(time.Since(begin))
 	r.TokenBytes = tokenBytes(e)
-	var memory []byte // to measure the bandwidth with
-	for i := range o.Repeat {
-		s, err := m.sample(ctx)
-		if err != nil {
-			return r, err
-		}
-		if memory == nil {
-			r.PeakRSS = peakRSS() // the memory that follows must not count
-			memory = touched()
-		}
-		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory) / 1e9
-		s.Share = s.GenerationTPS * float64(r.TokenBytes) / (s.Bandwidth * 1e9)
-		r.Samples = append(r.Samples, s)
-		if o.OnSample != nil {
-			o.OnSample(i + 1)
-		}
+	memory, err := m.samples(ctx, &r)
+	if err != nil {
+		return r, err
 	}
 	if encoded, ok := e.LastEncoded(); ok {
 		r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
 	}
-	r.KVBytes = m.kvBytes
+	for threads := 1; threads < r.Threads; threads++ {
+		r.ByThreads = append(r.ByThreads, cpu.ReadBandwidth(threads, memory)/1e9)
+	}
 	r.summarise()
+	r.ByThreads = append(r.ByThreads, r.Bandwidth)
+	if r.Dispatches == 0 && o.Prompt > 0 {
+		r.boundPrompt(e, o.Prompt)
+	}
 	return r, nil
+}
+
+// depth is how many tokens are in the context before the first one that is generated.
+func (o EngineOptions) depth() int { return max(firstPrompt, o.Depth) }
+
+// samples fills the samples of r and what comes with them, and returns the memory that the bandwidth was measured with.
+func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory []byte, err error) {
+	for i := range m.o.Repeat {
+		s, err := m.sample(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if memory == nil {
+			r.PeakRSS = peakRSS() // the memory that follows must not count
+			r.KVBytes = m.kvBytes
+			if m.o.Depth > 0 {
+				r.DepthBytes = m.kvBytes / int64(m.e.Context()) * int64(m.o.Depth+m.o.Decode/2)
+			}
+			memory = touched()
+		}
+		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory) / 1e9
+		s.Share = s.GenerationTPS * float64(r.TokenBytes+r.DepthBytes) / (s.Bandwidth * 1e9)
+		r.Samples = append(r.Samples, s)
+		if m.o.OnSample != nil {
+			m.o.OnSample(i + 1)
+		}
+	}
+	return memory, nil
+}
+
+// boundPrompt sets the multiply-adds per second of prompts of n tokens and their bound. Each token meets every weight of the layers once,
+// the last one also the output matrix; attention does not count.
+func (r *EngineReport) boundPrompt(e *engine.Engine, n int) {
+	bytes, floats := cpu.Peak(r.Threads)
+	macs, seconds := 0.0, 0.0 // of one prompt; at the peaks
+	for _, t := range e.File().Tensors() {
+		if len(t.Shape) != 2 || strings.HasPrefix(t.Name, "token_embd") && !tied(e) {
+			continue
+		}
+		count := float64(t.Shape[0]) * float64(t.Shape[1])
+		if strings.HasPrefix(t.Name, "blk.") {
+			count *= float64(n)
+		}
+		peak := floats
+		if (cpu.Matrix{Type: t.Type}).Quantised() {
+			peak = bytes
+		}
+		macs += count
+		seconds += count / peak
+	}
+	r.PeakBytes, r.PeakFloats = bytes/1e9, floats/1e9
+	r.PromptMACs = macs * r.PromptTPS / float64(n) / 1e9
+	r.PromptBound = float64(n) / seconds
 }
 
 // summarise sets the medians.
@@ -108,22 +197,27 @@ func (r *EngineReport) summarise() {
 	r.GenerationTPS = median(r.Samples, func(s EngineSample) float64 { return s.GenerationTPS })
 	r.Bandwidth = median(r.Samples, func(s EngineSample) float64 { return s.Bandwidth })
 	r.Share = median(r.Samples, func(s EngineSample) float64 { return s.Share })
-	r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes)
+	r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes+r.DepthBytes)
 }
 
 // tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output matrix too
 // only one row.
 func tokenBytes(e *engine.Engine) int64 {
-	_, untied := e.File().Tensor("output.weight")
 	n := int64(0)
 	for _, t := range e.File().Tensors() {
-		if t.Name == "token_embd.weight" && untied {
+		if t.Name == "token_embd.weight" && !tied(e) {
 			n += int64(len(t.Data) / t.Shape[1])
 		} else {
 			n += int64(len(t.Data))
 		}
 	}
 	return n
+}
+
+// tied reports whether the embedding is the output matrix too.
+func tied(e *engine.Engine) bool {
+	_, untied := e.File().Tensor("output.weight")
+	return !untied
 }
 
 // touched returns memory far larger than caches, of which every page was written: pages that were not may all be one page of
@@ -154,7 +248,7 @@ func (m *measurement) sample(ctx context.Context) (s EngineSample, err error) {
 		s.PromptTPS = float64(m.o.Prompt) / sum.PromptTime.Seconds()
 	}
 	if m.o.Decode > 0 {
-		sum, err := m.generate(ctx, firstPrompt, m.o.Decode+1) // the first token is the prompt's
+		sum, err := m.generate(ctx, m.o.depth(), m.o.Decode+1) // the first token is the prompt's
 		if err != nil {
 			return s, err
 		}

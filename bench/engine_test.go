@@ -27,7 +27,7 @@ func TestEngine(t *testing.T) {
 
 		told := 0
 		r, err := Engine(t.Context(), EngineOptions{
-			Model: path, Engine: engine.Options{Threads: 2}, Prompt: 30, Decode: 5, Repeat: 3, OnSample: func(n int) { told = n },
+			Model: path, Engine: engine.Options{Threads: 2}, Prompt: 30, Decode: 5, Depth: 40, Scaling: true, Repeat: 3, OnSample: func(n int) { told = n },
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 3, told)
@@ -45,8 +45,20 @@ func TestEngine(t *testing.T) {
 		}
 		for _, s := range r.Samples {
 			assert.Positive(t, s.PromptTPS)
-			assert.InEpsilon(t, s.GenerationTPS*float64(r.TokenBytes)/1e9/s.Bandwidth, s.Share, 1e-9)
+			assert.InEpsilon(t, s.GenerationTPS*float64(r.TokenBytes+r.DepthBytes)/1e9/s.Bandwidth, s.Share, 1e-9)
 		}
+		assert.Equal(t, int64(2*2*128*2*42), r.DepthBytes, "keys and values of 42 tokens in F16")
+		assert.Len(t, r.ByThreads, 2)
+		require.Len(t, r.Scaling, 2)
+		for i, s := range r.Scaling {
+			assert.Equal(t, i+1, s.Threads)
+			assert.Positive(t, s.Bandwidth)
+			assert.Positive(t, s.PromptTPS)
+		}
+		assert.Equal(t, r.GenerationTPS, r.Scaling[1].GenerationTPS)
+		macs := 30*2*(2*256*256+2*128*256+3*512*256) + 512*256
+		assert.InEpsilon(t, float64(macs)/30*r.PromptTPS/1e9, r.PromptMACs, 1e-9)
+		assert.InEpsilon(t, 30*r.PeakBytes*1e9/float64(macs), r.PromptBound, 1e-9, "all weights are bytes")
 		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
 	}
 }

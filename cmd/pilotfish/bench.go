@@ -41,15 +41,19 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 			Short: "Measure prompts, generation, loading and memory against the bandwidth of this machine",
 			Long: `Measure prompts (-p tokens at once), generation (-n tokens, one after the other), loading and memory.
 
-Generating a token reads every weight once, so the bandwidth at which memory can be read bounds it: that is measured after
-every sample, with as many threads, and the share of the bound is printed. Figures are medians of -r samples.`,
-			Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5`,
-			Args:    cobra.NoArgs,
+Generating a token reads every weight once, and the keys and values before it (-d), so the bandwidth at which memory can be read
+bounds it: that is measured after every sample, with as many threads, and the share of the bound is printed. A prompt uses
+each weight once for each of its tokens; its bound is the rate of the instructions that multiply, which is measured too. Figures
+are medians of -r samples.`,
+			Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
+  pilotfish bench engine -m model.gguf -p 0 -n 32 -d 4096
+  pilotfish bench engine -m model.gguf --scaling`,
+			Args: cobra.NoArgs,
 		}
 	)
 	measure.RunE = func(c *cobra.Command, _ []string) error {
-		if o.Prompt < 0 || o.Decode < 0 || o.Repeat < 1 || o.Engine.Threads < 0 {
-			return usagef("-p, -n and -t must not be negative, -r is at least 1")
+		if o.Prompt < 0 || o.Decode < 0 || o.Depth < 0 || o.Repeat < 1 || o.Engine.Threads < 0 {
+			return usagef("-p, -n, -d and -t must not be negative, -r is at least 1")
 		}
 		var err error
 		if o.Engine.KV, err = parseKV(kv); err != nil {
@@ -80,6 +84,8 @@ every sample, with as many threads, and the share of the bound is printed. Figur
 	f.StringVarP(&o.Model, "model", "m", "", "the model, a GGUF `file` (required)")
 	f.IntVarP(&o.Prompt, "prompt", "p", 512, "tokens of the prompt; 0 leaves prompts out")
 	f.IntVarP(&o.Decode, "generate", "n", 64, "tokens to generate; 0 leaves generation out")
+	f.IntVarP(&o.Depth, "depth", "d", 0, "tokens of context before those that are generated; at least 8")
+	f.BoolVar(&o.Scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
 	f.IntVarP(&o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
 	f.IntVarP(&o.Repeat, "repeat", "r", 3, "samples")
 	registerKV(f, &kv)
@@ -93,7 +99,10 @@ every sample, with as many threads, and the share of the bound is printed. Figur
 
 func printEngineReport(a *app, r bench.EngineReport) {
 	fmt.Fprintf(a.stdout, "%s\n", r.Device)
-	if r.PromptTPS > 0 {
+	if r.PromptBound > 0 {
+		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %.0f%% of the bound of %.0f\n", r.PromptTPS, 100*r.PromptTPS/r.PromptBound, r.PromptBound)
+		fmt.Fprintf(a.stdout, "             %8.1f billion multiply-adds/s; instructions alone: bytes %.0f, float32 %.0f\n", r.PromptMACs, r.PeakBytes, r.PeakFloats)
+	} else if r.PromptTPS > 0 {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s\n", r.PromptTPS)
 	}
 	if r.GenerationTPS > 0 {
@@ -102,10 +111,27 @@ func printEngineReport(a *app, r bench.EngineReport) {
 	if r.Dispatches > 0 {
 		fmt.Fprintf(a.stdout, "encoded      %8d dispatches a token, in %d levels\n", r.Dispatches, r.Levels)
 	}
-	fmt.Fprintf(a.stdout, "bound        %8.1f GB/s read, %s a token\n", r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
+	fmt.Fprintf(a.stdout, "bound        %8.1f GB/s read, %s a token", r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
+	if r.DepthBytes > 0 {
+		fmt.Fprintf(a.stdout, " and %s of keys and values", humanize.Bytes(uint64(r.DepthBytes)))
+	}
+	fmt.Fprintln(a.stdout)
+	if len(r.ByThreads) > 1 {
+		fmt.Fprintf(a.stdout, "by threads  ")
+		for _, v := range r.ByThreads {
+			fmt.Fprintf(a.stdout, " %8.1f", v)
+		}
+		fmt.Fprintln(a.stdout, " GB/s")
+	}
 	fmt.Fprintf(a.stdout, "load         %8.1f ms, first token after %.1f ms\n", r.LoadMS, r.FirstTokenMS)
 	if r.PeakRSS > 0 {
 		fmt.Fprintf(a.stdout, "peak memory  %8s (file %s, KV up to %s)\n", humanize.Bytes(uint64(r.PeakRSS)), humanize.Bytes(uint64(r.FileBytes)), humanize.Bytes(uint64(r.KVBytes)))
+	}
+	if len(r.Scaling) > 0 {
+		fmt.Fprintf(a.stdout, "\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share\n")
+	}
+	for _, s := range r.Scaling {
+		fmt.Fprintf(a.stdout, "%7d %18.1f %22.1f %11.1f %6.0f%%\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth, 100*s.Share)
 	}
 }
 

@@ -187,3 +187,17 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPeak is the bound of BenchmarkRows.
+func BenchmarkPeak(b *testing.B) {
+	for _, k := range variants() {
+		for name, p := range map[string]peak{"bytes": k.peakBytes, "floats": k.peakFloats} {
+			b.Run(k.name+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					p.run(1 << 12)
+				}
+				b.ReportMetric(float64(p.macs)*(1<<12)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+			})
+		}
+	}
+}

@@ -39,6 +39,7 @@ func avx2() *kernels {
 	k.softmax = softmaxAVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
 	k.read = readAVX2
+	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
 	return k
 }
 
@@ -50,6 +51,7 @@ func avx512vnni() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
+	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.quad[q4_0], k.quad[q5_0] = quadQ4_0VNNI, quadQ5_0VNNI
 	k.wide, k.interleave = 16, interleave16
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI

@@ -88,3 +88,15 @@ func sumExpAVX2(x []float32, top float32) (sum, sumX float64)
 
 //go:noescape
 func readAVX2(p []byte) uint64
+
+//go:noescape
+func peakBytesAVX2(n int) uint64
+
+//go:noescape
+func peakFloatsAVX2(n int) uint64
+
+//go:noescape
+func peakBytesVNNI(n int) uint64
+
+//go:noescape
+func peakFloatsAVX512(n int) uint64

@@ -33,6 +33,8 @@ func generic() *kernels {
 		swiGLU:     swiGLUGeneric,
 		sumExp:     sumExpGeneric,
 		read:       readGeneric,
+		peakBytes:  peak{peakBytesGeneric, 4},
+		peakFloats: peak{peakFloatsGeneric, 4},
 	}
 	for f := range formats {
 		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows, n int, _ []byte) {

@@ -59,6 +59,8 @@ type kernels struct {
 	swiGLU func(dst, gate, up []float32)
 	sumExp func(x []float32, top float32) (sum, sumX float64)
 	read   func(p []byte) uint64
+
+	peakBytes, peakFloats peak
 }
 
 // tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.

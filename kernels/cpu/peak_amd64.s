@@ -1,0 +1,46 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// peak(n int) uint64: n rounds of twelve instructions OP on zeros, which do not wait for each other.
+#define PEAK(OP, A, B, C, D, E, F, G, H, I, J, K, L) \
+	MOVQ n+0(FP), CX; \
+	VZEROALL;   \
+round: \
+	OP(A);      \
+	OP(B);      \
+	OP(C);      \
+	OP(D);      \
+	OP(E);      \
+	OP(F);      \
+	OP(G);      \
+	OP(H);      \
+	OP(I);      \
+	OP(J);      \
+	OP(K);      \
+	OP(L);      \
+	DECQ CX;    \
+	JNZ  round; \
+	VZEROUPPER; \
+	MOVQ CX, ret+8(FP); \
+	RET
+#define MADDUBS(R) VPMADDUBSW Y0, Y1, R
+#define FMA(R) VFMADD231PS Y0, Y1, R
+#define DPBUSD512(R) VPDPBUSD Z0, Z1, R
+#define FMA512(R) VFMADD231PS Z0, Z1, R
+
+// func peakBytesAVX2(n int) uint64
+TEXT ·peakBytesAVX2(SB), NOSPLIT, $0-16
+	PEAK(MADDUBS, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13)
+
+// func peakFloatsAVX2(n int) uint64
+TEXT ·peakFloatsAVX2(SB), NOSPLIT, $0-16
+	PEAK(FMA, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13)
+
+// func peakBytesVNNI(n int) uint64
+TEXT ·peakBytesVNNI(SB), NOSPLIT, $0-16
+	PEAK(DPBUSD512, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13)
+
+// func peakFloatsAVX512(n int) uint64
+TEXT ·peakFloatsAVX512(SB), NOSPLIT, $0-16
+	PEAK(FMA512, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13)
