@@ -86,7 +86,7 @@ are medians of -r samples.`,
 	f.IntVarP(&o.Decode, "generate", "n", 64, "tokens to generate; 0 leaves generation out")
 	f.IntVarP(&o.Depth, "depth", "d", 0, "tokens of context before those that are generated; at least 8")
 	f.BoolVar(&o.Scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
-	f.IntVarP(&o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
+	f.IntVarP(&o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
 	f.IntVarP(&o.Repeat, "repeat", "r", 3, "samples")
 	registerKV(f, &kv)
 	registerBackend(f, &where)

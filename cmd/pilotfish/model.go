@@ -26,7 +26,7 @@ type modelFlags struct {
 func (m *modelFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
-	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each core this process may use")
+	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
 	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)

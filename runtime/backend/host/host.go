@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
@@ -15,7 +14,7 @@ import (
 
 // Options choose how the CPU is used. The zero value is right for most.
 type Options struct {
-	Threads int  // workers, the caller among them; 0 means as many as the Go runtime may use at once
+	Threads int  // workers, the caller among them; 0 means [cpu.Threads]
 	Exact   bool // activations stay float32 and every product runs through generic Go: the slow reference
 }
 
@@ -49,7 +48,7 @@ func New(o Options) (*Device, error) {
 	if o.Exact {
 		d.ops = exactOps()
 	}
-	d.pool = cpu.NewPool(cmp.Or(o.Threads, runtime.GOMAXPROCS(0)))
+	d.pool = cpu.NewPool(cmp.Or(o.Threads, cpu.Threads()))
 	d.workers = make([]workerSpace, d.pool.Threads())
 	return d, nil
 }
