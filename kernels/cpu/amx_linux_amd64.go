@@ -27,6 +27,7 @@ func amx() []*kernels {
 	}
 	k := avx512vnni()
 	k.name = "amx"
+	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
 	for f, leaf := range [formats]tileLeaf{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
 		few := k.tile[f]
 		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
@@ -68,3 +69,6 @@ func tileKAMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []floa
 
 //go:noescape
 func tile6AMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func peakBytesAMX(n int) uint64

@@ -167,3 +167,16 @@ func TestReadBandwidth(t *testing.T) {
 	require.Zero(t, ReadBandwidth(2, nil))
 	require.Positive(t, ReadBandwidth(2, make([]byte, 3<<20+5)))
 }
+
+func TestPeak(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		k.peakBytes.run(3)
+		k.peakFloats.run(3)
+	})
+}
+
+func TestPeaksTogether(t *testing.T) {
+	bytes, floats := Peak(2)
+	require.Positive(t, bytes)
+	require.Positive(t, floats)
+}
