@@ -9,6 +9,9 @@ func variants() []*kernels {
 	all := []*kernels{generic(), neon()}
 	if cpuid.CPU.Supports(cpuid.ASIMDDP) {
 		all = append(all, dotprod())
+		if cpuid.CPU.Supports(cpuid.I8MM) {
+			all = append(all, i8mm())
+		}
 	}
 	return all
 }
@@ -23,7 +26,10 @@ func neon() *kernels {
 	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
 		unpackQ8_0NEON, unpackQ4_0NEON, unpackQ5_0NEON, unpackQ4_KNEON, unpackQ5_KNEON, unpackQ6_KNEON,
 	}
-	k.wide, k.panel = 0, panelNEON
+	k.wide, k.fold, k.interleave, k.weave = 16, foldNEON, interleaveBy4, interleaveBy16
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tile32NEON, tile32NEON, tile32NEON, tileKNEON, tileKNEON, tile6NEON,
+	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
 	k.gridF32 = nil
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
@@ -39,6 +45,21 @@ func dotprod() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
-	k.panel = panelSDOT
+	k.weave = nil
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tile32SDOT, tile32SDOT, tile32SDOT, tileKSDOT, tileKSDOT, tile6SDOT,
+	}
+	return k
+}
+
+// i8mm returns dotprod with SMMLA, which multiplies matrices of two rows each, for several rows of activations: Apple's from the
+// M2 on, Arm's from 2021 on.
+func i8mm() *kernels {
+	k := dotprod()
+	k.name = "i8mm"
+	k.weave = interleaveBy8
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tile32SMMLA, tile32SMMLA, tile32SMMLA, tileKSMMLA, tileKSMMLA, tile6SMMLA,
+	}
 	return k
 }

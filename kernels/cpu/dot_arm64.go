@@ -23,9 +23,6 @@ func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-
-//go:noescape
 func rowsQ8_0SDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
@@ -42,9 +39,6 @@ func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-
-//go:noescape
-func panelSDOT(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 
 //go:noescape
 func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)

@@ -1,5 +1,11 @@
 // Bodies of the dot products on weights that are quantised, shared by the NEON and the SDOT file. The file that includes this one
-// defines DOTS: V6 and V7 = four sums each, in float32, of the products of weights V2 and activations V4, and of V3 and V5.
+// defines, on the numbers of registers,
+//   HALF(w, q, p)   p = four int32 that add up to the products of the 16 weights w and activations q
+//   WHOLE(p)        p = the same for the 32 of V2 and V3 with V4 and V5; may use V10
+//
+// Order of the sums, here and in the tiles: the integers of a block (of a half block in Q6_K) are added exactly. What belongs to
+// block b goes to lane b mod 4, or mod 8 for the types with blocks of 256, in ascending order of b; the lanes are added at the end.
+// So four blocks share one conversion, scale and addition: with SDOT 15 vector operations for four blocks of Q8_0.
 
 // Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
 // R0 dst, R1 rows left, R2 w, R3 q, R4 d, R5 blocks in a row, R6 s; in a row R7 q, R8 d, R10 s, R9 blocks left; V0, V1 sums.
@@ -16,15 +22,20 @@
 	MOVD R4, R8; \
 	MOVD R6, R10; \
 	MOVD R5, R9; \
-	VEOR V0.B16, V0.B16, V0.B16; \
-	VEOR V1.B16, V1.B16, V1.B16
+	ZERO(0); \
+	ZERO(1)
 #define ROW_END \
-	FADD(1, 0, 0); \
 	HSUM(0, V0, 1, V1); \
 	FMOVS.P F0, 4(R0); \
 	SUB  $1, R1; \
 	CBNZ R1, row; \
 	RET
+
+// A = the sums of A, B, C and D, in this order.
+#define SUMS(A, B, C, D) \
+	VADDP B.S4, A.S4, A.S4; \
+	VADDP D.S4, C.S4, C.S4; \
+	VADDP C.S4, A.S4, A.S4
 
 // Arguments of unpack(w []int8, ds, mins []float32, src []byte): R0 w, R1 weights left, R2 src, R3 ds, R4 mins.
 #define UNPACK_ARGS \
@@ -34,18 +45,14 @@
 	MOVD mins_base+48(FP), R4; \
 	MOVD src_base+72(FP), R2
 
-// V2, V3 = the 32 weights and V8 = the scale of the block at R2, which moves on.
+// V2, V3 = the 32 weights of the block at R2, which moves on; its scale was read before.
 #define Q8_0_LOAD \
-	VLD1R.P 2(R2), [V8.H8]; \
-	FCVTL(8, 8); \
 	VLD1.P 32(R2), [V2.B16, V3.B16]
 
 #define Q4_0_CONST \
 	VMOVI $15, V31.B16; \
 	VMOVI $8, V30.B16
 #define Q4_0_LOAD \
-	VLD1R.P 2(R2), [V8.H8]; \
-	FCVTL(8, 8); \
 	VLD1.P 16(R2), [V2.B16]; \
 	VUSHR $4, V2.B16, V3.B16; \
 	VAND  V31.B16, V2.B16, V2.B16; \
@@ -59,8 +66,6 @@
 	MOVD  $q5bytes<>(SB), R11; \
 	VLD1  (R11), [V27.B16, V28.B16, V29.B16]
 #define Q5_0_LOAD \
-	VLD1R.P 2(R2), [V8.H8]; \
-	FCVTL(8, 8); \
 	VLD1R.P 4(R2), [V12.S4]; \
 	VLD1.P 16(R2), [V2.B16]; \
 	VTBL  V28.B16, [V12.B16], V13.B16; \
@@ -76,25 +81,62 @@
 	VSUB  V30.B16, V2.B16, V2.B16; \
 	VSUB  V30.B16, V3.B16, V3.B16
 
-// rows for the types with blocks of 32 and one scale.
+// P = the products of the block at R2, whose scale goes to R12.
+#define BLOCK32(LOAD, p) \
+	MOVHU.P 2(R2), R12; \
+	LOAD; \
+	VLD1.P 32(R7), [V4.B16, V5.B16]; \
+	WHOLE(p)
+
+// rows for the types with blocks of 32 and one scale: four blocks at a time, then one, after which the lanes are turned by one
+// (their total is the same from any lane on). Four scales meet in R11: the integer units have nothing else to do.
 #define ROWS32(LOAD) \
 row: \
 	ROW_BEGIN; \
-blk: \
-	LOAD; \
-	VLD1.P 32(R7), [V4.B16, V5.B16]; \
-	DOTS; \
-	VLD1R.P 4(R8), [V9.S4]; \
+	SUBS $4, R9; \
+	BLT  last; \
+four: \
+	BLOCK32(LOAD, 6); \
+	MOVD R12, R11; \
+	BLOCK32(LOAD, 7); \
+	ORR  R12<<16, R11; \
+	BLOCK32(LOAD, 16); \
+	ORR  R12<<32, R11; \
+	BLOCK32(LOAD, 17); \
+	ORR  R12<<48, R11; \
+	FMOVD R11, F8; \
+	FCVTL(8, 8); \
+	VLD1.P 16(R8), [V9.S4]; \
 	FMUL(8, 9, 11); \
-	VFMLA V6.S4, V11.S4, V0.S4; \
-	VFMLA V7.S4, V11.S4, V1.S4; \
-	SUB  $1, R9; \
-	CBNZ R9, blk; \
+	SUMS(V6, V7, V16, V17); \
+	SCVTF(6, 6); \
+	FMLA(6, 11, 0); \
+	SUBS $4, R9; \
+	BGE  four; \
+last: \
+	ADDS $4, R9; \
+	BEQ  sum; \
+one: \
+	BLOCK32(LOAD, 6); \
+	FMOVS R12, F8; \
+	FCVTL(8, 8); \
+	FMOVS.P 4(R8), F9; \
+	FMUL(8, 9, 11); \
+	VADDP V6.S4, V6.S4, V6.S4; \
+	VADDP V6.S4, V6.S4, V6.S4; \
+	SCVTF(6, 6); \
+	FMLA(6, 11, 0); \
+	VEXT $4, V0.B16, V0.B16, V0.B16; \
+	SUBS $1, R9; \
+	BNE  one; \
+sum: \
 	ROW_END
 
 // unpack for the same types.
 #define UNPACK32(LOAD) \
 blk: \
+	VLD1R.P 2(R2), [V8.H8]; \
+	FCVTL(8, 8); \
 	LOAD; \
 	VST1.P [V2.B16, V3.B16], 32(R0); \
 	VST1.P [V8.S2], 8(R3); \
@@ -169,46 +211,45 @@ blk: \
 	VUSHR $1, V20.B16, V20.B16; \
 	VUSHR $1, V21.B16, V21.B16
 
-// Adds the products of the sub-block in V2, V3, whose scale·d is SCALE.
-#define SUBK(SCALE) \
-	VLD1.P 32(R7), [V4.B16, V5.B16]; \
-	DOTS; \
-	VDUP  SCALE, V11.S4; \
-	VFMLA V6.S4, V11.S4, V0.S4; \
-	VFMLA V7.S4, V11.S4, V1.S4
-#define PAIRK(BIT, SCALE, SCALE2) \
+// a, b = the products of two sub-blocks.
+#define PAIRK(BIT, a, b) \
 	VLD1.P 32(R11), [V16.B16, V17.B16]; \
 	LOW; \
 	BIT; \
-	SUBK(SCALE); \
+	VLD1.P 32(R7), [V4.B16, V5.B16]; \
+	WHOLE(a); \
 	HIGH; \
 	BIT; \
-	SUBK(SCALE2)
+	VLD1.P 32(R7), [V4.B16, V5.B16]; \
+	WHOLE(b)
 
-// rows for Q4_K and Q5_K. V28, V29 sums of minima.
+// rows for Q4_K and Q5_K. V28, V29 the s of eight blocks.
 #define ROWSK(BEGIN, BIT) \
 row: \
 	ROW_BEGIN; \
-	VEOR V28.B16, V28.B16, V28.B16; \
-	VEOR V29.B16, V29.B16, V29.B16; \
 blk: \
 	SCALES_K; \
 	VLD1.P 32(R8), [V8.S4, V9.S4]; \
-	VLD1.P 32(R10), [V12.S4, V13.S4]; \
+	VLD1.P 32(R10), [V28.S4, V29.S4]; \
 	FMUL(8, 24, 24); \
 	FMUL(9, 25, 25); \
-	VFMLA V12.S4, V26.S4, V28.S4; \
-	VFMLA V13.S4, V27.S4, V29.S4; \
 	BEGIN; \
-	PAIRK(BIT, V24.S[0], V24.S[1]); \
-	PAIRK(BIT, V24.S[2], V24.S[3]); \
-	PAIRK(BIT, V25.S[0], V25.S[1]); \
-	PAIRK(BIT, V25.S[2], V25.S[3]); \
+	PAIRK(BIT, 6, 7); \
+	PAIRK(BIT, 8, 9); \
+	SUMS(V6, V7, V8, V9); \
+	PAIRK(BIT, 12, 13); \
+	PAIRK(BIT, 14, 15); \
+	SUMS(V12, V13, V14, V15); \
+	SCVTF(6, 6); \
+	SCVTF(12, 12); \
+	FMLA(6, 24, 0); \
+	FMLA(12, 25, 1); \
+	VFMLS V28.S4, V26.S4, V0.S4; \
+	VFMLS V29.S4, V27.S4, V1.S4; \
 	MOVD R11, R2; \
 	SUB  $8, R9; \
 	CBNZ R9, blk; \
-	FSUB(28, 0, 0); \
-	FSUB(29, 1, 1); \
+	FADD(1, 0, 0); \
 	ROW_END
 
 // unpack for Q4_K and Q5_K.
@@ -289,27 +330,34 @@ blk: \
 	VUSHR $4, B.B16, V3.B16; \
 	BITS6
 
-// Adds the products of the sub-block in V2, V3 with its two scales.
-#define SUB6(SCALE, SCALE2) \
+// a, b = the products of the first and the second half of the sub-block in V2, V3.
+#define SUB6(a, b) \
 	VLD1.P 32(R7), [V4.B16, V5.B16]; \
-	DOTS; \
-	VLD1R.P 4(R8), [V9.S4]; \
-	VDUP  SCALE, V8.S4; \
-	VDUP  SCALE2, V10.S4; \
-	FMUL(8, 9, 11); \
-	FMUL(10, 9, 12); \
-	VFMLA V6.S4, V11.S4, V0.S4; \
-	VFMLA V7.S4, V12.S4, V1.S4
-#define HALF6(A, B) \
+	HALF(2, 4, a); \
+	HALF(3, 5, b)
+
+// Adds to SUM the products of four sub-blocks: V8, V9 the scales of their first and their second halves, from A and B.
+#define HALF6(A, B, sum) \
 	LOAD6; \
 	LOW6(V24, V25); \
-	SUB6(A.S[0], A.S[1]); \
+	SUB6(6, 12); \
 	LOW6(V26, V27); \
-	SUB6(A.S[2], A.S[3]); \
+	SUB6(7, 13); \
 	HIGH6(V24, V25); \
-	SUB6(B.S[0], B.S[1]); \
+	SUB6(8, 14); \
 	HIGH6(V26, V27); \
-	SUB6(B.S[2], B.S[3])
+	SUB6(9, 15); \
+	SUMS(V6, V7, V8, V9); \
+	SUMS(V12, V13, V14, V15); \
+	SCVTF(6, 6); \
+	SCVTF(12, 12); \
+	VUZP1 B.S4, A.S4, V8.S4; \
+	VUZP2 B.S4, A.S4, V9.S4; \
+	VLD1.P 16(R8), [V10.S4]; \
+	FMUL(10, 8, 8); \
+	FMUL(10, 9, 9); \
+	FMLA(6, 8, sum); \
+	FMLA(12, 9, sum)
 
 // rows for Q6_K.
 #define ROWS6 \
@@ -319,11 +367,12 @@ blk: \
 	SCALES6; \
 	MOVD R2, R11; \
 	ADD  $128, R2, R12; \
-	HALF6(V16, V17); \
-	HALF6(V18, V19); \
+	HALF6(V16, V17, 0); \
+	HALF6(V18, V19, 1); \
 	ADD  $210, R2; \
 	SUB  $8, R9; \
 	CBNZ R9, blk; \
+	FADD(1, 0, 0); \
 	ROW_END
 
 // unpack for Q6_K.
@@ -349,101 +398,6 @@ blk: \
 	ADD  $210, R2; \
 	SUB  $256, R1; \
 	CBNZ R1, blk; \
-	RET
-
-// panel(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32): four rows of activations at once.
-// R0 w, R1 weights left, R2 ds, R3-R6 rows of q, R7-R10 rows of d, R11 a row of q, R12 a row of d or s in bytes; V16-V23 sums, two for a
-// row; V8, V10 scales. Then R2 mins, R3-R6 rows of s, V24-V31 sums.
-#define ROWS_OF_FOUR(step, A, B, C, D) \
-	ADD step, A, B; \
-	ADD step, B, C; \
-	ADD step, C, D
-#define PANEL_ARGS \
-	MOVD w_base+8(FP), R0; \
-	MOVD w_len+16(FP), R1; \
-	MOVD ds_base+32(FP), R2; \
-	MOVD q_base+80(FP), R3; \
-	MOVD d_base+104(FP), R7; \
-	MOVD R1, R11; \
-	LSR  $3, R1, R12; \
-	ROWS_OF_FOUR(R11, R3, R4, R5, R6); \
-	ROWS_OF_FOUR(R12, R7, R8, R9, R10); \
-	VEOR V16.B16, V16.B16, V16.B16; \
-	VEOR V17.B16, V17.B16, V17.B16; \
-	VEOR V18.B16, V18.B16, V18.B16; \
-	VEOR V19.B16, V19.B16, V19.B16; \
-	VEOR V20.B16, V20.B16, V20.B16; \
-	VEOR V21.B16, V21.B16, V21.B16; \
-	VEOR V22.B16, V22.B16, V22.B16; \
-	VEOR V23.B16, V23.B16, V23.B16
-#define PANEL_ROW(Q, D, S0, S1) \
-	VLD1.P 32(Q), [V4.B16, V5.B16]; \
-	DOTS; \
-	VLD1R.P 4(D), [V9.S4]; \
-	FMUL(8, 9, 11); \
-	FMUL(10, 9, 12); \
-	VFMLA V6.S4, V11.S4, S0.S4; \
-	VFMLA V7.S4, V12.S4, S1.S4
-#define PANEL_SUMS \
-blk: \
-	VLD1.P 32(R0), [V2.B16, V3.B16]; \
-	VLD1R.P 4(R2), [V8.S4]; \
-	VLD1R.P 4(R2), [V10.S4]; \
-	PANEL_ROW(R3, R7, V16, V17); \
-	PANEL_ROW(R4, R8, V18, V19); \
-	PANEL_ROW(R5, R9, V20, V21); \
-	PANEL_ROW(R6, R10, V22, V23); \
-	SUB  $32, R1; \
-	CBNZ R1, blk
-#define MIN_ROW(S, S0, S1) \
-	VLD1.P 32(S), [V4.S4, V5.S4]; \
-	VFMLA V4.S4, V2.S4, S0.S4; \
-	VFMLA V5.S4, V3.S4, S1.S4
-#define PANEL_MINS \
-	MOVD mins_base+56(FP), R2; \
-	MOVD mins_len+64(FP), R1; \
-	MOVD s_base+128(FP), R3; \
-	CBZ  R1, done; \
-	ROWS_OF_FOUR(R12, R3, R4, R5, R6); \
-	VEOR V24.B16, V24.B16, V24.B16; \
-	VEOR V25.B16, V25.B16, V25.B16; \
-	VEOR V26.B16, V26.B16, V26.B16; \
-	VEOR V27.B16, V27.B16, V27.B16; \
-	VEOR V28.B16, V28.B16, V28.B16; \
-	VEOR V29.B16, V29.B16, V29.B16; \
-	VEOR V30.B16, V30.B16, V30.B16; \
-	VEOR V31.B16, V31.B16, V31.B16; \
-min: \
-	VLD1.P 32(R2), [V2.S4, V3.S4]; \
-	MIN_ROW(R3, V24, V25); \
-	MIN_ROW(R4, V26, V27); \
-	MIN_ROW(R5, V28, V29); \
-	MIN_ROW(R6, V30, V31); \
-	SUB  $8, R1; \
-	CBNZ R1, min; \
-	FSUB(24, 16, 16); \
-	FSUB(25, 17, 17); \
-	FSUB(26, 18, 18); \
-	FSUB(27, 19, 19); \
-	FSUB(28, 20, 20); \
-	FSUB(29, 21, 21); \
-	FSUB(30, 22, 22); \
-	FSUB(31, 23, 23)
-#define PANEL_STORE \
-done: \
-	MOVD dst+0(FP), R0; \
-	FADD(17, 16, 16); \
-	FADD(19, 18, 18); \
-	FADD(21, 20, 20); \
-	FADD(23, 22, 22); \
-	HSUM(16, V16, 2, V2); \
-	HSUM(18, V18, 2, V2); \
-	HSUM(20, V20, 2, V2); \
-	HSUM(22, V22, 2, V2); \
-	FMOVS F16, 0(R0); \
-	FMOVS F18, 4(R0); \
-	FMOVS F20, 8(R0); \
-	FMOVS F22, 12(R0); \
 	RET
 
 // Bit i mod 8 in byte i; then the byte of Q5_0's high bits that weight i of the first and of the second half takes.

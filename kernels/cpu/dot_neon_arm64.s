@@ -4,15 +4,15 @@
 #include "words_arm64.h"
 
 // |weight| ≤ 128 and |activation| ≤ 127: two products add up to at most 32512 and fit in 16 bits.
-#define DOTS \
-	SMULL(4, 2, 6); \
-	SMULL(5, 3, 7); \
-	SMLAL2(4, 2, 6); \
-	SMLAL2(5, 3, 7); \
-	SADDLP(6, 6); \
-	SADDLP(7, 7); \
-	SCVTF(6, 6); \
-	SCVTF(7, 7)
+#define HALF(w, q, p) \
+	SMULL(q, w, p); \
+	SMLAL2(q, w, p); \
+	SADDLP(p, p)
+#define WHOLE(p) \
+	HALF(2, 4, p); \
+	SMULL(5, 3, 10); \
+	SMLAL2(5, 3, 10); \
+	SADALP(10, p)
 
 #include "dot_arm64.h"
 
@@ -50,13 +50,6 @@ TEXT ·rowsQ6_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q6_K_CONST
 	ROWS6
-
-// func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-TEXT ·panelNEON(SB), NOSPLIT, $0-152
-	PANEL_ARGS
-	PANEL_SUMS
-	PANEL_MINS
-	PANEL_STORE
 
 // func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ8_0NEON(SB), NOSPLIT, $0-96

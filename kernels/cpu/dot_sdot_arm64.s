@@ -3,13 +3,12 @@
 #include "textflag.h"
 #include "words_arm64.h"
 
-#define DOTS \
-	VEOR V6.B16, V6.B16, V6.B16; \
-	VEOR V7.B16, V7.B16, V7.B16; \
-	SDOT(4, 2, 6); \
-	SDOT(5, 3, 7); \
-	SCVTF(6, 6); \
-	SCVTF(7, 7)
+#define HALF(w, q, p) \
+	ZERO(p); \
+	SDOT(q, w, p)
+#define WHOLE(p) \
+	HALF(2, 4, p); \
+	SDOT(5, 3, p)
 
 #include "dot_arm64.h"
 
@@ -47,10 +46,3 @@ TEXT ·rowsQ6_KSDOT(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q6_K_CONST
 	ROWS6
-
-// func panelSDOT(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-TEXT ·panelSDOT(SB), NOSPLIT, $0-152
-	PANEL_ARGS
-	PANEL_SUMS
-	PANEL_MINS
-	PANEL_STORE

@@ -14,9 +14,8 @@ type kernels struct {
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
 
-	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. A variant without those (wide is zero) has
-	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of
-	// len(w) elements; no mins are zeros, w, ds and mins are those of unpack, and the bits those of rows.
+	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. Weights may lie in it in an order of the
+	// variant's own, which weave gives them; nil: interleave does.
 	//
 	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
 	// it sets the first. It is nil for some types. What pack and tile get as ahead they fetch into the cache.
@@ -25,7 +24,7 @@ type kernels struct {
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
-	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
+	weave      func(dst, src []uint32, stride, cols int)
 
 	rowsF32  floatRows
 	rowsF16  floatRows

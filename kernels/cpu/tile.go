@@ -9,7 +9,7 @@ const (
 )
 
 // panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
-// holds the same four columns of all rows.
+// holds the same four columns of all rows. A variant with a weave of its own has the weights in another order.
 type panel struct {
 	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
 	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
@@ -107,11 +107,19 @@ func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
 		src := p.src[r*p.size+c/elems*size:][:n/elems*size]
 		k.unpack[f](bytesIn(p.raw)[r*n:][:n], floatsIn(p.rawDs)[r*n/16:][:n/16], floatsIn(p.rawMins)[r*n/32:][:n/32], src)
 	}
-	k.interleave(p.w, p.raw, n/4, n/4)
+	k.weaver()(p.w, p.raw, n/4, n/4)
 	k.interleave(p.ds, p.rawDs, n/16, n/16)
 	if p.lanes == 8 {
 		k.interleave(p.mins, p.rawMins, n/32, n/32)
 	}
+}
+
+// weaver returns what brings weights into a panel.
+func (k *kernels) weaver() func(dst, src []uint32, stride, cols int) {
+	if k.weave != nil {
+		return k.weave
+	}
+	return k.interleave
 }
 
 // bytesIn returns the memory of w as signed bytes.

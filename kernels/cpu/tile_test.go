@@ -9,9 +9,6 @@ import (
 // checkTile holds the leaves for several rows of activations against those for one: a panel of rows of n weights in format f meets
 // t rows, and every sum has the same bits.
 func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
-	if k.wide == 0 {
-		return
-	}
 	elems, size := f.typeOf().Block()
 	rowBytes := n / elems * size
 	w := in.weights(f, k.wide, n, in.small)
@@ -21,7 +18,15 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 	for r := range k.wide {
 		k.unpack[f](bytesIn(u)[r*n:][:n], floatsIn(ds)[r*n/16:][:n/16], floatsIn(mins)[r*n/32:][:n/32], w[r*rowBytes:][:rowBytes])
 	}
-	pw := interleaved(t, k, in, u, n/4)
+	var pw []uint32
+	if k.weave == nil {
+		pw = interleaved(t, k, in, u, n/4)
+	} else {
+		var intact func()
+		pw, intact = guarded[uint32](t, len(u), in.off&^3)
+		k.weave(pw, u, n/4, n/4)
+		intact()
+	}
 	pds := interleaved(t, k, in, ds, n/16)
 	pmins := make([]uint32, len(mins))
 	if f.lanes() == 8 {
@@ -79,7 +84,7 @@ func TestTile(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for _, n := range []int{1, 64, 96, 256, 512, 896} {
-				for _, rows := range []int{1, 2, 7, together} {
+				for _, rows := range []int{1, 2, 5, 7, together} {
 					checkTile(t, k, f, newInputs(t, uint64(n), n%7), multiple(f, n), rows)
 				}
 			}
