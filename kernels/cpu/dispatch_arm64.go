@@ -31,7 +31,7 @@ func neon() *kernels {
 		tile32NEON, tile32NEON, tile32NEON, tileKNEON, tileKNEON, tile6NEON,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
-	k.gridF32 = nil
+	k.gridF32, k.gridF16, k.gridBF16 = gridF32NEON, gridF16NEON, gridBF16NEON
 	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON
 	k.read = readNEON

@@ -2,6 +2,8 @@
 
 package cpu
 
+import "unsafe"
+
 // Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
 
 //go:noescape
@@ -69,8 +71,19 @@ func rowsF16NEON(dst []float32, w []byte, stride int, x []float32)
 //go:noescape
 func rowsBF16NEON(dst []float32, w []byte, stride int, x []float32)
 
+// fourF32NEON takes the rows of x for those of a weight: a product does not care.
+func fourF32NEON(dst *[4]float32, w []byte, x []float32) {
+	rowsF32NEON(dst[:], bytesOf(x), len(w), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/4))
+}
+
 //go:noescape
-func fourF32NEON(dst *[4]float32, w []byte, x []float32)
+func gridF32NEON(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF16NEON(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridBF16NEON(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
 func fromF16NEON(dst []float32, src []byte)
