@@ -1,16 +1,16 @@
 // Panels from rows, four rows at a time: where sixteen columns of them lie in four registers of the panel, and what belongs into each, is up to
 // the variant.
 
-// V4-V7 = the same four columns of all four rows each, from V0-V3, sixteen columns of a row each: the panel of SDOT, and that of scales.
+// V4-V7 = the same four columns of all four rows each, from V0-V3, sixteen columns of a row each: the panel of SDOT, and that of scales. Uses V8-V11.
 #define BY4 \
-	VTRN1 V1.S4, V0.S4, V16.S4; \
-	VTRN2 V1.S4, V0.S4, V17.S4; \
-	VTRN1 V3.S4, V2.S4, V18.S4; \
-	VTRN2 V3.S4, V2.S4, V19.S4; \
-	VTRN1 V18.D2, V16.D2, V4.D2; \
-	VTRN1 V19.D2, V17.D2, V5.D2; \
-	VTRN2 V18.D2, V16.D2, V6.D2; \
-	VTRN2 V19.D2, V17.D2, V7.D2
+	VTRN1 V1.S4, V0.S4, V8.S4; \
+	VTRN2 V1.S4, V0.S4, V9.S4; \
+	VTRN1 V3.S4, V2.S4, V10.S4; \
+	VTRN2 V3.S4, V2.S4, V11.S4; \
+	VTRN1 V10.D2, V8.D2, V4.D2; \
+	VTRN1 V11.D2, V9.D2, V5.D2; \
+	VTRN2 V10.D2, V8.D2, V6.D2; \
+	VTRN2 V11.D2, V9.D2, V7.D2
 
 // V4-V7 = the first eight columns of rows 0 and 1, of rows 2 and 3, then the other eight: the panel of SMMLA.
 #define BY8 \
@@ -25,3 +25,320 @@
 	VMOV V1.B16, V5.B16; \
 	VMOV V2.B16, V6.B16; \
 	VMOV V3.B16, V7.B16
+
+// pack(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte): four rows at a time.
+// R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes fetched ahead; of a group R4-R7 src, R8 w, R9 ds,
+// R10 mins, R11 columns left.
+#define PACK_ARGS \
+	MOVD w_base+0(FP), R0; \
+	MOVD ds_base+24(FP), R1; \
+	MOVD mins_base+48(FP), R2; \
+	MOVD src_base+72(FP), R3; \
+	MOVD stride+96(FP), R12; \
+	MOVD $4, R13; \
+	MOVD $0, R14
+#define PACK_GROUP \
+	MOVD R3, R4; \
+	ADD  R12, R4, R5; \
+	ADD  R12, R5, R6; \
+	ADD  R12, R6, R7; \
+	ADD  R12, R7, R3; \
+	MOVD R0, R8; \
+	MOVD R1, R9; \
+	MOVD R2, R10; \
+	MOVD w_len+8(FP), R11; \
+	LSR  $4, R11
+
+// Fetches 128 bytes more of ahead, unless all of it is: then, on to fetched.
+#define PACK_FETCH \
+	MOVD ahead_len+112(FP), R15; \
+	CMP  R15, R14; \
+	BGE  fetched; \
+	MOVD ahead_base+104(FP), R15; \
+	ADD  R14, R15; \
+	PRFM (R15), PLDL1KEEP; \
+	PRFM 64(R15), PLDL1KEEP; \
+	ADD  $128, R14
+
+// To the next block, of size bytes and cols columns, or the next four rows.
+#define PACK_NEXT(size, cols) \
+	ADD  $size, R4; \
+	ADD  $size, R5; \
+	ADD  $size, R6; \
+	ADD  $size, R7; \
+	ADD  $(16*cols), R8; \
+	ADD  $(4*cols), R9; \
+	ADD  $(2*cols), R10; \
+	SUBS $cols, R11; \
+	BNE  blk; \
+	ADD  $16, R0; \
+	ADD  $16, R1; \
+	ADD  $16, R2; \
+	SUBS $1, R13; \
+	BNE  group; \
+	RET
+
+// V0-V3 = the sixteen bytes at o of each row.
+#define ROWS16(o) \
+	FMOVQ o(R4), F0; \
+	FMOVQ o(R5), F1; \
+	FMOVQ o(R6), F2; \
+	FMOVQ o(R7), F3
+
+// V15 = the half-precision numbers at o.
+#define HALVES(o) \
+	MOVHU o(R4), R15; \
+	MOVHU o(R5), R16; \
+	ORR   R16<<16, R15; \
+	MOVHU o(R6), R16; \
+	ORR   R16<<32, R15; \
+	MOVHU o(R7), R16; \
+	ORR   R16<<48, R15; \
+	FMOVD R15, F15; \
+	FCVTL(15, 15)
+
+#define PACK_Q8_0(BY) \
+group: \
+	PACK_GROUP; \
+blk: \
+	ROWS16(2); \
+	BY; \
+	FMOVQ F4, (R8); \
+	FMOVQ F5, 64(R8); \
+	FMOVQ F6, 128(R8); \
+	FMOVQ F7, 192(R8); \
+	ROWS16(18); \
+	BY; \
+	FMOVQ F4, 256(R8); \
+	FMOVQ F5, 320(R8); \
+	FMOVQ F6, 384(R8); \
+	FMOVQ F7, 448(R8); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(34, 32)
+
+// The lower nibbles of V, less 8, to the panel at o, and the upper ones sixteen columns on.
+#define FOUR(o, F, V) \
+	VUSHR $4, V.B16, V12.B16; \
+	VAND  V31.B16, V.B16, V.B16; \
+	VSUB  V30.B16, V12.B16, V12.B16; \
+	VSUB  V30.B16, V.B16, V.B16; \
+	FMOVQ F, o(R8); \
+	FMOVQ F12, (o+256)(R8)
+#define PACK_Q4_0(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $8, V30.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	ROWS16(2); \
+	BY; \
+	FOUR(0, F4, V4); \
+	FOUR(64, F5, V5); \
+	FOUR(128, F6, V6); \
+	FOUR(192, F7, V7); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(18, 32)
+
+// The same with the high bits: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take from V28, the weight is less
+// by 16. V28 has the high bits of all four rows, inverted.
+#define FIVE(o, F, V, LOW, HIGH, MASK) \
+	VUSHR  $4, V.B16, V12.B16; \
+	VAND   V31.B16, V.B16, V.B16; \
+	VTBL   LOW.B16, [V28.B16], V13.B16; \
+	VTBL   HIGH.B16, [V28.B16], V14.B16; \
+	VCMTST MASK.B16, V13.B16, V13.B16; \
+	VCMTST MASK.B16, V14.B16, V14.B16; \
+	VAND   V30.B16, V13.B16, V13.B16; \
+	VAND   V30.B16, V14.B16, V14.B16; \
+	VORR   V13.B16, V.B16, V.B16; \
+	VORR   V14.B16, V12.B16, V12.B16; \
+	FMOVQ  F, o(R8); \
+	FMOVQ  F12, (o+256)(R8)
+#define PACK_Q5_0(BY, TABLE) \
+	MOVD  $TABLE<>(SB), R15; \
+	VLD1.P 64(R15), [V16.B16, V17.B16, V18.B16, V19.B16]; \
+	VLD1  (R15), [V24.B16, V25.B16, V26.B16, V27.B16]; \
+	VMOVI $2, V31.B16; \
+	VADD  V31.B16, V16.B16, V20.B16; \
+	VADD  V31.B16, V17.B16, V21.B16; \
+	VADD  V31.B16, V18.B16, V22.B16; \
+	VADD  V31.B16, V19.B16, V23.B16; \
+	VMOVI $15, V31.B16; \
+	VMOVI $0xf0, V30.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	MOVWU 2(R4), R15; \
+	MOVWU 2(R5), R16; \
+	ORR   R16<<32, R15; \
+	MVN   R15, R15; \
+	FMOVD R15, F28; \
+	MOVWU 2(R6), R15; \
+	MOVWU 2(R7), R16; \
+	ORR   R16<<32, R15; \
+	MVN   R15, R15; \
+	VMOV  R15, V28.D[1]; \
+	ROWS16(6); \
+	BY; \
+	FIVE(0, F4, V4, V16, V20, V24); \
+	FIVE(64, F5, V5, V17, V21, V25); \
+	FIVE(128, F6, V6, V18, V22, V26); \
+	FIVE(192, F7, V7, V19, V23, V27); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(22, 32)
+
+// o(R) = byte i of the words V, unsigned, or for SIGNED signed, times the scales d.
+#define BYTE(i, V, d, o, R) \
+	VSHL  $(24-8*i), V.S4, V12.S4; \
+	VUSHR $24, V12.S4, V12.S4; \
+	SCVTF(12, 12); \
+	FMUL(d, 12, 12); \
+	FMOVQ F12, o(R)
+#define SIGNED(i, V, d, o, R) \
+	VSHL  $(24-8*i), V.S4, V12.S4; \
+	SSHR(24, 12, 12); \
+	SCVTF(12, 12); \
+	FMUL(d, 12, 12); \
+	FMOVQ F12, o(R)
+#define BYTES(V, d, o, step, R) \
+	BYTE(0, V, d, o, R); \
+	BYTE(1, V, d, (o+step), R); \
+	BYTE(2, V, d, (o+2*step), R); \
+	BYTE(3, V, d, (o+3*step), R)
+
+// The scales and minima of a Q4_K block: see scalesK. V31 bytes of 15, V30 of 63, V29 of 48.
+#define PACK_SCALES_K \
+	ROWS16(0); \
+	BY4; \
+	VUZP1 V4.H8, V4.H8, V20.H8; \
+	VUZP2 V4.H8, V4.H8, V21.H8; \
+	FCVTL(20, 20); \
+	FCVTL(21, 21); \
+	VAND  V30.B16, V5.B16, V22.B16; \
+	VAND  V30.B16, V6.B16, V23.B16; \
+	VUSHR $2, V5.B16, V5.B16; \
+	VUSHR $2, V6.B16, V6.B16; \
+	VAND  V29.B16, V5.B16, V5.B16; \
+	VAND  V29.B16, V6.B16, V6.B16; \
+	VAND  V31.B16, V7.B16, V8.B16; \
+	VUSHR $4, V7.B16, V9.B16; \
+	VORR  V8.B16, V5.B16, V5.B16; \
+	VORR  V9.B16, V6.B16, V6.B16; \
+	BYTES(V22, 20, 0, 128, R9); \
+	BYTES(V5, 20, 512, 128, R9); \
+	BYTES(V23, 21, 0, 64, R10); \
+	BYTES(V6, 21, 256, 64, R10)
+
+// The lower nibbles of V to the panel at o, and the upper ones 32 columns on; of the sixteen bytes at src of each row.
+#define FOURK(o, F, V) \
+	VUSHR $4, V.B16, V12.B16; \
+	VAND  V31.B16, V.B16, V.B16; \
+	FMOVQ F, o(R8); \
+	FMOVQ F12, (o+512)(R8)
+#define PAIRK(BY, src, o) \
+	ROWS16(src); \
+	BY; \
+	FOURK(o, F4, V4); \
+	FOURK(o+64, F5, V5); \
+	FOURK(o+128, F6, V6); \
+	FOURK(o+192, F7, V7)
+#define PACK_Q4_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $63, V30.B16; \
+	VMOVI $48, V29.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	PACK_SCALES_K; \
+	PAIRK(BY, 16, 0); \
+	PAIRK(BY, 32, 256); \
+	PAIRK(BY, 48, 1024); \
+	PAIRK(BY, 64, 1280); \
+	PAIRK(BY, 80, 2048); \
+	PAIRK(BY, 96, 2304); \
+	PAIRK(BY, 112, 3072); \
+	PAIRK(BY, 128, 3328); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(144, 256)
+
+// The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
+// SHH bring the two bits to their place.
+#define SIX(V, F, Q, o, SHL, SHH) \
+	VUSHR $4, V.B16, V12.B16; \
+	VAND  V31.B16, V.B16, V.B16; \
+	SHL(Q, V13); \
+	SHH(Q, V14); \
+	VAND  V29.B16, V13.B16, V13.B16; \
+	VAND  V29.B16, V14.B16, V14.B16; \
+	VORR  V13.B16, V.B16, V.B16; \
+	VORR  V14.B16, V12.B16, V12.B16; \
+	VSUB  V30.B16, V.B16, V.B16; \
+	VSUB  V30.B16, V12.B16, V12.B16; \
+	FMOVQ F, o(R8); \
+	FMOVQ F12, (o+1024)(R8)
+#define LEFT4(A, B) VSHL $4, A.B16, B.B16
+#define LEFT2(A, B) VSHL $2, A.B16, B.B16
+#define RIGHT2(A, B) VUSHR $2, A.B16, B.B16
+#define STAY(A, B) VMOV A.B16, B.B16
+
+// Sixteen columns each of four blocks of 32, from the bytes at low, low+32 and high, to the panel at o.
+#define QUAD6(BY, low, high, o) \
+	ROWS16(high); \
+	BY; \
+	VMOV V4.B16, V16.B16; \
+	VMOV V5.B16, V17.B16; \
+	VMOV V6.B16, V18.B16; \
+	VMOV V7.B16, V19.B16; \
+	ROWS16(low); \
+	BY; \
+	SIX(V4, F4, V16, o, LEFT4, STAY); \
+	SIX(V5, F5, V17, o+64, LEFT4, STAY); \
+	SIX(V6, F6, V18, o+128, LEFT4, STAY); \
+	SIX(V7, F7, V19, o+192, LEFT4, STAY); \
+	ROWS16(low+32); \
+	BY; \
+	SIX(V4, F4, V16, o+512, LEFT2, RIGHT2); \
+	SIX(V5, F5, V17, o+576, LEFT2, RIGHT2); \
+	SIX(V6, F6, V18, o+640, LEFT2, RIGHT2); \
+	SIX(V7, F7, V19, o+704, LEFT2, RIGHT2)
+#define SCALES6(V, o) \
+	SIGNED(0, V, 15, o, R9); \
+	SIGNED(1, V, 15, (o+64), R9); \
+	SIGNED(2, V, 15, (o+128), R9); \
+	SIGNED(3, V, 15, (o+192), R9)
+#define PACK_Q6_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $32, V30.B16; \
+	VMOVI $48, V29.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	QUAD6(BY, 0, 128, 0); \
+	QUAD6(BY, 16, 144, 256); \
+	QUAD6(BY, 64, 160, 2048); \
+	QUAD6(BY, 80, 176, 2304); \
+	HALVES(208); \
+	ROWS16(192); \
+	BY4; \
+	SCALES6(V4, 0); \
+	SCALES6(V5, 256); \
+	SCALES6(V6, 512); \
+	SCALES6(V7, 768); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(210, 256)

@@ -44,3 +44,30 @@ func interleaveBy8(dst, src []uint32, stride, cols int)
 
 //go:noescape
 func interleaveBy16(dst, src []uint32, stride, cols int)
+
+//go:noescape
+func packQ8_0By8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_0By8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_0By8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_KBy8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ6_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ6_KBy8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)

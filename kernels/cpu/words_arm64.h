@@ -11,6 +11,7 @@
 #define SXTLB2(n, d) WORD $(0x4f08a400 | (n)<<5 | (d))              // d.H8 = upper half of n.B16
 #define SXTLH(n, d) WORD $(0x0f10a400 | (n)<<5 | (d))               // d.S4 = lower half of n.H8
 #define SXTLH2(n, d) WORD $(0x4f10a400 | (n)<<5 | (d))              // d.S4 = upper half of n.H8
+#define SSHR(i, n, d) WORD $(0x4f000400 | (64-(i))<<16 | (n)<<5 | (d)) // d.S4 = n.S4 shifted right by i, signed
 #define SCVTF(n, d) WORD $(0x4e21d800 | (n)<<5 | (d))               // d.S4 = n.S4 from int32 to float32
 #define FCVTL(n, d) WORD $(0x0e217800 | (n)<<5 | (d))               // d.S4 = lower half of n.H8 from half precision
 #define FCVTL2(n, d) WORD $(0x4e217800 | (n)<<5 | (d))              // d.S4 = upper half of n.H8 from half precision
