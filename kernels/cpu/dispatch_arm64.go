@@ -16,7 +16,7 @@ func variants() []*kernels {
 	return all
 }
 
-// neon returns the leaves for every arm64 CPU. Rounding and exponentials, which are little work beside the products, stay in Go.
+// neon returns the leaves for every arm64 CPU.
 func neon() *kernels {
 	k := generic()
 	k.name = "neon"
@@ -32,8 +32,9 @@ func neon() *kernels {
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32NEON, rowsF16NEON, rowsBF16NEON, fourF32NEON
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32NEON, gridF16NEON, gridBF16NEON
-	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
+	k.fromF16, k.fromBF16, k.toF16 = fromF16NEON, fromBF16NEON, toF16NEON
 	k.axpyF32, k.axpyF16 = axpyF32NEON, axpyF16NEON
+	k.round, k.exp, k.swiGLU, k.sumExp = roundNEON, expNEON, swiGLUNEON, sumExpNEON
 	k.read = readNEON
 	return k
 }

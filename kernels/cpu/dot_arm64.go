@@ -98,4 +98,21 @@ func axpyF32NEON(acc, p []float32, v []byte, stride int)
 func axpyF16NEON(acc, p []float32, v []byte, stride int)
 
 //go:noescape
+func toF16NEON(dst []uint16, src []float32)
+
+//go:noescape
 func readNEON(p []byte) uint64
+
+// Leaves in exp_arm64.s and round_arm64.s; their twins stand in exp.go and generic.go.
+
+//go:noescape
+func expNEON(dst, x []float32, bias float32)
+
+//go:noescape
+func swiGLUNEON(dst, gate, up []float32)
+
+//go:noescape
+func sumExpNEON(x []float32, top float32) (sum, sumX float64)
+
+//go:noescape
+func roundNEON(q []int8, d, s []float32, h []int16, x []float32)
