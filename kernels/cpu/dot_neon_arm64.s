@@ -8,10 +8,10 @@
 	SMULL(q, w, p); \
 	SMLAL2(q, w, p); \
 	SADDLP(p, p)
-#define WHOLE(p) \
-	HALF(2, 4, p); \
-	SMULL(5, 3, 10); \
-	SMLAL2(5, 3, 10); \
+#define WHOLE(w, q, p) \
+	HALF(w, q, p); \
+	SMULL(q+1, w+1, 10); \
+	SMLAL2(q+1, w+1, 10); \
 	SADALP(10, p)
 
 #include "dot_arm64.h"
@@ -19,31 +19,31 @@
 // func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ8_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	ROWS32(Q8_0_LOAD)
+	ROWS32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
 
 // func rowsQ4_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q4_0_CONST
-	ROWS32(Q4_0_LOAD)
+	ROWS32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
 
 // func rowsQ5_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q5_0_CONST
-	ROWS32(Q5_0_LOAD)
+	ROWS32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
 
 // func rowsQ4_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	K_CONST
-	ROWSK(Q4_K_BEGIN, Q4_K_BIT)
+	Q4_K_CONST
+	ROWSK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
 // func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	K_CONST
-	ROWSK(Q5_K_BEGIN, Q5_K_BIT)
+	Q5_K_CONST
+	ROWSK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ6_KNEON(SB), NOSPLIT, $0-144
@@ -54,31 +54,31 @@ TEXT ·rowsQ6_KNEON(SB), NOSPLIT, $0-144
 // func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ8_0NEON(SB), NOSPLIT, $0-96
 	UNPACK_ARGS
-	UNPACK32(Q8_0_LOAD)
+	UNPACK32(Q8_0_LOAD, NO_OFF, 34)
 
 // func unpackQ4_0NEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ4_0NEON(SB), NOSPLIT, $0-96
 	UNPACK_ARGS
 	Q4_0_CONST
-	UNPACK32(Q4_0_LOAD)
+	UNPACK32(Q4_0_LOAD, Q4_0_UNPACK_OFF, 18)
 
 // func unpackQ5_0NEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ5_0NEON(SB), NOSPLIT, $0-96
 	UNPACK_ARGS
 	Q5_0_CONST
-	UNPACK32(Q5_0_LOAD)
+	UNPACK32(Q5_0_LOAD, NO_OFF, 22)
 
 // func unpackQ4_KNEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ4_KNEON(SB), NOSPLIT, $0-96
 	UNPACK_ARGS
-	K_CONST
-	UNPACKK(Q4_K_BEGIN, Q4_K_BIT)
+	Q4_K_CONST
+	UNPACKK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
 // func unpackQ5_KNEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ5_KNEON(SB), NOSPLIT, $0-96
 	UNPACK_ARGS
-	K_CONST
-	UNPACKK(Q5_K_BEGIN, Q5_K_BIT)
+	Q5_K_CONST
+	UNPACKK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // func unpackQ6_KNEON(w []int8, ds, mins []float32, src []byte)
 TEXT ·unpackQ6_KNEON(SB), NOSPLIT, $0-96

@@ -145,19 +145,16 @@ blk: \
 fetched: \
 	PACK_NEXT(18, 32)
 
-// The same with the high bits: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take from V28, the weight is less
-// by 16. V28 has the high bits of all four rows, inverted.
+// The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones are put above
+// the nibble, which is less 16. V28 has the high bits of all four rows, inverted.
 #define FIVE(o, F, V, LOW, HIGH, MASK) \
 	VUSHR  $4, V.B16, V12.B16; \
-	VAND   V31.B16, V.B16, V.B16; \
 	VTBL   LOW.B16, [V28.B16], V13.B16; \
 	VTBL   HIGH.B16, [V28.B16], V14.B16; \
 	VCMTST MASK.B16, V13.B16, V13.B16; \
 	VCMTST MASK.B16, V14.B16, V14.B16; \
-	VAND   V30.B16, V13.B16, V13.B16; \
-	VAND   V30.B16, V14.B16, V14.B16; \
-	VORR   V13.B16, V.B16, V.B16; \
-	VORR   V14.B16, V12.B16, V12.B16; \
+	VSLI   $4, V13.B16, V.B16; \
+	VSLI   $4, V14.B16, V12.B16; \
 	FMOVQ  F, o(R8); \
 	FMOVQ  F12, (o+256)(R8)
 #define PACK_Q5_0(BY, TABLE) \
@@ -169,8 +166,6 @@ fetched: \
 	VADD  V31.B16, V17.B16, V21.B16; \
 	VADD  V31.B16, V18.B16, V22.B16; \
 	VADD  V31.B16, V19.B16, V23.B16; \
-	VMOVI $15, V31.B16; \
-	VMOVI $0xf0, V30.B16; \
 group: \
 	PACK_GROUP; \
 blk: \
@@ -275,23 +270,17 @@ fetched: \
 
 // The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
 // SHH bring the two bits to their place.
-#define SIX(V, F, Q, o, SHL, SHH) \
-	VUSHR $4, V.B16, V12.B16; \
-	VAND  V31.B16, V.B16, V.B16; \
-	SHL(Q, V13); \
-	SHH(Q, V14); \
+#define SIX(V, Q, o, SHL, nl, SHH, nh) \
+	SHL(nl, Q, V12); \
+	SHH(nh, Q, V13); \
+	VBIT  V31.B16, V.B16, V12.B16; \
+	VSRI  $4, V.B16, V13.B16; \
+	VAND  V29.B16, V12.B16, V12.B16; \
 	VAND  V29.B16, V13.B16, V13.B16; \
-	VAND  V29.B16, V14.B16, V14.B16; \
-	VORR  V13.B16, V.B16, V.B16; \
-	VORR  V14.B16, V12.B16, V12.B16; \
-	VSUB  V30.B16, V.B16, V.B16; \
 	VSUB  V30.B16, V12.B16, V12.B16; \
-	FMOVQ F, o(R8); \
-	FMOVQ F12, (o+1024)(R8)
-#define LEFT4(A, B) VSHL $4, A.B16, B.B16
-#define LEFT2(A, B) VSHL $2, A.B16, B.B16
-#define RIGHT2(A, B) VUSHR $2, A.B16, B.B16
-#define STAY(A, B) VMOV A.B16, B.B16
+	VSUB  V30.B16, V13.B16, V13.B16; \
+	FMOVQ F12, o(R8); \
+	FMOVQ F13, (o+1024)(R8)
 
 // Sixteen columns each of four blocks of 32, from the bytes at low, low+32 and high, to the panel at o.
 #define QUAD6(BY, low, high, o) \
@@ -303,16 +292,16 @@ fetched: \
 	VMOV V7.B16, V19.B16; \
 	ROWS16(low); \
 	BY; \
-	SIX(V4, F4, V16, o, LEFT4, STAY); \
-	SIX(V5, F5, V17, o+64, LEFT4, STAY); \
-	SIX(V6, F6, V18, o+128, LEFT4, STAY); \
-	SIX(V7, F7, V19, o+192, LEFT4, STAY); \
+	SIX(V4, V16, o, LEFT, 4, STAY, 0); \
+	SIX(V5, V17, o+64, LEFT, 4, STAY, 0); \
+	SIX(V6, V18, o+128, LEFT, 4, STAY, 0); \
+	SIX(V7, V19, o+192, LEFT, 4, STAY, 0); \
 	ROWS16(low+32); \
 	BY; \
-	SIX(V4, F4, V16, o+512, LEFT2, RIGHT2); \
-	SIX(V5, F5, V17, o+576, LEFT2, RIGHT2); \
-	SIX(V6, F6, V18, o+640, LEFT2, RIGHT2); \
-	SIX(V7, F7, V19, o+704, LEFT2, RIGHT2)
+	SIX(V4, V16, o+512, LEFT, 2, RIGHT, 2); \
+	SIX(V5, V17, o+576, LEFT, 2, RIGHT, 2); \
+	SIX(V6, V18, o+640, LEFT, 2, RIGHT, 2); \
+	SIX(V7, V19, o+704, LEFT, 2, RIGHT, 2)
 #define SCALES6(V, o) \
 	SIGNED(0, V, 15, o, R9); \
 	SIGNED(1, V, 15, (o+64), R9); \
@@ -321,7 +310,7 @@ fetched: \
 #define PACK_Q6_K(BY) \
 	VMOVI $15, V31.B16; \
 	VMOVI $32, V30.B16; \
-	VMOVI $48, V29.B16; \
+	VMOVI $63, V29.B16; \
 group: \
 	PACK_GROUP; \
 blk: \

@@ -5,6 +5,7 @@
 #define SMMLA(m, n, d) WORD $(0x4e80a400 | (m)<<16 | (n)<<5 | (d))  // d.S[2i+j] += sum of eight products n.D[i]·m.D[j] of bytes
 #define SMULL(m, n, d) WORD $(0x0e20c000 | (m)<<16 | (n)<<5 | (d))  // d.H8 = n.B8·m.B8
 #define SMLAL2(m, n, d) WORD $(0x4e208000 | (m)<<16 | (n)<<5 | (d)) // d.H8 += upper half of n.B16·m.B16
+#define MLS(m, n, d) WORD $(0x6ea09400 | (m)<<16 | (n)<<5 | (d))    // d.S4 -= n.S4·m.S4, integers
 #define SADDLP(n, d) WORD $(0x4e602800 | (n)<<5 | (d))              // d.S4 = sums of neighbours in n.H8
 #define SADALP(n, d) WORD $(0x4e606800 | (n)<<5 | (d))              // d.S4 += sums of neighbours in n.H8
 #define SXTLB(n, d) WORD $(0x0f08a400 | (n)<<5 | (d))               // d.H8 = lower half of n.B16
@@ -30,6 +31,7 @@
 #define UMAXV(n, d) WORD $(0x6eb0a800 | (n)<<5 | (d))               // lane 0 of d = the largest of n.S4, unsigned
 #define FMUL(m, n, d) WORD $(0x6e20dc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4·m.S4
 #define FMULE(m, n, d) WORD $(0x4f809000 | (m)<<16 | (n)<<5 | (d))  // d.S4 = n.S4·m.S[0]
+#define FMULE1(m, n, d) WORD $(0x4fa09000 | (m)<<16 | (n)<<5 | (d)) // d.S4 = n.S4·m.S[1]
 #define FMLSE(m, n, d) WORD $(0x4f805000 | (m)<<16 | (n)<<5 | (d))  // d.S4 -= n.S4·m.S[0]
 #define FMLA(m, n, d) WORD $(0x4e20cc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 += n.S4·m.S4
 #define ZERO(d) WORD $(0x6f00e400 | (d))                            // d = 0
@@ -42,3 +44,8 @@
 	VEXT $8, A.B16, A.B16, T.B16; \
 	FADD(t, a, a); \
 	FADDP(a, a)
+
+// Bytes shifted; or not.
+#define LEFT(i, A, B) VSHL $i, A.B16, B.B16
+#define RIGHT(i, A, B) VUSHR $i, A.B16, B.B16
+#define STAY(i, A, B) VMOV A.B16, B.B16
