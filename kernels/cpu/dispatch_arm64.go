@@ -2,14 +2,15 @@
 
 package cpu
 
-import "github.com/klauspost/cpuid/v2"
+import "golang.org/x/sys/cpu"
 
-// variants returns what this CPU offers, plain Go first, the best last. Every arm64 CPU that Go runs on has NEON.
+// variants returns what this CPU offers, plain Go first, the best last. Every arm64 CPU that Go runs on has NEON. The features come
+// from x/sys: it asks Windows too, and needs no file of /proc, which Android hides.
 func variants() []*kernels {
 	all := []*kernels{generic(), neon()}
-	if cpuid.CPU.Supports(cpuid.ASIMDDP) {
+	if cpu.ARM64.HasASIMDDP {
 		all = append(all, dotprod())
-		if cpuid.CPU.Supports(cpuid.I8MM) {
+		if cpu.ARM64.HasI8MM {
 			all = append(all, i8mm())
 		}
 	}
