@@ -50,7 +50,8 @@ func dotprod() *kernels {
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
 	k.weave = nil
-	k.pack[q4_0], k.pack[q5_0], k.pack[q4_K], k.pack[q6_K] = packQ4_0By4, packQ5_0By4, packQ4_KBy4, packQ6_KBy4
+	k.pack[q4_0], k.pack[q5_0] = packQ4_0By4, packQ5_0By4
+	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KBy4, packQ5_KBy4, packQ6_KBy4
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32SDOT, tile32SDOT, tile32SDOT, tileKSDOT, tileKSDOT, tile6SDOT,
 	}
@@ -63,8 +64,9 @@ func i8mm() *kernels {
 	k := dotprod()
 	k.name = "i8mm"
 	k.weave = interleaveBy8
-	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0By8, packQ4_0By8, packQ5_0By8
-	k.pack[q4_K], k.pack[q6_K] = packQ4_KBy8, packQ6_KBy8
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0By8, packQ4_0By8, packQ5_0By8, packQ4_KBy8, packQ5_KBy8, packQ6_KBy8,
+	}
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32SMMLA, tile32SMMLA, tile32SMMLA, tileKSMMLA, tileKSMMLA, tile6SMMLA,
 	}

@@ -210,7 +210,7 @@ fetched: \
 	BYTE(2, V, d, (o+2*step), R); \
 	BYTE(3, V, d, (o+3*step), R)
 
-// The scales and minima of a Q4_K block: see scalesK. V31 bytes of 15, V30 of 63, V29 of 48.
+// The scales and minima of a Q4_K or Q5_K block: see scalesK. V31 bytes of 15, V30 of 63, V29 of 48.
 #define PACK_SCALES_K \
 	ROWS16(0); \
 	BY4; \
@@ -267,6 +267,54 @@ blk: \
 	PACK_FETCH; \
 fetched: \
 	PACK_NEXT(144, 256)
+
+// Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to the panel at o, and
+// 32 columns on.
+#define FIVEK(o, V, Q, LOW, nl, HIGH, nh) \
+	LOW(nl, Q, V12); \
+	HIGH(nh, Q, V13); \
+	VBIT V31.B16, V.B16, V12.B16; \
+	VSRI $4, V.B16, V13.B16; \
+	VAND V28.B16, V12.B16, V12.B16; \
+	VAND V28.B16, V13.B16, V13.B16; \
+	FMOVQ F12, o(R8); \
+	FMOVQ F13, (o+512)(R8)
+#define PAIR5(BY, src, o, LOW, nl, HIGH, nh) \
+	ROWS16(src); \
+	BY; \
+	FIVEK(o, V4, V16, LOW, nl, HIGH, nh); \
+	FIVEK(o+64, V5, V17, LOW, nl, HIGH, nh); \
+	FIVEK(o+128, V6, V18, LOW, nl, HIGH, nh); \
+	FIVEK(o+192, V7, V19, LOW, nl, HIGH, nh)
+
+// Sixteen columns each of all sub-blocks, from the bytes at src and those 32 on, with the high bits at high.
+#define HALF5(BY, high, src, o) \
+	ROWS16(high); \
+	BY; \
+	VMOV V4.B16, V16.B16; \
+	VMOV V5.B16, V17.B16; \
+	VMOV V6.B16, V18.B16; \
+	VMOV V7.B16, V19.B16; \
+	PAIR5(BY, src, o, LEFT, 4, LEFT, 3); \
+	PAIR5(BY, src+32, o+1024, LEFT, 2, LEFT, 1); \
+	PAIR5(BY, src+64, o+2048, STAY, 0, RIGHT, 1); \
+	PAIR5(BY, src+96, o+3072, RIGHT, 2, RIGHT, 3)
+#define PACK_Q5_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $63, V30.B16; \
+	VMOVI $48, V29.B16; \
+	VMOVI $31, V28.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	PACK_SCALES_K; \
+	HALF5(BY, 16, 48, 0); \
+	HALF5(BY, 32, 64, 256); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(176, 256)
 
 // The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
 // SHH bring the two bits to their place.

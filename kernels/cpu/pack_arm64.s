@@ -85,6 +85,16 @@ TEXT ·packQ4_KBy8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q4_K(BY8)
 
+// func packQ5_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ5_KBy4(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q5_K(BY4)
+
+// func packQ5_KBy8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ5_KBy8(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q5_K(BY8)
+
 // func packQ6_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ6_KBy4(SB), NOSPLIT, $0-128
 	PACK_ARGS

@@ -67,6 +67,12 @@ func packQ4_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []b
 func packQ4_KBy8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
+func packQ5_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_KBy8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
 func packQ6_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape

@@ -3,6 +3,7 @@
 // odd last row is taken twice, and its sums are stored twice. The file that includes this one defines
 //   LOAD_Q4, LOAD_Q2   the activations of a block to V0-V7, or V0-V3
 //   FIRST, SECOND      the numbers of the registers that get integer sums, four in each, one register for each row of activations
+//   FREE, FREE6        those of four registers that are free after DOT and after HALVES
 //   DOT4, DOT2         FIRST = the products of a block, whose weights are in V8-V15
 //   HALVES4, HALVES2   FIRST, SECOND = the products of its first and of its second half
 //
@@ -179,18 +180,27 @@ done: \
 	FMOVQ F10, g(R16); \
 	FMOVQ F11, g(R17)
 
-// Adds the integers from p on, times the scales s, times d, to the sums.
-#define SCALED(p, d, s, a) \
+// Adds the integers from p on, times the scales s, times d, to the sums; t and on are free. The order suits CPUs that keep to it.
+#define SCALED2(p, s, t) \
+	FMULE(24, s, t); \
+	FMULE(25, s, t+1); \
 	SCVTF(p, p); \
-	FMULE(d, s, 30); \
-	FMLA(p, 30, a)
-#define SCALED2(p, s) \
-	SCALED(p, 24, s, 8); \
-	SCALED(p+1, 25, s, 9)
-#define SCALED4(p, s) \
-	SCALED2(p, s); \
-	SCALED(p+2, 26, s, 10); \
-	SCALED(p+3, 27, s, 11)
+	SCVTF(p+1, p+1); \
+	FMLA(p, t, 8); \
+	FMLA(p+1, t+1, 9)
+#define SCALED4(p, s, t) \
+	FMULE(24, s, t); \
+	FMULE(25, s, t+1); \
+	FMULE(26, s, t+2); \
+	FMULE(27, s, t+3); \
+	SCVTF(p, p); \
+	SCVTF(p+1, p+1); \
+	SCVTF(p+2, p+2); \
+	SCVTF(p+3, p+3); \
+	FMLA(p, t, 8); \
+	FMLA(p+1, t+1, 9); \
+	FMLA(p+2, t+2, 10); \
+	FMLA(p+3, t+3, 11)
 
 // Takes the minima m, times s, from the sums.
 #define LESS2(m) \
@@ -204,28 +214,28 @@ done: \
 // A block of the types with one scale a block, of Q4_K and Q5_K, and of Q6_K, by four rows of weights.
 #define GROUP32(g, DOT, LOAD, SCALE, STORE) \
 	WEIGHTS(g); \
-	DOT; \
 	FMOVQ g(R25), F28; \
+	DOT; \
 	LOAD(g); \
-	SCALE(FIRST, 28); \
+	SCALE(FIRST, 28, FREE); \
 	STORE(g)
 #define GROUPK(g, DOT, LOAD, SCALE, LESS, STORE) \
 	WEIGHTS(g); \
-	DOT; \
 	FMOVQ g(R25), F28; \
 	FMOVQ g(R26), F29; \
+	DOT; \
 	LOAD(g); \
-	SCALE(FIRST, 28); \
+	SCALE(FIRST, 28, FREE); \
 	LESS(29); \
 	STORE(g)
 #define GROUP6(g, HALVES, LOAD, SCALE, STORE) \
 	WEIGHTS(g); \
-	HALVES; \
 	FMOVQ g(R25), F28; \
 	FMOVQ (g+64)(R25), F29; \
+	HALVES; \
 	LOAD(g); \
-	SCALE(FIRST, 28); \
-	SCALE(SECOND, 29); \
+	SCALE(FIRST, 28, FREE6); \
+	SCALE(SECOND, 29, FREE6); \
 	STORE(g)
 #define QUAD32 \
 	LOAD_Q4; \

@@ -13,6 +13,8 @@
 
 #define FIRST 16
 #define SECOND 18
+#define FREE 12
+#define FREE6 12
 
 // p = products of sixteen columns; |weight| ≤ 128 and |activation| ≤ 127, so two fit in 16 bits.
 #define HALF(q, w, p) \

@@ -18,6 +18,8 @@
 
 #define FIRST 16
 #define SECOND 20
+#define FREE 12
+#define FREE6 12
 
 // Adds to p on the products of columns 4i to 4i+3 of a half block, weights w: the first half for o = 0, the second for o = 1.
 #define COLUMNS2(i, o, w, p) \

@@ -26,6 +26,8 @@
 
 #define FIRST 12
 #define SECOND 16
+#define FREE 16
+#define FREE6 20
 
 // Adds to p on the products of the columns of q and w: rows 0 and 1 of the weights, then 2 and 3, with a pair of activations; then
 // with the other pair.
