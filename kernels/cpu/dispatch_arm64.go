@@ -40,9 +40,7 @@ func neon() *kernels {
 	return k
 }
 
-// dotprod returns neon with the integer products of CPUs that have SDOT: nearly all since 2018. Q8_0 is not packed: for two or three
-// rows of activations its leaf for one, 15 operations for four blocks, costs less than to bring four columns together, 18, and then 11
-// for each.
+// dotprod returns neon with the integer products of CPUs that have SDOT: nearly all since 2018.
 func dotprod() *kernels {
 	k := neon()
 	k.name = "dotprod"
@@ -50,8 +48,9 @@ func dotprod() *kernels {
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
 	k.weave = nil
-	k.pack[q4_0], k.pack[q5_0] = packQ4_0By4, packQ5_0By4
-	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KBy4, packQ5_KBy4, packQ6_KBy4
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0By4, packQ4_0By4, packQ5_0By4, packQ4_KBy4, packQ5_KBy4, packQ6_KBy4,
+	}
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32SDOT, tile32SDOT, tile32SDOT, tileKSDOT, tileKSDOT, tile6SDOT,
 	}

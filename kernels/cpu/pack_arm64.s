@@ -50,6 +50,11 @@ TEXT ·interleaveBy8(SB), NOSPLIT, $0-64
 TEXT ·interleaveBy16(SB), NOSPLIT, $0-64
 	INTERLEAVE(BY16)
 
+// func packQ8_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ8_0By4(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q8_0(BY4)
+
 // func packQ8_0By8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ8_0By8(SB), NOSPLIT, $0-128
 	PACK_ARGS

@@ -46,6 +46,9 @@ func interleaveBy8(dst, src []uint32, stride, cols int)
 func interleaveBy16(dst, src []uint32, stride, cols int)
 
 //go:noescape
+func packQ8_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
 func packQ8_0By8(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
