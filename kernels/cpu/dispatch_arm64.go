@@ -24,10 +24,10 @@ func neon() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0NEON, rowsQ4_0NEON, rowsQ5_0NEON, rowsQ4_KNEON, rowsQ5_KNEON, rowsQ6_KNEON,
 	}
-	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
-		unpackQ8_0NEON, unpackQ4_0NEON, unpackQ5_0NEON, unpackQ4_KNEON, unpackQ5_KNEON, unpackQ6_KNEON,
+	k.wide, k.fold, k.interleave = 16, foldNEON, nil
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0By16, packQ4_0By16, packQ5_0By16, packQ4_KBy16, packQ5_KBy16, packQ6_KBy16,
 	}
-	k.wide, k.fold, k.interleave, k.weave = 16, foldNEON, interleaveBy4, interleaveBy16
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32NEON, tile32NEON, tile32NEON, tileKNEON, tileKNEON, tile6NEON,
 	}
@@ -47,7 +47,6 @@ func dotprod() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0SDOT, rowsQ4_0SDOT, rowsQ5_0SDOT, rowsQ4_KSDOT, rowsQ5_KSDOT, rowsQ6_KSDOT,
 	}
-	k.weave = nil
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0By4, packQ4_0By4, packQ5_0By4, packQ4_KBy4, packQ5_KBy4, packQ6_KBy4,
 	}
@@ -62,7 +61,6 @@ func dotprod() *kernels {
 func i8mm() *kernels {
 	k := dotprod()
 	k.name = "i8mm"
-	k.weave = interleaveBy8
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0By8, packQ4_0By8, packQ5_0By8, packQ4_KBy8, packQ5_KBy8, packQ6_KBy8,
 	}

@@ -4,7 +4,7 @@ package cpu
 
 import "unsafe"
 
-// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
+// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twin rowsGeneric.
 
 //go:noescape
 func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
@@ -41,24 +41,6 @@ func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-
-//go:noescape
-func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_KNEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_KNEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ6_KNEON(w []int8, ds, mins []float32, src []byte)
 
 // Leaves in float_arm64.s; their twins stand in generic.go.
 

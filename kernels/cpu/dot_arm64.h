@@ -41,14 +41,6 @@
 	VADDP D.S4, C.S4, C.S4; \
 	VADDP C.S4, A.S4, A.S4
 
-// Arguments of unpack(w []int8, ds, mins []float32, src []byte): R0 w, R1 weights left, R2 src, R3 ds, R4 mins.
-#define UNPACK_ARGS \
-	MOVD w_base+0(FP), R0;     \
-	MOVD w_len+8(FP), R1;      \
-	MOVD ds_base+24(FP), R3;   \
-	MOVD mins_base+48(FP), R4; \
-	MOVD src_base+72(FP), R2
-
 // V2, V3 = the 32 weights of the block at R2+o, those of Q4_0 plus 8.
 #define Q8_0_LOAD(o) \
 	FMOVQ (2+o)(R2), F2; \
@@ -152,24 +144,6 @@ one: \
 	BNE  one; \
 sum: \
 	ROW_END
-
-// unpack for the same types; OFF takes from the weights what they have too much.
-#define Q4_0_UNPACK_OFF \
-	VMOVI $8, V30.B16; \
-	VSUB V30.B16, V2.B16, V2.B16; \
-	VSUB V30.B16, V3.B16, V3.B16
-#define UNPACK32(LOAD, OFF, size) \
-blk: \
-	LOAD(0); \
-	OFF; \
-	VST1.P [V2.B16, V3.B16], 32(R0); \
-	VLD1R (R2), [V8.H8]; \
-	FCVTL(8, 8); \
-	VST1.P [V8.S2], 8(R3); \
-	ADD  $size, R2; \
-	SUB  $32, R1; \
-	CBNZ R1, blk; \
-	RET
 
 // V24, V25 = the eight scales, V26, V27 = the eight minima of the Q4_K or Q5_K block at R2: see scalesK. Uses R11-R15, V8-V10.
 #define SCALES_K \
@@ -278,29 +252,6 @@ blk: \
 	FADD(1, 0, 0); \
 	ROW_END
 
-// unpack for Q4_K and Q5_K.
-#define STOREK(PAIR) \
-	PAIR; \
-	VST1.P [V2.B16, V3.B16], 32(R0); \
-	VST1.P [V18.B16, V19.B16], 32(R0)
-#define UNPACKK(PAIR0, PAIR1, PAIR2, PAIR3, size) \
-blk: \
-	SCALES_K; \
-	VST1.P [V26.S4, V27.S4], 32(R4); \
-	VZIP1 V24.S4, V24.S4, V8.S4; \
-	VZIP2 V24.S4, V24.S4, V9.S4; \
-	VZIP1 V25.S4, V25.S4, V10.S4; \
-	VZIP2 V25.S4, V25.S4, V11.S4; \
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R3); \
-	STOREK(PAIR0); \
-	STOREK(PAIR1); \
-	STOREK(PAIR2); \
-	STOREK(PAIR3); \
-	ADD  $size, R2; \
-	SUB  $256, R1; \
-	CBNZ R1, blk; \
-	RET
-
 // V16-V19 = the sixteen scales of the Q6_K block at R2, times its d. Uses V8-V11.
 #define Q6_K_CONST \
 	VMOVI $15, V31.B16; \
@@ -402,33 +353,6 @@ blk: \
 	CBNZ R9, blk; \
 	FADD(1, 0, 0); \
 	ROW_END
-
-// unpack for Q6_K.
-#define STORE6 \
-	VSUB V28.B16, V2.B16, V2.B16; \
-	VSUB V28.B16, V3.B16, V3.B16; \
-	VST1.P [V2.B16, V3.B16], 32(R0)
-#define UNPACKHALF6(ql, qh) \
-	LOAD6(ql, qh); \
-	LOW6(4, V24, V25); \
-	STORE6; \
-	LOW6(2, V26, V27); \
-	STORE6; \
-	HIGH6(V24, V25); \
-	STORE6; \
-	TOP6(V26, V27); \
-	STORE6
-#define UNPACK6 \
-	VMOVI $32, V28.B16; \
-blk: \
-	SCALES6; \
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R3); \
-	UNPACKHALF6(0, 128); \
-	UNPACKHALF6(64, 160); \
-	ADD  $210, R2; \
-	SUB  $256, R1; \
-	CBNZ R1, blk; \
-	RET
 
 // Bit i mod 8 in byte i; then the byte of Q5_0's high bits that weight i of the first and of the second half takes.
 DATA q5bytes<>+0(SB)/8, $0x8040201008040201

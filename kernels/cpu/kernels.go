@@ -14,17 +14,16 @@ type kernels struct {
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
 
-	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. Weights may lie in it in an order of the
-	// variant's own, which weave gives them; nil: interleave does.
+	// Several rows of activations meet a panel of wide rows by tile and fold, after unpack and interleave.
 	//
 	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
-	// it sets the first. It is nil for some types. What pack and tile get as ahead they fetch into the cache.
+	// it sets the first, and the order of the weights may be the variant's own. It is nil for some types; a variant that has it for
+	// all needs no interleave. What pack and tile get as ahead they fetch into the cache.
 	wide       int
 	tile       [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
-	weave      func(dst, src []uint32, stride, cols int)
 
 	rowsF32  floatRows
 	rowsF16  floatRows

@@ -44,7 +44,7 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
-	case f >= 0 && (x.T == 1 || x.T <= few && k.pack[f] == nil):
+	case f >= 0 && k.oneByOne(m, f, x.T):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
 		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
@@ -53,6 +53,14 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	default:
 		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
+}
+
+// oneByOne reports whether the rows of activations, t of them, each meet the weight as it is stored.
+func (k *kernels) oneByOne(m Matrix, f format, t int) bool {
+	if k.pack[f] == nil {
+		return t <= few
+	}
+	return t == 1 || m.Rows < k.wide
 }
 
 // put stores v in dst or adds it; a nil v is zeros.

@@ -4,52 +4,6 @@
 #include "words_arm64.h"
 #include "pack_arm64.h"
 
-// interleave(dst, src []uint32, stride, cols int): four words of four rows at a time.
-// R0 dst, R1 src of four rows, R2 a row of src in bytes, R3 groups of four rows left; of a group R4-R7 src, R8 dst, R9 words left.
-#define INTERLEAVE(BY) \
-	MOVD dst_base+0(FP), R0; \
-	MOVD src_base+24(FP), R1; \
-	MOVD stride+48(FP), R2; \
-	LSL  $2, R2; \
-	MOVD $4, R3; \
-group: \
-	MOVD R1, R4; \
-	ADD  R2, R4, R5; \
-	ADD  R2, R5, R6; \
-	ADD  R2, R6, R7; \
-	ADD  R2, R7, R1; \
-	MOVD R0, R8; \
-	MOVD cols+56(FP), R9; \
-four: \
-	FMOVQ.P 16(R4), F0; \
-	FMOVQ.P 16(R5), F1; \
-	FMOVQ.P 16(R6), F2; \
-	FMOVQ.P 16(R7), F3; \
-	BY; \
-	FMOVQ F4, (R8); \
-	FMOVQ F5, 64(R8); \
-	FMOVQ F6, 128(R8); \
-	FMOVQ F7, 192(R8); \
-	ADD  $256, R8; \
-	SUBS $4, R9; \
-	BGT  four; \
-	ADD  $16, R0; \
-	SUBS $1, R3; \
-	BNE  group; \
-	RET
-
-// func interleaveBy4(dst, src []uint32, stride, cols int)
-TEXT ·interleaveBy4(SB), NOSPLIT, $0-64
-	INTERLEAVE(BY4)
-
-// func interleaveBy8(dst, src []uint32, stride, cols int)
-TEXT ·interleaveBy8(SB), NOSPLIT, $0-64
-	INTERLEAVE(BY8)
-
-// func interleaveBy16(dst, src []uint32, stride, cols int)
-TEXT ·interleaveBy16(SB), NOSPLIT, $0-64
-	INTERLEAVE(BY16)
-
 // func packQ8_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ8_0By4(SB), NOSPLIT, $0-128
 	PACK_ARGS
@@ -59,6 +13,11 @@ TEXT ·packQ8_0By4(SB), NOSPLIT, $0-128
 TEXT ·packQ8_0By8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q8_0(BY8)
+
+// func packQ8_0By16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ8_0By16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q8_0(BY16)
 
 // func packQ4_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ4_0By4(SB), NOSPLIT, $0-128
@@ -70,6 +29,11 @@ TEXT ·packQ4_0By8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q4_0(BY8)
 
+// func packQ4_0By16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ4_0By16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q4_0(BY16)
+
 // func packQ5_0By4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ5_0By4(SB), NOSPLIT, $0-128
 	PACK_ARGS
@@ -79,6 +43,11 @@ TEXT ·packQ5_0By4(SB), NOSPLIT, $0-128
 TEXT ·packQ5_0By8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q5_0(BY8, five8)
+
+// func packQ5_0By16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ5_0By16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q5_0(BY16, five16)
 
 // func packQ4_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ4_KBy4(SB), NOSPLIT, $0-128
@@ -90,6 +59,11 @@ TEXT ·packQ4_KBy8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q4_K(BY8)
 
+// func packQ4_KBy16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ4_KBy16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q4_K(BY16)
+
 // func packQ5_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ5_KBy4(SB), NOSPLIT, $0-128
 	PACK_ARGS
@@ -100,6 +74,11 @@ TEXT ·packQ5_KBy8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q5_K(BY8)
 
+// func packQ5_KBy16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ5_KBy16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q5_K(BY16)
+
 // func packQ6_KBy4(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ6_KBy4(SB), NOSPLIT, $0-128
 	PACK_ARGS
@@ -109,6 +88,11 @@ TEXT ·packQ6_KBy4(SB), NOSPLIT, $0-128
 TEXT ·packQ6_KBy8(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q6_K(BY8)
+
+// func packQ6_KBy16(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ6_KBy16(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	PACK_Q6_K(BY16)
 
 // For the four registers of sixteen columns of four rows: where in the high bits of those rows the byte is that a weight takes, and the bit in it.
 DATA five4<>+0(SB)/8, $0x0404040400000000
@@ -146,3 +130,21 @@ DATA five8<>+104(SB)/8, $0x8040201008040201
 DATA five8<>+112(SB)/8, $0x8040201008040201
 DATA five8<>+120(SB)/8, $0x8040201008040201
 GLOBL five8<>(SB), RODATA|NOPTR, $128
+
+DATA five16<>+0(SB)/8, $0x0000000000000000
+DATA five16<>+8(SB)/8, $0x0101010101010101
+DATA five16<>+16(SB)/8, $0x0404040404040404
+DATA five16<>+24(SB)/8, $0x0505050505050505
+DATA five16<>+32(SB)/8, $0x0808080808080808
+DATA five16<>+40(SB)/8, $0x0909090909090909
+DATA five16<>+48(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA five16<>+56(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA five16<>+64(SB)/8, $0x8040201008040201
+DATA five16<>+72(SB)/8, $0x8040201008040201
+DATA five16<>+80(SB)/8, $0x8040201008040201
+DATA five16<>+88(SB)/8, $0x8040201008040201
+DATA five16<>+96(SB)/8, $0x8040201008040201
+DATA five16<>+104(SB)/8, $0x8040201008040201
+DATA five16<>+112(SB)/8, $0x8040201008040201
+DATA five16<>+120(SB)/8, $0x8040201008040201
+GLOBL five16<>(SB), RODATA|NOPTR, $128
