@@ -145,8 +145,8 @@ store: \
 	BGT  row; \
 	RET
 
-// grid(dst *[16]float32, w []byte, x []float32): two rows of w with four of x, twice, eight columns at a time: 16 multiply-adds for 12 loads
-// (10 of halves), so neither bounds the other where there are four units and three loads a cycle.
+// grid(dst *[16]float32, w []byte, x []float32): two rows of w with four of x, twice, eight columns at a time: 16 multiply-adds for 12
+// loads (10 of halves), so neither bounds the other where there are four units and three loads a cycle.
 // R0 dst, R2 w, R3 a row of it in bytes, R9 passes left; in a pass R6, R10 w, R1, R4, R5, R7 x, R8 elements left; V0-V3 sums of the
 // first row of x, and so on.
 #define GRID_ROW(R, X, Y, x, y, a, b, c, d) \

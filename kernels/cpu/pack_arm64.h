@@ -1,7 +1,7 @@
-// Panels from rows, four rows at a time: where sixteen columns of them lie in four registers of the panel, and what belongs into each, is up to
-// the variant.
+// Panels from the rows as they are stored, four rows at a time. Sixteen columns of them fill four registers of the panel, V4-V7,
+// from V0-V3, which have those of a row each; in which order is up to the variant.
 
-// V4-V7 = the same four columns of all four rows each, from V0-V3, sixteen columns of a row each: the panel of SDOT, and that of scales. Uses V8-V11.
+// Four columns of all four rows in each: the panel of SDOT, and that of the scales. Uses V8-V11.
 #define BY4 \
 	VTRN1 V1.S4, V0.S4, V8.S4; \
 	VTRN2 V1.S4, V0.S4, V9.S4; \
@@ -12,14 +12,14 @@
 	VTRN2 V10.D2, V8.D2, V6.D2; \
 	VTRN2 V11.D2, V9.D2, V7.D2
 
-// V4-V7 = the first eight columns of rows 0 and 1, of rows 2 and 3, then the other eight: the panel of SMMLA.
+// The first eight columns of rows 0 and 1, of rows 2 and 3, then the other eight: the panel of SMMLA.
 #define BY8 \
 	VZIP1 V1.D2, V0.D2, V4.D2; \
 	VZIP1 V3.D2, V2.D2, V5.D2; \
 	VZIP2 V1.D2, V0.D2, V6.D2; \
 	VZIP2 V3.D2, V2.D2, V7.D2
 
-// V4-V7 = the rows: the panel of plain NEON.
+// The rows: the panel of plain NEON.
 #define BY16 \
 	VMOV V0.B16, V4.B16; \
 	VMOV V1.B16, V5.B16; \
@@ -27,8 +27,8 @@
 	VMOV V3.B16, V7.B16
 
 // pack(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte): four rows at a time.
-// R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes fetched ahead; of a group R4-R7 src, R8 w, R9 ds,
-// R10 mins, R11 columns left.
+// R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes fetched ahead; of a group R4-R7 src,
+// R8 w, R9 ds, R10 mins, R11 columns left.
 #define PACK_ARGS \
 	MOVD w_base+0(FP), R0; \
 	MOVD ds_base+24(FP), R1; \

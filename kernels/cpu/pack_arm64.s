@@ -94,7 +94,8 @@ TEXT ·packQ6_KBy16(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	PACK_Q6_K(BY16)
 
-// For the four registers of sixteen columns of four rows: where in the high bits of those rows the byte is that a weight takes, and the bit in it.
+// For the four registers of sixteen columns of four rows: where in the high bits of the rows the byte is that a weight takes, and the
+// bit in it.
 DATA five4<>+0(SB)/8, $0x0404040400000000
 DATA five4<>+8(SB)/8, $0x0c0c0c0c08080808
 DATA five4<>+16(SB)/8, $0x0404040400000000

@@ -7,8 +7,8 @@
 //   DOT4, DOT2         FIRST = the products of a block, whose weights are in V8-V15
 //   HALVES4, HALVES2   FIRST, SECOND = the products of its first and of its second half
 //
-// Registers: R0 acc, R1 q, R2 d of the quad or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to s, R20 a lane of acc in
-// bytes, R23 bytes fetched ahead; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done, R24 w, R25 ds, R26 mins of a block.
+// Registers: R0 acc, R1 q, R2 d of the quad or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to s, R20 a lane of acc
+// in bytes, R23 bytes fetched ahead; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done, R24 w, R25 ds, R26 mins of a block.
 // V24-V27 d, V20-V23 s of each row.
 #define TILE_ARGS \
 	MOVD acc_base+0(FP), R0; \
