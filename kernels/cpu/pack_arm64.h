@@ -1,5 +1,6 @@
 // Panels from the rows as they are stored, four rows at a time. Sixteen columns of them fill four registers of the panel, V4-V7,
-// from V0-V3, which have those of a row each; in which order is up to the variant.
+// from V0-V3, which have those of a row each; in which order is up to the variant. A block of 32 columns of four rows is 128 bytes, and
+// a block of all sixteen rows 512.
 
 // Four columns of all four rows in each: the panel of SDOT, and that of the scales. Uses V8-V11.
 #define BY4 \
@@ -71,7 +72,7 @@
 	ADD  $(2*cols), R10; \
 	SUBS $cols, R11; \
 	BNE  blk; \
-	ADD  $16, R0; \
+	ADD  $128, R0; \
 	ADD  $16, R1; \
 	ADD  $16, R2; \
 	SUBS $1, R13; \
@@ -103,16 +104,12 @@ group: \
 blk: \
 	ROWS16(2); \
 	BY; \
-	FMOVQ F4, (R8); \
-	FMOVQ F5, 64(R8); \
-	FMOVQ F6, 128(R8); \
-	FMOVQ F7, 192(R8); \
+	FSTPQ (F4, F5), (R8); \
+	FSTPQ (F6, F7), 32(R8); \
 	ROWS16(18); \
 	BY; \
-	FMOVQ F4, 256(R8); \
-	FMOVQ F5, 320(R8); \
-	FMOVQ F6, 384(R8); \
-	FMOVQ F7, 448(R8); \
+	FSTPQ (F4, F5), 64(R8); \
+	FSTPQ (F6, F7), 96(R8); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
 	PACK_FETCH; \
@@ -126,7 +123,7 @@ fetched: \
 	VSUB  V30.B16, V12.B16, V12.B16; \
 	VSUB  V30.B16, V.B16, V.B16; \
 	FMOVQ F, o(R8); \
-	FMOVQ F12, (o+256)(R8)
+	FMOVQ F12, (o+64)(R8)
 #define PACK_Q4_0(BY) \
 	VMOVI $15, V31.B16; \
 	VMOVI $8, V30.B16; \
@@ -136,9 +133,9 @@ blk: \
 	ROWS16(2); \
 	BY; \
 	FOUR(0, F4, V4); \
-	FOUR(64, F5, V5); \
-	FOUR(128, F6, V6); \
-	FOUR(192, F7, V7); \
+	FOUR(16, F5, V5); \
+	FOUR(32, F6, V6); \
+	FOUR(48, F7, V7); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
 	PACK_FETCH; \
@@ -156,7 +153,7 @@ fetched: \
 	VSLI   $4, V13.B16, V.B16; \
 	VSLI   $4, V14.B16, V12.B16; \
 	FMOVQ  F, o(R8); \
-	FMOVQ  F12, (o+256)(R8)
+	FMOVQ  F12, (o+64)(R8)
 #define PACK_Q5_0(BY, TABLE) \
 	MOVD  $TABLE<>(SB), R15; \
 	VLD1.P 64(R15), [V16.B16, V17.B16, V18.B16, V19.B16]; \
@@ -182,9 +179,9 @@ blk: \
 	ROWS16(6); \
 	BY; \
 	FIVE(0, F4, V4, V16, V20, V24); \
-	FIVE(64, F5, V5, V17, V21, V25); \
-	FIVE(128, F6, V6, V18, V22, V26); \
-	FIVE(192, F7, V7, V19, V23, V27); \
+	FIVE(16, F5, V5, V17, V21, V25); \
+	FIVE(32, F6, V6, V18, V22, V26); \
+	FIVE(48, F7, V7, V19, V23, V27); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
 	PACK_FETCH; \
@@ -243,9 +240,9 @@ fetched: \
 	ROWS16(src); \
 	BY; \
 	FOURK(o, F4, V4); \
-	FOURK(o+64, F5, V5); \
-	FOURK(o+128, F6, V6); \
-	FOURK(o+192, F7, V7)
+	FOURK(o+16, F5, V5); \
+	FOURK(o+32, F6, V6); \
+	FOURK(o+48, F7, V7)
 #define PACK_Q4_K(BY) \
 	VMOVI $15, V31.B16; \
 	VMOVI $63, V30.B16; \
@@ -255,13 +252,13 @@ group: \
 blk: \
 	PACK_SCALES_K; \
 	PAIRK(BY, 16, 0); \
-	PAIRK(BY, 32, 256); \
+	PAIRK(BY, 32, 64); \
 	PAIRK(BY, 48, 1024); \
-	PAIRK(BY, 64, 1280); \
+	PAIRK(BY, 64, 1088); \
 	PAIRK(BY, 80, 2048); \
-	PAIRK(BY, 96, 2304); \
+	PAIRK(BY, 96, 2112); \
 	PAIRK(BY, 112, 3072); \
-	PAIRK(BY, 128, 3328); \
+	PAIRK(BY, 128, 3136); \
 	PACK_FETCH; \
 	PACK_FETCH; \
 	PACK_FETCH; \
@@ -283,9 +280,9 @@ fetched: \
 	ROWS16(src); \
 	BY; \
 	FIVEK(o, V4, V16, LOW, nl, HIGH, nh); \
-	FIVEK(o+64, V5, V17, LOW, nl, HIGH, nh); \
-	FIVEK(o+128, V6, V18, LOW, nl, HIGH, nh); \
-	FIVEK(o+192, V7, V19, LOW, nl, HIGH, nh)
+	FIVEK(o+16, V5, V17, LOW, nl, HIGH, nh); \
+	FIVEK(o+32, V6, V18, LOW, nl, HIGH, nh); \
+	FIVEK(o+48, V7, V19, LOW, nl, HIGH, nh)
 
 // Sixteen columns each of all sub-blocks, from the bytes at src and those 32 on, with the high bits at high.
 #define HALF5(BY, high, src, o) \
@@ -309,7 +306,7 @@ group: \
 blk: \
 	PACK_SCALES_K; \
 	HALF5(BY, 16, 48, 0); \
-	HALF5(BY, 32, 64, 256); \
+	HALF5(BY, 32, 64, 64); \
 	PACK_FETCH; \
 	PACK_FETCH; \
 	PACK_FETCH; \
@@ -341,15 +338,15 @@ fetched: \
 	ROWS16(low); \
 	BY; \
 	SIX(V4, V16, o, LEFT, 4, STAY, 0); \
-	SIX(V5, V17, o+64, LEFT, 4, STAY, 0); \
-	SIX(V6, V18, o+128, LEFT, 4, STAY, 0); \
-	SIX(V7, V19, o+192, LEFT, 4, STAY, 0); \
+	SIX(V5, V17, o+16, LEFT, 4, STAY, 0); \
+	SIX(V6, V18, o+32, LEFT, 4, STAY, 0); \
+	SIX(V7, V19, o+48, LEFT, 4, STAY, 0); \
 	ROWS16(low+32); \
 	BY; \
 	SIX(V4, V16, o+512, LEFT, 2, RIGHT, 2); \
-	SIX(V5, V17, o+576, LEFT, 2, RIGHT, 2); \
-	SIX(V6, V18, o+640, LEFT, 2, RIGHT, 2); \
-	SIX(V7, V19, o+704, LEFT, 2, RIGHT, 2)
+	SIX(V5, V17, o+528, LEFT, 2, RIGHT, 2); \
+	SIX(V6, V18, o+544, LEFT, 2, RIGHT, 2); \
+	SIX(V7, V19, o+560, LEFT, 2, RIGHT, 2)
 #define SCALES6(V, o) \
 	SIGNED(0, V, 15, o, R9); \
 	SIGNED(1, V, 15, (o+64), R9); \
@@ -363,9 +360,9 @@ group: \
 	PACK_GROUP; \
 blk: \
 	QUAD6(BY, 0, 128, 0); \
-	QUAD6(BY, 16, 144, 256); \
+	QUAD6(BY, 16, 144, 64); \
 	QUAD6(BY, 64, 160, 2048); \
-	QUAD6(BY, 80, 176, 2304); \
+	QUAD6(BY, 80, 176, 2112); \
 	HALVES(208); \
 	ROWS16(192); \
 	BY4; \

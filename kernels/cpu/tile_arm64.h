@@ -1,6 +1,7 @@
 // Bodies of the tiles, shared by the files of the variants. A panel has sixteen rows of weights; a block of 32 columns is 512 bytes of
-// it. Four rows of it meet up to four rows of activations (quads) or two (pairs) with all sums in registers, a block at a time; an
-// odd last row is taken twice, and its sums are stored twice. The file that includes this one defines
+// it, 128 for four rows. Four rows of it meet four rows of activations (quads) or two (pairs) with all sums in registers, a block at a
+// time; a row that is missing in a quad or pair is the last one again, and its sums are stored twice. The file that includes this one
+// defines
 //   LOAD_Q4, LOAD_Q2   the activations of a block to V0-V7, or V0-V3
 //   FIRST, SECOND      the numbers of the registers that get integer sums, four in each, one register for each row of activations
 //   FREE, FREE6        those of four registers that are free after DOT and after HALVES
@@ -153,16 +154,16 @@ done: \
 	FMOVS (R12)(R19), F22; \
 	FMOVS (R13)(R19), F23
 
-// The weights of the four rows that are g bytes into those of sixteen.
+// The weights of the four rows whose scales are g bytes into those of sixteen.
 #define WEIGHTS(g) \
-	FMOVQ g(R24), F8; \
-	FMOVQ (g+64)(R24), F9; \
-	FMOVQ (g+128)(R24), F10; \
-	FMOVQ (g+192)(R24), F11; \
-	FMOVQ (g+256)(R24), F12; \
-	FMOVQ (g+320)(R24), F13; \
-	FMOVQ (g+384)(R24), F14; \
-	FMOVQ (g+448)(R24), F15
+	FMOVQ (8*g)(R24), F8; \
+	FMOVQ (8*g+16)(R24), F9; \
+	FMOVQ (8*g+32)(R24), F10; \
+	FMOVQ (8*g+48)(R24), F11; \
+	FMOVQ (8*g+64)(R24), F12; \
+	FMOVQ (8*g+80)(R24), F13; \
+	FMOVQ (8*g+96)(R24), F14; \
+	FMOVQ (8*g+112)(R24), F15
 
 // V8-V11 = sums of the same rows; and back.
 #define LOAD_ACC2(g) \
