@@ -11,8 +11,8 @@ const block = 32
 //	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacities
-// are rounded up to four rows, because the kernels take four at a time; what lies past T is never looked at in results.
+// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacity
+// of F is rounded up to four rows, because the kernels take four at a time; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32
@@ -27,10 +27,10 @@ func (a *Acts) Resize(t, n int) {
 	a.T, a.N = t, n
 	rows := (t + 3) &^ 3
 	a.F = grow(a.F, t*n, rows*n)
-	a.Q = grow(a.Q, t*n, rows*n)
-	a.D = grow(a.D, t*(n/block), rows*(n/block))
-	a.S = grow(a.S, t*(n/block), rows*(n/block))
-	a.H = grow(a.H, t*(n/block)*2, rows*(n/block)*2)
+	a.Q = grow(a.Q, t*n, t*n)
+	a.D = grow(a.D, t*(n/block), t*(n/block))
+	a.S = grow(a.S, t*(n/block), t*(n/block))
+	a.H = grow(a.H, t*(n/block)*2, t*(n/block)*2)
 }
 
 // grow returns s with length n and a capacity of at least c ≥ n.
@@ -62,7 +62,7 @@ func (a *Acts) Round(t int) {
 	}
 }
 
-// rounded returns Q, D, S and H of n rows from t, reaching into the spare rows if need be.
+// rounded returns Q, D, S and H of n rows from t.
 func (a *Acts) rounded(t, n int) (q []int8, d, s []float32, h []int16) {
 	b := a.N / block
 	return a.Q[t*a.N : (t+n)*a.N], a.D[t*b : (t+n)*b], a.S[t*b : (t+n)*b], a.H[2*t*b : 2*(t+n)*b]

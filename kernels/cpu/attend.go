@@ -149,13 +149,17 @@ func mixGeneric(acc, p []float32, stride, n int, v []byte, step, size int, at fu
 	}
 }
 
-func softmaxGeneric(x []float32) (top, sum float32) {
+func softmaxGeneric(x []float32) (top, sum float32) { return softmaxBy(expGeneric, x) }
+
+// softmaxBy is [Softmax] with the exponentials of exp.
+func softmaxBy(exp func(dst, x []float32, bias float32), x []float32) (top, sum float32) {
 	top = Max(x)
-	expGeneric(x, x, top)
-	for _, v := range x {
-		sum += v
+	exp(x, x, top)
+	var s [4]float32
+	for ; len(x) > 0; x = x[4:] {
+		s[0], s[1], s[2], s[3] = s[0]+x[0], s[1]+x[1], s[2]+x[2], s[3]+x[3]
 	}
-	return top, sum
+	return top, (s[0] + s[2]) + (s[1] + s[3])
 }
 
 func f32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }

@@ -2,7 +2,9 @@
 
 package cpu
 
-// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
+import "unsafe"
+
+// Leaves in dot_neon_arm64.s and dot_sdot_arm64.s; the formulas stand with their twin rowsGeneric.
 
 //go:noescape
 func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
@@ -23,9 +25,6 @@ func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-
-//go:noescape
 func rowsQ8_0SDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
@@ -43,27 +42,6 @@ func rowsQ5_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 //go:noescape
 func rowsQ6_KSDOT(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
-//go:noescape
-func panelSDOT(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-
-//go:noescape
-func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_0NEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_KNEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_KNEON(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ6_KNEON(w []int8, ds, mins []float32, src []byte)
-
 // Leaves in float_arm64.s; their twins stand in generic.go.
 
 //go:noescape
@@ -75,8 +53,19 @@ func rowsF16NEON(dst []float32, w []byte, stride int, x []float32)
 //go:noescape
 func rowsBF16NEON(dst []float32, w []byte, stride int, x []float32)
 
+// fourF32NEON takes the rows of x for those of a weight: a product does not care.
+func fourF32NEON(dst *[4]float32, w []byte, x []float32) {
+	rowsF32NEON(dst[:], bytesOf(x), len(w), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/4))
+}
+
 //go:noescape
-func fourF32NEON(dst *[4]float32, w []byte, x []float32)
+func gridF32NEON(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF16NEON(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridBF16NEON(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
 func fromF16NEON(dst []float32, src []byte)
@@ -91,6 +80,9 @@ func axpyF32NEON(acc, p []float32, v []byte, stride int)
 func readNEON(p []byte) uint64
 
 //go:noescape
+func toF16NEON(dst []uint16, src []float32)
+
+//go:noescape
 func scoresF16NEON(dst []float32, stride int, q []float32, k []byte, step, blocks int)
 
 //go:noescape
@@ -101,3 +93,29 @@ func mixF16NEON(acc, p []float32, stride, n int, v []byte, step int)
 
 //go:noescape
 func mixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
+
+// Leaves in exp_arm64.s and round_arm64.s; their twins stand in exp.go and generic.go.
+
+//go:noescape
+func expNEON(dst, x []float32, bias float32)
+
+//go:noescape
+func swiGLUNEON(dst, gate, up []float32)
+
+//go:noescape
+func sumExpNEON(x []float32, top float32) (sum, sumX float64)
+
+//go:noescape
+func roundNEON(q []int8, d, s []float32, h []int16, x []float32)
+
+//go:noescape
+func peakBytesNEON(n int) uint64
+
+//go:noescape
+func peakBytesSDOT(n int) uint64
+
+//go:noescape
+func peakBytesSMMLA(n int) uint64
+
+//go:noescape
+func peakFloatsNEON(n int) uint64

@@ -4,91 +4,49 @@
 #include "words_arm64.h"
 
 // |weight| ≤ 128 and |activation| ≤ 127: two products add up to at most 32512 and fit in 16 bits.
-#define DOTS \
-	SMULL(4, 2, 6); \
-	SMULL(5, 3, 7); \
-	SMLAL2(4, 2, 6); \
-	SMLAL2(5, 3, 7); \
-	SADDLP(6, 6); \
-	SADDLP(7, 7); \
-	SCVTF(6, 6); \
-	SCVTF(7, 7)
+#define HALF(w, q, p) \
+	SMULL(q, w, p); \
+	SMLAL2(q, w, p); \
+	SADDLP(p, p)
+#define WHOLE(w, q, p) \
+	HALF(w, q, p); \
+	SMULL(q+1, w+1, 10); \
+	SMLAL2(q+1, w+1, 10); \
+	SADALP(10, p)
 
 #include "dot_arm64.h"
 
 // func rowsQ8_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ8_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	ROWS32(Q8_0_LOAD)
+	ROWS32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
 
 // func rowsQ4_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q4_0_CONST
-	ROWS32(Q4_0_LOAD)
+	ROWS32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
 
 // func rowsQ5_0NEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_0NEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q5_0_CONST
-	ROWS32(Q5_0_LOAD)
+	ROWS32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
 
 // func rowsQ4_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	K_CONST
-	ROWSK(Q4_K_BEGIN, Q4_K_BIT)
+	Q4_K_CONST
+	ROWSK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
 // func rowsQ5_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
-	K_CONST
-	ROWSK(Q5_K_BEGIN, Q5_K_BIT)
+	Q5_K_CONST
+	ROWSK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // func rowsQ6_KNEON(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ6_KNEON(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	Q6_K_CONST
 	ROWS6
-
-// func panelNEON(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
-TEXT ·panelNEON(SB), NOSPLIT, $0-152
-	PANEL_ARGS
-	PANEL_SUMS
-	PANEL_MINS
-	PANEL_STORE
-
-// func unpackQ8_0NEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ8_0NEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	UNPACK32(Q8_0_LOAD)
-
-// func unpackQ4_0NEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ4_0NEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q4_0_CONST
-	UNPACK32(Q4_0_LOAD)
-
-// func unpackQ5_0NEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ5_0NEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q5_0_CONST
-	UNPACK32(Q5_0_LOAD)
-
-// func unpackQ4_KNEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ4_KNEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	K_CONST
-	UNPACKK(Q4_K_BEGIN, Q4_K_BIT)
-
-// func unpackQ5_KNEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ5_KNEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	K_CONST
-	UNPACKK(Q5_K_BEGIN, Q5_K_BIT)
-
-// func unpackQ6_KNEON(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ6_KNEON(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q6_K_CONST
-	UNPACK6

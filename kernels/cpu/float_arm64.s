@@ -3,40 +3,79 @@
 #include "textflag.h"
 #include "words_arm64.h"
 
-// The next sixteen, four or one elements of a type at R6, which moves on, as float32 in V16-V19, V16 or F16. V31 is zero.
-#define LOAD16_F32 VLD1.P 64(R6), [V16.S4, V17.S4, V18.S4, V19.S4]
-#define LOAD4_F32 VLD1.P 16(R6), [V16.S4]
-#define LOAD1_F32 FMOVS.P 4(R6), F16
-#define LOAD16_F16 \
-	VLD1.P 32(R6), [V24.H8, V25.H8]; \
+// The next sixteen, four or one elements of a type at R, which moves on, as float32 in V16-V19, V16 or F16; or eight, in A and B, of the
+// numbers a and b. V31 is zero.
+#define LOAD16_F32(R) VLD1.P 64(R), [V16.S4, V17.S4, V18.S4, V19.S4]
+#define LOAD8_F32(R, A, B, a, b) VLD1.P 32(R), [A.S4, B.S4]
+#define LOAD4_F32(R) VLD1.P 16(R), [V16.S4]
+#define LOAD1_F32(R) FMOVS.P 4(R), F16
+#define LOAD16_F16(R) \
+	VLD1.P 32(R), [V24.H8, V25.H8]; \
 	FCVTL(24, 16); \
 	FCVTL2(24, 17); \
 	FCVTL(25, 18); \
 	FCVTL2(25, 19)
-#define LOAD4_F16 \
-	VLD1.P 8(R6), [V24.H4]; \
+#define LOAD8_F16(R, A, B, a, b) \
+	VLD1.P 16(R), [A.H8]; \
+	FCVTL2(a, b); \
+	FCVTL(a, a)
+#define LOAD4_F16(R) \
+	VLD1.P 8(R), [V24.H4]; \
 	FCVTL(24, 16)
-#define LOAD1_F16 \
-	MOVHU.P 2(R6), R9; \
+#define LOAD1_F16(R) \
+	MOVHU.P 2(R), R9; \
 	FMOVS R9, F24; \
 	FCVTHS F24, F16
-#define LOAD16_BF16 \
-	VLD1.P 32(R6), [V24.H8, V25.H8]; \
+#define LOAD16_BF16(R) \
+	VLD1.P 32(R), [V24.H8, V25.H8]; \
 	VZIP1 V24.H8, V31.H8, V16.H8; \
 	VZIP2 V24.H8, V31.H8, V17.H8; \
 	VZIP1 V25.H8, V31.H8, V18.H8; \
 	VZIP2 V25.H8, V31.H8, V19.H8
-#define LOAD4_BF16 \
-	VLD1.P 8(R6), [V24.H4]; \
+#define LOAD8_BF16(R, A, B, a, b) \
+	VLD1.P 16(R), [A.H8]; \
+	VZIP2 A.H8, V31.H8, B.H8; \
+	VZIP1 A.H8, V31.H8, A.H8
+#define LOAD4_BF16(R) \
+	VLD1.P 8(R), [V24.H4]; \
 	VZIP1 V24.H8, V31.H8, V16.H8
-#define LOAD1_BF16 \
-	MOVHU.P 2(R6), R9; \
+#define LOAD1_BF16(R) \
+	MOVHU.P 2(R), R9; \
 	LSL  $16, R9; \
 	FMOVS R9, F16
 
-// rows(dst []float32, w []byte, stride int, x []float32): elements 16i..16i+15 are summed in V0-V3, then fours in V0; what is left is
-// added to the sum of all lanes.
-// R0 dst, R1 rows left, R2 w, R3 stride, R4 x, R5 length; in a row R6 w, R7 x, R8 elements left.
+// Order of the sums, in rows and grid: element i goes to lane i mod 8 of two registers, fours that are left to the first; then come the
+// lanes together, and to their sum what is left.
+#define LANES(a, b, A) \
+	FADD(b, a, a); \
+	HSUM(a, A, 16, V16)
+
+// The next elements of a row of w, at R, times x, added to the sums a and b.
+#define SIXTEEN(LOAD16, R, a, b) \
+	LOAD16(R); \
+	FMLA(16, 20, a); \
+	FMLA(17, 21, b); \
+	FMLA(18, 22, a); \
+	FMLA(19, 23, b)
+#define FOUR(LOAD4, R, a) \
+	LOAD4(R); \
+	FMLA(16, 20, a)
+#define ONE(LOAD1, R, F) \
+	LOAD1(R); \
+	FMADDS F20, F, F16, F
+
+// Makes the pointers to a row of w and its result from those of the one before it, the same ones if no more than i rows are left.
+#define NEXT(i, W, D, W2, D2) \
+	ADD  R3, W, W2; \
+	ADD  $4, D, D2; \
+	CMP  $i, R1; \
+	CSEL GT, W2, W, W2; \
+	CSEL GT, D2, D, D2
+
+// rows(dst []float32, w []byte, stride int, x []float32): four rows at a time, as one has too few sums to keep the units busy. If there are
+// not four, the last one is taken again.
+// R0 dst, R1 rows left, R2 w, R3 stride, R4 x, R5 length; in four rows R6, R10, R11, R12 w, R0, R13, R14, R15 dst, R7 x, R8 elements
+// left; V0 and V1 sums of the first, and so on.
 #define ROWS(LOAD16, LOAD4, LOAD1) \
 	MOVD dst_base+0(FP), R0; \
 	MOVD dst_len+8(FP), R1; \
@@ -44,52 +83,139 @@
 	MOVD stride+48(FP), R3; \
 	MOVD x_base+56(FP), R4; \
 	MOVD x_len+64(FP), R5; \
-	VEOR V31.B16, V31.B16, V31.B16; \
+	ZERO(31); \
 row: \
 	MOVD R2, R6; \
+	NEXT(1, R6, R0, R10, R13); \
+	NEXT(2, R10, R13, R11, R14); \
+	NEXT(3, R11, R14, R12, R15); \
 	MOVD R4, R7; \
-	VEOR V0.B16, V0.B16, V0.B16; \
-	VEOR V1.B16, V1.B16, V1.B16; \
-	VEOR V2.B16, V2.B16, V2.B16; \
-	VEOR V3.B16, V3.B16, V3.B16; \
+	ZERO(0); \
+	ZERO(1); \
+	ZERO(2); \
+	ZERO(3); \
+	ZERO(4); \
+	ZERO(5); \
+	ZERO(6); \
+	ZERO(7); \
 	SUBS $16, R5, R8; \
 	BLT  fours; \
 sixteen: \
-	LOAD16; \
 	VLD1.P 64(R7), [V20.S4, V21.S4, V22.S4, V23.S4]; \
-	VFMLA V16.S4, V20.S4, V0.S4; \
-	VFMLA V17.S4, V21.S4, V1.S4; \
-	VFMLA V18.S4, V22.S4, V2.S4; \
-	VFMLA V19.S4, V23.S4, V3.S4; \
+	SIXTEEN(LOAD16, R6, 0, 1); \
+	SIXTEEN(LOAD16, R10, 2, 3); \
+	SIXTEEN(LOAD16, R11, 4, 5); \
+	SIXTEEN(LOAD16, R12, 6, 7); \
 	SUBS $16, R8; \
 	BGE  sixteen; \
 fours: \
 	ADDS $12, R8; \
 	BLT  sum; \
 four: \
-	LOAD4; \
 	VLD1.P 16(R7), [V20.S4]; \
-	VFMLA V16.S4, V20.S4, V0.S4; \
+	FOUR(LOAD4, R6, 0); \
+	FOUR(LOAD4, R10, 2); \
+	FOUR(LOAD4, R11, 4); \
+	FOUR(LOAD4, R12, 6); \
 	SUBS $4, R8; \
 	BGE  four; \
 sum: \
-	FADD(1, 0, 0); \
-	FADD(3, 2, 2); \
-	FADD(2, 0, 0); \
-	HSUM(0, V0, 1, V1); \
+	LANES(0, 1, V0); \
+	LANES(2, 3, V2); \
+	LANES(4, 5, V4); \
+	LANES(6, 7, V6); \
 	ADDS $4, R8; \
 	BEQ  store; \
 one: \
-	LOAD1; \
 	FMOVS.P 4(R7), F20; \
-	FMADDS F20, F0, F16, F0; \
+	ONE(LOAD1, R6, F0); \
+	ONE(LOAD1, R10, F2); \
+	ONE(LOAD1, R11, F4); \
+	ONE(LOAD1, R12, F6); \
 	SUBS $1, R8; \
 	BNE  one; \
 store: \
-	FMOVS.P F0, 4(R0); \
-	ADD  R3, R2; \
-	SUBS $1, R1; \
-	BNE  row; \
+	FMOVS F0, (R0); \
+	FMOVS F2, (R13); \
+	FMOVS F4, (R14); \
+	FMOVS F6, (R15); \
+	ADD  $16, R0; \
+	ADD  R3<<2, R2; \
+	SUBS $4, R1; \
+	BGT  row; \
+	RET
+
+// grid(dst *[16]float32, w []byte, x []float32): two rows of w with four of x, twice, eight columns at a time: 16 multiply-adds for 12
+// loads (10 of halves), so neither bounds the other where there are four units and three loads a cycle.
+// R0 dst, R2 w, R3 a row of it in bytes, R9 passes left; in a pass R6, R10 w, R1, R4, R5, R7 x, R8 elements left; V0-V3 sums of the
+// first row of x, and so on.
+#define GRID_ROW(R, X, Y, x, y, a, b, c, d) \
+	VLD1.P 32(R), [X.S4, Y.S4]; \
+	FMLA(16, x, a); \
+	FMLA(17, y, b); \
+	FMLA(18, x, c); \
+	FMLA(19, y, d)
+#define GRID(LOAD8) \
+	MOVD dst+0(FP), R0; \
+	MOVD w_base+8(FP), R2; \
+	MOVD w_len+16(FP), R3; \
+	LSR  $2, R3; \
+	MOVD $2, R9; \
+	ZERO(31); \
+pass: \
+	MOVD R2, R6; \
+	ADD  R3, R6, R10; \
+	MOVD x_base+32(FP), R1; \
+	MOVD x_len+40(FP), R8; \
+	ADD  R8, R1, R4; \
+	ADD  R8, R4, R5; \
+	ADD  R8, R5, R7; \
+	LSR  $2, R8; \
+	ZERO(0); \
+	ZERO(1); \
+	ZERO(2); \
+	ZERO(3); \
+	ZERO(4); \
+	ZERO(5); \
+	ZERO(6); \
+	ZERO(7); \
+	ZERO(8); \
+	ZERO(9); \
+	ZERO(10); \
+	ZERO(11); \
+	ZERO(12); \
+	ZERO(13); \
+	ZERO(14); \
+	ZERO(15); \
+eight: \
+	LOAD8(R6, V16, V17, 16, 17); \
+	LOAD8(R10, V18, V19, 18, 19); \
+	GRID_ROW(R1, V20, V21, 20, 21, 0, 1, 2, 3); \
+	GRID_ROW(R4, V22, V23, 22, 23, 4, 5, 6, 7); \
+	GRID_ROW(R5, V24, V25, 24, 25, 8, 9, 10, 11); \
+	GRID_ROW(R7, V26, V27, 26, 27, 12, 13, 14, 15); \
+	SUBS $8, R8; \
+	BNE  eight; \
+	LANES(0, 1, V0); \
+	LANES(2, 3, V2); \
+	LANES(4, 5, V4); \
+	LANES(6, 7, V6); \
+	LANES(8, 9, V8); \
+	LANES(10, 11, V10); \
+	LANES(12, 13, V12); \
+	LANES(14, 15, V14); \
+	FMOVS F0, 0(R0); \
+	FMOVS F2, 4(R0); \
+	FMOVS F4, 16(R0); \
+	FMOVS F6, 20(R0); \
+	FMOVS F8, 32(R0); \
+	FMOVS F10, 36(R0); \
+	FMOVS F12, 48(R0); \
+	FMOVS F14, 52(R0); \
+	ADD  $8, R0; \
+	ADD  R3<<1, R2; \
+	SUBS $1, R9; \
+	BNE  pass; \
 	RET
 
 // from(dst []float32, src []byte): R0 dst, R8 elements left.
@@ -101,7 +227,7 @@ store: \
 	SUBS $16, R8; \
 	BLT  rest; \
 sixteen: \
-	LOAD16; \
+	LOAD16(R6); \
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0); \
 	SUBS $16, R8; \
 	BGE  sixteen; \
@@ -109,14 +235,15 @@ rest: \
 	ADDS $16, R8; \
 	BEQ  done; \
 one: \
-	LOAD1; \
+	LOAD1(R6); \
 	FMOVS.P F16, 4(R0); \
 	SUBS $1, R8; \
 	BNE  one; \
 done: \
 	RET
 
-// axpy(acc, p []float32, v []byte, stride int): columns by 16, 4 and 1, over all rows each, with the sums in registers.
+// axpy(acc, p []float32, v []byte, stride int): columns by 32, 4 and 1, over all rows each, with the sums in registers.
+// With 32 columns eight sums wait for nothing where a multiply-add takes four cycles and halves take as many operations to convert.
 // R0 acc, R8 columns left, R2 v, size bytes an element, R3 stride, R4 p, R5 rows; in a column R10 row of v, R7 p, R1 rows left.
 #define COLUMN \
 	MOVD R2, R10; \
@@ -129,35 +256,43 @@ done: \
 	MOVD p_len+32(FP), R5; \
 	MOVD v_base+48(FP), R2; \
 	MOVD stride+72(FP), R3; \
-	SUBS $16, R8; \
+	SUBS $32, R8; \
 	BLT  fours; \
-sixteen: \
+column32: \
 	COLUMN; \
-	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]; \
-row16: \
+	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]; \
+	VLD1 (R0), [V4.S4, V5.S4, V6.S4, V7.S4]; \
+	SUB  $64, R0; \
+row32: \
 	MOVD R10, R6; \
-	LOAD16; \
 	VLD1R.P 4(R7), [V20.S4]; \
-	VFMLA V16.S4, V20.S4, V0.S4; \
-	VFMLA V17.S4, V20.S4, V1.S4; \
-	VFMLA V18.S4, V20.S4, V2.S4; \
-	VFMLA V19.S4, V20.S4, V3.S4; \
+	LOAD16(R6); \
+	FMLA(16, 20, 0); \
+	FMLA(17, 20, 1); \
+	FMLA(18, 20, 2); \
+	FMLA(19, 20, 3); \
+	LOAD16(R6); \
+	FMLA(16, 20, 4); \
+	FMLA(17, 20, 5); \
+	FMLA(18, 20, 6); \
+	FMLA(19, 20, 7); \
 	ADD  R3, R10; \
 	SUBS $1, R1; \
-	BNE  row16; \
+	BNE  row32; \
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); \
-	ADD  $(16*size), R2; \
-	SUBS $16, R8; \
-	BGE  sixteen; \
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0); \
+	ADD  $(32*size), R2; \
+	SUBS $32, R8; \
+	BGE  column32; \
 fours: \
-	ADDS $12, R8; \
+	ADDS $28, R8; \
 	BLT  rest; \
 four: \
 	COLUMN; \
 	VLD1 (R0), [V0.S4]; \
 row4: \
 	MOVD R10, R6; \
-	LOAD4; \
+	LOAD4(R6); \
 	VLD1R.P 4(R7), [V20.S4]; \
 	VFMLA V16.S4, V20.S4, V0.S4; \
 	ADD  R3, R10; \
@@ -175,7 +310,7 @@ one: \
 	FMOVS (R0), F0; \
 row1: \
 	MOVD R10, R6; \
-	LOAD1; \
+	LOAD1(R6); \
 	FMOVS.P 4(R7), F20; \
 	FMADDS F20, F0, F16, F0; \
 	ADD  R3, R10; \
@@ -200,6 +335,18 @@ TEXT ·rowsF16NEON(SB), NOSPLIT, $0-80
 TEXT ·rowsBF16NEON(SB), NOSPLIT, $0-80
 	ROWS(LOAD16_BF16, LOAD4_BF16, LOAD1_BF16)
 
+// func gridF32NEON(dst *[16]float32, w []byte, x []float32)
+TEXT ·gridF32NEON(SB), NOSPLIT, $0-56
+	GRID(LOAD8_F32)
+
+// func gridF16NEON(dst *[16]float32, w []byte, x []float32)
+TEXT ·gridF16NEON(SB), NOSPLIT, $0-56
+	GRID(LOAD8_F16)
+
+// func gridBF16NEON(dst *[16]float32, w []byte, x []float32)
+TEXT ·gridBF16NEON(SB), NOSPLIT, $0-56
+	GRID(LOAD8_BF16)
+
 // func fromF16NEON(dst []float32, src []byte)
 TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
 	FROM(LOAD16_F16, LOAD1_F16)
@@ -208,98 +355,35 @@ TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
 TEXT ·fromBF16NEON(SB), NOSPLIT, $0-48
 	FROM(LOAD16_BF16, LOAD1_BF16)
 
+// func toF16NEON(dst []uint16, src []float32)
+TEXT ·toF16NEON(SB), NOSPLIT, $0-48
+	MOVD dst_base+0(FP), R0
+	MOVD dst_len+8(FP), R8
+	MOVD src_base+24(FP), R6
+	SUBS $4, R8
+	BLT  rest
+four:
+	VLD1.P 16(R6), [V0.S4]
+	FCVTN(0, 0)
+	FMOVD.P F0, 8(R0)
+	SUBS $4, R8
+	BGE  four
+rest:
+	ADDS $4, R8
+	BEQ  done
+one:
+	FMOVS.P 4(R6), F0
+	FCVTN(0, 0)
+	FMOVS F0, R9
+	MOVH.P R9, 2(R0)
+	SUBS $1, R8
+	BNE  one
+done:
+	RET
+
 // func axpyF32NEON(acc, p []float32, v []byte, stride int)
 TEXT ·axpyF32NEON(SB), NOSPLIT, $0-80
 	AXPY(LOAD16_F32, LOAD4_F32, LOAD1_F32, 4)
-
-// Adds w·x of one row of x, at R, to its sums.
-#define FOUR16(R, A, B, C, D) \
-	VLD1.P 64(R), [V20.S4, V21.S4, V22.S4, V23.S4]; \
-	VFMLA V16.S4, V20.S4, A.S4; \
-	VFMLA V17.S4, V21.S4, B.S4; \
-	VFMLA V18.S4, V22.S4, C.S4; \
-	VFMLA V19.S4, V23.S4, D.S4
-#define FOUR4(R, A) \
-	VLD1.P 16(R), [V20.S4]; \
-	VFMLA V16.S4, V20.S4, A.S4
-#define FOURSUM(a, b, c, d, A) \
-	FADD(b, a, a); \
-	FADD(d, c, c); \
-	FADD(c, a, a); \
-	HSUM(a, A, 16, V16)
-#define FOUR1(R, F) \
-	FMOVS.P 4(R), F20; \
-	FMADDS F20, F, F16, F
-
-// func fourF32NEON(dst *[4]float32, w []byte, x []float32)
-// Sums as rows does: V0-V3 for the first row, V4-V7 for the second, and so on. R6 w, R8 elements left, R1-R4 rows of x.
-TEXT ·fourF32NEON(SB), NOSPLIT, $0-56
-	MOVD dst+0(FP), R0
-	MOVD w_base+8(FP), R6
-	MOVD w_len+16(FP), R5
-	MOVD x_base+32(FP), R1
-	ADD  R5, R1, R2
-	ADD  R5, R2, R3
-	ADD  R5, R3, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VMOV V0.B16, V1.B16
-	VMOV V0.B16, V2.B16
-	VMOV V0.B16, V3.B16
-	VMOV V0.B16, V4.B16
-	VMOV V0.B16, V5.B16
-	VMOV V0.B16, V6.B16
-	VMOV V0.B16, V7.B16
-	VMOV V0.B16, V8.B16
-	VMOV V0.B16, V9.B16
-	VMOV V0.B16, V10.B16
-	VMOV V0.B16, V11.B16
-	VMOV V0.B16, V12.B16
-	VMOV V0.B16, V13.B16
-	VMOV V0.B16, V14.B16
-	VMOV V0.B16, V15.B16
-	LSR  $2, R5, R8
-	SUBS $16, R8
-	BLT  fours
-sixteen:
-	LOAD16_F32
-	FOUR16(R1, V0, V1, V2, V3)
-	FOUR16(R2, V4, V5, V6, V7)
-	FOUR16(R3, V8, V9, V10, V11)
-	FOUR16(R4, V12, V13, V14, V15)
-	SUBS $16, R8
-	BGE  sixteen
-fours:
-	ADDS $12, R8
-	BLT  sum
-four:
-	LOAD4_F32
-	FOUR4(R1, V0)
-	FOUR4(R2, V4)
-	FOUR4(R3, V8)
-	FOUR4(R4, V12)
-	SUBS $4, R8
-	BGE  four
-sum:
-	FOURSUM(0, 1, 2, 3, V0)
-	FOURSUM(4, 5, 6, 7, V4)
-	FOURSUM(8, 9, 10, 11, V8)
-	FOURSUM(12, 13, 14, 15, V12)
-	ADDS $4, R8
-	BEQ  store
-one:
-	LOAD1_F32
-	FOUR1(R1, F0)
-	FOUR1(R2, F4)
-	FOUR1(R3, F8)
-	FOUR1(R4, F12)
-	SUBS $1, R8
-	BNE  one
-store:
-	FMOVS F0, 0(R0)
-	FMOVS F4, 4(R0)
-	FMOVS F8, 8(R0)
-	FMOVS F12, 12(R0)
-	RET
 
 // func readNEON(p []byte) uint64
 // Reads 128 bytes a turn; what is left below that is not read.

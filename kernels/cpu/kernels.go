@@ -16,18 +16,16 @@ type kernels struct {
 	// quad is rows for a multiple of four rows of a multiple of four blocks, with its bits. It is nil for some types and variants.
 	quad [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
-	// Several rows of activations meet a panel of wide rows by tile, fold and interleave. A variant without those (wide is zero) has
-	// panel: dst[t] = Σᵢ (ds[i/16]·w[i] - mins[i/32])·x[t,i], where four rows of x lie behind each other in q, d and s, each of
-	// len(w) elements; no mins are zeros, w, ds and mins are those of unpack, and the bits those of rows.
+	// Several rows of activations meet a panel of wide rows by tile and fold, after unpack and interleave.
 	//
 	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
-	// it sets the first. It is nil for some types. What pack and tile get as ahead they fetch into the cache.
+	// it sets the first, and the order of the weights may be the variant's own. It is nil for some types; a variant that has it for
+	// all needs no interleave. What pack and tile get as ahead they fetch into the cache.
 	wide       int
 	tile       [formats]tileLeaf
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)
-	panel      func(dst *[4]float32, w []int8, ds, mins []float32, q []int8, d, s []float32)
 
 	rowsF32  floatRows
 	rowsF16  floatRows

@@ -10,8 +10,6 @@ import (
 // reused. Two workers must not share one.
 type Scratch struct {
 	panel     panel
-	w         []int8      // [tile, cols] weights as signed bytes
-	ds, mins  []float32   // [tile, cols/16], [tile, cols/32] their scales and minima
 	f         []float32   // [tile, cols] dequantised weights
 	out, sums []float32   // results of a tile; of one exact row
 	four      [4]float32  // results of a leaf for four rows of activations
@@ -46,17 +44,23 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
-	case f >= 0 && (x.T == 1 || x.T <= few && k.pack[f] == nil):
-		k.quantisedFew(dst, stride, m, f, lo, hi, x, 0, x.T, add, sc)
-	case f >= 0 && k.wide > 0:
-		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
+	case f >= 0 && k.oneByOne(m, f, x.T):
+		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
-		k.quantisedMany(dst, stride, m, f, lo, hi, x, add, sc)
+		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
 	case x.T == 1 && k.floatLeaf(m.Type) != nil:
 		k.floatOne(dst, m, k.floatLeaf(m.Type), lo, hi, x, add, sc)
 	default:
 		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
+}
+
+// oneByOne reports whether the rows of activations, t of them, each meet the weight as it is stored.
+func (k *kernels) oneByOne(m Matrix, f format, t int) bool {
+	if k.pack[f] == nil {
+		return t <= few
+	}
+	return t == 1 || m.Rows < k.wide
 }
 
 // put stores v in dst or adds it; a nil v is zeros.
@@ -73,17 +77,17 @@ func put(dst, v []float32, add bool) {
 	}
 }
 
-// quantisedFew is matMul for rows from to to of the activations, few of them: a leaf takes some weight rows as they are stored
-// to each, and all but the first find them in the cache.
-func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, from, to int, add bool, sc *Scratch) {
+// quantisedFew is matMul for few rows of activations: a leaf takes some weight rows as they are stored to each, and all but the
+// first find them in the cache.
+func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	bytes := leafBytes
-	if to-from > 1 {
+	if x.T > 1 {
 		bytes = tileBytes
 	}
 	tile := max(4, bytes/m.RowBytes()&^3)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
-		for t := from; t < to; t++ {
+		for t := range x.T {
 			q, d, s, h := x.rounded(t, 1)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
@@ -106,37 +110,6 @@ func (k *kernels) oneRow(dst []float32, f format, w []byte, q []int8, d, s []flo
 	}
 	if len(dst) > 0 {
 		k.rows[f](dst, w, q, d, s, h)
-	}
-}
-
-// quantisedMany is matMul for many rows of activations in a variant without tiles: a few weight rows at a time are unpacked into the cache and meet every
-// row of activations there, four at a time.
-func (k *kernels) quantisedMany(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	n := m.Cols
-	tile := min(16, max(1, tileBytes/n))
-	sc.w = grow(sc.w, tile*n, tile*n)
-	sc.ds = grow(sc.ds, tile*n/16, tile*n/16)
-	sc.mins = grow(sc.mins, tile*n/32, tile*n/32)
-	for o := lo; o < hi; o += tile {
-		end := min(o+tile, hi)
-		for r := o; r < end; r++ {
-			k.unpack[f](sc.w[(r-o)*n:][:n], sc.ds[(r-o)*n/16:][:n/16], sc.mins[(r-o)*n/32:][:n/32], m.rows(r, r+1))
-		}
-		for t := 0; t < x.T; t += 4 {
-			if x.T-t <= 2 {
-				k.quantisedFew(dst, stride, m, f, o, end, x, t, x.T, add, sc)
-				break
-			}
-			q, d, s, _ := x.rounded(t, 4)
-			for r := range end - o {
-				var mins []float32
-				if f == q4_K || f == q5_K {
-					mins = sc.mins[r*n/32:][:n/32]
-				}
-				k.panel(&sc.four, sc.w[r*n:][:n], sc.ds[r*n/16:][:n/16], mins, q, d, s)
-				scatter(dst, t*stride+o+r, stride, sc.four, min(4, x.T-t), add)
-			}
-		}
 	}
 }
 

@@ -157,19 +157,23 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
-// Few rows of activations take a panel by segments.
+// The same promise where a panel is taken by segments, and where there are more rows than meet it together.
 func TestMatMulBySegments(t *testing.T) {
+	const rows, n = 37, 2*segment + 256
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
-			const rows, batch, n = 16, 7, 2*segment + 256
 			in := newInputs(t, 3, 0)
-			m, x := in.matrix(f.typeOf(), rows, n), in.input(batch, n)
-			got, want := make([]float32, batch*rows), make([]float32, batch*rows)
-			k.matMul(got, rows, m, 0, rows, x, false, &Scratch{})
-			for i := range batch {
-				k.quantisedFew(want, rows, m, f, 0, rows, x, i, i+1, false, &Scratch{})
+			m := in.matrix(f.typeOf(), rows, n)
+			for _, batch := range []int{2, 3, together + 1} {
+				x := in.input(batch, n)
+				dst, want := make([]float32, batch*rows), make([]float32, rows)
+				k.matMul(dst, rows, m, 0, rows, x, false, &Scratch{})
+				for i := range batch {
+					q, d, s, h := x.rounded(i, 1)
+					k.rows[f](want, m.Data, q, d, s, h)
+					require.Equal(t, want, dst[i*rows:][:rows], "%v, row %d of %d", f.typeOf(), i, batch)
+				}
 			}
-			require.Equal(t, want, got, "%v", f.typeOf())
 		}
 	})
 }

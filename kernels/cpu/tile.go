@@ -9,7 +9,7 @@ const (
 )
 
 // panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
-// holds the same four columns of all rows.
+// holds the same four columns of all rows. A pack may have another order of weights.
 type panel struct {
 	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
 	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
@@ -21,9 +21,6 @@ type panel struct {
 
 func (p *panel) resize(wide, lanes, n int) {
 	p.wide, p.lanes = wide, lanes
-	p.raw = grow(p.raw, wide*n/4, wide*n/4)
-	p.rawDs = grow(p.rawDs, wide*n/16+tilePad, wide*n/16+tilePad)
-	p.rawMins = grow(p.rawMins, wide*n/32, wide*n/32)
 	p.w = grow(p.w, wide*n/4, wide*n/4)
 	p.ds = grow(p.ds, wide*(n/16+tilePad), wide*(n/16+tilePad))
 	p.mins = grow(p.mins, wide*n/32, wide*n/32)
@@ -98,11 +95,14 @@ func (p *panel) ahead(m Matrix, c, n int) (fill, tile []byte) {
 func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
 	elems, size := m.Type.Block()
 	rows := len(p.src) / p.size
-	if pack := k.pack[f]; pack != nil && rows == p.wide {
+	if pack := k.pack[f]; pack != nil {
 		ahead, _ := p.ahead(m, c, n)
 		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
 		return
 	}
+	p.raw = grow(p.raw, p.wide*n/4, p.wide*n/4)
+	p.rawDs = grow(p.rawDs, p.wide*n/16+tilePad, p.wide*n/16+tilePad)
+	p.rawMins = grow(p.rawMins, p.wide*n/32, p.wide*n/32)
 	for r := range rows {
 		src := p.src[r*p.size+c/elems*size:][:n/elems*size]
 		k.unpack[f](bytesIn(p.raw)[r*n:][:n], floatsIn(p.rawDs)[r*n/16:][:n/16], floatsIn(p.rawMins)[r*n/32:][:n/32], src)

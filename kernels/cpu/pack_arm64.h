@@ -1,0 +1,378 @@
+// Panels from the rows as they are stored, four rows at a time. Sixteen columns of them fill four registers of the panel, V4-V7,
+// from V0-V3, which have those of a row each; in which order is up to the variant. A block of 32 columns of four rows is 128 bytes, and
+// a block of all sixteen rows 512.
+
+// Four columns of all four rows in each: the panel of SDOT, and that of the scales. Uses V8-V11.
+#define BY4 \
+	VTRN1 V1.S4, V0.S4, V8.S4; \
+	VTRN2 V1.S4, V0.S4, V9.S4; \
+	VTRN1 V3.S4, V2.S4, V10.S4; \
+	VTRN2 V3.S4, V2.S4, V11.S4; \
+	VTRN1 V10.D2, V8.D2, V4.D2; \
+	VTRN1 V11.D2, V9.D2, V5.D2; \
+	VTRN2 V10.D2, V8.D2, V6.D2; \
+	VTRN2 V11.D2, V9.D2, V7.D2
+
+// The first eight columns of rows 0 and 1, of rows 2 and 3, then the other eight: the panel of SMMLA.
+#define BY8 \
+	VZIP1 V1.D2, V0.D2, V4.D2; \
+	VZIP1 V3.D2, V2.D2, V5.D2; \
+	VZIP2 V1.D2, V0.D2, V6.D2; \
+	VZIP2 V3.D2, V2.D2, V7.D2
+
+// The rows: the panel of plain NEON.
+#define BY16 \
+	VMOV V0.B16, V4.B16; \
+	VMOV V1.B16, V5.B16; \
+	VMOV V2.B16, V6.B16; \
+	VMOV V3.B16, V7.B16
+
+// pack(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte): four rows at a time.
+// R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes fetched ahead; of a group R4-R7 src,
+// R8 w, R9 ds, R10 mins, R11 columns left.
+#define PACK_ARGS \
+	MOVD w_base+0(FP), R0; \
+	MOVD ds_base+24(FP), R1; \
+	MOVD mins_base+48(FP), R2; \
+	MOVD src_base+72(FP), R3; \
+	MOVD stride+96(FP), R12; \
+	MOVD $4, R13; \
+	MOVD $0, R14
+#define PACK_GROUP \
+	MOVD R3, R4; \
+	ADD  R12, R4, R5; \
+	ADD  R12, R5, R6; \
+	ADD  R12, R6, R7; \
+	ADD  R12, R7, R3; \
+	MOVD R0, R8; \
+	MOVD R1, R9; \
+	MOVD R2, R10; \
+	MOVD w_len+8(FP), R11; \
+	LSR  $4, R11
+
+// Fetches 128 bytes more of ahead, unless all of it is: then, on to fetched.
+#define PACK_FETCH \
+	MOVD ahead_len+112(FP), R15; \
+	CMP  R15, R14; \
+	BGE  fetched; \
+	MOVD ahead_base+104(FP), R15; \
+	ADD  R14, R15; \
+	PRFM (R15), PLDL1KEEP; \
+	PRFM 64(R15), PLDL1KEEP; \
+	ADD  $128, R14
+
+// To the next block, of size bytes and cols columns, or the next four rows.
+#define PACK_NEXT(size, cols) \
+	ADD  $size, R4; \
+	ADD  $size, R5; \
+	ADD  $size, R6; \
+	ADD  $size, R7; \
+	ADD  $(16*cols), R8; \
+	ADD  $(4*cols), R9; \
+	ADD  $(2*cols), R10; \
+	SUBS $cols, R11; \
+	BNE  blk; \
+	ADD  $128, R0; \
+	ADD  $16, R1; \
+	ADD  $16, R2; \
+	SUBS $1, R13; \
+	BNE  group; \
+	RET
+
+// V0-V3 = the sixteen bytes at o of each row.
+#define ROWS16(o) \
+	FMOVQ o(R4), F0; \
+	FMOVQ o(R5), F1; \
+	FMOVQ o(R6), F2; \
+	FMOVQ o(R7), F3
+
+// V15 = the half-precision numbers at o.
+#define HALVES(o) \
+	MOVHU o(R4), R15; \
+	MOVHU o(R5), R16; \
+	ORR   R16<<16, R15; \
+	MOVHU o(R6), R16; \
+	ORR   R16<<32, R15; \
+	MOVHU o(R7), R16; \
+	ORR   R16<<48, R15; \
+	FMOVD R15, F15; \
+	FCVTL(15, 15)
+
+#define PACK_Q8_0(BY) \
+group: \
+	PACK_GROUP; \
+blk: \
+	ROWS16(2); \
+	BY; \
+	FSTPQ (F4, F5), (R8); \
+	FSTPQ (F6, F7), 32(R8); \
+	ROWS16(18); \
+	BY; \
+	FSTPQ (F4, F5), 64(R8); \
+	FSTPQ (F6, F7), 96(R8); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(34, 32)
+
+// The lower nibbles of V, less 8, to the panel at o, and the upper ones sixteen columns on.
+#define FOUR(o, F, V) \
+	VUSHR $4, V.B16, V12.B16; \
+	VAND  V31.B16, V.B16, V.B16; \
+	VSUB  V30.B16, V12.B16, V12.B16; \
+	VSUB  V30.B16, V.B16, V.B16; \
+	FMOVQ F, o(R8); \
+	FMOVQ F12, (o+64)(R8)
+#define PACK_Q4_0(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $8, V30.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	ROWS16(2); \
+	BY; \
+	FOUR(0, F4, V4); \
+	FOUR(16, F5, V5); \
+	FOUR(32, F6, V6); \
+	FOUR(48, F7, V7); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(18, 32)
+
+// The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones are put above
+// the nibble, which is less 16. V28 has the high bits of all four rows, inverted.
+#define FIVE(o, F, V, LOW, HIGH, MASK) \
+	VUSHR  $4, V.B16, V12.B16; \
+	VTBL   LOW.B16, [V28.B16], V13.B16; \
+	VTBL   HIGH.B16, [V28.B16], V14.B16; \
+	VCMTST MASK.B16, V13.B16, V13.B16; \
+	VCMTST MASK.B16, V14.B16, V14.B16; \
+	VSLI   $4, V13.B16, V.B16; \
+	VSLI   $4, V14.B16, V12.B16; \
+	FMOVQ  F, o(R8); \
+	FMOVQ  F12, (o+64)(R8)
+#define PACK_Q5_0(BY, TABLE) \
+	MOVD  $TABLE<>(SB), R15; \
+	VLD1.P 64(R15), [V16.B16, V17.B16, V18.B16, V19.B16]; \
+	VLD1  (R15), [V24.B16, V25.B16, V26.B16, V27.B16]; \
+	VMOVI $2, V31.B16; \
+	VADD  V31.B16, V16.B16, V20.B16; \
+	VADD  V31.B16, V17.B16, V21.B16; \
+	VADD  V31.B16, V18.B16, V22.B16; \
+	VADD  V31.B16, V19.B16, V23.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	MOVWU 2(R4), R15; \
+	MOVWU 2(R5), R16; \
+	ORR   R16<<32, R15; \
+	MVN   R15, R15; \
+	FMOVD R15, F28; \
+	MOVWU 2(R6), R15; \
+	MOVWU 2(R7), R16; \
+	ORR   R16<<32, R15; \
+	MVN   R15, R15; \
+	VMOV  R15, V28.D[1]; \
+	ROWS16(6); \
+	BY; \
+	FIVE(0, F4, V4, V16, V20, V24); \
+	FIVE(16, F5, V5, V17, V21, V25); \
+	FIVE(32, F6, V6, V18, V22, V26); \
+	FIVE(48, F7, V7, V19, V23, V27); \
+	HALVES(0); \
+	FMOVQ F15, (R9); \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(22, 32)
+
+// o(R) = byte i of the words V, unsigned, or for SIGNED signed, times the scales d.
+#define BYTE(i, V, d, o, R) \
+	VSHL  $(24-8*i), V.S4, V12.S4; \
+	VUSHR $24, V12.S4, V12.S4; \
+	SCVTF(12, 12); \
+	FMUL(d, 12, 12); \
+	FMOVQ F12, o(R)
+#define SIGNED(i, V, d, o, R) \
+	VSHL  $(24-8*i), V.S4, V12.S4; \
+	SSHR(24, 12, 12); \
+	SCVTF(12, 12); \
+	FMUL(d, 12, 12); \
+	FMOVQ F12, o(R)
+#define BYTES(V, d, o, step, R) \
+	BYTE(0, V, d, o, R); \
+	BYTE(1, V, d, (o+step), R); \
+	BYTE(2, V, d, (o+2*step), R); \
+	BYTE(3, V, d, (o+3*step), R)
+
+// The scales and minima of a Q4_K or Q5_K block: see scalesK. V31 bytes of 15, V30 of 63, V29 of 48.
+#define PACK_SCALES_K \
+	ROWS16(0); \
+	BY4; \
+	VUZP1 V4.H8, V4.H8, V20.H8; \
+	VUZP2 V4.H8, V4.H8, V21.H8; \
+	FCVTL(20, 20); \
+	FCVTL(21, 21); \
+	VAND  V30.B16, V5.B16, V22.B16; \
+	VAND  V30.B16, V6.B16, V23.B16; \
+	VUSHR $2, V5.B16, V5.B16; \
+	VUSHR $2, V6.B16, V6.B16; \
+	VAND  V29.B16, V5.B16, V5.B16; \
+	VAND  V29.B16, V6.B16, V6.B16; \
+	VAND  V31.B16, V7.B16, V8.B16; \
+	VUSHR $4, V7.B16, V9.B16; \
+	VORR  V8.B16, V5.B16, V5.B16; \
+	VORR  V9.B16, V6.B16, V6.B16; \
+	BYTES(V22, 20, 0, 128, R9); \
+	BYTES(V5, 20, 512, 128, R9); \
+	BYTES(V23, 21, 0, 64, R10); \
+	BYTES(V6, 21, 256, 64, R10)
+
+// The lower nibbles of V to the panel at o, and the upper ones 32 columns on; of the sixteen bytes at src of each row.
+#define FOURK(o, F, V) \
+	VUSHR $4, V.B16, V12.B16; \
+	VAND  V31.B16, V.B16, V.B16; \
+	FMOVQ F, o(R8); \
+	FMOVQ F12, (o+512)(R8)
+#define PAIRK(BY, src, o) \
+	ROWS16(src); \
+	BY; \
+	FOURK(o, F4, V4); \
+	FOURK(o+16, F5, V5); \
+	FOURK(o+32, F6, V6); \
+	FOURK(o+48, F7, V7)
+#define PACK_Q4_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $63, V30.B16; \
+	VMOVI $48, V29.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	PACK_SCALES_K; \
+	PAIRK(BY, 16, 0); \
+	PAIRK(BY, 32, 64); \
+	PAIRK(BY, 48, 1024); \
+	PAIRK(BY, 64, 1088); \
+	PAIRK(BY, 80, 2048); \
+	PAIRK(BY, 96, 2112); \
+	PAIRK(BY, 112, 3072); \
+	PAIRK(BY, 128, 3136); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(144, 256)
+
+// Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to the panel at o, and
+// 32 columns on.
+#define FIVEK(o, V, Q, LOW, nl, HIGH, nh) \
+	LOW(nl, Q, V12); \
+	HIGH(nh, Q, V13); \
+	VBIT V31.B16, V.B16, V12.B16; \
+	VSRI $4, V.B16, V13.B16; \
+	VAND V28.B16, V12.B16, V12.B16; \
+	VAND V28.B16, V13.B16, V13.B16; \
+	FMOVQ F12, o(R8); \
+	FMOVQ F13, (o+512)(R8)
+#define PAIR5(BY, src, o, LOW, nl, HIGH, nh) \
+	ROWS16(src); \
+	BY; \
+	FIVEK(o, V4, V16, LOW, nl, HIGH, nh); \
+	FIVEK(o+16, V5, V17, LOW, nl, HIGH, nh); \
+	FIVEK(o+32, V6, V18, LOW, nl, HIGH, nh); \
+	FIVEK(o+48, V7, V19, LOW, nl, HIGH, nh)
+
+// Sixteen columns each of all sub-blocks, from the bytes at src and those 32 on, with the high bits at high.
+#define HALF5(BY, high, src, o) \
+	ROWS16(high); \
+	BY; \
+	VMOV V4.B16, V16.B16; \
+	VMOV V5.B16, V17.B16; \
+	VMOV V6.B16, V18.B16; \
+	VMOV V7.B16, V19.B16; \
+	PAIR5(BY, src, o, LEFT, 4, LEFT, 3); \
+	PAIR5(BY, src+32, o+1024, LEFT, 2, LEFT, 1); \
+	PAIR5(BY, src+64, o+2048, STAY, 0, RIGHT, 1); \
+	PAIR5(BY, src+96, o+3072, RIGHT, 2, RIGHT, 3)
+#define PACK_Q5_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $63, V30.B16; \
+	VMOVI $48, V29.B16; \
+	VMOVI $31, V28.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	PACK_SCALES_K; \
+	HALF5(BY, 16, 48, 0); \
+	HALF5(BY, 32, 64, 64); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(176, 256)
+
+// The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
+// SHH bring the two bits to their place.
+#define SIX(V, Q, o, SHL, nl, SHH, nh) \
+	SHL(nl, Q, V12); \
+	SHH(nh, Q, V13); \
+	VBIT  V31.B16, V.B16, V12.B16; \
+	VSRI  $4, V.B16, V13.B16; \
+	VAND  V29.B16, V12.B16, V12.B16; \
+	VAND  V29.B16, V13.B16, V13.B16; \
+	VSUB  V30.B16, V12.B16, V12.B16; \
+	VSUB  V30.B16, V13.B16, V13.B16; \
+	FMOVQ F12, o(R8); \
+	FMOVQ F13, (o+1024)(R8)
+
+// Sixteen columns each of four blocks of 32, from the bytes at low, low+32 and high, to the panel at o.
+#define QUAD6(BY, low, high, o) \
+	ROWS16(high); \
+	BY; \
+	VMOV V4.B16, V16.B16; \
+	VMOV V5.B16, V17.B16; \
+	VMOV V6.B16, V18.B16; \
+	VMOV V7.B16, V19.B16; \
+	ROWS16(low); \
+	BY; \
+	SIX(V4, V16, o, LEFT, 4, STAY, 0); \
+	SIX(V5, V17, o+16, LEFT, 4, STAY, 0); \
+	SIX(V6, V18, o+32, LEFT, 4, STAY, 0); \
+	SIX(V7, V19, o+48, LEFT, 4, STAY, 0); \
+	ROWS16(low+32); \
+	BY; \
+	SIX(V4, V16, o+512, LEFT, 2, RIGHT, 2); \
+	SIX(V5, V17, o+528, LEFT, 2, RIGHT, 2); \
+	SIX(V6, V18, o+544, LEFT, 2, RIGHT, 2); \
+	SIX(V7, V19, o+560, LEFT, 2, RIGHT, 2)
+#define SCALES6(V, o) \
+	SIGNED(0, V, 15, o, R9); \
+	SIGNED(1, V, 15, (o+64), R9); \
+	SIGNED(2, V, 15, (o+128), R9); \
+	SIGNED(3, V, 15, (o+192), R9)
+#define PACK_Q6_K(BY) \
+	VMOVI $15, V31.B16; \
+	VMOVI $32, V30.B16; \
+	VMOVI $63, V29.B16; \
+group: \
+	PACK_GROUP; \
+blk: \
+	QUAD6(BY, 0, 128, 0); \
+	QUAD6(BY, 16, 144, 64); \
+	QUAD6(BY, 64, 160, 2048); \
+	QUAD6(BY, 80, 176, 2112); \
+	HALVES(208); \
+	ROWS16(192); \
+	BY4; \
+	SCALES6(V4, 0); \
+	SCALES6(V5, 256); \
+	SCALES6(V6, 512); \
+	SCALES6(V7, 768); \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+	PACK_FETCH; \
+fetched: \
+	PACK_NEXT(210, 256)

@@ -1,0 +1,111 @@
+//go:build !noasm
+
+#include "textflag.h"
+#include "words_arm64.h"
+#include "tile_arm64.h"
+
+// The panel of plain NEON: a register has sixteen columns of one row of weights. A pair of rows of activations takes 60 operations for
+// 256 products, as many as the products of Q8_0 row by row; what the other types save is unpacking.
+
+#define LOAD_Q2 \
+	FLDPQ.P 32(R6), (F0, F1); \
+	FLDPQ.P 32(R7), (F2, F3)
+
+#define FIRST 16
+#define SECOND 18
+#define FREE 12
+#define FREE6 12
+
+// p = products of sixteen columns; |weight| ≤ 128 and |activation| ≤ 127, so two fit in 16 bits.
+#define HALF(q, w, p) \
+	SMULL(q, w, p); \
+	SMLAL2(q, w, p); \
+	SADDLP(p, p)
+#define WHOLE(q, w, p) \
+	HALF(q, w, p); \
+	SMULL(q+1, w+4, 30); \
+	SMLAL2(q+1, w+4, 30); \
+	SADALP(30, p)
+
+// P = those of four rows of weights from w on.
+#define FOUR(SUM, q, w, P) \
+	SUM(q, w, 4); \
+	SUM(q, w+1, 5); \
+	SUM(q, w+2, 6); \
+	SUM(q, w+3, 7); \
+	VADDP V5.S4, V4.S4, V4.S4; \
+	VADDP V7.S4, V6.S4, V6.S4; \
+	VADDP V6.S4, V4.S4, P.S4
+#define DOT2 \
+	FOUR(WHOLE, 0, 8, V16); \
+	FOUR(WHOLE, 2, 8, V17)
+#define HALVES2 \
+	FOUR(HALF, 0, 8, V16); \
+	FOUR(HALF, 2, 8, V17); \
+	FOUR(HALF, 1, 12, V18); \
+	FOUR(HALF, 3, 12, V19)
+
+// func tile32NEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile32NEON(SB), NOSPLIT, $0-232
+	TILE_ARGS
+	PAIRS(PAIR32, 2)
+
+// func tileKNEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileKNEON(SB), NOSPLIT, $0-232
+	TILE_ARGS
+	PAIRS(PAIRK, 3)
+
+// func tile6NEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile6NEON(SB), NOSPLIT, $0-232
+	TILE_ARGS
+	PAIRS(PAIR6, 3)
+
+// func foldNEON(out, acc []float32)
+// R0 out, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
+TEXT ·foldNEON(SB), NOSPLIT, $0-48
+	MOVD out_base+0(FP), R0
+	MOVD out_len+8(FP), R1
+	MOVD acc_base+24(FP), R2
+	MOVD acc_len+32(FP), R11
+	LSL  $2, R1, R3
+	ADD  R3, R2, R4
+	ADD  R3, R4, R5
+	ADD  R3, R5, R6
+	ADD  R3, R6, R7
+	ADD  R3, R7, R8
+	ADD  R3, R8, R9
+	ADD  R3, R9, R10
+	CMP  R3, R11 // four lanes, or eight
+	BEQ  four
+eight:
+	FMOVQ.P 16(R2), F0
+	FMOVQ.P 16(R4), F1
+	FMOVQ.P 16(R5), F2
+	FMOVQ.P 16(R6), F3
+	FMOVQ.P 16(R7), F4
+	FMOVQ.P 16(R8), F5
+	FMOVQ.P 16(R9), F6
+	FMOVQ.P 16(R10), F7
+	FADD(4, 0, 0)
+	FADD(5, 1, 1)
+	FADD(6, 2, 2)
+	FADD(7, 3, 3)
+	FADD(2, 0, 0)
+	FADD(3, 1, 1)
+	FADD(1, 0, 0)
+	FMOVQ.P F0, 16(R0)
+	SUBS $4, R1
+	BNE  eight
+	RET
+four:
+	FMOVQ.P 16(R2), F0
+	FMOVQ.P 16(R4), F1
+	FMOVQ.P 16(R5), F2
+	FMOVQ.P 16(R6), F3
+	FADD(2, 0, 0)
+	FADD(3, 1, 1)
+	FADD(1, 0, 0)
+	FMOVQ.P F0, 16(R0)
+	SUBS $4, R1
+	BNE  four
+	RET
