@@ -125,7 +125,7 @@ func checkGrid(t *testing.T, k *kernels, in *inputs, typ gguf.Type, n int, x []f
 	}
 	if eight != nil {
 		got, intact := guarded[[64]float32](t, 1, in.off&^3)
-		eight(&got[0], m.Data, x)
+		eight(&got[0], m.Data, x, 0)
 		intact()
 		for i := range 8 {
 			for r := range 8 {

@@ -121,10 +121,11 @@ sixteen: \
 #define CLEAR(M, Z) VMOVUPS Z0, M
 
 // Adds a part of the columns, R8 bytes of x, to the sums at o(DX) of the four rows of w from W and of x from X; meanwhile it fetches
-// two of the next eight rows of w, R14 and AHEAD from there.
+// two of the rows that are ahead, at AHEAD from the first of them, R14.
 #define BLOCK(LOAD, size, o, W, X, AHEAD, sixteen) \
 	EACH16(TAKE, o);            \
-	LEAQ (SI)(R9*8), R14;       \
+	MOVQ ahead+56(FP), R14;     \
+	ADDQ SI, R14;               \
 	LEAQ AHEAD, R14;            \
 	LEAQ W, AX;                 \
 	LEAQ X, BX;                 \
@@ -151,7 +152,7 @@ sixteen: \
 	JNZ  sixteen;               \
 	EACH16(KEEP, o)
 
-// grid8(dst *[64]float32, w []byte, x []float32): four blocks of four by four. The columns are taken by parts of 512, of which eight rows
+// grid8(dst *[64]float32, w []byte, x []float32, ahead int): four blocks of four by four. The columns are taken by parts of 512, of which eight rows
 // of w and x stay in a first-level cache, while the sums wait at DX. Registers as in grid, R15 bytes left of a row of x.
 #define GRID8(LOAD, size) \
 	MOVQ dst+0(FP), DI;       \
@@ -212,14 +213,14 @@ TEXT ·gridF16AVX512(SB), NOSPLIT, $0-56
 TEXT ·gridBF16AVX512(SB), NOSPLIT, $0-56
 	GRID(LOAD_BF16, 2)
 
-// func grid8F32AVX512(dst *[64]float32, w []byte, x []float32)
-TEXT ·grid8F32AVX512(SB), 0, $4160-56
+// func grid8F32AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+TEXT ·grid8F32AVX512(SB), 0, $4160-64
 	GRID8(LOAD_F32, 4)
 
-// func grid8F16AVX512(dst *[64]float32, w []byte, x []float32)
-TEXT ·grid8F16AVX512(SB), 0, $4160-56
+// func grid8F16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+TEXT ·grid8F16AVX512(SB), 0, $4160-64
 	GRID8(LOAD_F16, 2)
 
-// func grid8BF16AVX512(dst *[64]float32, w []byte, x []float32)
-TEXT ·grid8BF16AVX512(SB), 0, $4160-56
+// func grid8BF16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+TEXT ·grid8BF16AVX512(SB), 0, $4160-64
 	GRID8(LOAD_BF16, 2)

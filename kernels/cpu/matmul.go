@@ -17,10 +17,11 @@ type Scratch struct {
 }
 
 const (
-	few        = 3        // rows of activations for which unpacking weights does not pay, unless pack does it
-	tileBytes  = 24 << 10 // of unpacked weights: leaves room in a first-level cache for four rows of activations
-	floatBytes = 32 << 10 // of float weights that a grid reads as they are stored
-	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+	few        = 3         // rows of activations for which unpacking weights does not pay, unless pack does it
+	tileBytes  = 24 << 10  // of unpacked weights: leaves room in a first-level cache for four rows of activations
+	floatBytes = 32 << 10  // of float weights that a grid reads as they are stored
+	wideBytes  = 128 << 10 // of float weights that wait in a second-level cache for eight rows of activations after the other
+	leafBytes  = 64 << 10  // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
@@ -140,7 +141,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	n := m.Cols
 	tile := min(16, max(1, tileBytes/(4*n)))
 	if four, eight := k.gridLeaves(m.Type); eight != nil {
-		tile = 16
+		tile = min(64, max(16, wideBytes/m.RowBytes()&^7))
 	} else if four != nil {
 		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
 	}
@@ -162,7 +163,11 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
 			case x.T-t >= 8 && eight != nil && n%16 == 0 && (end-o)%8 == 0:
-				k.floatEight(to, stride, w, size, eight, x.floats(t, 8), add, sc)
+				ahead := 0
+				if t == 0 {
+					ahead = 8 * size
+				}
+				k.floatEight(to, stride, w, size, eight, x.floats(t, 8), ahead, add, sc)
 				t += 8
 			default:
 				k.floatFour(to, stride, w, size, four, x.floats(t, 4), min(4, x.T-t), add, sc)
@@ -173,9 +178,10 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 }
 
 // floatEight sets dst[t·stride+r] for the rows of w, of size bytes, a multiple of eight, and eight rows of x, or adds to it.
-func (k *kernels) floatEight(dst []float32, stride int, w []byte, size int, grid floatGrid8, x []float32, add bool, sc *Scratch) {
+// What lies ahead bytes behind w is fetched.
+func (k *kernels) floatEight(dst []float32, stride int, w []byte, size int, grid floatGrid8, x []float32, ahead int, add bool, sc *Scratch) {
 	for r := 0; len(w) > 0; r += 8 {
-		grid(&sc.grid, w[:8*size], x)
+		grid(&sc.grid, w[:8*size], x, ahead)
 		for i := range 4 {
 			putFour(dst[i/2*4*stride+r+i%2*4:], stride, (*[16]float32)(sc.grid[16*i:]), 4, add)
 		}
