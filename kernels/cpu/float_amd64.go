@@ -27,13 +27,13 @@ func gridF16AVX512(dst *[16]float32, w []byte, x []float32)
 func gridBF16AVX512(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
-func grid8F32AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+func grid8F32AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 //go:noescape
-func grid8F16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+func grid8F16AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 //go:noescape
-func grid8BF16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
+func grid8BF16AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 //go:noescape
 func fromF16AVX2(dst []float32, src []byte)

@@ -124,12 +124,22 @@ func checkGrid(t *testing.T, k *kernels, in *inputs, typ gguf.Type, n int, x []f
 		}
 	}
 	if eight != nil {
-		got, intact := guarded[[64]float32](t, 1, in.off&^3)
-		eight(&got[0], m.Data, x, 0)
-		intact()
-		for i := range 8 {
-			for r := range 8 {
-				require.Equal(t, one[8*i+r], got[0][i/4*32+r/4*16+i%4*4+r%4], "one row and a grid of %d by eight give different bits", n)
+		const stride = 11
+		got, intact := guarded[float32](t, 7*stride+8, in.off&^3)
+		before := in.floats(len(got))
+		for _, add := range []bool{false, true} {
+			copy(got, before)
+			eight(got, stride, m.Data, x, 0, add)
+			intact()
+			for i, v := range got {
+				want := before[i]
+				if row, r := i/stride, i%stride; r < 8 {
+					want = one[8*row+r]
+					if add {
+						want += before[i]
+					}
+				}
+				require.Equal(t, want, v, "one row and a grid of %d by eight give different bits", n)
 			}
 		}
 	}

@@ -120,11 +120,30 @@ sixteen: \
 #define KEEP(M, Z) VMOVUPS Z, M
 #define CLEAR(M, Z) VMOVUPS Z0, M
 
-// Adds a part of the columns, R8 bytes of x, to the sums at o(DX) of the four rows of w from W and of x from X; meanwhile it fetches
-// two of the rows that are ahead, at AHEAD from the first of them, R14.
-#define BLOCK(LOAD, size, o, W, X, AHEAD, sixteen) \
-	EACH16(TAKE, o);            \
-	MOVQ ahead+56(FP), R14;     \
+// Puts the four rows of four in Z0 at TO and R11, 2·R11, 3·R11 from there; or adds them to what is there.
+#define PUT(TO, set) \
+	LEAQ TO, AX;                      \
+	LEAQ (AX)(R11*2), BX;             \
+	VEXTRACTF32X4 $1, Z0, X1;         \
+	VEXTRACTF32X4 $2, Z0, X2;         \
+	VEXTRACTF32X4 $3, Z0, X3;         \
+	CMPB add+88(FP), $0;              \
+	JEQ  set;                         \
+	VADDPS (AX), X0, X0;              \
+	VADDPS (AX)(R11*1), X1, X1;       \
+	VADDPS (BX), X2, X2;              \
+	VADDPS (BX)(R11*1), X3, X3;       \
+set: \
+	VMOVUPS X0, (AX);                 \
+	VMOVUPS X1, (AX)(R11*1);          \
+	VMOVUPS X2, (BX);                 \
+	VMOVUPS X3, (BX)(R11*1)
+
+// Adds a part of the columns, R8 bytes of x, to the sums Z0-Z15 of the four rows of w from W and of x from X; meanwhile it fetches
+// two of the rows that are ahead, at AHEAD from the first of them, R14. PART goes on from the sums at o(DX), WHOLE puts those of all
+// columns from TO on.
+#define BLOCK(LOAD, size, W, X, AHEAD, sixteen) \
+	MOVQ ahead+80(FP), R14;     \
 	ADDQ SI, R14;               \
 	LEAQ AHEAD, R14;            \
 	LEAQ W, AX;                 \
@@ -149,22 +168,39 @@ sixteen: \
 	ADDQ $(16*size), R14;       \
 	ADDQ $64, BX;               \
 	SUBQ $64, R11;              \
-	JNZ  sixteen;               \
+	JNZ  sixteen
+#define PART(LOAD, size, o, W, X, AHEAD, sixteen) \
+	EACH16(TAKE, o); \
+	BLOCK(LOAD, size, W, X, AHEAD, sixteen); \
 	EACH16(KEEP, o)
+#define WHOLE(LOAD, size, TO, W, X, AHEAD, sixteen, set) \
+	ZERO4(X0, X1, X2, X3);     \
+	ZERO4(X4, X5, X6, X7);     \
+	ZERO4(X8, X9, X10, X11);   \
+	ZERO4(X12, X13, X14, X15); \
+	BLOCK(LOAD, size, W, X, AHEAD, sixteen); \
+	SUMS; \
+	MOVQ stride+24(FP), R11; \
+	SHLQ $2, R11; \
+	PUT(TO, set)
 
-// grid8(dst *[64]float32, w []byte, x []float32, ahead int): four blocks of four by four. The columns are taken by parts of 512, of which eight rows
-// of w and x stay in a first-level cache, while the sums wait at DX. Registers as in grid, R15 bytes left of a row of x.
+// grid8(dst []float32, stride int, w []byte, x []float32, ahead int, add bool): four blocks of four by four. More than 1024 columns are taken
+// by parts of 512, of which eight rows of w and x stay in a first-level cache, while the sums wait at DX. Registers as in grid, R15 bytes
+// left of a row of x, R11 the stride when sums are put.
 #define GRID8(LOAD, size) \
-	MOVQ dst+0(FP), DI;       \
-	MOVQ w_base+8(FP), SI;    \
-	MOVQ w_len+16(FP), R9;    \
-	MOVQ x_base+32(FP), CX;   \
-	MOVQ x_len+40(FP), R12;   \
+	MOVQ dst_base+0(FP), DI;  \
+	MOVQ w_base+32(FP), SI;   \
+	MOVQ w_len+40(FP), R9;    \
+	MOVQ x_base+56(FP), CX;   \
+	MOVQ x_len+64(FP), R12;   \
 	SHRQ $3, R9;              \
 	SHRQ $1, R12;             \
 	LEAQ (R9)(R9*2), R10;     \
 	LEAQ (R12)(R12*2), R13;   \
 	MOVQ R12, R15;            \
+	MOVQ R12, R8;             \
+	CMPQ R12, $4096;          \
+	JLE  whole;               \
 	LEAQ 63(SP), DX;          \
 	ANDQ $-64, DX;            \
 	VPXORD Z0, Z0, Z0;        \
@@ -176,28 +212,37 @@ part: \
 	MOVQ $2048, R8;           \
 	CMPQ R15, R8;             \
 	CMOVQLT R15, R8;          \
-	BLOCK(LOAD, size, 0, (SI), (CX), (R14), block0);              \
-	BLOCK(LOAD, size, 1024, (SI)(R9*4), (CX), (R14)(R9*2), block1); \
-	BLOCK(LOAD, size, 2048, (SI), (CX)(R12*4), (R14)(R9*4), block2); \
-	BLOCK(LOAD, size, 3072, (SI)(R9*4), (CX)(R12*4), (R14)(R10*2), block3); \
+	PART(LOAD, size, 0, (SI), (CX), (R14), block0); \
+	PART(LOAD, size, 1024, (SI)(R9*4), (CX), (R14)(R9*2), block1); \
+	PART(LOAD, size, 2048, (SI), (CX)(R12*4), (R14)(R9*4), block2); \
+	PART(LOAD, size, 3072, (SI)(R9*4), (CX)(R12*4), (R14)(R10*2), block3); \
 	ADDQ R8, CX;              \
 	MOVQ R8, R11;             \
 	SHRQ $(4/size-1), R11;    \
 	ADDQ R11, SI;             \
 	SUBQ R8, R15;             \
 	JNZ  part;                \
+	MOVQ stride+24(FP), R11;  \
+	SHLQ $2, R11;             \
 	EACH16(TAKE, 0);          \
 	SUMS;                     \
-	VMOVUPS Z0, (DI);         \
+	PUT((DI), put0);          \
 	EACH16(TAKE, 1024);       \
 	SUMS;                     \
-	VMOVUPS Z0, 64(DI);       \
+	PUT(16(DI), put1);        \
 	EACH16(TAKE, 2048);       \
 	SUMS;                     \
-	VMOVUPS Z0, 128(DI);      \
+	PUT((DI)(R11*4), put2);   \
 	EACH16(TAKE, 3072);       \
 	SUMS;                     \
-	VMOVUPS Z0, 192(DI);      \
+	PUT(16(DI)(R11*4), put3); \
+	VZEROUPPER;               \
+	RET;                      \
+whole: \
+	WHOLE(LOAD, size, (DI), (SI), (CX), (R14), whole0, set0); \
+	WHOLE(LOAD, size, 16(DI), (SI)(R9*4), (CX), (R14)(R9*2), whole1, set1); \
+	WHOLE(LOAD, size, (DI)(R11*4), (SI), (CX)(R12*4), (R14)(R9*4), whole2, set2); \
+	WHOLE(LOAD, size, 16(DI)(R11*4), (SI)(R9*4), (CX)(R12*4), (R14)(R10*2), whole3, set3); \
 	VZEROUPPER;               \
 	RET
 
@@ -213,14 +258,14 @@ TEXT ·gridF16AVX512(SB), NOSPLIT, $0-56
 TEXT ·gridBF16AVX512(SB), NOSPLIT, $0-56
 	GRID(LOAD_BF16, 2)
 
-// func grid8F32AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
-TEXT ·grid8F32AVX512(SB), 0, $4160-64
+// func grid8F32AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8F32AVX512(SB), 0, $4160-89
 	GRID8(LOAD_F32, 4)
 
-// func grid8F16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
-TEXT ·grid8F16AVX512(SB), 0, $4160-64
+// func grid8F16AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8F16AVX512(SB), 0, $4160-89
 	GRID8(LOAD_F16, 2)
 
-// func grid8BF16AVX512(dst *[64]float32, w []byte, x []float32, ahead int)
-TEXT ·grid8BF16AVX512(SB), 0, $4160-64
+// func grid8BF16AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8BF16AVX512(SB), 0, $4160-89
 	GRID8(LOAD_BF16, 2)

@@ -70,9 +70,9 @@ type floatRows func(dst []float32, w []byte, stride int, x []float32)
 // floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
 type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
-// floatGrid8 is floatGrid for eight rows of each, by blocks of four by four: dst[32·(t/4)+16·(r/4)+4·(t mod 4)+r mod 4]. Meanwhile
-// it fetches the rows that begin ahead bytes behind those of w, which for 0 are there already.
-type floatGrid8 func(dst *[64]float32, w []byte, x []float32, ahead int)
+// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows each of w and x, or adds it. Meanwhile it fetches the rows that begin
+// ahead bytes behind those of w, which for 0 are there already.
+type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
 const Env = "PILOTFISH_CPU"

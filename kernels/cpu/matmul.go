@@ -13,7 +13,7 @@ type Scratch struct {
 	f         []float32   // [tile, cols] dequantised weights
 	out, sums []float32   // results of a tile; of one exact row
 	four      [4]float32  // results of a leaf for four rows of activations
-	grid      [64]float32 // results of a grid
+	grid      [16]float32 // results of a grid
 }
 
 const (
@@ -167,7 +167,9 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				if t == 0 {
 					ahead = 8 * size
 				}
-				k.floatEight(to, stride, w, size, eight, x.floats(t, 8), ahead, add, sc)
+				for r := 0; r < end-o; r += 8 {
+					eight(to[r:], stride, w[r*size:(r+8)*size], x.floats(t, 8), ahead, add)
+				}
 				t += 8
 			default:
 				k.floatFour(to, stride, w, size, four, x.floats(t, 4), min(4, x.T-t), add, sc)
@@ -177,25 +179,12 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	}
 }
 
-// floatEight sets dst[t·stride+r] for the rows of w, of size bytes, a multiple of eight, and eight rows of x, or adds to it.
-// What lies ahead bytes behind w is fetched.
-func (k *kernels) floatEight(dst []float32, stride int, w []byte, size int, grid floatGrid8, x []float32, ahead int, add bool, sc *Scratch) {
-	for r := 0; len(w) > 0; r += 8 {
-		grid(&sc.grid, w[:8*size], x, ahead)
-		for i := range 4 {
-			putFour(dst[i/2*4*stride+r+i%2*4:], stride, (*[16]float32)(sc.grid[16*i:]), 4, add)
-		}
-		w = w[8*size:]
-	}
-}
-
 // floatFour sets dst[t·stride+r] for the rows of w, of size bytes, and the first n of four rows of x, or adds to it.
 func (k *kernels) floatFour(dst []float32, stride int, w []byte, size int, grid floatGrid, x []float32, n int, add bool, sc *Scratch) {
 	r := 0
 	for ; grid != nil && len(x)%64 == 0 && len(w) >= 4*size; r += 4 {
-		sums := (*[16]float32)(sc.grid[:])
-		grid(sums, w[:4*size], x)
-		putFour(dst[r:], stride, sums, n, add)
+		grid(&sc.grid, w[:4*size], x)
+		putFour(dst[r:], stride, &sc.grid, n, add)
 		w = w[4*size:]
 	}
 	for ; len(w) > 0; r++ {
