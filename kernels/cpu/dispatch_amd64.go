@@ -28,7 +28,7 @@ func avx2() *kernels {
 	}
 	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
-		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
+		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
 	k.gridF32 = nil
