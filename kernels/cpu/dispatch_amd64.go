@@ -30,6 +30,9 @@ func avx2() *kernels {
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
 	}
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0AVX2, packQ4_0AVX2, packQ5_0AVX2, packQ4_KAVX2, packQ5_KAVX2, packQ6_KAVX2,
+	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
 	k.gridF32 = nil
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
@@ -49,7 +52,7 @@ func avx512vnni() *kernels {
 	}
 	k.wide, k.interleave = 16, interleave16
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
-	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
+	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KVNNI, nil, packQ6_KVNNI
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,

@@ -36,6 +36,24 @@ func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []flo
 func foldAVX2(out, acc []float32)
 
 //go:noescape
+func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
+func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
 func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
