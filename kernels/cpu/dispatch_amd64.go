@@ -34,7 +34,7 @@ func avx2() *kernels {
 		packQ8_0AVX2, packQ4_0AVX2, packQ5_0AVX2, packQ4_KAVX2, packQ5_KAVX2, packQ6_KAVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
-	k.gridF32 = nil
+	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX2, gridF16AVX2, gridBF16AVX2
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
 	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2

@@ -2,7 +2,7 @@
 
 package cpu
 
-// Leaves in float_amd64.s, grid_avx512_amd64.s, exp_amd64.s and round_amd64.s; the formulas stand with their twins in generic.go and exp.go.
+// Leaves in float_amd64.s, grid_avx2_amd64.s, grid_avx512_amd64.s, exp_amd64.s and round_amd64.s; the formulas stand with their twins in generic.go and exp.go.
 
 //go:noescape
 func rowsF32AVX2(dst []float32, w []byte, stride int, x []float32)
@@ -15,6 +15,15 @@ func rowsBF16AVX2(dst []float32, w []byte, stride int, x []float32)
 
 //go:noescape
 func fourF32AVX2(dst *[4]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF32AVX2(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF16AVX2(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridBF16AVX2(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
 func gridF32AVX512(dst *[16]float32, w []byte, x []float32)
