@@ -9,6 +9,9 @@ func variants() []*kernels {
 	all := []*kernels{generic()}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
 		all = append(all, avx2())
+		if cpuid.CPU.Supports(cpuid.AVXVNNI) {
+			all = append(all, avxvnni())
+		}
 		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
 			all = append(all, avx512vnni())
 		}
@@ -39,6 +42,19 @@ func avx2() *kernels {
 	k.axpyF32, k.axpyF16 = axpyF32AVX2, axpyF16AVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
 	k.read = readAVX2
+	return k
+}
+
+// avxvnni returns avx2 with the integer products of AVX-VNNI.
+func avxvnni() *kernels {
+	k := avx2()
+	k.name = "avxvnni"
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
+		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
+	}
+	k.tile = [formats]func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte){
+		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,
+	}
 	return k
 }
 

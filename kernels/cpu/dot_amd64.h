@@ -1,7 +1,8 @@
 // Bodies of the dot products on weights that are quantised, shared by the AVX2 and the VNNI file. The file that includes this one
 // defines, for a vector W of 32 weights and activations Q (an address),
-//   DOTU(W, Q, P)  P = eight int32, lane l the sum of W[i]·Q[i] for i = 4l..4l+3; W of unsigned bytes below 128
-//   ROWS_ONES      the constant that it needs, in Y10
+//   DOTU(W, w, Q, P, p)  P = eight int32, lane l the sum of W[i]·Q[i] for i = 4l..4l+3; W of unsigned bytes below 128; w, p the numbers of the
+//                        registers, for an instruction that the assembler does not know; Y10 is free
+//   ROWS_ONES            the constant that it needs, in Y10
 //
 // Order of the sums, here and in the tiles: the integers of a block (of a half block in Q6_K) are added exactly. What belongs to
 // block b goes to lane b mod 4, or mod 8 for the types with blocks of 256, in ascending order of b; the lanes are added at the end.
@@ -60,8 +61,8 @@
 	VPOR         Y2, Y1, Y1
 
 // P = products of the block at SI+w with activations at R11+q.
-#define Q4_0_DOT(w, q, P) Q4_0_LOAD(w); DOTU(Y1, q(R11), P)
-#define Q5_0_DOT(w, q, P) Q5_0_LOAD(w); DOTU(Y1, q(R11), P)
+#define Q4_0_DOT(w, q, P, p) Q4_0_LOAD(w); DOTU(Y1, 1, q(R11), P, p)
+#define Q5_0_DOT(w, q, P, p) Q5_0_LOAD(w); DOTU(Y1, 1, q(R11), P, p)
 
 // H words that make up for the offset.
 #define Q4_0_OFF SPLAT($0xfff8fff8, X9, Y9)
@@ -82,10 +83,10 @@ row: \
 four: \
 	AHEAD(SI, 0);              \
 	AHEAD(SI, 64);             \
-	DOT(0, 0, Y3);             \
-	DOT(size, 32, Y4);         \
-	DOT(2*size, 64, Y5);       \
-	DOT(3*size, 96, Y6);       \
+	DOT(0, 0, Y3, 3);          \
+	DOT(size, 32, Y4, 4);      \
+	DOT(2*size, 64, Y5, 5);    \
+	DOT(3*size, 96, Y6, 6);    \
 	VPHADDD Y4, Y3, Y3;        \
 	VPHADDD Y6, Y5, Y5;        \
 	VPHADDD Y5, Y3, Y3;        \
@@ -118,7 +119,7 @@ last: \
 	ADDQ $4, R15;              \
 	JZ   sum;                  \
 one: \
-	DOT(0, 0, Y3);             \
+	DOT(0, 0, Y3, 3);          \
 	VEXTRACTI128 $1, Y3, X4;   \
 	VPADDD X4, X3, X3;         \
 	VPHADDD X3, X3, X3;        \
@@ -245,8 +246,8 @@ blk: \
 // Y3 = products of sub-blocks k and k+1, summed by twos.
 #define PAIRK(PAIR, k) \
 	PAIR; \
-	DOTU(Y1, (32*k)(R11), Y3);      \
-	DOTU(Y4, (32*k+32)(R11), Y5);   \
+	DOTU(Y1, 1, (32*k)(R11), Y3, 3);      \
+	DOTU(Y4, 4, (32*k+32)(R11), Y5, 5);   \
 	VPHADDD Y5, Y3, Y3
 
 // rows for Q4_K and Q5_K. Y0 the sums; R11 place in q, R12 block.
@@ -364,11 +365,11 @@ blk: \
 
 // Y1 = the products of blocks k to k+3: lane b the first half of block k+b, lane b+4 the second.
 #define SUM6(k) \
-	DOTU(Y1, (32*k)(R11), Y3);      \
-	DOTU(Y8, (32*k+32)(R11), Y5);   \
+	DOTU(Y1, 1, (32*k)(R11), Y3, 3);      \
+	DOTU(Y8, 8, (32*k+32)(R11), Y5, 5);   \
 	VPHADDD Y5, Y3, Y3;             \
-	DOTU(Y4, (32*k+64)(R11), Y5);   \
-	DOTU(Y11, (32*k+96)(R11), Y2);  \
+	DOTU(Y4, 4, (32*k+64)(R11), Y5, 5);   \
+	DOTU(Y11, 11, (32*k+96)(R11), Y2, 2); \
 	VPHADDD Y2, Y5, Y5;             \
 	VPHADDD Y5, Y3, Y1
 

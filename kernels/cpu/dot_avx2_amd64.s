@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // Products of bytes, summed by twos, then by fours. Two products below 2·127·127 fit in 16 bits: VPMADDUBSW does not saturate.
-#define DOTU(W, Q, P) \
+#define DOTU(W, w, Q, P, p) \
 	VPMADDUBSW Q, W, P;      \
 	VPMADDWD   Y10, P, P
 #define ROWS_ONES SPLAT($0x00010001, X10, Y10)
@@ -11,7 +11,7 @@
 // Q8_0 takes the magnitudes of its weights, and the activations with the sign of the weight: |W| ≤ 128 and |Q| ≤ 127, so two
 // products add up to at most 32512. There is no offset.
 #define Q8_0_CONST VPXOR Y9, Y9, Y9
-#define Q8_0_DOT(w, q, P) \
+#define Q8_0_DOT(w, q, P, p) \
 	VMOVDQU    (2+w)(SI), Y1; \
 	VPABSB     Y1, Y2;        \
 	VMOVDQU    q(R11), P;     \

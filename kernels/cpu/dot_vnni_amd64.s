@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // VPDPBUSD adds four products of an unsigned and a signed byte to an int32.
-#define DOTU(W, Q, P) \
+#define DOTU(W, w, Q, P, p) \
 	VPXOR    P, P, P;    \
 	VPDPBUSD Q, W, P
 #define ROWS_ONES
@@ -12,19 +12,19 @@
 #define Q8_0_CONST \
 	SPLAT($0x80808080, X15, Y15); \
 	SPLAT($0xff80ff80, X9, Y9)
-#define Q8_0_DOT(w, q, P) \
+#define Q8_0_DOT(w, q, P, p) \
 	VPXOR (2+w)(SI), Y15, Y1; \
-	DOTU(Y1, q(R11), P)
+	DOTU(Y1, 1, q(R11), P, p)
 
 // Q5_0 takes its high bits as a mask of where to add 16.
-#define Q5_0_MASKED(w, q, P) \
+#define Q5_0_MASKED(w, q, P, p) \
 	VMOVDQU     (6+w)(SI), X1;   \
 	VPSRLW      $4, X1, X2;      \
 	VINSERTI128 $1, X2, Y1, Y1;  \
 	VPAND       Y15, Y1, Y1;     \
 	KMOVD       (2+w)(SI), K1;   \
 	VPADDB      Y12, Y1, K1, Y1; \
-	DOTU(Y1, q(R11), P)
+	DOTU(Y1, 1, q(R11), P, p)
 
 #include "sum_amd64.h"
 #include "dot_amd64.h"

@@ -2,7 +2,7 @@
 
 package cpu
 
-// Leaves in tile_avx2_amd64.s and tile_vnni_amd64.s; the formulas stand with their twins tileGeneric, foldGeneric and
+// Leaves in tile_avx2_amd64.s, tile_avxvnni_amd64.s and tile_vnni_amd64.s, and in pack_avx2_amd64.s and pack_vnni_amd64.s; the formulas stand with their twins tileGeneric, foldGeneric and
 // interleaveGeneric. The sums are those of the rows leaves, in the same order: the two return the same bits.
 
 //go:noescape
@@ -22,6 +22,15 @@ func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []
 
 //go:noescape
 func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
 func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
