@@ -7,6 +7,8 @@
 	VMOVDQU Q, Y10;  \
 	VPXOR   P, P, P; \
 	DPBUSD(10, w, p)
+#define ADDP VPADDD
+#define WIDEN(P)
 #define ROWS_ONES
 
 // Q8_0 takes its weights as unsigned bytes, 128 more than they are.
@@ -25,7 +27,7 @@ TEXT ·rowsQ8_0AVXVNNI(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q8_0_CONST
-	ROWS32(Q8_0_DOT, 34)
+	ROWS32(Q8_0_DOT, ADDP, WIDEN, 34)
 
 // func rowsQ4_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_0AVXVNNI(SB), NOSPLIT, $0-144
@@ -33,7 +35,7 @@ TEXT ·rowsQ4_0AVXVNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
-	ROWS32(Q4_0_DOT, 18)
+	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_0AVXVNNI(SB), NOSPLIT, $0-144
@@ -41,7 +43,7 @@ TEXT ·rowsQ5_0AVXVNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	ROWS32(Q5_0_DOT, 22)
+	ROWS32(Q5_0_DOT, ADDP, WIDEN, 22)
 
 // func rowsQ4_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KAVXVNNI(SB), NOSPLIT, $0-144

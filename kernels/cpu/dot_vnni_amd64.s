@@ -6,6 +6,8 @@
 #define DOTU(W, w, Q, P, p) \
 	VPXOR    P, P, P;    \
 	VPDPBUSD Q, W, P
+#define ADDP VPADDD
+#define WIDEN(P)
 #define ROWS_ONES
 
 // Q8_0 takes its weights as unsigned bytes, 128 more than they are.
@@ -34,7 +36,7 @@ TEXT ·rowsQ8_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q8_0_CONST
-	ROWS32(Q8_0_DOT, 34)
+	ROWS32(Q8_0_DOT, ADDP, WIDEN, 34)
 
 // func rowsQ4_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_0VNNI(SB), NOSPLIT, $0-144
@@ -42,7 +44,7 @@ TEXT ·rowsQ4_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
-	ROWS32(Q4_0_DOT, 18)
+	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_0VNNI(SB), NOSPLIT, $0-144
@@ -50,7 +52,7 @@ TEXT ·rowsQ5_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	ROWS32(Q5_0_MASKED, 22)
+	ROWS32(Q5_0_MASKED, ADDP, WIDEN, 22)
 
 // func rowsQ4_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KVNNI(SB), NOSPLIT, $0-144
