@@ -61,17 +61,23 @@
 	VMOVDQU Y2, (o+64)(DI); \
 	VMOVDQU Y3, (o+96)(DI)
 
-// Y4 = the half-precision numbers at o of eight rows.
+// Y4 = the half-precision numbers at o of eight rows, collected by the integer units, which have nothing else to do. Uses R9, R11, R15.
+#define PACK_FOUR(A, B, C, D, R) \
+	MOVWQZX A, R;     \
+	MOVWQZX B, R15;   \
+	SHLQ    $16, R15; \
+	ORQ     R15, R;   \
+	MOVWQZX C, R15;   \
+	SHLQ    $32, R15; \
+	ORQ     R15, R;   \
+	MOVWQZX D, R15;   \
+	SHLQ    $48, R15; \
+	ORQ     R15, R
 #define PACK_HALVES(o) \
-	MOVWLZX o(SI), R9;                \
-	VMOVD   R9, X4;                   \
-	VPINSRW $1, o(AX), X4, X4;        \
-	VPINSRW $2, o(BX), X4, X4;        \
-	VPINSRW $3, o(CX), X4, X4;        \
-	VPINSRW $4, o(SI)(R10*1), X4, X4; \
-	VPINSRW $5, o(AX)(R10*1), X4, X4; \
-	VPINSRW $6, o(BX)(R10*1), X4, X4; \
-	VPINSRW $7, o(CX)(R10*1), X4, X4; \
+	PACK_FOUR(o(SI), o(AX), o(BX), o(CX), R9); \
+	PACK_FOUR(o(SI)(R10*1), o(AX)(R10*1), o(BX)(R10*1), o(CX)(R10*1), R11); \
+	VMOVQ     R9, X4;          \
+	VPINSRQ   $1, R11, X4, X4; \
 	VCVTPH2PS X4, Y4
 
 // Y, Y4 = the lower and the upper nibbles of Y. Y15 lower nibbles.
