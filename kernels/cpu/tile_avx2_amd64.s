@@ -8,27 +8,16 @@
 
 #define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
 
-// Y0-Y7 = the magnitudes of the weights; the masks of those below zero go to the stack, at R15. As w·q is |w|·(q xor mask), and |w| more
-// where the mask is set, Y15 = the sums of the latter. Y14 ones.
-#define MAGNITUDES(i, W) \
-	VMOVDQU    (32*i)(SI), Y10;    \
-	VPABSB     Y10, W;             \
-	VPCMPGTB   Y10, Y13, Y10;      \
-	VMOVDQU    Y10, (32*i)(R15);   \
-	VPMADDUBSW Y10, W, Y10;        \
-	VPSUBW     Y10, Y15, Y15
+// Y0-Y7 = the magnitudes of the weights; their signs stay in the panel.
 #define LOAD_SIGNED \
-	VPXOR Y15, Y15, Y15; \
-	VPXOR Y13, Y13, Y13; \
-	MAGNITUDES(0, Y0);   \
-	MAGNITUDES(1, Y1);   \
-	MAGNITUDES(2, Y2);   \
-	MAGNITUDES(3, Y3);   \
-	MAGNITUDES(4, Y4);   \
-	MAGNITUDES(5, Y5);   \
-	MAGNITUDES(6, Y6);   \
-	MAGNITUDES(7, Y7);   \
-	VPMADDWD Y14, Y15, Y15
+	VPABSB (SI), Y0;    \
+	VPABSB 32(SI), Y1;  \
+	VPABSB 64(SI), Y2;  \
+	VPABSB 96(SI), Y3;  \
+	VPABSB 128(SI), Y4; \
+	VPABSB 160(SI), Y5; \
+	VPABSB 192(SI), Y6; \
+	VPABSB 224(SI), Y7
 
 // Y0-Y7 = weights plus the bytes at bias, so that none is negative.
 #define LOAD_SMALL(bias) \
@@ -77,12 +66,14 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	PRODUCTS(i, W, Q, T); \
 	VPADDW T, A, A
 
-// Products of bytes, from magnitudes and activations that take the signs, by fours. ADD_BYTES adds them to A.
+// Products of bytes, from magnitudes and activations that take the signs, by fours: two of 128 and 127 fit in 16 bits.
 #define BYTES(i, W, Q, P) \
-	VPBROADCASTD (4*i)Q, P;         \
-	VPXOR        (32*i)(R15), P, P; \
-	VPMADDUBSW   P, W, P;           \
+	VPBROADCASTD (4*i)Q, P;        \
+	VPSIGNB      (32*i)(SI), P, P; \
+	VPMADDUBSW   P, W, P;          \
 	VPMADDWD     Y14, P, P
+#define FIRST_BYTES_1 BYTES(0, Y0, Q0, Y8)
+#define FIRST_BYTES_2 FIRST_BYTES_1; BYTES(0, Y0, Q1, Y9)
 #define BYTES_1(i, W) \
 	BYTES(i, W, Q0, Y10);  \
 	VPADDD Y10, Y8, Y8
@@ -90,13 +81,6 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	BYTES_1(i, W); \
 	BYTES(i, W, Q1, Y11); \
 	VPADDD Y11, Y9, Y9
-#define FIRST_BYTES_1 \
-	BYTES(0, Y0, Q0, Y10);  \
-	VPADDD Y10, Y15, Y8
-#define FIRST_BYTES_2 \
-	FIRST_BYTES_1; \
-	BYTES(0, Y0, Q1, Y11);  \
-	VPADDD Y11, Y15, Y9
 #define EIGHTBITS(FIRST, STEP) \
 	FIRST; \
 	STEP(1, Y1); \
@@ -265,10 +249,8 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	ADD_6(Y9, Y13, D1, 32)
 
 // func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
-TEXT ·tileQ8_0AVX2(SB), NOSPLIT, $320-232
+TEXT ·tileQ8_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
-	LEAQ 63(SP), R15
-	ANDQ $~31, R15
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_SIGNED, Q8_0_1, Q8_0_2)
 
