@@ -139,37 +139,45 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	BOTH_HALVES(Y12, Y8); \
 	BOTH_HALVES(Y13, Y9)
 
-// Weights of six bits: four products of 63 and 127 fit. A += products of columns 4i to 4i+7.
-#define SIXBITS(i, V, W, Q, A) \
-	PRODUCTS(i, V, Q, Y10);        \
-	SUM((i+1), W, Q, Y11, Y10);    \
-	VPMADDWD Y14, Y10, Y10;        \
-	VPADDD   Y10, A, A
+// Weights of six bits: four products of 63 and 127 fit. A += products of columns 4i to 4i+7; FIRST_SIX: A = those less A.
+#define SIX(i, V, W, Q) \
+	PRODUCTS(i, V, Q, Y10);     \
+	SUM((i+1), W, Q, Y11, Y10); \
+	VPMADDWD Y14, Y10, Y10
+#define FIRST_SIX(i, V, W, Q, A) \
+	SIX(i, V, W, Q); \
+	VPSUBD A, Y10, A
+#define NEXT_SIX(i, V, W, Q, A) \
+	SIX(i, V, W, Q); \
+	VPADDD Y10, A, A
 #define SIXBITS_1 \
-	SIXBITS(0, Y0, Y1, Q0, Y8);  \
-	SIXBITS(4, Y4, Y5, Q0, Y12); \
-	SIXBITS(2, Y2, Y3, Q0, Y8);  \
-	SIXBITS(6, Y6, Y7, Q0, Y12)
+	FIRST_SIX(0, Y0, Y1, Q0, Y8);  \
+	FIRST_SIX(4, Y4, Y5, Q0, Y12); \
+	NEXT_SIX(2, Y2, Y3, Q0, Y8);   \
+	NEXT_SIX(6, Y6, Y7, Q0, Y12)
 #define SIXBITS_2 \
-	SIXBITS(0, Y0, Y1, Q0, Y8);  \
-	SIXBITS(0, Y0, Y1, Q1, Y9);  \
-	SIXBITS(4, Y4, Y5, Q0, Y12); \
-	SIXBITS(4, Y4, Y5, Q1, Y13); \
-	SIXBITS(2, Y2, Y3, Q0, Y8);  \
-	SIXBITS(2, Y2, Y3, Q1, Y9);  \
-	SIXBITS(6, Y6, Y7, Q0, Y12); \
-	SIXBITS(6, Y6, Y7, Q1, Y13)
+	FIRST_SIX(0, Y0, Y1, Q0, Y8);  \
+	FIRST_SIX(0, Y0, Y1, Q1, Y9);  \
+	FIRST_SIX(4, Y4, Y5, Q0, Y12); \
+	FIRST_SIX(4, Y4, Y5, Q1, Y13); \
+	NEXT_SIX(2, Y2, Y3, Q0, Y8);   \
+	NEXT_SIX(2, Y2, Y3, Q1, Y9);   \
+	NEXT_SIX(6, Y6, Y7, Q0, Y12);  \
+	NEXT_SIX(6, Y6, Y7, Q1, Y13)
 
-// A += what makes up for the offset of the weights, by the words in Y15. HALVED: A from the first half, B from the second.
+// A += what makes up for the offset of the weights, by the words in Y15.
 #define OFFSET(S, A) \
 	VPBROADCASTD S, Y10;      \
 	VPMADDWD Y15, Y10, Y10;   \
 	VPADDD   Y10, A, A
+
+// A = 32 times the first word of S, B = 32 times the second: shifts, because the units that multiply are the busiest.
 #define HALVED(S, A, B) \
-	VPBROADCASTD S, Y10;  \
-	VPMADDWD Y15, Y10, A; \
-	VPSRLD   $16, Y10, B; \
-	VPMADDWD Y15, B, B
+	VPBROADCASTD S, Y10; \
+	VPSLLD $16, Y10, A;  \
+	VPSRAD $16, Y10, B;  \
+	VPSRAD $11, A, A;    \
+	VPSLLD $5, B, B
 
 // Adds the integers A times the scales at D, times those at ds, to SUM.
 #define SCALED(A, D, ds, SUM) \
@@ -292,7 +300,6 @@ TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
 	TILE_OFFSETS
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
-	WORDS($0x0000ffe0, X15, Y15)
 	TILE2(LOAD_Q6_K, Q6_K_1, Q6_K_2)
 
 // func interleave8(dst, src []uint32, stride, cols int)
