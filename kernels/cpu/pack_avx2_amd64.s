@@ -80,6 +80,23 @@
 	VPINSRQ   $1, R11, X4, X4; \
 	VCVTPH2PS X4, Y4
 
+// Y10 = the words at o of eight rows, likewise.
+#define PACK_TWO(A, B, R) \
+	MOVL A, R;      \
+	MOVL B, R15;    \
+	SHLQ $32, R15;  \
+	ORQ  R15, R
+#define PACK_WORDS(o) \
+	PACK_TWO(o(SI), o(AX), R9);                   \
+	PACK_TWO(o(BX), o(CX), R11);                  \
+	VMOVQ   R9, X10;                              \
+	VPINSRQ $1, R11, X10, X10;                    \
+	PACK_TWO(o(SI)(R10*1), o(AX)(R10*1), R9);     \
+	PACK_TWO(o(BX)(R10*1), o(CX)(R10*1), R11);    \
+	VMOVQ   R9, X4;                               \
+	VPINSRQ $1, R11, X4, X4;                      \
+	VINSERTI128 $1, X4, Y10, Y10
+
 // Y, Y4 = the lower and the upper nibbles of Y. Y15 lower nibbles.
 #define NIBBLES(Y) \
 	VPSRLW $4, Y, Y4;   \
@@ -278,7 +295,7 @@ fetched:
 	RET
 
 // func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
-// Y7 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower and of the upper half of a byte.
+// Y10 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower and of the upper half of a byte.
 TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0xf0f0f0f0, X14, Y14)
@@ -287,8 +304,7 @@ TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-128
 	VPXOR Y13, Y13, Y13
 	PACK_ARGS
 blk:
-	PACK16(2)
-	VMOVDQA Y0, Y10
+	PACK_WORDS(2)
 	PACK16(6)
 	VPSHUFB highs<>+0(SB), Y10, Y8
 	VPSHUFB highs<>+64(SB), Y10, Y9
