@@ -37,6 +37,7 @@ TEXT ·rowsQ4_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
+	PAIRS32(Q4_0_DOT, ADDP, WIDEN, 18)
 	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
@@ -45,6 +46,7 @@ TEXT ·rowsQ5_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
+	PAIRS32(Q5_0_DOT, ADDP, WIDEN, 22)
 	ROWS32(Q5_0_DOT, ADDP, WIDEN, 22)
 
 // func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
