@@ -139,7 +139,7 @@ done: \
 	VZEROUPPER;               \
 	RET
 
-// axpy(acc, p []float32, v []byte, stride int): columns by 64, 32, 8 and 1, over all rows each, with the sums in registers.
+// axpy(acc, p []float32, v []byte, stride int): columns by 32, 8 and 1, over all rows each, with the sums in registers.
 // DI acc, R8 columns left, SI v, R9 stride, DX p, R10 rows; inner AX v, CX p, R11 rows left.
 #define AXPY(LOAD8, LOAD1, size) \
 	MOVQ acc_base+0(FP), DI;  \
@@ -148,56 +148,7 @@ done: \
 	MOVQ p_len+32(FP), R10;   \
 	MOVQ v_base+48(FP), SI;   \
 	MOVQ stride+72(FP), R9;   \
-	SUBQ $64, R8;                       \
-	JLT  half;                          \
-head: \
-	MOVQ SI, AX;                        \
-	MOVQ DX, CX;                        \
-	MOVQ R10, R11;                      \
-	VMOVUPS (DI), Y0;                   \
-	VMOVUPS 32(DI), Y1;                 \
-	VMOVUPS 64(DI), Y2;                 \
-	VMOVUPS 96(DI), Y3;                 \
-	VMOVUPS 128(DI), Y4;                \
-	VMOVUPS 160(DI), Y5;                \
-	VMOVUPS 192(DI), Y6;                \
-	VMOVUPS 224(DI), Y7;                \
-hrow: \
-	VBROADCASTSS (CX), Y8;              \
-	LOAD8((0*size)(AX), Y9);            \
-	LOAD8((8*size)(AX), Y10);           \
-	LOAD8((16*size)(AX), Y11);          \
-	LOAD8((24*size)(AX), Y12);          \
-	VFMADD231PS Y9, Y8, Y0;             \
-	VFMADD231PS Y10, Y8, Y1;            \
-	VFMADD231PS Y11, Y8, Y2;            \
-	VFMADD231PS Y12, Y8, Y3;            \
-	LOAD8((32*size)(AX), Y9);           \
-	LOAD8((40*size)(AX), Y10);          \
-	LOAD8((48*size)(AX), Y11);          \
-	LOAD8((56*size)(AX), Y12);          \
-	VFMADD231PS Y9, Y8, Y4;             \
-	VFMADD231PS Y10, Y8, Y5;            \
-	VFMADD231PS Y11, Y8, Y6;            \
-	VFMADD231PS Y12, Y8, Y7;            \
-	ADDQ R9, AX;                        \
-	ADDQ $4, CX;                        \
-	DECQ R11;                           \
-	JNZ  hrow;                          \
-	VMOVUPS Y0, (DI);                   \
-	VMOVUPS Y1, 32(DI);                 \
-	VMOVUPS Y2, 64(DI);                 \
-	VMOVUPS Y3, 96(DI);                 \
-	VMOVUPS Y4, 128(DI);                \
-	VMOVUPS Y5, 160(DI);                \
-	VMOVUPS Y6, 192(DI);                \
-	VMOVUPS Y7, 224(DI);                \
-	ADDQ $(64*size), SI;                \
-	ADDQ $256, DI;                      \
-	SUBQ $64, R8;                       \
-	JGE  head;                          \
-half: \
-	ADDQ $32, R8;                       \
+	SUBQ $32, R8;                       \
 	JLT  eight;                         \
 wide: \
 	MOVQ SI, AX;                        \
