@@ -12,8 +12,7 @@
 #define LOAD1_BF16(M, X) MOVWLZX M, BX; SHLL $16, BX; VMOVD BX, X
 
 // rows(dst []float32, w []byte, stride int, x []float32): elements 16i..16i+7 are summed in Y0, 16i+8..16i+15 in Y1; a last eight
-// in Y0; what is left is added to the sum of all lanes. Short rows, the keys of a head, go by two, the second in Y4 and Y5: one alone would
-// wait for its additions. They are in a cache and not fetched ahead. (Long ones come from memory, which is slower in two streams.)
+// in Y0; what is left is added to the sum of all lanes.
 // DI dst, R8 rows left, SI w, R9 stride, DX x, R10 length; inner AX w, CX x, R11 elements left.
 #define ROWS(LOAD8, LOAD1, size) \
 	MOVQ dst_base+0(FP), DI;  \
@@ -22,47 +21,6 @@
 	MOVQ stride+48(FP), R9;   \
 	MOVQ x_base+56(FP), DX;   \
 	MOVQ x_len+64(FP), R10;   \
-	TESTQ $15, R10;           \
-	JNZ  row;                 \
-	CMPQ R10, $256;           \
-	JGT  row;                 \
-	CMPQ R8, $2;              \
-	JLT  row;                 \
-pair: \
-	MOVQ SI, AX;                     \
-	MOVQ DX, CX;                     \
-	MOVQ R10, R11;                   \
-	VXORPS Y0, Y0, Y0;               \
-	VXORPS Y1, Y1, Y1;               \
-	VXORPS Y4, Y4, Y4;               \
-	VXORPS Y5, Y5, Y5;               \
-both: \
-	LOAD8((AX), Y2);                 \
-	LOAD8((8*size)(AX), Y3);         \
-	LOAD8((AX)(R9*1), Y6);           \
-	LOAD8((8*size)(AX)(R9*1), Y7);   \
-	VMOVUPS (CX), Y8;                \
-	VMOVUPS 32(CX), Y9;              \
-	VFMADD231PS Y8, Y2, Y0;          \
-	VFMADD231PS Y9, Y3, Y1;          \
-	VFMADD231PS Y8, Y6, Y4;          \
-	VFMADD231PS Y9, Y7, Y5;          \
-	ADDQ $(16*size), AX;             \
-	ADDQ $64, CX;                    \
-	SUBQ $16, R11;                   \
-	JNZ  both;                       \
-	VADDPS Y1, Y0, Y0;               \
-	VADDPS Y5, Y4, Y4;               \
-	HSUM(Y0, X0, X1);                \
-	HSUM(Y4, X4, X1);                \
-	VMOVSS X0, (DI);                 \
-	VMOVSS X4, 4(DI);                \
-	ADDQ $8, DI;                     \
-	LEAQ (SI)(R9*2), SI;             \
-	SUBQ $2, R8;                     \
-	JZ   done;                       \
-	CMPQ R8, $2;                     \
-	JGE  pair;                       \
 row: \
 	MOVQ SI, AX;                     \
 	MOVQ DX, CX;                     \
@@ -107,7 +65,6 @@ store: \
 	ADDQ R9, SI;                     \
 	DECQ R8;                         \
 	JNZ  row;                        \
-done: \
 	VZEROUPPER;                      \
 	RET
 
