@@ -9,6 +9,9 @@ func variants() []*kernels {
 	all := []*kernels{generic()}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
 		all = append(all, avx2())
+		if cpuid.CPU.Supports(cpuid.AVXVNNI) {
+			all = append(all, avxvnni())
+		}
 		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
 			all = append(all, avx512vnni())
 			all = append(all, amx()...)
@@ -29,10 +32,13 @@ func avx2() *kernels {
 	}
 	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
 	k.tile = [formats]tileLeaf{
-		tileQ8_0AVX2, tile32AVX2, tile32AVX2, tileKAVX2, tileKAVX2, tile6AVX2,
+		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
+	}
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0AVX2, packQ4_0AVX2, packQ5_0AVX2, packQ4_KAVX2, packQ5_KAVX2, packQ6_KAVX2,
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
-	k.gridF32 = nil
+	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX2, gridF16AVX2, gridBF16AVX2
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
 	k.axpyF32 = axpyF32AVX2
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX2, scoresF16AVX2, mixF32AVX2, mixF16AVX2
@@ -40,6 +46,20 @@ func avx2() *kernels {
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
+	return k
+}
+
+// avxvnni returns avx2 with the integer products of AVX-VNNI.
+func avxvnni() *kernels {
+	k := avx2()
+	k.name = "avxvnni"
+	k.peakBytes = peak{peakBytesAVXVNNI, 12 * 32}
+	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
+		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
+	}
+	k.tile = [formats]tileLeaf{
+		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,
+	}
 	return k
 }
 
@@ -55,7 +75,7 @@ func avx512vnni() *kernels {
 	k.quad[q4_0], k.quad[q5_0] = quadQ4_0VNNI, quadQ5_0VNNI
 	k.wide, k.interleave = 16, interleave16
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
-	k.pack[q4_K], k.pack[q6_K] = packQ4_KVNNI, packQ6_KVNNI
+	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KVNNI, nil, packQ6_KVNNI
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8F32, k.grid8F16, k.grid8BF16 = grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512

@@ -2,7 +2,8 @@
 
 package cpu
 
-// Leaves in dot_avx2_amd64.s, dot_vnni_amd64.s and quad_vnni_amd64.s; the formulas stand with their twins rowsGeneric and unpackGeneric.
+// Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s, dot_vnni_amd64.s and quad_vnni_amd64.s; the formulas
+// stand with their twins rowsGeneric and unpackGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
@@ -22,6 +23,24 @@ func rowsQ5_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func rowsQ6_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ8_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ4_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ5_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ4_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ5_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+
+//go:noescape
+func rowsQ6_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
 func rowsQ8_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)

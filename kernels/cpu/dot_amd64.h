@@ -1,7 +1,10 @@
 // Bodies of the dot products on weights that are quantised, shared by the AVX2 and the VNNI file. The file that includes this one
 // defines, for a vector W of 32 weights and activations Q (an address),
-//   DOTU(W, Q, P)  P = eight int32, lane l the sum of W[i]·Q[i] for i = 4l..4l+3; W of unsigned bytes below 128
-//   ROWS_ONES      the constant that it needs, in Y10
+//   DOTU(W, w, Q, P, p)  P = sums of W[i]·Q[i], W of unsigned bytes below 64: by fours in 32 bits, or by twos in 16 bits; w, p the numbers of
+//                        the registers, for an instruction that the assembler does not know
+//   ADDP                 the instruction that adds such P
+//   WIDEN(P)             P = sums by fours in 32 bits
+//   ROWS_ONES            the constant that they need, in Y10
 //
 // Order of the sums, here and in the tiles: the integers of a block (of a half block in Q6_K) are added exactly. What belongs to
 // block b goes to lane b mod 4, or mod 8 for the types with blocks of 256, in ascending order of b; the lanes are added at the end.
@@ -34,23 +37,23 @@
 // Y1 = the 32 weights of the block at SI+o, less the offset of the type; constants from the _CONST macro beside.
 #define Q4_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
-	SPLAT($0x08080808, X14, Y14)
+	SPLAT($0x08080808, X14, Y14); \
+	VPMOVZXBD nibbles<>(SB), Y8
 #define Q4_0_LOAD(o) \
-	VMOVDQU     (2+o)(SI), X1;  \
-	VPSRLW      $4, X1, X2;     \
-	VINSERTI128 $1, X2, Y1, Y1; \
-	VPAND       Y15, Y1, Y1
+	VBROADCASTI128 (2+o)(SI), Y1;  \
+	VPSRLVD        Y8, Y1, Y1;     \
+	VPAND          Y15, Y1, Y1
 
 #define Q5_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15);   \
+	VPMOVZXBD nibbles<>(SB), Y8;    \
 	VMOVDQU  q5bytes<>(SB), Y14;    \
 	VPBROADCASTQ q5bits<>(SB), Y13; \
 	SPLAT($0x10101010, X12, Y12);   \
 	VPCMPEQB Y11, Y11, Y11
 #define Q5_0_LOAD(o) \
-	VMOVDQU      (6+o)(SI), X1;  \
-	VPSRLW       $4, X1, X2;     \
-	VINSERTI128  $1, X2, Y1, Y1; \
+	VBROADCASTI128 (6+o)(SI), Y1; \
+	VPSRLVD      Y8, Y1, Y1;     \
 	VPAND        Y15, Y1, Y1;    \
 	VPBROADCASTD (2+o)(SI), Y2;  \
 	VPSHUFB      Y14, Y2, Y2;    \ // byte i is the one with the high bit of weight i
@@ -60,17 +63,113 @@
 	VPOR         Y2, Y1, Y1
 
 // P = products of the block at SI+w with activations at R11+q.
-#define Q4_0_DOT(w, q, P) Q4_0_LOAD(w); DOTU(Y1, q(R11), P)
-#define Q5_0_DOT(w, q, P) Q5_0_LOAD(w); DOTU(Y1, q(R11), P)
+#define Q4_0_DOT(w, q, P, p) Q4_0_LOAD(w); DOTU(Y1, 1, q(R11), P, p)
+#define Q5_0_DOT(w, q, P, p) Q5_0_LOAD(w); DOTU(Y1, 1, q(R11), P, p)
 
 // H words that make up for the offset.
 #define Q4_0_OFF SPLAT($0xfff8fff8, X9, Y9)
 #define Q5_0_OFF SPLAT($0xfff0fff0, X9, Y9)
 
-// rows for the types with blocks of 32 and one scale, in size bytes: four blocks at a time, then one.
+// A = two sums each of A, in the lower half of each 128 bits, and of B, from more; ADD adds them. JOIN2: A = one each of what A and B hold.
+// (VPHADDD is three operations and a slow one.)
+#define JOIN4(A, B, T, ADD) \
+	VPUNPCKLQDQ B, A, T; \
+	VPUNPCKHQDQ B, A, A; \
+	ADD         T, A, A
+#define JOIN2(A, B, T, ADD) \
+	VSHUFPS $0x88, B, A, T; \
+	VSHUFPS $0xdd, B, A, A; \
+	ADD     T, A, A
+
+// Y3 = the integers of four blocks at SI, to be added in halves of the register.
+#define QUAD(DOT, ADD, WIDEN, size) \
+	DOT(0, 0, Y3, 3);          \
+	DOT(size, 32, Y4, 4);      \
+	DOT(2*size, 64, Y5, 5);    \
+	DOT(3*size, 96, Y6, 6);    \
+	JOIN4(Y3, Y4, Y1, ADD);    \
+	JOIN4(Y5, Y6, Y2, ADD);    \
+	JOIN2(Y3, Y5, Y1, ADD);    \
+	WIDEN(Y3)
+
+// X = the scales of four blocks at SI, in half precision, collected in AX: the integer units have nothing else to do.
+#define QUAD_SCALES(size, X) \
+	MOVWQZX (SI), AX;          \
+	MOVWQZX size(SI), BX;      \
+	SHLQ $16, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (2*size)(SI), BX;  \
+	SHLQ $32, BX;              \
+	ORQ  BX, AX;               \
+	MOVWQZX (3*size)(SI), BX;  \
+	SHLQ $48, BX;              \
+	ORQ  BX, AX;               \
+	VMOVQ AX, X
+
+// To go before ROWS32: two rows at a time, one to each half of the registers that hold the sums of blocks, if a row is a multiple of four blocks.
+// What comes next is fetched in the order of memory, at DX. (Not for Q8_0: memory bounds it, and is slower in two streams.)
+#define PAIRS32(DOT, ADD, WIDEN, size) \
+	IMUL3Q $size, R9, R10;     \
+	TESTQ  $3, R9;             \
+	JNZ    row;                \
+	CMPQ   R8, $2;             \
+	JLT    row;                \
+	MOVQ   SI, DX;             \
+pair: \
+	MOVQ   q_base+48(FP), R11; \
+	MOVQ   CX, R12;            \
+	MOVQ   R13, R14;           \
+	MOVQ   R9, R15;            \
+	VXORPS X0, X0, X0;         \
+both: \
+	AHEAD(DX, 0);              \
+	AHEAD(DX, 2*size);         \
+	AHEAD(DX, 4*size);         \
+	AHEAD(DX, 6*size);         \
+	ADDQ $(8*size), DX;        \
+	QUAD(DOT, ADD, WIDEN, size); \
+	VMOVDQA Y3, Y7;            \
+	ADDQ R10, SI;              \
+	QUAD(DOT, ADD, WIDEN, size); \
+	HALVES(Y7, Y3, Y1, Y2);    \
+	VPADDD Y1, Y2, Y3;         \
+	VBROADCASTI128 (R14), Y4;  \
+	VPMADDWD Y4, Y9, Y4;       \
+	VPADDD Y4, Y3, Y3;         \
+	VCVTDQ2PS Y3, Y3;          \
+	QUAD_SCALES(size, X4);     \
+	SUBQ R10, SI;              \
+	QUAD_SCALES(size, X5);     \
+	VPUNPCKLQDQ X4, X5, X5;    \
+	VCVTPH2PS X5, Y7;          \
+	VBROADCASTF128 (R12), Y4;  \
+	VMULPS Y4, Y7, Y7;         \
+	VFMADD231PS Y3, Y7, Y0;    \
+	ADDQ $(4*size), SI;        \
+	ADDQ $128, R11;            \
+	ADDQ $16, R12;             \
+	ADDQ $16, R14;             \
+	SUBQ $4, R15;              \
+	JNZ  both;                 \
+	VPERMILPS $0x4e, Y0, Y1;   \
+	VADDPS    Y1, Y0, Y0;      \
+	VMOVSHDUP Y0, Y1;          \
+	VADDPS    Y1, Y0, Y0;      \
+	VMOVSS    X0, (DI);        \
+	VEXTRACTF128 $1, Y0, X0;   \
+	VMOVSS    X0, 4(DI);       \
+	ADDQ R10, SI;              \
+	ADDQ $8, DI;               \
+	SUBQ $2, R8;               \
+	JZ   done;                 \
+	CMPQ R8, $2;               \
+	JGE  pair;                 \
+	MOVQ q_base+48(FP), DX
+
+// rows for the same types: four blocks at a time, then one. What DOT gives is added by ADD and made 32 bits wide by WIDEN.
 // X0 the sums, which are turned by a lane with each single block (their total is the same from any lane on); Y3-Y6 products, X7
 // scales; R11, R12, R14 place in q, d, h, R15 blocks left.
-#define ROWS32(DOT, size) \
+#define ROWS32(DOT, ADD, WIDEN, size) \
 row: \
 	MOVQ   DX, R11;            \
 	MOVQ   CX, R12;            \
@@ -82,29 +181,13 @@ row: \
 four: \
 	AHEAD(SI, 0);              \
 	AHEAD(SI, 64);             \
-	DOT(0, 0, Y3);             \
-	DOT(size, 32, Y4);         \
-	DOT(2*size, 64, Y5);       \
-	DOT(3*size, 96, Y6);       \
-	VPHADDD Y4, Y3, Y3;        \
-	VPHADDD Y6, Y5, Y5;        \
-	VPHADDD Y5, Y3, Y3;        \
+	QUAD(DOT, ADD, WIDEN, size); \
 	VEXTRACTI128 $1, Y3, X4;   \
 	VPADDD X4, X3, X3;         \
 	VPMADDWD (R14), X9, X4;    \
 	VPADDD X4, X3, X3;         \
 	VCVTDQ2PS X3, X3;          \
-	MOVWQZX (SI), AX;          \ // four scales to AX: the integer units have nothing else to do
-	MOVWQZX size(SI), BX;      \
-	SHLQ $16, BX;              \
-	ORQ  BX, AX;               \
-	MOVWQZX (2*size)(SI), BX;  \
-	SHLQ $32, BX;              \
-	ORQ  BX, AX;               \
-	MOVWQZX (3*size)(SI), BX;  \
-	SHLQ $48, BX;              \
-	ORQ  BX, AX;               \
-	VMOVQ AX, X7;              \
+	QUAD_SCALES(size, X7);     \
 	VCVTPH2PS X7, X7;          \
 	VMULPS (R12), X7, X7;      \
 	VFMADD231PS X3, X7, X0;    \
@@ -118,7 +201,8 @@ last: \
 	ADDQ $4, R15;              \
 	JZ   sum;                  \
 one: \
-	DOT(0, 0, Y3);             \
+	DOT(0, 0, Y3, 3);          \
+	WIDEN(Y3);                 \
 	VEXTRACTI128 $1, Y3, X4;   \
 	VPADDD X4, X3, X3;         \
 	VPHADDD X3, X3, X3;        \
@@ -147,6 +231,7 @@ sum: \
 	ADDQ $4, DI;               \
 	DECQ R8;                   \
 	JNZ  row;                  \
+done: \
 	VZEROUPPER;                \
 	RET
 
@@ -242,12 +327,12 @@ blk: \
 	VPERM2I128 $0x20, B, A, LOW; \
 	VPERM2I128 $0x31, B, A, HIGH
 
-// Y3 = products of sub-blocks k and k+1, summed by twos.
+// Y3 = products of sub-blocks k and k+1.
 #define PAIRK(PAIR, k) \
 	PAIR; \
-	DOTU(Y1, (32*k)(R11), Y3);      \
-	DOTU(Y4, (32*k+32)(R11), Y5);   \
-	VPHADDD Y5, Y3, Y3
+	DOTU(Y1, 1, (32*k)(R11), Y3, 3);      \
+	DOTU(Y4, 4, (32*k+32)(R11), Y5, 5);   \
+	JOIN4(Y3, Y5, Y1, ADDP)
 
 // rows for Q4_K and Q5_K. Y0 the sums; R11 place in q, R12 block.
 #define ROWSK(PAIR0, PAIR1, PAIR2, PAIR3, size) \
@@ -264,12 +349,15 @@ blk: \
 	PAIRK(PAIR0, 0);                      \
 	VMOVDQA Y3, Y8;                       \
 	PAIRK(PAIR1, 2);                      \
-	VPHADDD Y3, Y8, Y11;                  \
+	JOIN2(Y8, Y3, Y1, ADDP);              \
+	VMOVDQA Y8, Y11;                      \
 	PAIRK(PAIR2, 4);                      \
 	VMOVDQA Y3, Y8;                       \
 	PAIRK(PAIR3, 6);                      \
-	VPHADDD Y3, Y8, Y12;                  \
-	HALVES(Y11, Y12, Y1, Y3);             \
+	JOIN2(Y8, Y3, Y1, ADDP);              \
+	WIDEN(Y11);                           \
+	WIDEN(Y8);                            \
+	HALVES(Y11, Y8, Y1, Y3);              \
 	VPADDD    Y1, Y3, Y3;                 \
 	VCVTDQ2PS Y3, Y3;                     \
 	VFMADD231PS  Y3, Y6, Y0;              \
@@ -364,13 +452,16 @@ blk: \
 
 // Y1 = the products of blocks k to k+3: lane b the first half of block k+b, lane b+4 the second.
 #define SUM6(k) \
-	DOTU(Y1, (32*k)(R11), Y3);      \
-	DOTU(Y8, (32*k+32)(R11), Y5);   \
-	VPHADDD Y5, Y3, Y3;             \
-	DOTU(Y4, (32*k+64)(R11), Y5);   \
-	DOTU(Y11, (32*k+96)(R11), Y2);  \
-	VPHADDD Y2, Y5, Y5;             \
-	VPHADDD Y5, Y3, Y1
+	DOTU(Y1, 1, (32*k)(R11), Y3, 3);      \
+	DOTU(Y8, 8, (32*k+32)(R11), Y5, 5);   \
+	JOIN4(Y3, Y5, Y1, ADDP);              \
+	WIDEN(Y3);                            \
+	DOTU(Y4, 4, (32*k+64)(R11), Y5, 5);   \
+	DOTU(Y11, 11, (32*k+96)(R11), Y2, 2); \
+	JOIN4(Y5, Y2, Y1, ADDP);              \
+	WIDEN(Y5);                            \
+	JOIN2(Y3, Y5, Y1, VPADDD);            \
+	VMOVDQA Y3, Y1
 
 // Adds the products P of half blocks, less 32·H by the words OFF, times the scales D, to Y0.
 #define ADD6(P, OFF, D) \
@@ -443,6 +534,10 @@ blk: \
 	JNZ  blk;             \
 	VZEROUPPER;           \
 	RET
+
+// The lower half of a vector takes the lower nibbles, the upper half the upper ones: how far to shift each word.
+DATA nibbles<>+0(SB)/8, $0x0404040400000000
+GLOBL nibbles<>(SB), RODATA|NOPTR, $8
 
 // Byte i of a vector takes byte i/8 of the high bits of a Q5_0 block.
 DATA q5bytes<>+0(SB)/8, $0x0000000000000000

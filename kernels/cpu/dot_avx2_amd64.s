@@ -2,22 +2,24 @@
 
 #include "textflag.h"
 
-// Products of bytes, summed by twos, then by fours. Two products below 2·127·127 fit in 16 bits: VPMADDUBSW does not saturate.
-#define DOTU(W, Q, P) \
-	VPMADDUBSW Q, W, P;      \
-	VPMADDWD   Y10, P, P
+// Products of bytes, summed by twos. Four of 63 and 127 fit in 16 bits, eight of 31 and 127: before they are widened, two of these sums
+// are added in Q6_K and four in the other types.
+#define DOTU(W, w, Q, P, p) VPMADDUBSW Q, W, P
+#define ADDP VPADDW
+#define WIDEN(P) VPMADDWD Y10, P, P
 #define ROWS_ONES SPLAT($0x00010001, X10, Y10)
 
 // Q8_0 takes the magnitudes of its weights, and the activations with the sign of the weight: |W| ≤ 128 and |Q| ≤ 127, so two
 // products add up to at most 32512. There is no offset.
 #define Q8_0_CONST VPXOR Y9, Y9, Y9
-#define Q8_0_DOT(w, q, P) \
+#define Q8_0_DOT(w, q, P, p) \
 	VMOVDQU    (2+w)(SI), Y1; \
 	VPABSB     Y1, Y2;        \
 	VMOVDQU    q(R11), P;     \
 	VPSIGNB    Y1, P, P;      \
 	VPMADDUBSW P, Y2, P;      \
 	VPMADDWD   Y10, P, P
+#define WIDE(P)
 
 #include "sum_amd64.h"
 #include "dot_amd64.h"
@@ -27,7 +29,7 @@ TEXT ·rowsQ8_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ARGS
 	ROWS_ONES
 	Q8_0_CONST
-	ROWS32(Q8_0_DOT, 34)
+	ROWS32(Q8_0_DOT, VPADDD, WIDE, 34)
 
 // func rowsQ4_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_0AVX2(SB), NOSPLIT, $0-144
@@ -35,7 +37,8 @@ TEXT ·rowsQ4_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
-	ROWS32(Q4_0_DOT, 18)
+	PAIRS32(Q4_0_DOT, ADDP, WIDEN, 18)
+	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0AVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ5_0AVX2(SB), NOSPLIT, $0-144
@@ -43,7 +46,8 @@ TEXT ·rowsQ5_0AVX2(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	ROWS32(Q5_0_DOT, 22)
+	PAIRS32(Q5_0_DOT, ADDP, WIDEN, 22)
+	ROWS32(Q5_0_DOT, ADDP, WIDEN, 22)
 
 // func rowsQ4_KAVX2(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 TEXT ·rowsQ4_KAVX2(SB), NOSPLIT, $0-144

@@ -2,8 +2,8 @@
 
 package cpu
 
-// Leaves in float_amd64.s, attend_avx2_amd64.s, attend_avx512_amd64.s, grid_avx512_amd64.s, exp_amd64.s and round_amd64.s; the formulas
-// stand with their twins in generic.go, attend.go and exp.go.
+// Leaves in float_amd64.s, attend_avx2_amd64.s, attend_avx512_amd64.s, grid_avx2_amd64.s, grid_avx512_amd64.s, exp_amd64.s, peak_amd64.s and
+// round_amd64.s; the formulas stand with their twins in generic.go, attend.go and exp.go.
 
 //go:noescape
 func rowsF32AVX2(dst []float32, w []byte, stride int, x []float32)
@@ -16,6 +16,15 @@ func rowsBF16AVX2(dst []float32, w []byte, stride int, x []float32)
 
 //go:noescape
 func fourF32AVX2(dst *[4]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF32AVX2(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridF16AVX2(dst *[16]float32, w []byte, x []float32)
+
+//go:noescape
+func gridBF16AVX2(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
 func gridF32AVX512(dst *[16]float32, w []byte, x []float32)
@@ -94,6 +103,9 @@ func peakBytesAVX2(n int) uint64
 
 //go:noescape
 func peakFloatsAVX2(n int) uint64
+
+//go:noescape
+func peakBytesAVXVNNI(n int) uint64
 
 //go:noescape
 func peakBytesVNNI(n int) uint64

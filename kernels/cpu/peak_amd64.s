@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "avxvnni_amd64.h"
 
 // peak(n int) uint64: n rounds of twelve instructions OP on zeros, which do not wait for each other.
 #define PEAK(OP, A, B, C, D, E, F, G, H, I, J, K, L) \
@@ -26,6 +27,7 @@ round: \
 	RET
 #define MADDUBS(R) VPMADDUBSW Y0, Y1, R
 #define FMA(R) VFMADD231PS Y0, Y1, R
+#define DPBUSD256(p) DPBUSD(0, 1, p)
 #define DPBUSD512(R) VPDPBUSD Z0, Z1, R
 #define FMA512(R) VFMADD231PS Z0, Z1, R
 
@@ -44,3 +46,7 @@ TEXT ·peakBytesVNNI(SB), NOSPLIT, $0-16
 // func peakFloatsAVX512(n int) uint64
 TEXT ·peakFloatsAVX512(SB), NOSPLIT, $0-16
 	PEAK(FMA512, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13)
+
+// func peakBytesAVXVNNI(n int) uint64
+TEXT ·peakBytesAVXVNNI(SB), NOSPLIT, $0-16
+	PEAK(DPBUSD256, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)

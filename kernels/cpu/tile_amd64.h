@@ -75,3 +75,43 @@ lane: \
 	JNZ  blk;                  \
 	VZEROUPPER;                \
 	RET
+
+// TILE for panels of eight rows, with two rows of activations at a time by the macro TWO, and a last one by ONE.
+#define TILE2(LOAD, ONE, TWO) \
+blk: \
+	LOAD; \
+	MOVQ 8(SP), R13;           \
+	FETCH(R13, 16(SP));        \
+	MOVQ R13, 8(SP);           \
+fetched: \
+	MOVQ DX, R13;              \
+	MOVQ CX, R14;              \
+	MOVQ rows+192(FP), R11;    \
+	SUBQ $2, R11;              \
+	JLT  one;                  \
+two: \
+	TWO; \
+	LEAQ (R13)(R9*2), R13;     \
+	LEAQ (R14)(R10*2), R14;    \
+	ADDQ $64, R12;             \
+	SUBQ $2, R11;              \
+	JGE  two;                  \
+one: \
+	ADDQ $2, R11;              \
+	JZ   end;                  \
+	ONE; \
+	ADDQ $32, R12;             \
+end: \
+	CMPQ R12, 0(SP);           \
+	JNE  lane;                 \
+	MOVQ DI, R12;              \
+lane: \
+	ADDQ $256, SI;             \
+	ADDQ $64, AX;              \
+	ADDQ $32, BX;              \
+	ADDQ $32, DX;              \
+	ADDQ $4, CX;               \
+	SUBQ $32, R8;              \
+	JNZ  blk;                  \
+	VZEROUPPER;                \
+	RET

@@ -19,16 +19,25 @@
 	VPABSB 192(SI), Y6; \
 	VPABSB 224(SI), Y7
 
-// Y0-Y7 = weights of at most six bits, plus 32 so that none is negative.
-#define LOAD_SMALL \
-	VPADDB (SI), Y15, Y0;    \
-	VPADDB 32(SI), Y15, Y1;  \
-	VPADDB 64(SI), Y15, Y2;  \
-	VPADDB 96(SI), Y15, Y3;  \
-	VPADDB 128(SI), Y15, Y4; \
-	VPADDB 160(SI), Y15, Y5; \
-	VPADDB 192(SI), Y15, Y6; \
-	VPADDB 224(SI), Y15, Y7
+// Y0-Y7 = weights plus the bytes at bias, so that none is negative.
+#define LOAD_SMALL(bias) \
+	VPBROADCASTD bias, Y8;  \
+	VPADDB (SI), Y8, Y0;    \
+	VPADDB 32(SI), Y8, Y1;  \
+	VPADDB 64(SI), Y8, Y2;  \
+	VPADDB 96(SI), Y8, Y3;  \
+	VPADDB 128(SI), Y8, Y4; \
+	VPADDB 160(SI), Y8, Y5; \
+	VPADDB 192(SI), Y8, Y6; \
+	VPADDB 224(SI), Y8, Y7
+#define LOAD_Q4_0 LOAD_SMALL(biases<>+0(SB))
+#define LOAD_Q5_0 LOAD_SMALL(biases<>+4(SB))
+#define LOAD_Q6_K LOAD_SMALL(biases<>+8(SB))
+
+DATA biases<>+0(SB)/4, $0x08080808
+DATA biases<>+4(SB)/4, $0x10101010
+DATA biases<>+8(SB)/4, $0x20202020
+GLOBL biases<>(SB), RODATA|NOPTR, $12
 
 // Y0-Y7 = weights of at most five bits that are never negative.
 #define LOAD_K \
@@ -41,110 +50,257 @@
 	VMOVDQU 192(SI), Y6; \
 	VMOVDQU 224(SI), Y7
 
-// Y8 += products of columns 4i to 4i+3: magnitudes with activations that take the signs. Y14 ones.
-#define SIGNED(i, W) \
-	VPBROADCASTD (4*i)(R13), Y9;  \
-	VPSIGNB      (32*i)(SI), Y9, Y9; \
-	VPMADDUBSW   Y9, W, Y9;       \
-	VPMADDWD     Y14, Y9, Y9;     \
-	VPADDD       Y9, Y8, Y8
+// Two rows of activations: places of their q, their d, and their s or h.
+#define Q0 (R13)
+#define Q1 (R13)(R9*1)
+#define D0 (R14)
+#define D1 (R14)(R10*1)
+#define S0 (R14)(R15*1)
+#define S1 (R14)(BP*1)
 
-// A += products of columns 4i to 4i+7: four products of 63 and 127 fit in 16 bits.
-#define SMALL(i, V, W, A) \
-	VPBROADCASTD (4*i)(R13), Y9;    \
-	VPBROADCASTD (4*i+4)(R13), Y10; \
-	VPMADDUBSW   Y9, V, Y9;         \
-	VPMADDUBSW   Y10, W, Y10;       \
-	VPADDW       Y10, Y9, Y9;       \
-	VPMADDWD     Y14, Y9, Y9;       \
-	VPADDD       Y9, A, A
+// P = products of columns 4i to 4i+3 of the row Q, by twos. SUM adds them to A.
+#define PRODUCTS(i, W, Q, P) \
+	VPBROADCASTD (4*i)Q, P; \
+	VPMADDUBSW   P, W, P
+#define SUM(i, W, Q, T, A) \
+	PRODUCTS(i, W, Q, T); \
+	VPADDW T, A, A
 
-// Adds the integers A times the scales at D, times d, to Y11.
-#define SCALED(A, D) \
+// Products of bytes, from magnitudes and activations that take the signs, by fours: two of 128 and 127 fit in 16 bits.
+#define BYTES(i, W, Q, P) \
+	VPBROADCASTD (4*i)Q, P;        \
+	VPSIGNB      (32*i)(SI), P, P; \
+	VPMADDUBSW   P, W, P;          \
+	VPMADDWD     Y14, P, P
+#define FIRST_BYTES_1 BYTES(0, Y0, Q0, Y8)
+#define FIRST_BYTES_2 FIRST_BYTES_1; BYTES(0, Y0, Q1, Y9)
+#define BYTES_1(i, W) \
+	BYTES(i, W, Q0, Y10);  \
+	VPADDD Y10, Y8, Y8
+#define BYTES_2(i, W) \
+	BYTES_1(i, W); \
+	BYTES(i, W, Q1, Y11); \
+	VPADDD Y11, Y9, Y9
+#define EIGHTBITS(FIRST, STEP) \
+	FIRST; \
+	STEP(1, Y1); \
+	STEP(2, Y2); \
+	STEP(3, Y3); \
+	STEP(4, Y4); \
+	STEP(5, Y5); \
+	STEP(6, Y6); \
+	STEP(7, Y7)
+
+// Weights of four bits: sixteen products of 15 and 127 fit in 16 bits, those of all columns.
+#define SET_1(i, W) PRODUCTS(i, W, Q0, Y8)
+#define SET_2(i, W) SET_1(i, W); PRODUCTS(i, W, Q1, Y9)
+#define SUM_1(i, W) SUM(i, W, Q0, Y10, Y8)
+#define SUM_2(i, W) SUM_1(i, W); SUM(i, W, Q1, Y11, Y9)
+#define FOURBITS(SET, SUM) \
+	SET(0, Y0); \
+	SUM(1, Y1); \
+	SUM(2, Y2); \
+	SUM(3, Y3); \
+	SUM(4, Y4); \
+	SUM(5, Y5); \
+	SUM(6, Y6); \
+	SUM(7, Y7)
+#define FOURBITS_1 \
+	FOURBITS(SET_1, SUM_1); \
+	VPMADDWD Y14, Y8, Y8
+#define FOURBITS_2 \
+	FOURBITS(SET_2, SUM_2); \
+	VPMADDWD Y14, Y8, Y8; \
+	VPMADDWD Y14, Y9, Y9
+
+// Weights of five bits: eight products of 31 and 127 fit, those of a half block.
+#define LATER_SET_1(i, W) PRODUCTS(i, W, Q0, Y12)
+#define LATER_SET_2(i, W) LATER_SET_1(i, W); PRODUCTS(i, W, Q1, Y13)
+#define LATER_SUM_1(i, W) SUM(i, W, Q0, Y10, Y12)
+#define LATER_SUM_2(i, W) LATER_SUM_1(i, W); SUM(i, W, Q1, Y11, Y13)
+#define FIVEBITS(SET, SUM, LATER_SET, LATER_SUM) \
+	SET(0, Y0); \
+	SUM(1, Y1); \
+	SUM(2, Y2); \
+	SUM(3, Y3); \
+	LATER_SET(4, Y4); \
+	LATER_SUM(5, Y5); \
+	LATER_SUM(6, Y6); \
+	LATER_SUM(7, Y7)
+#define BOTH_HALVES(T, A) \
+	VPMADDWD Y14, A, A; \
+	VPMADDWD Y14, T, T; \
+	VPADDD   T, A, A
+#define FIVEBITS_1 \
+	FIVEBITS(SET_1, SUM_1, LATER_SET_1, LATER_SUM_1); \
+	BOTH_HALVES(Y12, Y8)
+#define FIVEBITS_2 \
+	FIVEBITS(SET_2, SUM_2, LATER_SET_2, LATER_SUM_2); \
+	BOTH_HALVES(Y12, Y8); \
+	BOTH_HALVES(Y13, Y9)
+
+// Weights of six bits: four products of 63 and 127 fit. A += products of columns 4i to 4i+7; FIRST_SIX: A = those less A.
+#define SIX(i, V, W, Q) \
+	PRODUCTS(i, V, Q, Y10);     \
+	SUM((i+1), W, Q, Y11, Y10); \
+	VPMADDWD Y14, Y10, Y10
+#define FIRST_SIX(i, V, W, Q, A) \
+	SIX(i, V, W, Q); \
+	VPSUBD A, Y10, A
+#define NEXT_SIX(i, V, W, Q, A) \
+	SIX(i, V, W, Q); \
+	VPADDD Y10, A, A
+#define SIXBITS_1 \
+	FIRST_SIX(0, Y0, Y1, Q0, Y8);  \
+	FIRST_SIX(4, Y4, Y5, Q0, Y12); \
+	NEXT_SIX(2, Y2, Y3, Q0, Y8);   \
+	NEXT_SIX(6, Y6, Y7, Q0, Y12)
+#define SIXBITS_2 \
+	FIRST_SIX(0, Y0, Y1, Q0, Y8);  \
+	FIRST_SIX(0, Y0, Y1, Q1, Y9);  \
+	FIRST_SIX(4, Y4, Y5, Q0, Y12); \
+	FIRST_SIX(4, Y4, Y5, Q1, Y13); \
+	NEXT_SIX(2, Y2, Y3, Q0, Y8);   \
+	NEXT_SIX(2, Y2, Y3, Q1, Y9);   \
+	NEXT_SIX(6, Y6, Y7, Q0, Y12);  \
+	NEXT_SIX(6, Y6, Y7, Q1, Y13)
+
+// A += what makes up for the offset of the weights, by the words in Y15.
+#define OFFSET(S, A) \
+	VPBROADCASTD S, Y10;      \
+	VPMADDWD Y15, Y10, Y10;   \
+	VPADDD   Y10, A, A
+
+// A = 32 times the first word of S, B = 32 times the second: shifts, because the units that multiply are the busiest.
+#define HALVED(S, A, B) \
+	VPBROADCASTD S, Y10; \
+	VPSLLD $16, Y10, A;  \
+	VPSRAD $16, Y10, B;  \
+	VPSRAD $11, A, A;    \
+	VPSLLD $5, B, B
+
+// Adds the integers A times the scales at D, times those at ds, to SUM.
+#define SCALED(A, D, ds, SUM) \
 	VCVTDQ2PS    A, A;            \
-	VBROADCASTSS (R14), Y9;       \
-	VMULPS       D, Y9, Y9;       \
-	VFMADD231PS  A, Y9, Y11
+	VBROADCASTSS D, Y10;          \
+	VMULPS       ds, Y10, Y10;    \
+	VFMADD231PS  A, Y10, SUM
 
-// A row of activations. Y13, Y12 words of -32: for both halves, or for the first and the second.
-#define ROW_SIGNED \
-	VPXOR Y8, Y8, Y8; \
-	SIGNED(0, Y0);    \
-	SIGNED(1, Y1);    \
-	SIGNED(2, Y2);    \
-	SIGNED(3, Y3);    \
-	SIGNED(4, Y4);    \
-	SIGNED(5, Y5);    \
-	SIGNED(6, Y6);    \
-	SIGNED(7, Y7);    \
-	VMOVUPS (R12), Y11; \
-	SCALED(Y8, (AX)); \
-	VMOVUPS Y11, (R12)
-#define ROW_SMALL \
-	VPBROADCASTD (R14)(R15*1), Y8; \
-	VPMADDWD Y13, Y8, Y8;  \
-	SMALL(0, Y0, Y1, Y8);  \
-	SMALL(2, Y2, Y3, Y8);  \
-	SMALL(4, Y4, Y5, Y8);  \
-	SMALL(6, Y6, Y7, Y8);  \
-	VMOVUPS (R12), Y11;    \
-	SCALED(Y8, (AX));      \
-	VMOVUPS Y11, (R12)
-#define ROW_K \
-	VPXOR Y8, Y8, Y8;      \
-	SMALL(0, Y0, Y1, Y8);  \
-	SMALL(2, Y2, Y3, Y8);  \
-	SMALL(4, Y4, Y5, Y8);  \
-	SMALL(6, Y6, Y7, Y8);  \
-	VMOVUPS (R12), Y11;    \
-	SCALED(Y8, (AX));      \
-	VBROADCASTSS (R14)(R15*1), Y9; \
-	VFNMADD231PS (BX), Y9, Y11;    \
-	VMOVUPS Y11, (R12)
-#define ROW_6 \
-	VPBROADCASTD (R14)(R15*1), Y9; \
-	VPMADDWD Y13, Y9, Y8;  \
-	VPMADDWD Y12, Y9, Y11; \
-	SMALL(0, Y0, Y1, Y8);  \
-	SMALL(2, Y2, Y3, Y8);  \
-	SMALL(4, Y4, Y5, Y11); \
-	SMALL(6, Y6, Y7, Y11); \
-	VMOVDQA Y11, Y10;      \
-	VMOVUPS (R12), Y11;    \
-	SCALED(Y8, (AX));      \
-	SCALED(Y10, 32(AX));   \
-	VMOVUPS Y11, (R12)
+// The end of a row: its sums are at O.
+#define ADD_32(A, D, O) \
+	VMOVUPS O(R12), Y11; \
+	SCALED(A, D, (AX), Y11); \
+	VMOVUPS Y11, O(R12)
+#define ADD_K(A, D, S, O) \
+	VMOVUPS O(R12), Y11;         \
+	SCALED(A, D, (AX), Y11);     \
+	VBROADCASTSS S, Y10;         \
+	VFNMADD231PS (BX), Y10, Y11; \
+	VMOVUPS Y11, O(R12)
+#define ADD_6(A, B, D, O) \
+	VMOVUPS O(R12), Y11; \
+	SCALED(A, D, (AX), Y11);   \
+	SCALED(B, D, 32(AX), Y11); \
+	VMOVUPS Y11, O(R12)
+
+// One row, or two.
+#define Q8_0_1 \
+	EIGHTBITS(FIRST_BYTES_1, BYTES_1); \
+	ADD_32(Y8, D0, 0)
+#define Q8_0_2 \
+	EIGHTBITS(FIRST_BYTES_2, BYTES_2); \
+	ADD_32(Y8, D0, 0);     \
+	ADD_32(Y9, D1, 32)
+#define Q4_0_1 \
+	FOURBITS_1; \
+	OFFSET(S0, Y8); \
+	ADD_32(Y8, D0, 0)
+#define Q4_0_2 \
+	FOURBITS_2; \
+	OFFSET(S0, Y8); \
+	OFFSET(S1, Y9); \
+	ADD_32(Y8, D0, 0); \
+	ADD_32(Y9, D1, 32)
+#define Q5_0_1 \
+	FIVEBITS_1; \
+	OFFSET(S0, Y8); \
+	ADD_32(Y8, D0, 0)
+#define Q5_0_2 \
+	FIVEBITS_2; \
+	OFFSET(S0, Y8); \
+	OFFSET(S1, Y9); \
+	ADD_32(Y8, D0, 0); \
+	ADD_32(Y9, D1, 32)
+#define Q4_K_1 \
+	FOURBITS_1; \
+	ADD_K(Y8, D0, S0, 0)
+#define Q4_K_2 \
+	FOURBITS_2; \
+	ADD_K(Y8, D0, S0, 0); \
+	ADD_K(Y9, D1, S1, 32)
+#define Q5_K_1 \
+	FIVEBITS_1; \
+	ADD_K(Y8, D0, S0, 0)
+#define Q5_K_2 \
+	FIVEBITS_2; \
+	ADD_K(Y8, D0, S0, 0); \
+	ADD_K(Y9, D1, S1, 32)
+#define Q6_K_1 \
+	HALVED(S0, Y8, Y12); \
+	SIXBITS_1; \
+	ADD_6(Y8, Y12, D0, 0)
+#define Q6_K_2 \
+	HALVED(S0, Y8, Y12); \
+	HALVED(S1, Y9, Y13); \
+	SIXBITS_2; \
+	ADD_6(Y8, Y12, D0, 0); \
+	ADD_6(Y9, Y13, D1, 32)
 
 // func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 TEXT ·tileQ8_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	WORDS($0x00010001, X14, Y14)
-	TILE(LOAD_SIGNED, ROW_SIGNED, 256, 64, 32)
+	TILE2(LOAD_SIGNED, Q8_0_1, Q8_0_2)
 
-// func tile32AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
-TEXT ·tile32AVX2(SB), NOSPLIT, $24-232
+// func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
-	WORDS($0x20202020, X15, Y15)
+	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
-	WORDS($0xffe0ffe0, X13, Y13)
-	TILE(LOAD_SMALL, ROW_SMALL, 256, 64, 32)
+	WORDS($0xfff8fff8, X15, Y15)
+	TILE2(LOAD_Q4_0, Q4_0_1, Q4_0_2)
 
-// func tileKAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
-TEXT ·tileKAVX2(SB), NOSPLIT, $24-232
-	TILE_ARGS(3)
-	WORDS($0x00010001, X14, Y14)
-	TILE(LOAD_K, ROW_K, 256, 64, 32)
-
-// func tile6AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
-TEXT ·tile6AVX2(SB), NOSPLIT, $24-232
+// func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
-	WORDS($0x20202020, X15, Y15)
+	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
-	WORDS($0x0000ffe0, X13, Y13)
-	WORDS($0xffe00000, X12, Y12)
-	TILE(LOAD_SMALL, ROW_6, 256, 64, 32)
+	WORDS($0xfff0fff0, X15, Y15)
+	TILE2(LOAD_Q5_0, Q5_0_1, Q5_0_2)
+
+// func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $24-232
+	TILE_ARGS(3)
+	LEAQ (R15)(R10*1), BP
+	WORDS($0x00010001, X14, Y14)
+	TILE2(LOAD_K, Q4_K_1, Q4_K_2)
+
+// func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $24-232
+	TILE_ARGS(3)
+	LEAQ (R15)(R10*1), BP
+	WORDS($0x00010001, X14, Y14)
+	TILE2(LOAD_K, Q5_K_1, Q5_K_2)
+
+// func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
+	TILE_ARGS(3)
+	TILE_OFFSETS
+	LEAQ (R15)(R10*1), BP
+	WORDS($0x00010001, X14, Y14)
+	TILE2(LOAD_Q6_K, Q6_K_1, Q6_K_2)
 
 // func interleave8(dst, src []uint32, stride, cols int)
 // Four columns at a time: in each half of Y0-Y3 four rows, which are transposed. SI, AX, BX, CX rows 0-3 of src, R10 four rows in bytes,

@@ -47,14 +47,15 @@ func ToF16(dst []uint16, src []float32) {
 
 // Max returns the largest of x, -Inf if there is none, NaN if one is NaN.
 func Max(x []float32) float32 {
-	a, b := float32(math.Inf(-1)), float32(math.Inf(-1))
-	for ; len(x) >= 2; x = x[2:] {
-		a, b = max(a, x[0]), max(b, x[1])
+	a := float32(math.Inf(-1))
+	b, c, d := a, a, a
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d = max(a, x[0]), max(b, x[1]), max(c, x[2]), max(d, x[3])
 	}
-	if len(x) > 0 {
-		a = max(a, x[0])
+	for _, v := range x {
+		a = max(a, v)
 	}
-	return max(a, b)
+	return max(max(a, b), max(c, d))
 }
 
 // SumExp returns Σ e and Σ e·x for e = exp(x[i] - top), summed in float64, where top is usually the largest of all logits. From the

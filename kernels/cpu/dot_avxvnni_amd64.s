@@ -1,0 +1,69 @@
+//go:build !noasm
+
+#include "textflag.h"
+#include "avxvnni_amd64.h"
+
+#define DOTU(W, w, Q, P, p) \
+	VMOVDQU Q, Y10;  \
+	VPXOR   P, P, P; \
+	DPBUSD(10, w, p)
+#define ADDP VPADDD
+#define WIDEN(P)
+#define ROWS_ONES
+
+// Q8_0 takes its weights as unsigned bytes, 128 more than they are.
+#define Q8_0_CONST \
+	SPLAT($0x80808080, X15, Y15); \
+	SPLAT($0xff80ff80, X9, Y9)
+#define Q8_0_DOT(w, q, P, p) \
+	VPXOR (2+w)(SI), Y15, Y1; \
+	DOTU(Y1, 1, q(R11), P, p)
+
+#include "sum_amd64.h"
+#include "dot_amd64.h"
+
+// func rowsQ8_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ8_0AVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q8_0_CONST
+	ROWS32(Q8_0_DOT, ADDP, WIDEN, 34)
+
+// func rowsQ4_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ4_0AVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q4_0_CONST
+	Q4_0_OFF
+	PAIRS32(Q4_0_DOT, ADDP, WIDEN, 18)
+	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
+
+// func rowsQ5_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ5_0AVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q5_0_CONST
+	Q5_0_OFF
+	PAIRS32(Q5_0_DOT, ADDP, WIDEN, 22)
+	ROWS32(Q5_0_DOT, ADDP, WIDEN, 22)
+
+// func rowsQ4_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ4_KAVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q4_K_CONST
+	ROWSK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
+
+// func rowsQ5_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ5_KAVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q5_K_CONST
+	ROWSK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
+
+// func rowsQ6_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+TEXT ·rowsQ6_KAVXVNNI(SB), NOSPLIT, $0-144
+	ROWS_ARGS
+	ROWS_ONES
+	Q6_K_CONST
+	ROWS6
