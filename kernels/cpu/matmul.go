@@ -140,10 +140,10 @@ func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x
 func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
 	tile := min(16, max(1, tileBytes/(4*n)))
-	if four, eight := k.gridLeaves(m.Type); eight != nil {
-		tile = min(64, max(16, wideBytes/m.RowBytes()&^7))
-	} else if four != nil {
+	if four, _ := k.gridLeaves(m.Type); four != nil && x.T <= together {
 		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
+	} else if four != nil {
+		tile = min(64, max(16, wideBytes/m.RowBytes()&^7))
 	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
