@@ -3,17 +3,17 @@ package cpu
 import "unsafe"
 
 const (
-	segment  = 1024 // columns of a panel that few rows take at a time, so that they stay in a first-level cache
-	together = 16   // rows of activations that meet a panel at a time, likewise
-	tilePad  = 4    // columns that interleave takes at a time
+	segment   = 1024 // columns of a panel that few rows take at a time, so that they stay in a first-level cache
+	together  = 16   // rows of activations that meet a panel at a time, likewise
+	panelRows = 64   // rows of weights that wait, as panels, in a second-level cache for the next rows of activations
+	tilePad   = 4    // columns that interleave takes at a time
 )
 
 // panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
 // holds the same four columns of all rows. A pack may have another order of weights.
 type panel struct {
-	raw, rawDs, rawMins []uint32  // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
-	w, ds, mins         []uint32  // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
-	acc, out            []float32 // [lanes, T, wide], [T, wide]
+	raw, rawDs, rawMins []uint32 // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
+	w, ds, mins         []uint32 // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
 	wide, lanes         int
 	first, size         int    // the row of the weight that is row 0 of the panel, bytes of a row
 	src, next           []byte // the rows of the panel and the rows after it, as they are stored
@@ -24,52 +24,91 @@ func (p *panel) resize(wide, lanes, n int) {
 	p.w = grow(p.w, wide*n/4, wide*n/4)
 	p.ds = grow(p.ds, wide*(n/16+tilePad), wide*(n/16+tilePad))
 	p.mins = grow(p.mins, wide*n/32, wide*n/32)
-	p.acc = grow(p.acc, lanes*together*wide, lanes*together*wide)
-	p.out = grow(p.out, together*wide, together*wide)
 }
 
-// quantisedTiles is matMul for several rows of activations: a panel of weight rows is unpacked and interleaved, and meets all
-// rows of activations. If those are few and the type is packed, the panel is taken by segments that stay in the first-level cache.
+// quantisedTiles is matMul for several rows of activations: panels of weight rows are unpacked and interleaved, and meet all of them.
 func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	p := &sc.panel
-	p.resize(k.wide, f.lanes(), m.Cols)
-	seg := m.Cols
-	if x.T <= together && k.pack[f] != nil {
-		seg = min(seg, segment)
+	sums := f.lanes() * together * k.wide
+	sc.acc, sc.out = grow(sc.acc, sums, sums), grow(sc.out, together*k.wide, together*k.wide)
+	most := max(1, panelRows/k.wide)
+	if x.T <= together {
+		most = 1
 	}
-	for o := lo; o < hi; o += k.wide {
-		end := min(o+k.wide, hi)
-		p.take(m, o)
-		for c := 0; c < m.Cols; c += seg {
-			n := min(seg, m.Cols-c)
-			k.fill(p, m, f, c, n)
-			for t := 0; t < x.T; t += together {
-				rows := min(together, x.T-t)
-				k.meet(p, m, f, c, n, x, t, rows)
-				if c+n == m.Cols {
-					out := p.out[:rows*k.wide]
-					k.fold(out, p.acc[:p.lanes*len(out)])
-					for i := range rows {
-						put(dst[(t+i)*stride+o:(t+i)*stride+end], out[i*k.wide+o-p.first:][:end-o], add)
-					}
-				}
-			}
+	for len(sc.panels) < most {
+		sc.panels = append(sc.panels, panel{})
+	}
+	for i := range most {
+		sc.panels[i].resize(k.wide, f.lanes(), m.Cols)
+	}
+	for o := lo; o < hi; o += most * k.wide {
+		end := min(o+most*k.wide, hi)
+		if most == 1 {
+			k.panelOfFew(dst, stride, m, f, o, end, x, add, sc)
+		} else {
+			k.panelsOfMany(dst, stride, m, f, o, end, x, add, sc)
 		}
 	}
 }
 
-// meet adds to p.acc what the columns c to c+n of the panel give with some rows of x from t; for c = 0 it begins anew.
-func (k *kernels) meet(p *panel, m Matrix, f format, c, n int, x *Acts, t, rows int) {
+// panelOfFew takes the panel of rows o to end. If its type is packed, it does so by segments that stay in the first-level cache. Half of
+// the next panel is fetched while one is filled, half while it meets the activations.
+func (k *kernels) panelOfFew(dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch) {
+	p, seg := &sc.panels[0], m.Cols
+	if k.pack[f] != nil {
+		seg = min(seg, segment)
+	}
+	p.take(m, o)
+	for c := 0; c < m.Cols; c += seg {
+		n := min(seg, m.Cols-c)
+		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
+		k.fill(p, m, f, c, n, next[:len(next)/2])
+		k.meet(sc.acc, p, m, f, c, n, x, 0, x.T, next[len(next)/2:])
+	}
+	k.putTile(dst[o:], stride, p, o, end, x.T, add, sc)
+}
+
+// panelsOfMany takes all panels of rows o to end: every [together] rows of activations meet one after the other.
+func (k *kernels) panelsOfMany(dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch) {
+	for i, at := 0, o; at < end; i, at = i+1, at+k.wide {
+		sc.panels[i].take(m, at)
+		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next)
+	}
+	for t := 0; t < x.T; t += together {
+		rows := min(together, x.T-t)
+		for i, at := 0, o; at < end; i, at = i+1, at+k.wide {
+			k.meet(sc.acc, &sc.panels[i], m, f, 0, m.Cols, x, t, rows, nil)
+			k.putTile(dst[t*stride+at:], stride, &sc.panels[i], at, min(at+k.wide, end), rows, add, sc)
+		}
+	}
+}
+
+// meet adds to acc what the columns c to c+n of the panel give with some rows of x from t; for c = 0 it begins anew.
+func (k *kernels) meet(acc []float32, p *panel, m Matrix, f format, c, n int, x *Acts, t, rows int, ahead []byte) {
 	q, d, s, h := x.rounded(t, rows)
-	acc := p.acc[:p.lanes*rows*k.wide]
+	acc = acc[:p.lanes*rows*k.wide]
 	if c == 0 {
 		clear(acc)
 	}
-	var ahead []byte
-	if t == 0 {
-		_, ahead = p.ahead(m, c, n)
-	}
 	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
+}
+
+// putTile sums up the lanes of some rows of activations and puts rows o to end of the weight at dst, or adds them.
+func (k *kernels) putTile(dst []float32, stride int, p *panel, o, end, rows int, add bool, sc *Scratch) {
+	out := sc.out[:rows*k.wide]
+	k.fold(out, sc.acc[:p.lanes*len(out)])
+	for t := range rows {
+		from, to := out[t*k.wide+o-p.first:][:end-o], dst[t*stride:]
+		switch {
+		case add:
+			for i, v := range from {
+				to[i] += v
+			}
+		case len(from) == 16:
+			*(*[16]float32)(to) = *(*[16]float32)(from)
+		default:
+			copy(to, from)
+		}
+	}
 }
 
 // take makes p the panel that holds row o of m; it is full if it can be.
@@ -81,22 +120,12 @@ func (p *panel) take(m Matrix, o int) {
 	p.next = m.Data[last*p.size : min(last+p.wide, m.Rows)*p.size]
 }
 
-// ahead returns the parts of the next rows that are to be fetched while columns c to c+n of the panel are worked on: one by fill,
-// one by the tile.
-func (p *panel) ahead(m Matrix, c, n int) (fill, tile []byte) {
-	part := p.next
-	if n < m.Cols {
-		part = part[len(part)*c/m.Cols : len(part)*(c+n)/m.Cols]
-	}
-	return part[:len(part)/2], part[len(part)/2:]
-}
-
-// fill unpacks columns c to c+n of the panel. If m has fewer rows than that the rest is left as it was, and of no consequence.
-func (k *kernels) fill(p *panel, m Matrix, f format, c, n int) {
+// fill unpacks columns c to c+n of the panel and fetches what is ahead. If m has fewer rows than that the rest is left as it was, and
+// of no consequence.
+func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, ahead []byte) {
 	elems, size := m.Type.Block()
 	rows := len(p.src) / p.size
 	if pack := k.pack[f]; pack != nil {
-		ahead, _ := p.ahead(m, c, n)
 		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
 		return
 	}
