@@ -27,6 +27,7 @@ func amx() []*kernels {
 	}
 	k := avx512vnni()
 	k.name = "amx"
+	k.twoTiles = [formats]tileLeaf{}
 	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
 	for f, leaf := range [formats]tileLeaf{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
 		few := k.tile[f]

@@ -82,5 +82,8 @@ func avx512vnni() *kernels {
 	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}
+	k.twoTiles = [formats]tileLeaf{
+		tile32x2VNNI, tile32x2VNNI, tile32x2VNNI, tileKx2VNNI, tileKx2VNNI, tile6x2VNNI,
+	}
 	return k
 }

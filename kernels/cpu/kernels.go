@@ -23,6 +23,7 @@ type kernels struct {
 	// all needs no interleave. What pack and tile get as ahead they fetch into the cache.
 	wide       int
 	tile       [formats]tileLeaf
+	twoTiles   [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
 	interleave func(dst, src []uint32, stride, cols int)

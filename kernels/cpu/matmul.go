@@ -9,12 +9,13 @@ import (
 // Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
 // reused. Two workers must not share one.
 type Scratch struct {
-	panels    []panel     // of quantised weights
-	acc       []float32   // [lanes, T, wide] sums of a panel and some rows of activations
-	f         []float32   // [tile, cols] dequantised weights
-	out, sums []float32   // results of a tile; of one exact row
-	four      [4]float32  // results of a leaf for four rows of activations
-	grid      [16]float32 // results of a grid
+	panels      []panel     // of quantised weights
+	w, ds, mins []uint32    // of all panels
+	acc         []float32   // [lanes, T, wide] sums of a panel and some rows of activations
+	f           []float32   // [tile, cols] dequantised weights
+	out, sums   []float32   // results of a tile; of one exact row
+	four        [4]float32  // results of a leaf for four rows of activations
+	grid        [16]float32 // results of a grid
 }
 
 const (

@@ -9,7 +9,7 @@ const (
 	tilePad   = 4    // columns that interleave takes at a time
 )
 
-// panel is some rows of a weight, taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
+// panel is some rows of a weight in parts of a [Scratch], taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
 // holds the same four columns of all rows. A pack may have another order of weights.
 type panel struct {
 	raw, rawDs, rawMins []uint32 // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
@@ -19,27 +19,29 @@ type panel struct {
 	src, next           []byte // the rows of the panel and the rows after it, as they are stored
 }
 
-func (p *panel) resize(wide, lanes, n int) {
-	p.wide, p.lanes = wide, lanes
-	p.w = grow(p.w, wide*n/4, wide*n/4)
-	p.ds = grow(p.ds, wide*(n/16+tilePad), wide*(n/16+tilePad))
-	p.mins = grow(p.mins, wide*n/32, wide*n/32)
+// setPanels makes room for most panels of n columns, which lie behind each other.
+func (sc *Scratch) setPanels(most, wide, lanes, n int) {
+	w, ds, mins := wide*n/4, wide*(n/16+tilePad), wide*n/32
+	sc.w, sc.ds, sc.mins = grow(sc.w, most*w, most*w), grow(sc.ds, most*ds, most*ds), grow(sc.mins, most*mins, most*mins)
+	for len(sc.panels) < most {
+		sc.panels = append(sc.panels, panel{})
+	}
+	for i := range most {
+		p := &sc.panels[i]
+		p.wide, p.lanes = wide, lanes
+		p.w, p.ds, p.mins = sc.w[i*w:(i+1)*w], sc.ds[i*ds:(i+1)*ds], sc.mins[i*mins:(i+1)*mins]
+	}
 }
 
 // quantisedTiles is matMul for several rows of activations: panels of weight rows are unpacked and interleaved, and meet all of them.
 func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	sums := f.lanes() * together * k.wide
+	sums := 2 * f.lanes() * together * k.wide
 	sc.acc, sc.out = grow(sc.acc, sums, sums), grow(sc.out, together*k.wide, together*k.wide)
 	most := max(1, panelRows/k.wide)
 	if x.T <= together {
 		most = 1
 	}
-	for len(sc.panels) < most {
-		sc.panels = append(sc.panels, panel{})
-	}
-	for i := range most {
-		sc.panels[i].resize(k.wide, f.lanes(), m.Cols)
-	}
+	sc.setPanels(most, k.wide, f.lanes(), m.Cols)
 	for o := lo; o < hi; o += most * k.wide {
 		end := min(o+most*k.wide, hi)
 		if most == 1 {
@@ -64,7 +66,7 @@ func (k *kernels) panelOfFew(dst []float32, stride int, m Matrix, f format, o, e
 		k.fill(p, m, f, c, n, next[:len(next)/2])
 		k.meet(sc.acc, p, m, f, c, n, x, 0, x.T, next[len(next)/2:])
 	}
-	k.putTile(dst[o:], stride, p, o, end, x.T, add, sc)
+	k.putTile(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
 
 // panelsOfMany takes all panels of rows o to end: every [together] rows of activations meet one after the other.
@@ -75,11 +77,33 @@ func (k *kernels) panelsOfMany(dst []float32, stride int, m Matrix, f format, o,
 	}
 	for t := 0; t < x.T; t += together {
 		rows := min(together, x.T-t)
-		for i, at := 0, o; at < end; i, at = i+1, at+k.wide {
-			k.meet(sc.acc, &sc.panels[i], m, f, 0, m.Cols, x, t, rows, nil)
-			k.putTile(dst[t*stride+at:], stride, &sc.panels[i], at, min(at+k.wide, end), rows, add, sc)
+		for i, at := 0, o; at < end; {
+			n := 1
+			if k.twoTiles[f] != nil && at+k.wide < end {
+				n = 2
+			}
+			k.meetAll(sc, i, n, f, x, t, rows)
+			for j := range n {
+				acc := sc.acc[j*f.lanes()*rows*k.wide:]
+				k.putTile(dst[t*stride+at:], stride, acc, &sc.panels[i], at, min(at+k.wide, end), rows, add, sc)
+				i, at = i+1, at+k.wide
+			}
 		}
 	}
+}
+
+// meetAll sets sc.acc to what n panels from the i-th, one or two, give with some rows of x from t.
+func (k *kernels) meetAll(sc *Scratch, i, n int, f format, x *Acts, t, rows int) {
+	p := &sc.panels[i]
+	q, d, s, h := x.rounded(t, rows)
+	acc := sc.acc[:n*p.lanes*rows*k.wide]
+	clear(acc)
+	leaf := k.tile[f]
+	if n == 2 {
+		leaf = k.twoTiles[f]
+	}
+	w, ds, mins := sc.w[i*len(p.w):][:n*len(p.w)], sc.ds[i*len(p.ds):][:n*len(p.ds)], sc.mins[i*len(p.mins):][:n*len(p.mins)]
+	leaf(acc, bytesIn(w), floatsIn(ds), floatsIn(mins), q, d, s, h, rows, x.N, nil)
 }
 
 // meet adds to acc what the columns c to c+n of the panel give with some rows of x from t; for c = 0 it begins anew.
@@ -92,10 +116,10 @@ func (k *kernels) meet(acc []float32, p *panel, m Matrix, f format, c, n int, x 
 	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
 }
 
-// putTile sums up the lanes of some rows of activations and puts rows o to end of the weight at dst, or adds them.
-func (k *kernels) putTile(dst []float32, stride int, p *panel, o, end, rows int, add bool, sc *Scratch) {
+// putTile sums up the lanes of some rows of activations, acc, and puts rows o to end of the weight at dst, or adds them.
+func (k *kernels) putTile(dst []float32, stride int, acc []float32, p *panel, o, end, rows int, add bool, sc *Scratch) {
 	out := sc.out[:rows*k.wide]
-	k.fold(out, sc.acc[:p.lanes*len(out)])
+	k.fold(out, acc[:p.lanes*len(out)])
 	for t := range rows {
 		from, to := out[t*k.wide+o-p.first:][:end-o], dst[t*stride:]
 		switch {

@@ -42,6 +42,15 @@ func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []flo
 func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
+func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
+func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+
+//go:noescape
 func foldAVX2(out, acc []float32)
 
 //go:noescape

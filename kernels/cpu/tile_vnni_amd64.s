@@ -81,6 +81,149 @@
 	SCALED(Z11, Z25);                     \
 	VMOVUPS Z10, (R12)
 
+// TILE for two panels; nothing is fetched ahead.
+#define TILE_OF_TWO(LOAD, ROW) \
+blk: \
+	LOAD; \
+	MOVQ DX, R13;              \
+	MOVQ CX, R14;              \
+	MOVQ rows+192(FP), R11;    \
+row: \
+	ROW; \
+	ADDQ R9, R13;              \
+	ADDQ R10, R14;             \
+	ADDQ $64, R12;             \
+	DECQ R11;                  \
+	JNZ  row;                  \
+	CMPQ R12, 0(SP);           \
+	JNE  lane;                 \
+	MOVQ DI, R12;              \
+lane: \
+	ADDQ $512, SI;             \
+	ADDQ $128, AX;             \
+	ADDQ $64, BX;              \
+	ADDQ $32, DX;              \
+	ADDQ $4, CX;               \
+	SUBQ $512, 48(SP);         \
+	JNZ  blk;                  \
+	VZEROUPPER;                \
+	RET
+
+// Two panels at a time: the activations are loaded once for both, and their sums too, by which the offset counts. Z0-Z7 the weights of the
+// first panel, Z8-Z15 those of the second; Z16-Z19 sums of integers, Z24-Z27 scales and minima of both, Z28, Z29 sums. R8 is from the sums
+// of the first to those of the second; 24(SP), 32(SP), 40(SP) the same of weights, scales and minima, 48(SP) bytes of weights left.
+#define TILE2_ARGS \
+	TILE_ARGS(4);                 \
+	MOVQ w_len+32(FP), R8;        \
+	SHRQ $1, R8;                  \
+	MOVQ R8, 24(SP);              \
+	MOVQ R8, 48(SP);              \
+	MOVQ ds_len+56(FP), R13;      \
+	SHLQ $1, R13;                 \
+	MOVQ R13, 32(SP);             \
+	MOVQ mins_len+80(FP), R13;    \
+	SHLQ $1, R13;                 \
+	MOVQ R13, 40(SP);             \
+	MOVQ acc_len+8(FP), R8;       \
+	SHLQ $1, R8;                  \
+	SUBQ R8, 0(SP)
+
+// OP of the eight registers from W and the 512 bytes of weights at M.
+#define EIGHT(OP, M, A, B, C, D, E, F, G, H) \
+	OP(0 M, A);   \
+	OP(64 M, B);  \
+	OP(128 M, C); \
+	OP(192 M, D); \
+	OP(256 M, E); \
+	OP(320 M, F); \
+	OP(384 M, G); \
+	OP(448 M, H)
+#define FLIP(M, Z) VPXORD M, Z31, Z
+#define TAKE(M, Z) VMOVDQU32 M, Z
+#define LOAD2(OP) \
+	MOVQ 24(SP), R13; \
+	EIGHT(OP, (SI), Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7); \
+	EIGHT(OP, (SI)(R13*1), Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15); \
+	MOVQ 32(SP), R13; \
+	VMOVUPS (AX), Z24; \
+	VMOVUPS (AX)(R13*1), Z25
+#define LOAD2_32 LOAD2(FLIP)
+#define LOAD2_K \
+	LOAD2(TAKE); \
+	MOVQ 40(SP), R13; \
+	VMOVUPS (BX), Z26; \
+	VMOVUPS (BX)(R13*1), Z27
+#define LOAD2_6 \
+	LOAD2(FLIP); \
+	VMOVUPS 64(AX), Z26; \
+	VMOVUPS 64(AX)(R13*1), Z27
+
+// A += products of four columns of the first panel, U, and B of the second, V.
+#define COLUMNS(o, U, V, A, B) \
+	VPBROADCASTD (o)(R13), Z20; \
+	VPDPBUSD Z20, U, A; \
+	VPDPBUSD Z20, V, B
+#define FIRST2(A, B) \
+	COLUMNS(0, Z0, Z8, A, B);  \
+	COLUMNS(4, Z1, Z9, A, B);  \
+	COLUMNS(8, Z2, Z10, A, B); \
+	COLUMNS(12, Z3, Z11, A, B)
+#define SECOND2(A, B) \
+	COLUMNS(16, Z4, Z12, A, B); \
+	COLUMNS(20, Z5, Z13, A, B); \
+	COLUMNS(24, Z6, Z14, A, B); \
+	COLUMNS(28, Z7, Z15, A, B)
+
+// Adds the integers A and B times the scales D and E, times d, to Z28 and Z29. Z21 is d.
+#define SCALED2(A, B, D, E) \
+	VCVTDQ2PS A, A;       \
+	VCVTDQ2PS B, B;       \
+	VMULPS Z21, D, Z22;   \
+	VMULPS Z21, E, Z23;   \
+	VFMADD231PS A, Z22, Z28; \
+	VFMADD231PS B, Z23, Z29
+#define SUMS2 \
+	VBROADCASTSS (R14), Z21;   \
+	VMOVUPS (R12), Z28;        \
+	VMOVUPS (R12)(R8*1), Z29
+#define KEEP2 \
+	VMOVUPS Z28, (R12);        \
+	VMOVUPS Z29, (R12)(R8*1)
+
+#define ROW2_32 \
+	VPBROADCASTD (R14)(R15*1), Z16; \
+	VPMADDWD  Z30, Z16, Z16; \
+	VMOVDQA32 Z16, Z17;      \
+	FIRST2(Z16, Z17);        \
+	SECOND2(Z16, Z17);       \
+	SUMS2;                   \
+	SCALED2(Z16, Z17, Z24, Z25); \
+	KEEP2
+#define ROW2_K \
+	VPXORD Z16, Z16, Z16;    \
+	VPXORD Z17, Z17, Z17;    \
+	FIRST2(Z16, Z17);        \
+	SECOND2(Z16, Z17);       \
+	SUMS2;                   \
+	SCALED2(Z16, Z17, Z24, Z25); \
+	VBROADCASTSS (R14)(R15*1), Z21; \
+	VFNMADD231PS Z21, Z26, Z28; \
+	VFNMADD231PS Z21, Z27, Z29; \
+	KEEP2
+#define ROW2_6 \
+	VPBROADCASTD (R14)(R15*1), Z20; \
+	VPMADDWD  Z30, Z20, Z16; \
+	VPSLLD    $16, Z30, Z19;  \
+	VPMADDWD  Z19, Z20, Z18; \
+	VMOVDQA32 Z16, Z17;      \
+	VMOVDQA32 Z18, Z19;      \
+	FIRST2(Z16, Z17);        \
+	SECOND2(Z18, Z19);       \
+	SUMS2;                   \
+	SCALED2(Z16, Z17, Z24, Z25); \
+	SCALED2(Z18, Z19, Z26, Z27); \
+	KEEP2
+
 // func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
@@ -102,3 +245,24 @@ TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	WORDS($0x0000ff80, Z30)
 	WORDS($0xff800000, Z29)
 	TILE(LOAD_SIGNED, ROW_6, 512, 128, 64)
+
+// func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
+	TILE2_ARGS
+	TILE_OFFSETS
+	WORDS($0x80808080, Z31)
+	WORDS($0xff80ff80, Z30)
+	TILE_OF_TWO(LOAD2_32, ROW2_32)
+
+// func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tileKx2VNNI(SB), NOSPLIT, $56-232
+	TILE2_ARGS
+	TILE_OF_TWO(LOAD2_K, ROW2_K)
+
+// func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
+	TILE2_ARGS
+	TILE_OFFSETS
+	WORDS($0x80808080, Z31)
+	WORDS($0x0000ff80, Z30)
+	TILE_OF_TWO(LOAD2_6, ROW2_6)
