@@ -2,7 +2,8 @@
 
 #include "textflag.h"
 
-// As attend_avx2_amd64.s, with two blocks of keys or 32 columns of the values at a time. Eight or sixteen elements to float32:
+// As attend_avx2_amd64.s, with two blocks of keys or 32 columns of the values at a time. What comes two pages later is fetched: keys and
+// values of a head lie behind each other. Eight or sixteen elements to float32:
 #define LOAD8_F32(M, Y) VMOVUPS M, Y
 #define LOAD8_F16(M, Y) VCVTPH2PS M, Y
 #define LOAD16_F32(M, Z) VMOVUPS M, Z
@@ -70,6 +71,8 @@ two: \
 	ZERO8(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7); \
 	ZERO8(Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15); \
 elem2: \
+	PREFETCHT0 8192(AX);      \
+	PREFETCHT0 8192(BX);      \
 	LOAD16((AX), Z16);        \
 	LOAD16((BX), Z17);        \
 	QUERY2((CX), Z18, Z0, Z8);     \
@@ -171,6 +174,7 @@ wide: \
 	PLACES;                   \
 	EACH2(OF2, BX);           \
 value32: \
+	PREFETCHT0 8192(AX);      \
 	LOAD16((AX), Z16);        \
 	LOAD16((16*size)(AX), Z17); \
 	QUERY2((CX), Z18, Z0, Z8);          \

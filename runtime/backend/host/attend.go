@@ -75,8 +75,8 @@ func (p *pass) attendFew(out, qs *tensor, l layer) {
 	}
 }
 
-// team is up to [cpu.Queries] query heads, n from first, whose keys and values begin at column off.
-type team struct{ first, n, off int }
+// team is up to [cpu.Queries] query heads, n from first, that share a head of keys and values.
+type team struct{ first, n, head int }
 
 // teamsOf are the teams of a row, in order.
 func teamsOf(c backend.KVConfig) []team {
@@ -84,7 +84,7 @@ func teamsOf(c backend.KVConfig) []team {
 	group := c.Heads / c.KVHeads
 	for h := 0; h < c.Heads; h += group {
 		for i := 0; i < group; i += cpu.Queries {
-			all = append(all, team{first: h + i, n: min(cpu.Queries, group-i), off: h / group * c.HeadSize})
+			all = append(all, team{first: h + i, n: min(cpu.Queries, group-i), head: h / group})
 		}
 	}
 	return all
@@ -127,7 +127,7 @@ func (p *pass) attendWindow(ws *attention, into windowSums, q []float32, l layer
 	ws.setQueries(q, m, into.size)
 	ws.see = cut(ws.see[:0], see, number*window, window)
 	ws.scores, ws.block = grow(ws.scores, cpu.Queries*scoreStride), grow(ws.block, cpu.Queries*scoreStride)
-	l.scores(ws.scores, ws.block, ws.q, m.off, ws.see)
+	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
 		e := ws.scores[g*scoreStride:][:(n+cpu.SoftmaxPad-1)/cpu.SoftmaxPad*cpu.SoftmaxPad]
@@ -137,7 +137,7 @@ func (p *pass) attendWindow(ws *attention, into windowSums, q []float32, l layer
 		into.top[g], into.sum[g] = cpu.Softmax(e)
 	}
 	clear(into.mix)
-	l.mix(into.mix, ws.scores, m.off, ws.see)
+	l.mix(into.mix, ws.scores, m.head, ws.see)
 }
 
 // setQueries sets ws.q to the heads of a team, over √Dh.
@@ -212,19 +212,19 @@ func (p *pass) attendExact(out, qs *tensor, l layer) {
 	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			t, h := i/c.Heads, i%c.Heads
-			at, off := h*c.HeadSize, h/(c.Heads/c.KVHeads)*c.HeadSize
-			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], l, off, p.rows[t].See)
+			at := h * c.HeadSize
+			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], l, h/(c.Heads/c.KVHeads), p.rows[t].See)
 		}
 	})
 }
 
-func attendHead(out, q []float32, l layer, off int, see []backend.Span) {
+func attendHead(out, q []float32, l layer, head int, see []backend.Span) {
 	var scores []float64
 	top := math.Inf(-1)
 	eachSlot(see, func(slot int32) {
 		sum := 0.0
 		for i, v := range q {
-			sum += float64(v) * float64(l.key(slot, off+i))
+			sum += float64(v) * float64(l.key(slot, head, i))
 		}
 		scores = append(scores, sum/math.Sqrt(float64(len(q))))
 		top = max(top, scores[len(scores)-1])
@@ -235,7 +235,7 @@ func attendHead(out, q []float32, l layer, off int, see []backend.Span) {
 		total += e
 		j++
 		for i := range mix {
-			mix[i] += e * float64(l.value(slot, off+i))
+			mix[i] += e * float64(l.value(slot, head, i))
 		}
 	})
 	for i, v := range mix {
