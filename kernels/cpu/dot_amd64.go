@@ -61,10 +61,13 @@ func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func quadQ4_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+func quadQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
 
 //go:noescape
-func quadQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
+
+//go:noescape
+func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
 
 //go:noescape
 func unpackQ8_0AVX2(w []int8, ds, mins []float32, src []byte)

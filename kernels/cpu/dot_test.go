@@ -115,12 +115,6 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 			k.rows[f](dst, w, q, d, s, h)
 			twin.rows[f](want, w, q, d, s, h)
 			intact()
-			if some := rows &^ 3; some > 0 && n/block%4 == 0 && k.quad[f] != nil {
-				quad, intact := guarded[float32](t, some, in.off&^3)
-				k.quad[f](quad, w[:some*rowBytes], q, d, s, h)
-				intact()
-				require.Equal(t, dst[:some], quad, "four rows of weights at a time give different bits")
-			}
 			if exact {
 				require.Equal(t, want, dst, "activations %d", row)
 				continue
@@ -161,6 +155,36 @@ func multiple(f format, n int) int {
 	return max(1, (n+elems-1)/elems) * elems
 }
 
+// checkQuad holds k's leaf for four rows of weights at a time, if it has one, against that for one row.
+func checkQuad(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
+	if k.quad[f] == nil || n%(4*block) != 0 {
+		return
+	}
+	for acts := 1; acts <= quadMost; acts++ {
+		w := in.weights(f, rows, n, in.small)
+		q, d, s, h := in.acts(acts, n, in.small)
+		stride := rows + 3
+		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
+		k.quad[f](dst, stride, w, q, d, h, acts, n)
+		intact()
+		want := make([]float32, rows)
+		for i := range acts {
+			k.rows[f](want, w, q[i*n:][:n], d[i*n/block:][:n/block], s[i*n/block:][:n/block], h[i*n/16:][:n/16])
+			require.Equal(t, want, dst[i*stride:][:rows], "activations %d of %d", i, acts)
+		}
+	}
+}
+
+func TestQuad(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for f := range formats {
+			for i, n := range []int{128, 256, 896, 2432} {
+				checkQuad(t, k, f, newInputs(t, uint64(n), n%7), 4+4*i, n)
+			}
+		}
+	})
+}
+
 func TestQuantised(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
@@ -179,6 +203,7 @@ func FuzzQuantised(f *testing.F) {
 		ff := format(form) % formats
 		for _, k := range variants()[1:] {
 			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%10), multiple(ff, int(blocks%64)*32))
+			checkQuad(t, k, ff, newInputs(t, seed, int(off%64)), 4+int(rows%10)&^3, multiple(ff, int(blocks%64)*32))
 		}
 	})
 }
@@ -210,9 +235,13 @@ func TestExtremes(t *testing.T) {
 				}
 				total(q, d, s, h)
 				var got, want [4]float32
-				k.oneRow(got[:], f, w, q, d, s, h)
+				k.rows[f](got[:], w, q, d, s, h)
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+				if k.quad[f] != nil {
+					k.quad[f](got[:], 4, w, q, d, h, 1, n)
+					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+				}
 			}
 		}
 	})

@@ -13,8 +13,10 @@ type kernels struct {
 	name   string
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
-	// quad is rows for a multiple of four rows of a multiple of four blocks, with its bits. It is nil for some types and variants.
-	quad [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+	// quad is rows for a multiple of four rows of a multiple of four blocks and up to quadMost rows of activations, of n elements, that lie behind
+	// each other, with the bits of rows: dst[t·stride+r]. It is nil for some types and variants, and pays from quadLeast rows on.
+	quad      [formats]func(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
+	quadLeast [formats]int
 
 	// Several rows of activations meet a panel of wide rows by tile and fold, after unpack and interleave.
 	//
@@ -61,6 +63,9 @@ type kernels struct {
 
 	peakBytes, peakFloats peak
 }
+
+// quadMost is how many rows of activations a quad takes.
+const quadMost = 4
 
 // tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.
 type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)

@@ -47,6 +47,8 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	switch f := formatOf(m.Type); {
+	case f >= 0 && k.quad[f] != nil && k.quadLeast[f] <= x.T && x.T <= quadMost && m.Cols%(4*block) == 0:
+		k.quantisedQuads(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0 && k.oneByOne(m, f, x.T):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
@@ -94,25 +96,35 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 			q, d, s, h := x.rounded(t, 1)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
-				k.oneRow(out, f, m.rows(o, end), q, d, s, h)
+				k.rows[f](out, m.rows(o, end), q, d, s, h)
 				continue
 			}
 			sc.out = grow(sc.out, end-o, tile)
-			k.oneRow(sc.out, f, m.rows(o, end), q, d, s, h)
+			k.rows[f](sc.out, m.rows(o, end), q, d, s, h)
 			put(out, sc.out, true)
 		}
 	}
 }
 
-// oneRow is k.rows[f], four rows of weights at a time where there is a leaf for that.
-func (k *kernels) oneRow(dst []float32, f format, w []byte, q []int8, d, s []float32, h []int16) {
-	if n := len(dst) &^ 3; n > 0 && len(d)%4 == 0 && k.quad[f] != nil {
-		size := len(w) / len(dst)
-		k.quad[f](dst[:n], w[:n*size], q, d, s, h)
-		dst, w = dst[n:], w[n*size:]
-	}
-	if len(dst) > 0 {
-		k.rows[f](dst, w, q, d, s, h)
+// quantisedQuads is matMul for a few rows of activations, which meet the weights as they are stored, four rows at a time.
+func (k *kernels) quantisedQuads(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	tile := max(4, leafBytes/m.RowBytes()&^3)
+	sc.out = grow(sc.out, x.T*tile, x.T*tile)
+	q, d, _, h := x.rounded(0, x.T)
+	for o := lo; o < hi; o += tile {
+		end := min(o+tile, hi)
+		some := (end - o) &^ 3
+		if some > 0 {
+			k.quad[f](sc.out, tile, m.rows(o, o+some), q, d, h, x.T, x.N)
+		}
+		for t := range x.T {
+			out := sc.out[t*tile:][:end-o]
+			if some < len(out) {
+				q, d, s, h := x.rounded(t, 1)
+				k.rows[f](out[some:], m.rows(o+some, end), q, d, s, h)
+			}
+			put(dst[t*stride+o:t*stride+end], out, add)
+		}
 	}
 }
 
