@@ -74,7 +74,7 @@ func avx512vnni() *kernels {
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.quad[q8_0], k.quad[q4_0], k.quad[q5_0] = quadQ8_0VNNI, quadQ4_0VNNI, quadQ5_0VNNI
 	k.quadLeast[q8_0], k.quadLeast[q4_0], k.quadLeast[q5_0] = 2, 1, 1 // one row of Q8_0 is bound by memory, which likes one stream better
-	k.wide, k.interleave = 16, interleave16
+	k.wide, k.interleave, k.settle = 16, interleave16, settleAVX512
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
 	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KVNNI, nil, packQ6_KVNNI
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512

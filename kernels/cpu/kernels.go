@@ -28,6 +28,7 @@ type kernels struct {
 	twoTiles   [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
 	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold       func(out, acc []float32)
+	settle     func(dst []float32, stride int, acc []float32, rows int, add bool) // fold to rows of dst, or added to them, leaving zeros; may be nil
 	interleave func(dst, src []uint32, stride, cols int)
 
 	rowsF32  floatRows

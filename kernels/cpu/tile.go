@@ -75,6 +75,7 @@ func (k *kernels) panelsOfMany(dst []float32, stride int, m Matrix, f format, o,
 		sc.panels[i].take(m, at)
 		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next)
 	}
+	clear(sc.acc)
 	for t := 0; t < x.T; t += together {
 		rows := min(together, x.T-t)
 		for i, at := 0, o; at < end; {
@@ -84,20 +85,29 @@ func (k *kernels) panelsOfMany(dst []float32, stride int, m Matrix, f format, o,
 			}
 			k.meetAll(sc, i, n, f, x, t, rows)
 			for j := range n {
-				acc := sc.acc[j*f.lanes()*rows*k.wide:]
-				k.putTile(dst[t*stride+at:], stride, acc, &sc.panels[i], at, min(at+k.wide, end), rows, add, sc)
+				acc := sc.acc[j*f.lanes()*rows*k.wide:][:f.lanes()*rows*k.wide]
+				k.settleTile(dst[t*stride+at:], stride, acc, &sc.panels[i], at, min(at+k.wide, end), rows, add, sc)
 				i, at = i+1, at+k.wide
 			}
 		}
 	}
 }
 
-// meetAll sets sc.acc to what n panels from the i-th, one or two, give with some rows of x from t.
+// settleTile is putTile that leaves zeros in acc.
+func (k *kernels) settleTile(dst []float32, stride int, acc []float32, p *panel, o, end, rows int, add bool, sc *Scratch) {
+	if k.settle != nil && o == p.first && end-o == k.wide {
+		k.settle(dst, stride, acc, rows, add)
+		return
+	}
+	k.putTile(dst, stride, acc, p, o, end, rows, add, sc)
+	clear(acc)
+}
+
+// meetAll adds to sc.acc what n panels from the i-th, one or two, give with some rows of x from t.
 func (k *kernels) meetAll(sc *Scratch, i, n int, f format, x *Acts, t, rows int) {
 	p := &sc.panels[i]
 	q, d, s, h := x.rounded(t, rows)
 	acc := sc.acc[:n*p.lanes*rows*k.wide]
-	clear(acc)
 	leaf := k.tile[f]
 	if n == 2 {
 		leaf = k.twoTiles[f]

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,6 +104,41 @@ func FuzzTile(f *testing.F) {
 		ff := format(form) % formats
 		for _, k := range variants() {
 			checkTile(t, k, ff, newInputs(t, seed, int(off%64)), multiple(ff, int(blocks%64)*32), 1+int(rows%together))
+		}
+	})
+}
+
+// TestSettle holds the leaf that sums up the lanes of a tile where they belong against fold.
+func TestSettle(t *testing.T) {
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		if k.settle == nil {
+			return
+		}
+		for _, lanes := range []int{4, 8} {
+			for rows := 1; rows <= together; rows++ {
+				in := newInputs(t, uint64(rows), 0)
+				acc, out := slices.Clone(in.floats(lanes*rows*k.wide)), make([]float32, rows*k.wide)
+				stride := k.wide + rows%3
+				k.fold(out, acc)
+				for _, add := range []bool{false, true} {
+					dst, intact := guarded[float32](t, (rows-1)*stride+k.wide, 0)
+					before := in.floats(len(dst))
+					copy(dst, before)
+					all := slices.Clone(acc)
+					k.settle(dst, stride, all, rows, add)
+					intact()
+					require.Equal(t, make([]float32, len(all)), all, "what is left")
+					for i, v := range dst {
+						want := before[i]
+						if row, c := i/stride, i%stride; c < k.wide && add {
+							want = before[i] + out[row*k.wide+c]
+						} else if c < k.wide {
+							want = out[row*k.wide+c]
+						}
+						require.Equal(t, want, v)
+					}
+				}
+			}
 		}
 	})
 }
