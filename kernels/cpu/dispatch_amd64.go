@@ -78,6 +78,7 @@ func avx512vnni() *kernels {
 	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
 	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KVNNI, nil, packQ6_KVNNI
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
+	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8F32, k.grid8F16, k.grid8BF16 = grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
 	k.tile = [formats]tileLeaf{

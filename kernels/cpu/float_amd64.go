@@ -2,7 +2,7 @@
 
 package cpu
 
-// Leaves in float_amd64.s, attend_avx2_amd64.s, attend_avx512_amd64.s, grid_avx2_amd64.s, grid_avx512_amd64.s, exp_amd64.s, peak_amd64.s and
+// Leaves in float_amd64.s, attend_avx2_amd64.s, attend_avx512_amd64.s, grid_avx2_amd64.s, grid_avx512_amd64.s, exp_amd64.s, exp_avx512_amd64.s, peak_amd64.s and
 // round_amd64.s; the formulas stand with their twins in generic.go, attend.go and exp.go.
 
 //go:noescape
@@ -112,3 +112,9 @@ func peakBytesVNNI(n int) uint64
 
 //go:noescape
 func peakFloatsAVX512(n int) uint64
+
+//go:noescape
+func swiGLUAVX512(dst, gate, up []float32)
+
+//go:noescape
+func softmaxAVX512(x []float32) (top, sum float32)

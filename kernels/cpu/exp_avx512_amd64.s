@@ -1,0 +1,139 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// The constants of exp.go as bits.
+DATA expw<>+0(SB)/4, $0x3fb8aa3b  // log2 e
+DATA expw<>+4(SB)/4, $0x3f317200  // ln 2, high part
+DATA expw<>+8(SB)/4, $0x35bfbe8e  // ln 2, low part
+DATA expw<>+12(SB)/4, $0x3efffffe // p0
+DATA expw<>+16(SB)/4, $0x3e2aaa49 // p1
+DATA expw<>+20(SB)/4, $0x3d2aac79 // p2
+DATA expw<>+24(SB)/4, $0x3c091cf9 // p3
+DATA expw<>+28(SB)/4, $0x3ab5120d // p4
+DATA expw<>+32(SB)/4, $0x3f800000 // 1
+DATA expw<>+36(SB)/4, $0xc2d20000 // -105
+DATA expw<>+40(SB)/4, $0x42b20000 // 89
+GLOBL expw<>(SB), RODATA|NOPTR, $44
+
+#define EXP_CONST \
+	VBROADCASTSS expw<>+0(SB), Z16;  \
+	VBROADCASTSS expw<>+4(SB), Z17;  \
+	VBROADCASTSS expw<>+8(SB), Z18;  \
+	VBROADCASTSS expw<>+12(SB), Z19; \
+	VBROADCASTSS expw<>+16(SB), Z20; \
+	VBROADCASTSS expw<>+20(SB), Z21; \
+	VBROADCASTSS expw<>+24(SB), Z22; \
+	VBROADCASTSS expw<>+28(SB), Z23; \
+	VBROADCASTSS expw<>+32(SB), Z24; \
+	VBROADCASTSS expw<>+36(SB), Z25; \
+	VBROADCASTSS expw<>+40(SB), Z26
+
+// EXP sets Z0 = exp(Z0), as exp.go explains; uses Z1, Z2. MAX and MIN return their first operand here if one is NaN: x.
+#define EXP \
+	VMAXPS       Z0, Z25, Z0;  \
+	VMINPS       Z0, Z26, Z0;  \
+	VMULPS       Z16, Z0, Z1;  \
+	VRNDSCALEPS  $0, Z1, Z1;   \ // n, to nearest even
+	VFNMADD231PS Z17, Z1, Z0;  \
+	VFNMADD231PS Z18, Z1, Z0;  \ // r
+	VMOVAPS      Z23, Z2;      \
+	VFMADD213PS  Z22, Z0, Z2;  \
+	VFMADD213PS  Z21, Z0, Z2;  \
+	VFMADD213PS  Z20, Z0, Z2;  \
+	VFMADD213PS  Z19, Z0, Z2;  \ // p(r)
+	VMULPS       Z0, Z2, Z2;   \
+	VFMADD213PS  Z0, Z0, Z2;   \ // r²·p(r) + r
+	VADDPS       Z24, Z2, Z0;  \
+	VSCALEFPS    Z1, Z0, Z0      // times 2ⁿ
+
+// Z0 = Z4/(1+exp(-Z4)).
+#define SILU \
+	VPXORD Z0, Z0, Z0;  \
+	VSUBPS Z4, Z0, Z0;  \
+	EXP;                \
+	VADDPS Z24, Z0, Z0; \
+	VDIVPS Z0, Z4, Z0
+
+// func swiGLUAVX512(dst, gate, up []float32)
+TEXT ·swiGLUAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ gate_base+24(FP), SI
+	MOVQ gate_len+32(FP), CX
+	MOVQ up_base+48(FP), DX
+	EXP_CONST
+	SUBQ $16, CX
+	JLT  rest
+sixteen:
+	VMOVUPS (SI), Z4
+	SILU
+	VMULPS (DX), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JGE  sixteen
+rest:
+	ADDQ $16, CX
+	JZ   done
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z (SI), K1, Z4
+	SILU
+	VMULPS.Z (DX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// func softmaxAVX512(x []float32) (top, sum float32)
+// Z4 top in all lanes, Z3 sixteen sums. MAX returns its first operand here, what was there before, if one is NaN: the sum shows it.
+TEXT ·softmaxAVX512(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), R8
+	MOVQ SI, DI
+	MOVQ R8, R9
+	VMOVUPS (DI), Z0
+	VMOVAPS Z0, Z1
+largest:
+	VMAXPS (DI), Z0, Z0
+	VMAXPS 64(DI), Z1, Z1
+	ADDQ $128, DI
+	SUBQ $32, R9
+	JNZ  largest
+	VMAXPS Z1, Z0, Z0
+	VEXTRACTF64X4 $1, Z0, Y1
+	VMAXPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS X1, X0, X0
+	VPERMILPS $0x4e, X0, X1
+	VMAXPS X1, X0, X0
+	VPERMILPS $0xb1, X0, X1
+	VMAXSS X1, X0, X0
+	VMOVSS X0, top+24(FP)
+	VBROADCASTSS X0, Z4
+	VPXORD Z3, Z3, Z3
+	EXP_CONST
+sixteen:
+	VMOVUPS (SI), Z0
+	VSUBPS  Z4, Z0, Z0
+	EXP
+	VMOVUPS Z0, (SI)
+	VADDPS  Z0, Z3, Z3
+	ADDQ $64, SI
+	SUBQ $16, R8
+	JNZ  sixteen
+	VEXTRACTF64X4 $1, Z3, Y0
+	VADDPS Y0, Y3, Y3
+	VEXTRACTF128 $1, Y3, X0
+	VADDPS X0, X3, X3
+	VMOVHLPS X3, X3, X0
+	VADDPS X0, X3, X3
+	VMOVSHDUP X3, X0
+	VADDSS X0, X3, X3
+	VMOVSS X3, sum+28(FP)
+	VZEROUPPER
+	RET
