@@ -27,10 +27,7 @@ func avx2() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
-	k.unpack = [formats]func(w []int8, ds, mins []float32, src []byte){
-		unpackQ8_0AVX2, unpackQ4_0AVX2, unpackQ5_0AVX2, unpackQ4_KAVX2, unpackQ5_KAVX2, unpackQ6_KAVX2,
-	}
-	k.wide, k.fold, k.interleave = 8, foldAVX2, interleave8
+	k.wide, k.fold = 8, foldAVX2
 	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
 	}
@@ -74,9 +71,10 @@ func avx512vnni() *kernels {
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.quad[q8_0], k.quad[q4_0], k.quad[q5_0] = quadQ8_0VNNI, quadQ4_0VNNI, quadQ5_0VNNI
 	k.quadLeast[q8_0], k.quadLeast[q4_0], k.quadLeast[q5_0] = 2, 1, 1 // one row of Q8_0 is bound by memory, which likes one stream better
-	k.wide, k.interleave, k.settle = 16, interleave16, settleAVX512
-	k.pack[q8_0], k.pack[q4_0], k.pack[q5_0] = packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI
-	k.pack[q4_K], k.pack[q5_K], k.pack[q6_K] = packQ4_KVNNI, nil, packQ6_KVNNI
+	k.wide, k.settle = 16, settleAVX512
+	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
+		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,
+	}
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
 	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512

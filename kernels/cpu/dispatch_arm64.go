@@ -24,7 +24,7 @@ func neon() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0NEON, rowsQ4_0NEON, rowsQ5_0NEON, rowsQ4_KNEON, rowsQ5_KNEON, rowsQ6_KNEON,
 	}
-	k.wide, k.fold, k.interleave = 16, foldNEON, nil
+	k.wide, k.fold = 16, foldNEON
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0By16, packQ4_0By16, packQ5_0By16, packQ4_KBy16, packQ5_KBy16, packQ6_KBy16,
 	}

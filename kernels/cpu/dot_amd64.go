@@ -3,7 +3,7 @@
 package cpu
 
 // Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s, dot_vnni_amd64.s and quad_vnni_amd64.s; the formulas
-// stand with their twins rowsGeneric and unpackGeneric.
+// stand with their twin rowsGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
@@ -68,21 +68,3 @@ func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h 
 
 //go:noescape
 func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
-
-//go:noescape
-func unpackQ8_0AVX2(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_0AVX2(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_0AVX2(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ4_KAVX2(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ5_KAVX2(w []int8, ds, mins []float32, src []byte)
-
-//go:noescape
-func unpackQ6_KAVX2(w []int8, ds, mins []float32, src []byte)

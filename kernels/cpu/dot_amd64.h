@@ -26,14 +26,6 @@
 	MOVQ s_base+96(FP), R10; \
 	MOVQ h_base+120(FP), R13
 
-// Arguments of unpack(w []int8, ds, mins []float32, src []byte): DI w, R8 weights left, DX ds, CX mins, SI src.
-#define UNPACK_ARGS \
-	MOVQ w_base+0(FP), DI;     \
-	MOVQ w_len+8(FP), R8;      \
-	MOVQ ds_base+24(FP), DX;   \
-	MOVQ mins_base+48(FP), CX; \
-	MOVQ src_base+72(FP), SI
-
 // Y1 = the 32 weights of the block at SI+o, less the offset of the type; constants from the _CONST macro beside.
 #define Q4_0_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
@@ -235,28 +227,6 @@ done: \
 	VZEROUPPER;                \
 	RET
 
-// Y1 = the 32 weights of the block at SI, signed.
-#define Q8_0_SIGNED VMOVDQU 2(SI), Y1
-#define Q4_0_SIGNED Q4_0_LOAD(0); VPSUBB Y14, Y1, Y1
-#define Q5_0_SIGNED Q5_0_LOAD(0); VPSUBB Y12, Y1, Y1
-
-// unpack for the same types.
-#define UNPACK32(SIGNED, size) \
-blk: \
-	AHEAD(SI, 0);             \
-	SIGNED; \
-	VMOVDQU      Y1, (DI);    \
-	VPBROADCASTW (SI), X4;    \
-	VCVTPH2PS    X4, X4;      \
-	VMOVLPS      X4, (DX);    \
-	ADDQ $size, SI;           \
-	ADDQ $32, DI;             \
-	ADDQ $8, DX;              \
-	SUBQ $32, R8;             \
-	JNZ  blk;                 \
-	VZEROUPPER;               \
-	RET
-
 // Y6 = the eight scales, Y7 = the eight minima of the Q4_K or Q5_K block at SI: see scalesK. Uses AX, BX, R13, R14, R15, Y5.
 #define SCALES_K \
 	MOVL 4(SI), AX;           \
@@ -375,49 +345,11 @@ blk: \
 	VZEROUPPER;                           \
 	RET
 
-// unpack for Q4_K and Q5_K.
-#define STOREK(PAIR, k) \
-	PAIR; \
-	VMOVDQU Y1, (64*k)(DI); \
-	VMOVDQU Y4, (64*k+32)(DI)
-#define UNPACKK(PAIR0, PAIR1, PAIR2, PAIR3, size) \
-blk: \
-	SCALES_K; \
-	VMOVUPS      Y7, (CX);         \
-	VUNPCKLPS    Y6, Y6, Y1;       \ // scales 0 0 1 1 4 4 5 5
-	VUNPCKHPS    Y6, Y6, Y2;       \ // scales 2 2 3 3 6 6 7 7
-	VMOVUPS      X1, (DX);         \
-	VMOVUPS      X2, 16(DX);       \
-	VEXTRACTF128 $1, Y1, 32(DX);   \
-	VEXTRACTF128 $1, Y2, 48(DX);   \
-	STOREK(PAIR0, 0);              \
-	STOREK(PAIR1, 1);              \
-	STOREK(PAIR2, 2);              \
-	STOREK(PAIR3, 3);              \
-	ADDQ $size, SI;                \
-	ADDQ $256, DI;                 \
-	ADDQ $64, DX;                  \
-	ADDQ $32, CX;                  \
-	SUBQ $256, R8;                 \
-	JNZ  blk;                      \
-	VZEROUPPER;                    \
-	RET
-
-// Y6, Y7 = the sixteen scales of the Q6_K block at SI, times its d.
 #define Q6_K_CONST \
 	SPLAT($0x0f0f0f0f, X15, Y15); \
 	SPLAT($0x30303030, X14, Y14)
-#define Q6_K_SCALES \
-	VPMOVSXBD    192(SI), Y6;  \
-	VPMOVSXBD    200(SI), Y7;  \
-	VCVTDQ2PS    Y6, Y6;       \
-	VCVTDQ2PS    Y7, Y7;       \
-	VPBROADCASTW 208(SI), X5;  \
-	VCVTPH2PS    X5, Y5;       \
-	VMULPS       Y5, Y6, Y6;   \
-	VMULPS       Y5, Y7, Y7
 
-// The same scales apart: Y6 those of the first halves of the eight blocks of 32, Y7 those of the second.
+// The sixteen scales of the Q6_K block at SI, times its d: Y6 those of the first halves of the eight blocks of 32, Y7 those of the second.
 #define Q6_K_APART \
 	VPMOVSXWD    192(SI), Y7;  \
 	VPSLLD       $24, Y7, Y6;  \
@@ -505,34 +437,6 @@ blk: \
 	DECQ R8;                              \
 	JNZ  row;                             \
 	VZEROUPPER;                           \
-	RET
-
-// unpack for Q6_K.
-#define STORE6(at) \
-	VPSUBB  Y13, Y1, Y1;     \
-	VPSUBB  Y13, Y8, Y8;     \
-	VPSUBB  Y13, Y4, Y4;     \
-	VPSUBB  Y13, Y11, Y11;   \
-	VMOVDQU Y1, at(DI);      \
-	VMOVDQU Y8, (at+32)(DI); \
-	VMOVDQU Y4, (at+64)(DI); \
-	VMOVDQU Y11, (at+96)(DI)
-#define UNPACK6 \
-	SPLAT($0x20202020, X13, Y13); \
-blk: \
-	Q6_K_SCALES; \
-	VMOVUPS Y6, (DX);     \
-	VMOVUPS Y7, 32(DX);   \
-	Q6_K_HALF(0, 128);    \
-	STORE6(0);            \
-	Q6_K_HALF(64, 160);   \
-	STORE6(128);          \
-	ADDQ $210, SI;        \
-	ADDQ $256, DI;        \
-	ADDQ $64, DX;         \
-	SUBQ $256, R8;        \
-	JNZ  blk;             \
-	VZEROUPPER;           \
 	RET
 
 // The lower half of a vector takes the lower nibbles, the upper half the upper ones: how far to shift each word.

@@ -69,38 +69,3 @@ TEXT ·rowsQ6_KAVX2(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q6_K_CONST
 	ROWS6
-
-// func unpackQ8_0AVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ8_0AVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	UNPACK32(Q8_0_SIGNED, 34)
-
-// func unpackQ4_0AVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ4_0AVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q4_0_CONST
-	UNPACK32(Q4_0_SIGNED, 18)
-
-// func unpackQ5_0AVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ5_0AVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q5_0_CONST
-	UNPACK32(Q5_0_SIGNED, 22)
-
-// func unpackQ4_KAVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ4_KAVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q4_K_CONST
-	UNPACKK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
-
-// func unpackQ5_KAVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ5_KAVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q5_K_CONST
-	UNPACKK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
-
-// func unpackQ6_KAVX2(w []int8, ds, mins []float32, src []byte)
-TEXT ·unpackQ6_KAVX2(SB), NOSPLIT, $0-96
-	UNPACK_ARGS
-	Q6_K_CONST
-	UNPACK6

@@ -93,21 +93,6 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 		}
 		q, d, s, h := in.acts(4, n, scale)
 
-		u, intact := guarded[int8](t, n, in.off)
-		ds, intactDs := guarded[float32](t, n/16, in.off&^3)
-		mins, intactMins := guarded[float32](t, n/32, in.off&^3)
-		wantU, wantDs, wantMins := make([]int8, n), make([]float32, n/16), make([]float32, n/32)
-		k.unpack[f](u, ds, mins, w[:rowBytes])
-		twin.unpack[f](wantU, wantDs, wantMins, w[:rowBytes])
-		intact()
-		intactDs()
-		intactMins()
-		require.Equal(t, wantU, u)
-		require.Equal(t, wantDs, ds)
-		if f == q4_K || f == q5_K {
-			require.Equal(t, wantMins, mins)
-		}
-
 		for row := range 4 {
 			q, d, s, h := q[row*n:][:n], d[row*n/block:][:n/block], s[row*n/block:][:n/block], h[row*n/16:][:n/16]
 			dst, intact := guarded[float32](t, rows, in.off&^3)

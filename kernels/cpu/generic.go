@@ -13,7 +13,6 @@ func generic() *kernels {
 		name:       "generic",
 		wide:       wideGeneric,
 		fold:       foldGeneric,
-		interleave: interleaveGeneric,
 		rowsF32:    rowsF32Generic,
 		rowsF16:    rowsF16Generic,
 		rowsBF16:   rowsBF16Generic,
@@ -41,7 +40,9 @@ func generic() *kernels {
 			tileGeneric(f, acc, w, ds, mins, q, d, s, rows, n)
 		}
 		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
-		k.unpack[f] = func(w []int8, ds, mins []float32, src []byte) { unpackGeneric(f, w, ds, mins, src) }
+		k.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, _ []byte) {
+			packGeneric(f, w, ds, mins, src, stride)
+		}
 	}
 	return k
 }

@@ -10,26 +10,22 @@ import (
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
-	name   string
-	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-	unpack [formats]func(w []int8, ds, mins []float32, src []byte)
+	name string
+	rows [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	// quad is rows for a multiple of four rows of a multiple of four blocks and up to quadMost rows of activations, of n elements, that lie behind
 	// each other, with the bits of rows: dst[t·stride+r]. It is nil for some types and variants, and pays from quadLeast rows on.
 	quad      [formats]func(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
 	quadLeast [formats]int
 
-	// Several rows of activations meet a panel of wide rows by tile and fold, after unpack and interleave.
-	//
-	// pack does unpack and interleave for a whole panel, whose rows begin stride bytes apart; of two scales of a block that are equal
-	// it sets the first, and the order of the weights may be the variant's own. It is nil for some types; a variant that has it for
-	// all needs no interleave. What pack and tile get as ahead they fetch into the cache.
-	wide       int
-	tile       [formats]tileLeaf
-	twoTiles   [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
-	pack       [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
-	fold       func(out, acc []float32)
-	settle     func(dst []float32, stride int, acc []float32, rows int, add bool) // fold to rows of dst, or added to them, leaving zeros; may be nil
-	interleave func(dst, src []uint32, stride, cols int)
+	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
+	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
+	// scales of a block that are equal it need set only the first. What pack and tile get as ahead they fetch into the cache.
+	wide     int
+	tile     [formats]tileLeaf
+	twoTiles [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
+	pack     [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+	fold     func(out, acc []float32)
+	settle   func(dst []float32, stride int, acc []float32, rows int, add bool) // fold to rows of dst, or added to them, leaving zeros; may be nil
 
 	rowsF32  floatRows
 	rowsF16  floatRows

@@ -19,8 +19,7 @@ type Scratch struct {
 }
 
 const (
-	few        = 3         // rows of activations for which unpacking weights does not pay, unless pack does it
-	tileBytes  = 24 << 10  // of unpacked weights: leaves room in a first-level cache for four rows of activations
+	tileBytes  = 24 << 10  // of weights turned to float32: leaves room in a first-level cache for four rows of activations
 	floatBytes = 32 << 10  // of float weights that a grid reads as they are stored
 	wideBytes  = 128 << 10 // of float weights that wait in a second-level cache for eight rows of activations after the other
 	leafBytes  = 64 << 10  // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
@@ -49,7 +48,7 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	switch f := formatOf(m.Type); {
 	case f >= 0 && k.quad[f] != nil && k.quadLeast[f] <= x.T && x.T <= quadMost && m.Cols%(4*block) == 0:
 		k.quantisedQuads(dst, stride, m, f, lo, hi, x, add, sc)
-	case f >= 0 && k.oneByOne(m, f, x.T):
+	case f >= 0 && (x.T == 1 || m.Rows < k.wide):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
 		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
@@ -58,14 +57,6 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	default:
 		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
-}
-
-// oneByOne reports whether the rows of activations, t of them, each meet the weight as it is stored.
-func (k *kernels) oneByOne(m Matrix, f format, t int) bool {
-	if k.pack[f] == nil {
-		return t <= few
-	}
-	return t == 1 || m.Rows < k.wide
 }
 
 // put stores v in dst or adds it; a nil v is zeros.
@@ -82,8 +73,7 @@ func put(dst, v []float32, add bool) {
 	}
 }
 
-// quantisedFew is matMul for few rows of activations: a leaf takes some weight rows as they are stored to each, and all but the
-// first find them in the cache.
+// quantisedFew is matMul for one row of activations, or a weight of few rows: a leaf takes weight rows as they are stored to each.
 func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	bytes := leafBytes
 	if x.T > 1 {

@@ -175,6 +175,39 @@
 	PACK_NIBBLES_K(o+128, Z2); \
 	PACK_NIBBLES_K(o+192, Z3)
 
+// The nibbles of Z with a bit each of Q above: the lower ones to the panel at o, the upper ones 32 columns on. SHL and SHH bring the bit
+// to its place.
+#define PACK_FIVE_K(Z, Q, o, SHL, nl, SHH, nh) \
+	VPSRLW $4, Z, Z4;      \
+	VPANDD Z, Z31, Z;      \
+	VPANDD Z4, Z31, Z4;    \
+	SHL $nl, Q, Z5;        \
+	VPANDD Z5, Z26, Z5;    \
+	VPORD Z5, Z, Z;        \
+	VMOVDQU32 Z, o(DI);    \
+	SHH $nh, Q, Z5;        \
+	VPANDD Z5, Z26, Z5;    \
+	VPORD Z5, Z4, Z4;      \
+	VMOVDQU32 Z4, (o+512)(DI)
+
+// Sub-blocks 2j and 2j+1 of Q5_K, to the panel at 1024·j; Z16-Z23 the bytes of high bits.
+#define PACK_PAIR_5(j, SHL, nl, SHH, nh) \
+	PACK16(48+32*j); \
+	PACK_FIVE_K(Z0, Z16, (1024*j), SHL, nl, SHH, nh);     \
+	PACK_FIVE_K(Z1, Z17, (1024*j+64), SHL, nl, SHH, nh);  \
+	PACK_FIVE_K(Z2, Z18, (1024*j+128), SHL, nl, SHH, nh); \
+	PACK_FIVE_K(Z3, Z19, (1024*j+192), SHL, nl, SHH, nh); \
+	PACK16(64+32*j); \
+	PACK_FIVE_K(Z0, Z20, (1024*j+256), SHL, nl, SHH, nh); \
+	PACK_FIVE_K(Z1, Z21, (1024*j+320), SHL, nl, SHH, nh); \
+	PACK_FIVE_K(Z2, Z22, (1024*j+384), SHL, nl, SHH, nh); \
+	PACK_FIVE_K(Z3, Z23, (1024*j+448), SHL, nl, SHH, nh)
+#define PACK_KEEP(A, B, C, D) \
+	VMOVDQA32 Z0, A; \
+	VMOVDQA32 Z1, B; \
+	VMOVDQA32 Z2, C; \
+	VMOVDQA32 Z3, D
+
 // The nibbles of Z with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
 // SHH bring the two bits to their place.
 #define PACK_SIX(Z, Q, o, SHL, nl, SHH, nh) \
@@ -229,40 +262,6 @@
 	VPSUBB Z30, Z4, K5, Z4;    \
 	VMOVDQU32 Z, o(DI);        \
 	VMOVDQU32 Z4, (o+256)(DI)
-
-// func interleave16(dst, src []uint32, stride, cols int)
-// Four columns at a time: in each quarter of Z0-Z3 four rows, which are transposed. SI, AX, BX, CX rows 0-3 of src, R8 columns left.
-TEXT ·interleave16(SB), NOSPLIT, $0-64
-	MOVQ dst_base+0(FP), DI
-	MOVQ src_base+24(FP), SI
-	QUARTERS
-	MOVQ stride+48(FP), R9
-	MOVQ cols+56(FP), R8
-	SHLQ $2, R9
-	LEAQ (SI)(R9*1), AX
-	LEAQ (AX)(R9*1), BX
-	LEAQ (BX)(R9*1), CX
-	LEAQ (R9*4), R10
-	LEAQ (R10)(R10*2), R11
-four:
-	GATHER16(0, SI, Z0, X0)
-	GATHER16(0, AX, Z1, X1)
-	GATHER16(0, BX, Z2, X2)
-	GATHER16(0, CX, Z3, X3)
-	TRANSPOSE16
-	VMOVDQU32 Z0, (DI)
-	VMOVDQU32 Z1, 64(DI)
-	VMOVDQU32 Z2, 128(DI)
-	VMOVDQU32 Z3, 192(DI)
-	ADDQ $16, SI
-	ADDQ $16, AX
-	ADDQ $16, BX
-	ADDQ $16, CX
-	ADDQ $256, DI
-	SUBQ $4, R8
-	JGT  four
-	VZEROUPPER
-	RET
 
 // func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 TEXT ·packQ8_0VNNI(SB), NOSPLIT, $0-128
@@ -357,6 +356,35 @@ blk:
 	PACK_PAIR_K(112, 3072)
 	PACK_PAIR_K(128, 3328)
 	PACK_NEXT(144, 256)
+	FETCH(R12, R13)
+	FETCH(R12, R13)
+	FETCH(R12, R13)
+fetched:
+	SUBQ $256, R8
+	JNZ  blk
+	VZEROUPPER
+	RET
+
+// func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-128
+	PACK_ARGS
+	WORDS($0x0f0f0f0f, Z31)
+	WORDS($0x3f3f3f3f, Z29)
+	WORDS($0x30303030, Z28)
+	WORDS($0x000000ff, Z27)
+	WORDS($0x10101010, Z26)
+blk:
+	PACK_SCALES_K
+	PACK16(16)
+	PACK_KEEP(Z16, Z17, Z18, Z19)
+	PACK16(32)
+	PACK_KEEP(Z20, Z21, Z22, Z23)
+	PACK_PAIR_5(0, VPSLLW, 4, VPSLLW, 3)
+	PACK_PAIR_5(1, VPSLLW, 2, VPSLLW, 1)
+	PACK_PAIR_5(2, VPSLLW, 0, VPSRLW, 1)
+	PACK_PAIR_5(3, VPSRLW, 2, VPSRLW, 3)
+	PACK_NEXT(176, 256)
+	FETCH(R12, R13)
 	FETCH(R12, R13)
 	FETCH(R12, R13)
 	FETCH(R12, R13)

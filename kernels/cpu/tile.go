@@ -6,22 +6,20 @@ const (
 	segment   = 1024 // columns of a panel that few rows take at a time, so that they stay in a first-level cache
 	together  = 16   // rows of activations that meet a panel at a time, likewise
 	panelRows = 64   // rows of weights that wait, as panels, in a second-level cache for the next rows of activations
-	tilePad   = 4    // columns that interleave takes at a time
 )
 
-// panel is some rows of a weight in parts of a [Scratch], taken apart and interleaved: column c of row r lies where dword c/4·wide+r does, so that a register
-// holds the same four columns of all rows. A pack may have another order of weights.
+// panel is some rows of a weight, taken apart and interleaved in parts of a [Scratch]: column c of row r lies where dword c/4·wide+r does,
+// so that a register holds the same four columns of all rows. A pack may have another order of weights.
 type panel struct {
-	raw, rawDs, rawMins []uint32 // as unpacked: weights [wide, N/4], scales [wide, N/16], minima [wide, N/32]
-	w, ds, mins         []uint32 // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
-	wide, lanes         int
-	first, size         int    // the row of the weight that is row 0 of the panel, bytes of a row
-	src, next           []byte // the rows of the panel and the rows after it, as they are stored
+	w, ds, mins []uint32 // interleaved: [N/4, wide], [N/16, wide], [N/32, wide]
+	wide, lanes int
+	first, size int    // the row of the weight that is row 0 of the panel, bytes of a row
+	src, next   []byte // the rows of the panel and the rows after it, as they are stored
 }
 
 // setPanels makes room for most panels of n columns, which lie behind each other.
 func (sc *Scratch) setPanels(most, wide, lanes, n int) {
-	w, ds, mins := wide*n/4, wide*(n/16+tilePad), wide*n/32
+	w, ds, mins := wide*n/4, wide*n/16, wide*n/32
 	sc.w, sc.ds, sc.mins = grow(sc.w, most*w, most*w), grow(sc.ds, most*ds, most*ds), grow(sc.mins, most*mins, most*mins)
 	for len(sc.panels) < most {
 		sc.panels = append(sc.panels, panel{})
@@ -33,7 +31,7 @@ func (sc *Scratch) setPanels(most, wide, lanes, n int) {
 	}
 }
 
-// quantisedTiles is matMul for several rows of activations: panels of weight rows are unpacked and interleaved, and meet all of them.
+// quantisedTiles is matMul for several rows of activations: panels of weight rows are taken apart and meet all of them.
 func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	sums := 2 * f.lanes() * together * k.wide
 	sc.acc, sc.out = grow(sc.acc, sums, sums), grow(sc.out, together*k.wide, together*k.wide)
@@ -52,16 +50,13 @@ func (k *kernels) quantisedTiles(dst []float32, stride int, m Matrix, f format, 
 	}
 }
 
-// panelOfFew takes the panel of rows o to end. If its type is packed, it does so by segments that stay in the first-level cache. Half of
-// the next panel is fetched while one is filled, half while it meets the activations.
+// panelOfFew takes the panel of rows o to end, by segments that stay in the first-level cache. Half of the next panel is fetched while one
+// is filled, half while it meets the activations.
 func (k *kernels) panelOfFew(dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch) {
-	p, seg := &sc.panels[0], m.Cols
-	if k.pack[f] != nil {
-		seg = min(seg, segment)
-	}
+	p := &sc.panels[0]
 	p.take(m, o)
-	for c := 0; c < m.Cols; c += seg {
-		n := min(seg, m.Cols-c)
+	for c := 0; c < m.Cols; c += segment {
+		n := min(segment, m.Cols-c)
 		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
 		k.fill(p, m, f, c, n, next[:len(next)/2])
 		k.meet(sc.acc, p, m, f, c, n, x, 0, x.T, next[len(next)/2:])
@@ -145,36 +140,19 @@ func (k *kernels) putTile(dst []float32, stride int, acc []float32, p *panel, o,
 	}
 }
 
-// take makes p the panel that holds row o of m; it is full if it can be.
+// take makes p the panel that holds row o of m, which has rows enough to fill one.
 func (p *panel) take(m Matrix, o int) {
 	p.size = m.RowBytes()
-	p.first = max(0, min(o, m.Rows-p.wide))
-	last := min(p.first+p.wide, m.Rows)
+	p.first = min(o, m.Rows-p.wide)
+	last := p.first + p.wide
 	p.src = m.Data[p.first*p.size : last*p.size]
 	p.next = m.Data[last*p.size : min(last+p.wide, m.Rows)*p.size]
 }
 
-// fill unpacks columns c to c+n of the panel and fetches what is ahead. If m has fewer rows than that the rest is left as it was, and
-// of no consequence.
+// fill takes columns c to c+n of the panel apart and fetches what is ahead.
 func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, ahead []byte) {
 	elems, size := m.Type.Block()
-	rows := len(p.src) / p.size
-	if pack := k.pack[f]; pack != nil {
-		pack(bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
-		return
-	}
-	p.raw = grow(p.raw, p.wide*n/4, p.wide*n/4)
-	p.rawDs = grow(p.rawDs, p.wide*n/16+tilePad, p.wide*n/16+tilePad)
-	p.rawMins = grow(p.rawMins, p.wide*n/32, p.wide*n/32)
-	for r := range rows {
-		src := p.src[r*p.size+c/elems*size:][:n/elems*size]
-		k.unpack[f](bytesIn(p.raw)[r*n:][:n], floatsIn(p.rawDs)[r*n/16:][:n/16], floatsIn(p.rawMins)[r*n/32:][:n/32], src)
-	}
-	k.interleave(p.w, p.raw, n/4, n/4)
-	k.interleave(p.ds, p.rawDs, n/16, n/16)
-	if p.lanes == 8 {
-		k.interleave(p.mins, p.rawMins, n/32, n/32)
-	}
+	k.pack[f](bytesIn(p.w)[:n*p.wide], floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, ahead)
 }
 
 // bytesIn returns the memory of w as signed bytes.
@@ -232,12 +210,26 @@ func foldGeneric(out, acc []float32) {
 	}
 }
 
-// interleaveGeneric sets dst[c·wide+r] = src[r·stride+c] for the rows of a panel and cols columns. Other variants take columns by
-// four, and so read and write up to three more.
-func interleaveGeneric(dst, src []uint32, stride, cols int) {
-	for c := range cols {
-		for r := range wideGeneric {
-			dst[c*wideGeneric+r] = src[r*stride+c]
+// packGeneric takes a panel of wideGeneric rows in format f apart, which begin stride bytes apart in src: column c of row r to dword
+// c/4·wide+r of w, byte c mod 4, and the scale of c, or its minimum, to ds[c/16·wide+r], or mins[c/32·wide+r].
+func packGeneric(f format, w []int8, ds, mins []float32, src []byte, stride int) {
+	const wide = wideGeneric
+	elems, size := f.typeOf().Block()
+	var u [256]int8
+	var scales [16]float32
+	var minima [8]float32
+	for r := range wide {
+		for b := range len(w) / wide / elems {
+			unpackBlock(f, u[:elems], scales[:elems/16], minima[:elems/32], src[r*stride+b*size:][:size])
+			for i, v := range u[:elems] {
+				w[((b*elems+i)/4*wide+r)*4+i%4] = v
+			}
+			for i, v := range scales[:elems/16] {
+				ds[(b*elems/16+i)*wide+r] = v
+			}
+			for i, v := range minima[:elems/32] {
+				mins[(b*elems/32+i)*wide+r] = v
+			}
 		}
 	}
 }

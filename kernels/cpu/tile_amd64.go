@@ -2,8 +2,8 @@
 
 package cpu
 
-// Leaves in tile_avx2_amd64.s, tile_avxvnni_amd64.s and tile_vnni_amd64.s, and in pack_avx2_amd64.s and pack_vnni_amd64.s; the formulas stand with their twins tileGeneric, foldGeneric and
-// interleaveGeneric. The sums are those of the rows leaves, in the same order: the two return the same bits.
+// Leaves in tile_avx2_amd64.s, tile_avxvnni_amd64.s, tile_vnni_amd64.s, pack_avx2_amd64.s and pack_vnni_amd64.s; the formulas stand with their
+// twins tileGeneric, foldGeneric and packGeneric. The sums are those of the rows leaves, in the same order: the two return the same bits.
 
 //go:noescape
 func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
@@ -87,10 +87,7 @@ func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []
 func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 
 //go:noescape
+func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+
+//go:noescape
 func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
-
-//go:noescape
-func interleave8(dst, src []uint32, stride, cols int)
-
-//go:noescape
-func interleave16(dst, src []uint32, stride, cols int)

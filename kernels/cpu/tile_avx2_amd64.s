@@ -302,50 +302,6 @@ TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q6_K, Q6_K_1, Q6_K_2)
 
-// func interleave8(dst, src []uint32, stride, cols int)
-// Four columns at a time: in each half of Y0-Y3 four rows, which are transposed. SI, AX, BX, CX rows 0-3 of src, R10 four rows in bytes,
-// R8 columns left.
-TEXT ·interleave8(SB), NOSPLIT, $0-64
-	MOVQ dst_base+0(FP), DI
-	MOVQ src_base+24(FP), SI
-	MOVQ stride+48(FP), R9
-	MOVQ cols+56(FP), R8
-	SHLQ $2, R9
-	LEAQ (SI)(R9*1), AX
-	LEAQ (AX)(R9*1), BX
-	LEAQ (BX)(R9*1), CX
-	LEAQ (R9*4), R10
-four:
-	VMOVDQU (SI), X0
-	VMOVDQU (AX), X1
-	VMOVDQU (BX), X2
-	VMOVDQU (CX), X3
-	VINSERTI128 $1, (SI)(R10*1), Y0, Y0
-	VINSERTI128 $1, (AX)(R10*1), Y1, Y1
-	VINSERTI128 $1, (BX)(R10*1), Y2, Y2
-	VINSERTI128 $1, (CX)(R10*1), Y3, Y3
-	VPUNPCKLDQ Y1, Y0, Y4
-	VPUNPCKHDQ Y1, Y0, Y5
-	VPUNPCKLDQ Y3, Y2, Y6
-	VPUNPCKHDQ Y3, Y2, Y7
-	VPUNPCKLQDQ Y6, Y4, Y0
-	VPUNPCKHQDQ Y6, Y4, Y1
-	VPUNPCKLQDQ Y7, Y5, Y2
-	VPUNPCKHQDQ Y7, Y5, Y3
-	VMOVDQU Y0, (DI)
-	VMOVDQU Y1, 32(DI)
-	VMOVDQU Y2, 64(DI)
-	VMOVDQU Y3, 96(DI)
-	ADDQ $16, SI
-	ADDQ $16, AX
-	ADDQ $16, BX
-	ADDQ $16, CX
-	ADDQ $128, DI
-	SUBQ $4, R8
-	JGT  four
-	VZEROUPPER
-	RET
-
 // func foldAVX2(out, acc []float32)
 // DI out, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
 TEXT ·foldAVX2(SB), NOSPLIT, $0-48

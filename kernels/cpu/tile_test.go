@@ -15,26 +15,13 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 	w := in.weights(f, k.wide, n, in.small)
 	q, d, s, h := in.acts(rows, n, in.small)
 
-	var pw, pds, pmins []uint32
-	if k.interleave != nil {
-		pw, pds, pmins = unpacked(t, k, f, in, w, n)
-	}
-	if k.pack[f] != nil {
-		gw, intactW := guarded[uint32](t, k.wide*n/4, in.off&^3)
-		gds, intactDs := guarded[uint32](t, k.wide*n/16, in.off&^3)
-		gmins, intactMins := guarded[uint32](t, k.wide*n/32, in.off&^3)
-		k.pack[f](bytesIn(gw), floatsIn(gds), floatsIn(gmins), w, rowBytes, w[:len(w)/2])
-		intactW()
-		intactDs()
-		intactMins()
-		if k.interleave != nil {
-			require.Equal(t, pw, gw)
-			if f.lanes() == 8 && f != q6_K {
-				require.Equal(t, pmins, gmins)
-			}
-		}
-		pw, pds, pmins = gw, gds, gmins // of two scales of a block that are equal only the first is set
-	}
+	pw, intactW := guarded[uint32](t, k.wide*n/4, in.off&^3)
+	pds, intactDs := guarded[uint32](t, k.wide*n/16, in.off&^3)
+	pmins, intactMins := guarded[uint32](t, k.wide*n/32, in.off&^3)
+	k.pack[f](bytesIn(pw), floatsIn(pds), floatsIn(pmins), w, rowBytes, w[:len(w)/2])
+	intactW()
+	intactDs()
+	intactMins()
 
 	acc, intactAcc := guarded[float32](t, f.lanes()*rows*k.wide, in.off&^3)
 	clear(acc)
@@ -53,33 +40,6 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 		k.rows[f](one, w, q[i*n:][:n], d[i*b:][:b], s[i*b:][:b], h[2*i*b:][:2*b])
 		require.Equal(t, one, out[i*k.wide:][:k.wide], "%v of %d, row %d of %d", f.typeOf(), n, i, rows)
 	}
-}
-
-// unpacked returns the panel of w, rows of n weights in format f, by way of unpack and interleave.
-func unpacked(t *testing.T, k *kernels, f format, in *inputs, w []byte, n int) (pw, pds, pmins []uint32) {
-	rowBytes := len(w) / k.wide
-	u, ds, mins := make([]uint32, k.wide*n/4), make([]uint32, k.wide*n/16+tilePad), make([]uint32, k.wide*n/32)
-	for r := range k.wide {
-		k.unpack[f](bytesIn(u)[r*n:][:n], floatsIn(ds)[r*n/16:][:n/16], floatsIn(mins)[r*n/32:][:n/32], w[r*rowBytes:][:rowBytes])
-	}
-	pw, pds, pmins = interleaved(t, k, in, u, n/4), interleaved(t, k, in, ds, n/16), make([]uint32, len(mins))
-	if f.lanes() == 8 {
-		pmins = interleaved(t, k, in, mins, n/32)
-	}
-	return pw, pds, pmins
-}
-
-// interleaved returns src, rows of cols words of a panel, interleaved by k, and checks it.
-func interleaved(t *testing.T, k *kernels, in *inputs, src []uint32, cols int) []uint32 {
-	dst, intact := guarded[uint32](t, k.wide*((cols+tilePad-1)&^(tilePad-1)), in.off&^3)
-	k.interleave(dst, src, cols, cols)
-	intact()
-	for r := range k.wide {
-		for c := range cols {
-			require.Equal(t, src[r*cols+c], dst[c*k.wide+r], "column %d of row %d", c, r)
-		}
-	}
-	return dst[:k.wide*cols]
 }
 
 func TestTile(t *testing.T) {
