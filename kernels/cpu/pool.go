@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,14 +20,41 @@ type Pool struct {
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
 
-	// The loop in progress. Written while left and open are zero, read by whoever has taken a piece and not yet returned it.
-	f                func(worker, lo, hi int)
-	n, grain, pieces int
+	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and not yet returned it.
+	f        func(worker, lo, hi int)
+	n, grain int
 
-	_    [64]byte     // left and open change hands at every piece of work: a cache line for each
-	left atomic.Int64 // pieces nobody has taken
-	_    [64]byte
-	open atomic.Int64 // pieces that are not finished
+	shares []share      // one for each worker
+	open   atomic.Int64 // pieces that are not finished
+	_      [56]byte
+}
+
+// share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who has done his own
+// takes from the end of another's. from and to lie in one word, which changes hands at every piece: a cache line for each.
+type share struct {
+	word atomic.Uint64 // from<<32 | to
+	_    [56]byte
+}
+
+// first takes the first piece, last the last one.
+func (s *share) first() (piece int, ok bool) { return s.take(1<<32, 0) }
+func (s *share) last() (piece int, ok bool)  { return s.take(0, 1) }
+
+// take adds add to the word and takes sub from it, unless there is no piece left. The piece is the one before to, or else from.
+func (s *share) take(add, sub uint64) (piece int, ok bool) {
+	for {
+		w := s.word.Load()
+		from, to := w>>32, w&math.MaxUint32
+		if from >= to {
+			return 0, false
+		}
+		if s.word.CompareAndSwap(w, w+add-sub) {
+			if sub > 0 {
+				return int(to - 1), true
+			}
+			return int(from), true
+		}
+	}
 }
 
 // worker is one goroutine of a pool.
@@ -43,7 +71,7 @@ const (
 
 // NewPool starts a pool of threads workers, the caller being one; less than one counts as one.
 func NewPool(threads int) *Pool {
-	p := &Pool{}
+	p := &Pool{shares: make([]share, max(1, threads))}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -76,8 +104,8 @@ func (p *Pool) Begin() {
 func (p *Pool) End() { p.pass.Store(false) }
 
 // Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers including
-// the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once; ranges
-// go to whoever is free. f must not use the pool. A grain below one counts as one.
+// the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once. Each
+// worker begins with ranges of its own, which follow each other, and then takes those that are left to others. f must not use the pool. A grain below one counts as one.
 func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
 	if n <= 0 {
@@ -93,9 +121,8 @@ func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 		}
 		return
 	}
-	p.f, p.n, p.grain, p.pieces = f, n, grain, (n+grain-1)/grain
-	p.open.Store(int64(p.pieces))
-	p.left.Store(int64(p.pieces))
+	p.f, p.n, p.grain = f, n, grain
+	p.hand((n + grain - 1) / grain)
 	p.wakeAll()
 	p.take(0)
 	for i := 0; p.open.Load() > 0; i++ {
@@ -104,22 +131,41 @@ func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 	p.f = nil
 }
 
+// hand gives every worker its share of the pieces.
+func (p *Pool) hand(pieces int) {
+	p.open.Store(int64(pieces))
+	for i := range p.shares {
+		from, to := i*pieces/len(p.shares), (i+1)*pieces/len(p.shares)
+		p.shares[i].word.Store(uint64(from)<<32 | uint64(to))
+	}
+}
+
 // take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits for a
 // worker that comes too late to take any: where the system has given its processor to somebody else, the others do the work.
 func (p *Pool) take(worker int) (any bool) {
 	for {
-		left := p.left.Load()
-		if left == 0 {
+		piece, ok := p.shares[worker].first()
+		for i := 1; !ok && i < len(p.shares); i++ {
+			piece, ok = p.shares[(worker+i)%len(p.shares)].last()
+		}
+		if !ok {
 			return any
 		}
-		if !p.left.CompareAndSwap(left, left-1) {
-			continue
-		}
 		any = true
-		lo := (p.pieces - int(left)) * p.grain
+		lo := piece * p.grain
 		p.f(worker, lo, min(lo+p.grain, p.n))
 		p.open.Add(-1)
 	}
+}
+
+// waiting reports whether a piece waits to be taken.
+func (p *Pool) waiting() bool {
+	for i := range p.shares {
+		if w := p.shares[i].word.Load(); w>>32 < w&math.MaxUint32 {
+			return true
+		}
+	}
+	return false
 }
 
 // work is the life of a worker.
@@ -137,7 +183,7 @@ func (p *Pool) work(w *worker, number int) {
 			relax(idle)
 			continue
 		}
-		w.sleep(func() bool { return p.left.Load() > 0 || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
+		w.sleep(func() bool { return p.waiting() || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
 		idle = -1
 	}
 }

@@ -75,7 +75,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
 	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
-	p.d.pool.Run(total, p.grain(outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
+	p.d.pool.Run(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the rows of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, o.w, from, to, false, worker)
@@ -103,15 +103,22 @@ const (
 	pieceEach  = 4 // pieces for each worker
 )
 
-// grain is how many weight rows make a piece. The weights have the same number of columns.
-func (p *pass) grain(weights ...*weight) int {
-	bytes, rows := 0, 0
+// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same number of columns.
+func (p *pass) grain(rows int, weights ...*weight) int {
+	bytes := 0
 	for _, w := range weights {
-		bytes, rows = max(bytes, w.RowBytes()), max(rows, w.Rows)
+		bytes = max(bytes, w.RowBytes())
 	}
-	few := pieceBytes / (bytes * len(p.rows))
-	many := min(pieceMost, rows/(pieceEach*p.d.Threads())) - pieceRows
-	return (max(few, many, 0) + pieceRows) / pieceRows * pieceRows
+	threads := p.d.Threads()
+	piece := max(pieceBytes/(bytes*len(p.rows)), pieceRows)
+	if len(p.rows) > fewRows {
+		piece = max(piece, min(pieceMost, rows/(pieceEach*threads)))
+	}
+	pieces := (rows + piece - 1) / piece
+	if pieces > 1 {
+		pieces = (pieces + threads - 1) / threads * threads
+	}
+	return ((rows+pieces-1)/pieces + pieceRows - 1) / pieceRows * pieceRows
 }
 
 // ProjectAdd implements [backend.Pass].
@@ -121,7 +128,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	}
 	to, m := x.(*tensor), w.(*weight)
 	p.setActs(h.(*tensor), nil, m.Quantised())
-	p.d.pool.Run(m.Rows, p.grain(m), func(worker, lo, hi int) {
+	p.d.pool.Run(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, m, lo, hi, true, worker)
 	})
 }
@@ -134,7 +141,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
 	p.setActs(x.(*tensor), g.(*norm), gate.Quantised() || up.Quantised())
 	p.d.up = grow(p.d.up, len(p.rows)*to.cols)
-	p.d.pool.Run(gate.Rows, p.grain(gate, up), func(worker, lo, hi int) {
+	p.d.pool.Run(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, gate, lo, hi, false, worker)
 		p.matmul(p.d.up, to.cols, up, lo, hi, false, worker)
 		for t := range p.rows {
