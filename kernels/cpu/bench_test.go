@@ -70,41 +70,48 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// BenchmarkFew is 1, 2, 4 and 8 rows of activations in turn through weights from memory on one thread: lower quartiles of the time
-// of one row, and of what several cost in terms of that. It wants -benchtime 60x or more.
+// BenchmarkFew is 1, 2, 4 and 8 rows of activations in turn through weights from memory, on one thread and on two: lower quartiles of
+// the time of one row, and of what several cost in terms of that. It wants -benchtime 60x or more.
 func BenchmarkFew(b *testing.B) {
-	for _, typ := range benchTypes {
-		for _, s := range [][2]int{{4864, 1024}, {1024, 4864}} {
-			b.Run(fmt.Sprintf("%v/%dx%d", typ, s[1], s[0]), func(b *testing.B) {
-				in := newInputs(b, 1, 0)
-				all := far(in.matrix(typ, s[0], s[1]))
-				batches := []int{1, 2, 4, 8}
-				took := make([][]float64, len(batches))
-				x := make([]*Acts, len(batches))
-				for i, n := range batches {
-					x[i] = in.input(n, s[1])
-				}
-				dst := make([]float32, 8*s[0])
-				var sc Scratch
-				for turn := 0; b.Loop(); turn++ {
-					for i := range batches {
-						m := all[(turn*len(batches)+i)%len(all)]
-						start := time.Now()
-						for lo := 0; lo < m.Rows; lo += 32 {
-							MatMul(dst, m.Rows, m, lo, lo+32, x[i], false, &sc)
-						}
-						took[i] = append(took[i], float64(time.Since(start).Microseconds()))
-					}
-				}
-				for i, n := range batches {
-					slices.Sort(took[i])
-					took[i][0] = took[i][len(took[i])/4]
-					b.ReportMetric(took[i][0]/took[0][0], fmt.Sprintf("x%d", n))
-				}
-				b.ReportMetric(took[0][0], "µs/row")
-			})
+	for _, threads := range []int{1, 2} {
+		for _, typ := range benchTypes {
+			for _, s := range [][2]int{{4864, 1024}, {1024, 4864}} {
+				b.Run(fmt.Sprintf("%d/%v/%dx%d", threads, typ, s[1], s[0]), func(b *testing.B) {
+					in := newInputs(b, 1, 0)
+					benchFew(b, in, far(in.matrix(typ, s[0], s[1])), threads)
+				})
+			}
 		}
 	}
+}
+
+func benchFew(b *testing.B, in *inputs, all []Matrix, threads int) {
+	pool := NewPool(threads)
+	defer pool.Close()
+	batches := []int{1, 2, 4, 8}
+	took := make([][]float64, len(batches))
+	x := make([]*Acts, len(batches))
+	for i, n := range batches {
+		x[i] = in.input(n, all[0].Cols)
+	}
+	dst := make([]float32, 8*all[0].Rows)
+	scratch := make([]Scratch, threads)
+	pool.Begin()
+	defer pool.End()
+	for turn := 0; b.Loop(); turn++ {
+		for i := range batches {
+			m := all[(turn*len(batches)+i)%len(all)]
+			start := time.Now()
+			pool.Run(m.Rows, 32, func(w, lo, hi int) { MatMul(dst, m.Rows, m, lo, hi, x[i], false, &scratch[w]) })
+			took[i] = append(took[i], float64(time.Since(start).Microseconds()))
+		}
+	}
+	for i, n := range batches {
+		slices.Sort(took[i])
+		took[i][0] = took[i][len(took[i])/4]
+		b.ReportMetric(took[i][0]/took[0][0], fmt.Sprintf("x%d", n))
+	}
+	b.ReportMetric(took[0][0], "µs/row")
 }
 
 func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
