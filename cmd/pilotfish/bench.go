@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // newBenchCommand groups the measurements.
@@ -61,6 +62,9 @@ are medians of -r samples.`,
 		}
 		if o.Engine.Backend, err = parseBackend(where); err != nil {
 			return err
+		}
+		if o.Scaling && o.Engine.Backend != engine.CPU {
+			return usagef("--scaling is about the threads of the CPU: leave out --backend %s", where)
 		}
 		stop, err := prof.start(a)
 		if err != nil {

@@ -277,6 +277,8 @@ func TestWrongCalls(t *testing.T) {
 		{"tokenize -m M --jsonl hi", exitUsage, "stdin"},
 		{"bench", exitUsage, "which"},
 		{"bench engine -m M -r 0", exitUsage, "-r"},
+		{"bench engine -m M -d -1", exitUsage, "-d"},
+		{"bench engine -m M --scaling --backend soft", exitUsage, "--scaling"},
 		{"bench engine -m TEXT", exitFailed, "TEXT"},
 		{"bench synth --type q9 /nowhere/x", exitUsage, "q8_0"},
 		{"bench synth --shape 9b /nowhere/x", exitUsage, "tiny"},

@@ -1,33 +1,20 @@
 //go:build !noasm
 
 #include "textflag.h"
-
-// The constants of exp.go as bits.
-DATA expw<>+0(SB)/4, $0x3fb8aa3b  // log2 e
-DATA expw<>+4(SB)/4, $0x3f317200  // ln 2, high part
-DATA expw<>+8(SB)/4, $0x35bfbe8e  // ln 2, low part
-DATA expw<>+12(SB)/4, $0x3efffffe // p0
-DATA expw<>+16(SB)/4, $0x3e2aaa49 // p1
-DATA expw<>+20(SB)/4, $0x3d2aac79 // p2
-DATA expw<>+24(SB)/4, $0x3c091cf9 // p3
-DATA expw<>+28(SB)/4, $0x3ab5120d // p4
-DATA expw<>+32(SB)/4, $0x3f800000 // 1
-DATA expw<>+36(SB)/4, $0xc2d20000 // -105
-DATA expw<>+40(SB)/4, $0x42b20000 // 89
-GLOBL expw<>(SB), RODATA|NOPTR, $44
+#include "exp_amd64.h"
 
 #define EXP_CONST \
-	VBROADCASTSS expw<>+0(SB), Z16;  \
-	VBROADCASTSS expw<>+4(SB), Z17;  \
-	VBROADCASTSS expw<>+8(SB), Z18;  \
-	VBROADCASTSS expw<>+12(SB), Z19; \
-	VBROADCASTSS expw<>+16(SB), Z20; \
-	VBROADCASTSS expw<>+20(SB), Z21; \
-	VBROADCASTSS expw<>+24(SB), Z22; \
-	VBROADCASTSS expw<>+28(SB), Z23; \
-	VBROADCASTSS expw<>+32(SB), Z24; \
-	VBROADCASTSS expw<>+36(SB), Z25; \
-	VBROADCASTSS expw<>+40(SB), Z26
+	VBROADCASTSS expc<>+0(SB), Z16;  \
+	VBROADCASTSS expc<>+4(SB), Z17;  \
+	VBROADCASTSS expc<>+8(SB), Z18;  \
+	VBROADCASTSS expc<>+12(SB), Z19; \
+	VBROADCASTSS expc<>+16(SB), Z20; \
+	VBROADCASTSS expc<>+20(SB), Z21; \
+	VBROADCASTSS expc<>+24(SB), Z22; \
+	VBROADCASTSS expc<>+28(SB), Z23; \
+	VBROADCASTSS expc<>+32(SB), Z24; \
+	VBROADCASTSS expc<>+40(SB), Z25; \
+	VBROADCASTSS expc<>+44(SB), Z26
 
 // EXP sets Z0 = exp(Z0), as exp.go explains; uses Z1, Z2. MAX and MIN return their first operand here if one is NaN: x.
 #define EXP \

@@ -105,7 +105,8 @@ func (p *Pool) End() { p.pass.Store(false) }
 
 // Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers including
 // the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once. Each
-// worker begins with ranges of its own, which follow each other, and then takes those that are left to others. f must not use the pool. A grain below one counts as one.
+// worker begins with ranges of its own, which follow each other, and then takes those that are left to
+// others. f must not use the pool. A grain below one counts as one.
 func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
 	if n <= 0 {

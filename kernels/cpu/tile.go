@@ -126,17 +126,7 @@ func (k *kernels) putTile(dst []float32, stride int, acc []float32, p *panel, o,
 	out := sc.out[:rows*k.wide]
 	k.fold(out, acc[:p.lanes*len(out)])
 	for t := range rows {
-		from, to := out[t*k.wide+o-p.first:][:end-o], dst[t*stride:]
-		switch {
-		case add:
-			for i, v := range from {
-				to[i] += v
-			}
-		case len(from) == 16:
-			*(*[16]float32)(to) = *(*[16]float32)(from)
-		default:
-			copy(to, from)
-		}
+		put(dst[t*stride:][:end-o], out[t*k.wide+o-p.first:][:end-o], add)
 	}
 }
 

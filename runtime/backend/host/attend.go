@@ -45,8 +45,9 @@ func (p *pass) attendMany(out, qs *tensor, l layer) {
 			t, m := u/len(teams), teams[u%len(teams)]
 			n := windows(p.rows[t].See)
 			ws.sums.resize(n, p.kv.c.HeadSize)
+			ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
 			for i := range n {
-				p.attendWindow(ws, ws.sums.from(i, 1), qs.row(t), l, m, p.rows[t].See, i)
+				ws.attendWindow(ws.sums.from(i, 1), l, m, p.rows[t].See, i)
 			}
 			ws.join(out.row(t), ws.sums, m)
 		}
@@ -65,7 +66,9 @@ func (p *pass) attendFew(out, qs *tensor, l layer) {
 		for i := lo; i < hi; i++ {
 			u := i / most
 			if t, number := u/len(teams), i%most; number < windows(p.rows[t].See) {
-				p.attendWindow(&p.d.workers[worker].attention, all.from(i, 1), qs.row(t), l, teams[u%len(teams)], p.rows[t].See, number)
+				ws, m := &p.d.workers[worker].attention, teams[u%len(teams)]
+				ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
+				ws.attendWindow(all.from(i, 1), l, m, p.rows[t].See, number)
 			}
 		}
 	})
@@ -122,9 +125,8 @@ func (s *windowSums) from(i, n int) windowSums {
 // windows counts those of what a row sees.
 func windows(see []backend.Span) int { return (visible(see) + window - 1) / window }
 
-// attendWindow sets into, the sums of one window, for a team of the heads of q and the number-th window of what their row sees.
-func (p *pass) attendWindow(ws *attention, into windowSums, q []float32, l layer, m team, see []backend.Span, number int) {
-	ws.setQueries(q, m, into.size)
+// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what their row sees.
+func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*window, window)
 	ws.scores, ws.block = grow(ws.scores, cpu.Queries*scoreStride), grow(ws.block, cpu.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
