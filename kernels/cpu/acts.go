@@ -3,6 +3,9 @@ package cpu
 // block is how many activations share one 8-bit scale.
 const block = 32
 
+// spareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
+const spareRows = 3
+
 // Acts holds T rows of N activations in the forms that the products take:
 //
 //	F [T, N]     as given
@@ -11,8 +14,8 @@ const block = 32
 //	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. The capacity
-// of F is rounded up to four rows, because the kernels take four at a time; what lies past T is never looked at in results.
+// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. F has room
+// for spareRows more, because the kernels take several at a time; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32
@@ -25,8 +28,7 @@ type Acts struct {
 // are undefined until set.
 func (a *Acts) Resize(t, n int) {
 	a.T, a.N = t, n
-	rows := (t + 3) &^ 3
-	a.F = grow(a.F, t*n, rows*n)
+	a.F = grow(a.F, t*n, (t+spareRows)*n)
 	a.Q = grow(a.Q, t*n, t*n)
 	a.D = grow(a.D, t*(n/block), t*(n/block))
 	a.S = grow(a.S, t*(n/block), t*(n/block))

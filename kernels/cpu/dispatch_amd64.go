@@ -36,6 +36,7 @@ func avx2() *kernels {
 	}
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX2, gridF16AVX2, gridBF16AVX2
+	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 6, grid8F32AVX2, grid8F16AVX2, grid8BF16AVX2
 	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
 	k.axpyF32 = axpyF32AVX2
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX2, scoresF16AVX2, mixF32AVX2, mixF16AVX2
@@ -78,7 +79,7 @@ func avx512vnni() *kernels {
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
 	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
-	k.grid8F32, k.grid8F16, k.grid8BF16 = grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
+	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 8, grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
 	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}

@@ -36,6 +36,15 @@ func gridF16AVX512(dst *[16]float32, w []byte, x []float32)
 func gridBF16AVX512(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
+func grid8F32AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+
+//go:noescape
+func grid8F16AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+
+//go:noescape
+func grid8BF16AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+
+//go:noescape
 func grid8F32AVX512(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 //go:noescape

@@ -125,11 +125,11 @@ func checkGrid(t *testing.T, k *kernels, in *inputs, typ gguf.Type, n int, x []f
 	}
 	if eight != nil {
 		const stride = 11
-		got, intact := guarded[float32](t, 7*stride+8, in.off&^3)
+		got, intact := guarded[float32](t, (k.grid8Rows-1)*stride+8, in.off&^3)
 		before := in.floats(len(got))
 		for _, add := range []bool{false, true} {
 			copy(got, before)
-			eight(got, stride, m.Data, x, 0, add)
+			eight(got, stride, m.Data, x[:k.grid8Rows*n], 0, add)
 			intact()
 			for i, v := range got {
 				want := before[i]

@@ -46,26 +46,24 @@
 
 // X = half the lanes of Y plus the other half.
 #define HALVE(Y, X) \
-	VEXTRACTF128 $1, Y, X8; \
-	VADDPS       X8, X, X
+	VEXTRACTF128 $1, Y, X12; \
+	VADDPS       X12, X, X
 
-// Stores the sums of A and B, C and D for two rows of x, at o: of each (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)).
-#define STORE(o, YA, A, YB, B, YC, C, YD, D) \
-	HALVE(YA, A);          \
-	HALVE(YB, B);          \
-	HALVE(YC, C);          \
-	HALVE(YD, D);          \
-	VUNPCKLPS B, A, X8;    \
-	VUNPCKHPS B, A, X9;    \
-	VUNPCKLPS D, C, X10;   \
-	VUNPCKHPS D, C, X11;   \
-	VADDPS    X9, X8, X8;  \
-	VADDPS    X11, X10, X10; \
-	VMOVLHPS  X10, X8, X9;   \
-	VMOVHLPS  X8, X10, X10;  \
-	VADDPS    X10, X9, X9;   \
-	VMOVLPS   X9, o(DI);     \
-	VMOVHPS   X9, (o+16)(DI)
+// X13 = the sums of the lanes of A, B, C and D: of each (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)).
+#define SUMS(YA, A, YB, B, YC, C, YD, D) \
+	HALVE(YA, A);            \
+	HALVE(YB, B);            \
+	HALVE(YC, C);            \
+	HALVE(YD, D);            \
+	VUNPCKLPS B, A, X12;     \
+	VUNPCKHPS B, A, X13;     \
+	VUNPCKLPS D, C, X14;     \
+	VUNPCKHPS D, C, X15;     \
+	VADDPS    X13, X12, X12; \
+	VADDPS    X15, X14, X14; \
+	VMOVLHPS  X14, X12, X13; \
+	VMOVHLPS  X12, X14, X14; \
+	VADDPS    X14, X13, X13
 
 // The sums of two rows of w, whose lanes of rows are at o(SP) and (o+256)(SP), to at(DI).
 #define TWO(o, at) \
@@ -78,8 +76,12 @@
 	VADDPS (o+416)(SP), Y5, Y5; \
 	VADDPS (o+448)(SP), Y6, Y6; \
 	VADDPS (o+480)(SP), Y7, Y7; \
-	STORE(at, Y0, X0, Y1, X1, Y2, X2, Y3, X3);    \
-	STORE(at+32, Y4, X4, Y5, X5, Y6, X6, Y7, X7)
+	SUMS(Y0, X0, Y1, X1, Y2, X2, Y3, X3); \
+	VMOVLPS X13, at(DI);                  \
+	VMOVHPS X13, (at+16)(DI);             \
+	SUMS(Y4, X4, Y5, X5, Y6, X6, Y7, X7); \
+	VMOVLPS X13, (at+32)(DI);             \
+	VMOVHPS X13, (at+48)(DI)
 
 // grid(dst *[16]float32, w []byte, x []float32) for elements of w of size bytes. There are registers for eight sums, of 32: two rows of w
 // with four of x, in elements 16i..16i+7 or in the others, as rows adds them. So parts of the columns, which stay in the cache, take four turns. DI dst,
@@ -153,6 +155,135 @@ sixteen: \
 	VZEROUPPER;               \
 	RET
 
+// Adds elements 0-7 of the columns at AX and BX to the sums Y0-Y11 of two rows of w and six of x.
+#define MEET(M, A, B, T) \
+	VMOVUPS M, T;          \
+	VFMADD231PS Y12, T, A; \
+	VFMADD231PS Y13, T, B
+#define COLUMNS6(LOAD) \
+	LOAD((AX), Y12);                \
+	LOAD((AX)(R9*1), Y13);          \
+	MEET((BX), Y0, Y1, Y14);        \
+	MEET((BX)(R12*1), Y2, Y3, Y15); \
+	MEET((BX)(R12*2), Y4, Y5, Y14); \
+	MEET((BX)(R13*1), Y6, Y7, Y15); \
+	MEET((BX)(R12*4), Y8, Y9, Y14); \
+	MEET((BX)(R10*1), Y10, Y11, Y15)
+
+// OP of Y0-Y11 and their places from o(DX) on.
+#define EACH12(OP, o) \
+	OP((o+0)(DX), Y0);    \
+	OP((o+32)(DX), Y1);   \
+	OP((o+64)(DX), Y2);   \
+	OP((o+96)(DX), Y3);   \
+	OP((o+128)(DX), Y4);  \
+	OP((o+160)(DX), Y5);  \
+	OP((o+192)(DX), Y6);  \
+	OP((o+224)(DX), Y7);  \
+	OP((o+256)(DX), Y8);  \
+	OP((o+288)(DX), Y9);  \
+	OP((o+320)(DX), Y10); \
+	OP((o+352)(DX), Y11)
+#define LOAD_SUM(M, Y) VMOVUPS M, Y
+#define ADD_SUM(M, Y) VADDPS M, Y, Y
+#define STORE_SUM(M, Y) VMOVUPS Y, M
+#define ZERO_SUM(M, Y) VXORPS Y, Y, Y
+
+// The sums of two rows of w and two of x to DI and one row of dst on, or added to what is there; then DI is the next row but one.
+#define PUT(YA, A, YB, B, YC, C, YD, D, set) \
+	SUMS(YA, A, YB, B, YC, C, YD, D);  \
+	CMPB add+88(FP), $0;               \
+	JEQ  set;                          \
+	VMOVSD (DI), X12;                  \
+	VMOVHPS (DI)(R11*1), X12, X12;     \
+	VADDPS X12, X13, X13;              \
+set: \
+	VMOVLPS X13, (DI);                 \
+	VMOVHPS X13, (DI)(R11*1);          \
+	LEAQ (DI)(R11*2), DI
+
+// grid8(dst []float32, stride int, w []byte, x []float32, ahead int, add bool) for six rows of x. As in GRID, there is no room for all sums: parts of the
+// columns, which stay in the first-level cache, take a turn for each half of two rows of w, whose twelve sums wait at DX.
+// SI w, R9 a row of it in bytes, CX x, R12, R13, R10 one, three and five rows of it in bytes, R15 the bytes of a part of it, 3072(SP) those left, R8 turn;
+// AX, BX places in w and x, R11 bytes left in that part, R14 one of the rows that are fetched.
+#define GRID6(LOAD, size) \
+	MOVQ w_base+32(FP), SI;   \
+	MOVQ w_len+40(FP), R9;    \
+	MOVQ x_base+56(FP), CX;   \
+	SHRQ $3, R9;              \
+	MOVQ R9, R12;             \
+	SHLQ $(4/size-1), R12;    \
+	LEAQ (R12)(R12*2), R13;   \
+	LEAQ (R12)(R12*4), R10;   \
+	MOVQ R12, 3072(SP);       \
+part: \
+	MOVQ 3072(SP), R11;       \
+	MOVQ $3584, R15;          \
+	CMPQ R11, R15;            \
+	CMOVQLT R11, R15;         \
+	MOVQ SP, DX;              \
+	XORL R8, R8;              \
+turn: \
+	MOVQ R8, AX;              \
+	IMULQ R9, AX;             \
+	MOVQ ahead+80(FP), R14;   \
+	ADDQ AX, R14;             \
+	ADDQ SI, R14;             \
+	MOVQ R8, BX;              \
+	ANDQ $1, BX;              \
+	JZ   lower;               \
+	SUBQ R9, AX;              \
+	ADDQ $(8*size), AX;       \
+lower: \
+	ADDQ SI, AX;              \
+	SHLQ $5, BX;              \
+	ADDQ CX, BX;              \
+	MOVQ R15, R11;            \
+	CMPQ R12, 3072(SP);       \
+	JEQ  first;               \
+	EACH12(LOAD_SUM, 0);      \
+	JMP  sixteen;             \
+first: \
+	EACH12(ZERO_SUM, 0);      \
+sixteen: \
+	PREFETCHT0 (R14);         \
+	COLUMNS6(LOAD);           \
+	ADDQ $(16*size), AX;      \
+	ADDQ $(16*size), R14;     \
+	ADDQ $64, BX;             \
+	SUBQ $64, R11;            \
+	JNZ  sixteen;             \
+	EACH12(STORE_SUM, 0);     \
+	ADDQ $384, DX;            \
+	INCQ R8;                  \
+	CMPQ R8, $8;              \
+	JNE  turn;                \
+	ADDQ R15, CX;             \
+	SUBQ R15, 3072(SP);       \
+	MOVQ R15, R11;            \
+	SHRQ $(4/size-1), R11;    \
+	ADDQ R11, SI;             \
+	CMPQ 3072(SP), $0;        \
+	JNE  part;                \
+	MOVQ SP, DX;              \
+	MOVQ dst_base+0(FP), AX;  \
+	MOVQ stride+24(FP), R11;  \
+	SHLQ $2, R11;             \
+	MOVQ $4, R8;              \
+two: \
+	MOVQ AX, DI;              \
+	EACH12(LOAD_SUM, 0);      \
+	EACH12(ADD_SUM, 384);     \
+	PUT(Y0, X0, Y1, X1, Y2, X2, Y3, X3, set0);    \
+	PUT(Y4, X4, Y5, X5, Y6, X6, Y7, X7, set2);    \
+	PUT(Y8, X8, Y9, X9, Y10, X10, Y11, X11, set4); \
+	ADDQ $768, DX;            \
+	ADDQ $8, AX;              \
+	DECQ R8;                  \
+	JNZ  two;                 \
+	VZEROUPPER;               \
+	RET
+
 // func gridF32AVX2(dst *[16]float32, w []byte, x []float32)
 TEXT ·gridF32AVX2(SB), 0, $1024-56
 	GRID(LOAD_F32, 4)
@@ -164,3 +295,15 @@ TEXT ·gridF16AVX2(SB), 0, $1024-56
 // func gridBF16AVX2(dst *[16]float32, w []byte, x []float32)
 TEXT ·gridBF16AVX2(SB), 0, $1024-56
 	GRID(LOAD_BF16, 2)
+
+// func grid8F32AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8F32AVX2(SB), 0, $3080-89
+	GRID6(LOAD_F32, 4)
+
+// func grid8F16AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8F16AVX2(SB), 0, $3080-89
+	GRID6(LOAD_F16, 2)
+
+// func grid8BF16AVX2(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
+TEXT ·grid8BF16AVX2(SB), 0, $3080-89
+	GRID6(LOAD_BF16, 2)

@@ -38,7 +38,8 @@ type kernels struct {
 	gridF16  floatGrid
 	gridBF16 floatGrid
 
-	// Eight rows with eight, likewise, or nil.
+	// Eight rows with grid8Rows, likewise, or nil.
+	grid8Rows int
 	grid8F32  floatGrid8
 	grid8F16  floatGrid8
 	grid8BF16 floatGrid8
@@ -73,7 +74,7 @@ type floatRows func(dst []float32, w []byte, stride int, x []float32)
 // floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
 type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
-// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows each of w and x, or adds it. Meanwhile it fetches the rows that begin
+// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches the rows that begin
 // ahead bytes behind those of w, which for 0 are there already.
 type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 

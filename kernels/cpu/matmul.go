@@ -166,15 +166,15 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				dot(sc.out[:end-o], w, size, x.floats(t, 1))
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
-			case x.T-t >= 8 && eight != nil && n%16 == 0 && (end-o)%8 == 0:
+			case eight != nil && x.T-t >= k.grid8Rows && n%16 == 0 && (end-o)%8 == 0:
 				ahead := 0
 				if t == 0 {
 					ahead = 8 * size
 				}
 				for r := 0; r < end-o; r += 8 {
-					eight(to[r:], stride, w[r*size:(r+8)*size], x.floats(t, 8), ahead, add)
+					eight(to[r:], stride, w[r*size:(r+8)*size], x.floats(t, k.grid8Rows), ahead, add)
 				}
-				t += 8
+				t += k.grid8Rows
 			default:
 				k.floatFour(to, stride, w, size, four, x.floats(t, 4), min(4, x.T-t), add, sc)
 				t += 4
