@@ -203,9 +203,10 @@ set: \
 	LEAQ (DI)(R11*2), DI
 
 // grid8(dst []float32, stride int, w []byte, x []float32, ahead int, add bool) for six rows of x. As in GRID, there is no room for all sums: parts of the
-// columns, which stay in the first-level cache, take a turn for each half of two rows of w, whose twelve sums wait at DX.
+// columns, which stay in the first-level cache, take a turn for each half of two rows of w, whose twelve sums wait at DX. Each turn fetches
+// a row of the next part of x: up to 896 columns, which are there with the next weights, or 608.
 // SI w, R9 a row of it in bytes, CX x, R12, R13, R10 one, three and five rows of it in bytes, R15 the bytes of a part of it, 3072(SP) those left, R8 turn;
-// AX, BX places in w and x, R11 bytes left in that part, R14 one of the rows that are fetched.
+// AX, BX places in w and x, R11 bytes left in that part, R14, DI the rows of w and x that are fetched. In the end DI is the place of the sums.
 #define GRID6(LOAD, size) \
 	MOVQ w_base+32(FP), SI;   \
 	MOVQ w_len+40(FP), R9;    \
@@ -218,9 +219,9 @@ set: \
 	MOVQ R12, 3072(SP);       \
 part: \
 	MOVQ 3072(SP), R11;       \
-	MOVQ $3584, R15;          \
-	CMPQ R11, R15;            \
-	CMOVQLT R11, R15;         \
+	MOVQ $2432, R15;          \
+	CMPQ R11, $3584;          \
+	CMOVQLE R11, R15;         \
 	MOVQ SP, DX;              \
 	XORL R8, R8;              \
 turn: \
@@ -229,6 +230,10 @@ turn: \
 	MOVQ ahead+80(FP), R14;   \
 	ADDQ AX, R14;             \
 	ADDQ SI, R14;             \
+	MOVQ R8, DI;              \
+	IMULQ R12, DI;            \
+	ADDQ R15, DI;             \
+	ADDQ CX, DI;              \
 	MOVQ R8, BX;              \
 	ANDQ $1, BX;              \
 	JZ   lower;               \
@@ -247,10 +252,12 @@ first: \
 	EACH12(ZERO_SUM, 0);      \
 sixteen: \
 	PREFETCHT0 (R14);         \
+	PREFETCHT0 (DI);          \
 	COLUMNS6(LOAD);           \
 	ADDQ $(16*size), AX;      \
 	ADDQ $(16*size), R14;     \
 	ADDQ $64, BX;             \
+	ADDQ $64, DI;             \
 	SUBQ $64, R11;            \
 	JNZ  sixteen;             \
 	EACH12(STORE_SUM, 0);     \
