@@ -3,7 +3,8 @@ package cpu
 import "time"
 
 // ReadBandwidth returns the bytes per second at which threads workers read p, from first byte to last, with the widest loads of the
-// variant in use: the bound of decoding, which reads every weight once. It is the best of several passes, the first of which counts
+// variant in use: the bound of decoding, which reads every weight once. It is the mean of several passes, as the rate of a generation is
+// one of its tokens: on a machine that others use, the best pass would tell what nobody gets for long. A first pass counts
 // for nothing (it brings the pages in). p is far larger than the caches for the figure to mean memory, such as a mapped model;
 // the time taken is that of reading it at least 4 times and for at least 200 ms.
 func ReadBandwidth(threads int, p []byte) float64 {
@@ -19,13 +20,10 @@ func ReadBandwidth(threads int, p []byte) float64 {
 	pass := func(worker, lo, hi int) { sums[worker*8] |= k.read(p[lo:hi]) }
 	const piece = 1 << 20
 	pool.Run(len(p), piece, pass)
-	var best float64
-	for i, total := 0, time.Duration(0); i < 3 || total < 200*time.Millisecond; i++ {
-		start := time.Now()
+	passes, start := 0, time.Now()
+	for passes < 3 || time.Since(start) < 200*time.Millisecond {
 		pool.Run(len(p), piece, pass)
-		took := time.Since(start)
-		total += took
-		best = max(best, float64(len(p))/max(took.Seconds(), 1e-9))
+		passes++
 	}
-	return best
+	return float64(passes) * float64(len(p)) / max(time.Since(start).Seconds(), 1e-9)
 }
