@@ -3,8 +3,8 @@ package cpu
 // block is how many activations share one 8-bit scale.
 const block = 32
 
-// spareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
-const spareRows = 3
+// SpareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
+const SpareRows = 3
 
 // Acts holds T rows of N activations in the forms that the products take:
 //
@@ -14,8 +14,8 @@ const spareRows = 3
 //	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is filled by [Acts.Set]; the others by [Acts.Round], which only matrices that are [Matrix.Quantised] need. F has room
-// for spareRows more, because the kernels take several at a time; what lies past T is never looked at in results.
+// F is filled by [Acts.Set], or is memory of the caller's ([Acts.Use]); the others are filled by [Acts.Round], which only matrices that
+// are [Matrix.Quantised] need. F has room for [SpareRows] more; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32
@@ -27,8 +27,20 @@ type Acts struct {
 // Resize sets the shape to t rows of n activations, growing the buffers as needed and never shrinking them. The contents
 // are undefined until set.
 func (a *Acts) Resize(t, n int) {
+	a.F = grow(a.F, t*n, (t+SpareRows)*n)
+	a.resize(t, n)
+}
+
+// Use sets the shape to t rows of n activations, which are f itself: no copy. Its capacity is at least t+[SpareRows] rows. The rounded
+// form is undefined until set.
+func (a *Acts) Use(f []float32, t, n int) {
+	a.F = f[: t*n : (t+SpareRows)*n]
+	a.resize(t, n)
+}
+
+// resize sets the shape of all but F.
+func (a *Acts) resize(t, n int) {
 	a.T, a.N = t, n
-	a.F = grow(a.F, t*n, (t+spareRows)*n)
 	a.Q = grow(a.Q, t*n, t*n)
 	a.D = grow(a.D, t*(n/block), t*(n/block))
 	a.S = grow(a.S, t*(n/block), t*(n/block))
@@ -53,15 +65,18 @@ func (a *Acts) Row(t int) []float32 { return a.F[t*a.N : (t+1)*a.N : (t+1)*a.N] 
 
 // Round rounds row t of F to 8 bits; N is a multiple of 32. Different rows may be rounded concurrently. A block that holds an
 // infinity or a NaN gets D and S of NaN, so that it shows in the result; a block whose largest magnitude is below 1e-36 is zero.
-func (a *Acts) Round(t int) {
-	b := a.N / block
-	f, q, d, s, h := a.F[t*a.N:][:a.N], a.Q[t*a.N:][:a.N], a.D[t*b:][:b], a.S[t*b:][:b], a.H[2*t*b:][:2*b]
-	if len(d)*block != a.N {
-		panic("cpu: rounding a row that is no multiple of 32")
+func (a *Acts) Round(t int) { a.RoundPart(t, 0, a.N) }
+
+// RoundPart is [Acts.Round] for the columns lo to hi, which are multiples of 32.
+func (a *Acts) RoundPart(t, lo, hi int) {
+	if a.N%block != 0 || lo%block != 0 || hi%block != 0 {
+		panic("cpu: rounding what is no multiple of 32")
 	}
-	if len(d) > 0 {
-		kernelsInUse().round(q, d, s, h, f)
+	if lo >= hi {
+		return
 	}
+	from, to := t*a.N+lo, t*a.N+hi
+	kernelsInUse().round(a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block], a.H[2*from/block:2*to/block], a.F[from:to])
 }
 
 // rounded returns Q, D, S and H of n rows from t.

@@ -19,6 +19,11 @@ func (m Matrix) RowBytes() int {
 // Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather than in float32.
 func (m Matrix) Quantised() bool { return formatOf(m.Type) >= 0 }
 
+// Part returns rows lo to hi as a matrix of their own. What comes after them may be fetched into the cache.
+func (m Matrix) Part(lo, hi int) Matrix {
+	return Matrix{Type: m.Type, Rows: hi - lo, Cols: m.Cols, Data: m.Data[lo*m.RowBytes():]}
+}
+
 // rows returns the bytes of rows lo to hi.
 func (m Matrix) rows(lo, hi int) []byte {
 	n := m.RowBytes()

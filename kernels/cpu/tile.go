@@ -136,7 +136,7 @@ func (p *panel) take(m Matrix, o int) {
 	p.first = min(o, m.Rows-p.wide)
 	last := p.first + p.wide
 	p.src = m.Data[p.first*p.size : last*p.size]
-	p.next = m.Data[last*p.size : min(last+p.wide, m.Rows)*p.size]
+	p.next = m.Data[last*p.size : min((last+p.wide)*p.size, len(m.Data))]
 }
 
 // fill takes columns c to c+n of the panel apart and fetches what is ahead.

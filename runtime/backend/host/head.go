@@ -42,10 +42,8 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 // headChunk computes the logits of chunk c for every wanted row and sums them up.
 func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunks int, want backend.Want, worker int) {
 	lo, hi := c*chunk, min((c+1)*chunk, m.Rows)
-	sub := m.slice(lo, hi)
 	ws := &p.d.workers[worker]
-	ws.logits = grow(ws.logits, len(want.Rows)*(hi-lo))
-	p.matmul(ws.logits, hi-lo, sub, 0, hi-lo, false, worker)
+	ws.logits = p.part(ws.logits, &p.d.acts, m, lo, hi, worker)
 	for i := range want.Rows {
 		logits := ws.logits[i*(hi-lo) : (i+1)*(hi-lo)]
 		if want.Logits {

@@ -23,8 +23,7 @@ type Device struct {
 	pool    *cpu.Pool
 	exact   bool
 	ops     ops
-	acts    cpu.Acts      // the activations of the operation that runs, rounded if its weights need it
-	up      []float32     // [T, F] the up projection before SwiGLU
+	acts    cpu.Acts      // normalised activations of the operation that runs, rounded if its weights need it
 	sums    windowSums    // of the windows of all teams, for a few rows
 	workers []workerSpace // one for each worker of pool
 }
@@ -34,6 +33,7 @@ type workerSpace struct {
 	matmul    cpu.Scratch
 	attention attention
 	logits    []float32 // of one chunk of the vocabulary
+	gate, up  []float32 // a part of the two projections before SwiGLU
 }
 
 // New starts the workers.
@@ -79,16 +79,6 @@ type weight struct {
 
 // Shape implements [backend.Weight].
 func (w *weight) Shape() (out, in int) { return w.Rows, w.Cols }
-
-// slice is rows lo to hi of w as a matrix of its own.
-func (w *weight) slice(lo, hi int) *weight {
-	n := w.RowBytes()
-	s := &weight{Matrix: cpu.Matrix{Type: w.Type, Rows: hi - lo, Cols: w.Cols, Data: w.Data[lo*n : hi*n]}}
-	if w.bias != nil {
-		s.bias = w.bias[lo:hi]
-	}
-	return s
-}
 
 // dequantize sets dst to row i.
 func (w *weight) dequantize(dst []float32, i int) {
@@ -143,10 +133,12 @@ func vector(t gguf.Tensor) ([]float32, error) {
 	return v, nil
 }
 
-// tensor is activations in memory, rows × cols.
+// tensor is activations in memory, rows × cols, which the products take as they are.
 type tensor struct {
 	rows, cols int
-	f          []float32
+	f          []float32 // its capacity is SpareRows more
+	acts       cpu.Acts  // of f, for a product
+	rounded    bool      // acts holds the rounded form of what is in f: set by who writes f
 }
 
 // Shape implements [backend.Tensor].
@@ -156,8 +148,8 @@ func (t *tensor) row(i int) []float32 { return t.f[i*t.cols : (i+1)*t.cols] }
 
 // NewTensor implements [backend.Device].
 func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
-	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols {
+	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols-cpu.SpareRows {
 		return nil, fmt.Errorf("activations of %d × %d: impossible size", rows, cols)
 	}
-	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols)}, nil
+	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols, (rows+cpu.SpareRows)*cols)}, nil
 }

@@ -78,7 +78,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	p.d.pool.Run(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the rows of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
-				p.matmul(o.out.f, o.out.cols, o.w, from, to, false, worker)
+				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
 			}
 			lo, hi = lo-o.w.Rows, hi-o.w.Rows
 		}
@@ -92,13 +92,13 @@ type projection struct {
 }
 
 // What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, in a multiple
-// of the rows that the kernels take together. Long pieces let the processor's prefetching run (128 KiB decoded a 0.5B model
+// of the rows that the kernels take together and of those that are rounded together. Long pieces let the processor's prefetching run (128 KiB decoded a 0.5B model
 // 1.2 times as fast as 16 KiB on two cores); the last one taken is what the others wait for. A small weight is one piece,
 // and the caller does it alone. Many rows of activations meet up to pieceMost weight rows, so that they are read less often, but
 // a worker has several pieces to take.
 const (
 	pieceBytes = 128 << 10
-	pieceRows  = 16
+	pieceRows  = 32
 	pieceMost  = 64
 	pieceEach  = 4 // pieces for each worker
 )
@@ -110,15 +110,17 @@ func (p *pass) grain(rows int, weights ...*weight) int {
 		bytes = max(bytes, w.RowBytes())
 	}
 	threads := p.d.Threads()
-	piece := max(pieceBytes/(bytes*len(p.rows)), pieceRows)
+	piece := pieceBytes / (bytes * len(p.rows))
 	if len(p.rows) > fewRows {
 		piece = max(piece, min(pieceMost, rows/(pieceEach*threads)))
 	}
-	pieces := (rows + piece - 1) / piece
-	if pieces > 1 {
-		pieces = (pieces + threads - 1) / threads * threads
+	units, most := (rows+pieceRows-1)/pieceRows, max(1, piece/pieceRows)
+	for n := most; n > most/2 && units > most; n-- {
+		if pieces := (units + n - 1) / n; pieces%threads == 0 {
+			return n * pieceRows
+		}
 	}
-	return ((rows+pieces-1)/pieces + pieceRows - 1) / pieceRows * pieceRows
+	return most * pieceRows
 }
 
 // ProjectAdd implements [backend.Pass].
@@ -127,43 +129,56 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 		return
 	}
 	to, m := x.(*tensor), w.(*weight)
-	p.setActs(h.(*tensor), nil, m.Quantised())
+	acts := p.actsOf(h.(*tensor), m.Quantised())
 	p.d.pool.Run(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
-		p.matmul(to.f, to.cols, m, lo, hi, true, worker)
+		p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker)
 	})
 }
 
-// NormGateUp implements [backend.Pass].
+// actsOf returns a tensor as the activations of a product.
+func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
+	if !h.rounded {
+		h.acts.Use(h.f, len(p.rows), h.cols)
+		if round && !p.d.exact {
+			p.eachRow(h.acts.Round)
+		}
+	}
+	return &h.acts
+}
+
+// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the product which
+// takes it will need that: it is in the cache then.
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
 	if p.err != nil {
 		return
 	}
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
-	p.setActs(x.(*tensor), g.(*norm), gate.Quantised() || up.Quantised())
-	p.d.up = grow(p.d.up, len(p.rows)*to.cols)
+	quantised := gate.Quantised() || up.Quantised()
+	p.setActs(x.(*tensor), g.(*norm), quantised)
+	to.acts.Use(to.f, len(p.rows), to.cols)
+	to.rounded = quantised && !p.d.exact && to.cols%pieceRows == 0
 	p.d.pool.Run(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
-		p.matmul(to.f, to.cols, gate, lo, hi, false, worker)
-		p.matmul(p.d.up, to.cols, up, lo, hi, false, worker)
+		ws := &p.d.workers[worker]
+		ws.gate = p.part(ws.gate, &p.d.acts, gate, lo, hi, worker)
+		ws.up = p.part(ws.up, &p.d.acts, up, lo, hi, worker)
 		for t := range p.rows {
-			part := to.row(t)[lo:hi]
-			p.d.ops.swiGLU(part, part, p.d.up[t*to.cols+lo:t*to.cols+hi])
+			from, end := t*(hi-lo), (t+1)*(hi-lo)
+			p.d.ops.swiGLU(to.row(t)[lo:hi], ws.gate[from:end], ws.up[from:end])
+			if to.rounded {
+				to.acts.RoundPart(t, lo, hi)
+			}
 		}
 	})
 }
 
-// setActs makes the rows of x, normalised if g is given, the activations of the products that follow.
+// setActs makes the rows of x, normalised, the activations of the products that follow.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
 	p.d.acts.Resize(len(p.rows), x.cols)
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
 }
 
 func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
-	to := p.d.acts.Row(t)
-	if g == nil {
-		copy(to, x)
-	} else {
-		cpu.RMSNorm(to, x, g.gains, g.eps)
-	}
+	cpu.RMSNorm(p.d.acts.Row(t), x, g.gains, g.eps)
 	if round && !p.d.exact {
 		p.d.acts.Round(t)
 	}
@@ -187,17 +202,28 @@ func (p *pass) eachRow(f func(t int)) {
 	})
 }
 
-// matmul sets dst[t·stride+o] = w·acts + bias for lo ≤ o < hi and every row t, or adds that to dst.
-func (p *pass) matmul(dst []float32, stride int, w *weight, lo, hi int, add bool, worker int) {
-	p.d.ops.matmul(dst, stride, w.Matrix, lo, hi, &p.d.acts, add, &p.d.workers[worker].matmul)
+// matmul sets dst[t·stride+o] = w·x + bias for lo ≤ o < hi and every row t of x, or adds that to dst.
+func (p *pass) matmul(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi int, add bool, worker int) {
+	p.d.ops.matmul(dst, stride, w.Matrix, lo, hi, x, add, &p.d.workers[worker].matmul)
 	if w.bias == nil {
 		return
 	}
-	for t := range p.d.acts.T {
+	for t := range x.T {
 		for o := lo; o < hi; o++ {
 			dst[t*stride+o] += w.bias[o]
 		}
 	}
+}
+
+// part returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
+func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
+	s = grow(s, x.T*(hi-lo))
+	some := weight{Matrix: w.Part(lo, hi)}
+	if w.bias != nil {
+		some.bias = w.bias[lo:hi]
+	}
+	p.matmul(s, hi-lo, x, &some, 0, hi-lo, false, worker)
+	return s
 }
 
 // turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).

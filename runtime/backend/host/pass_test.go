@@ -44,7 +44,15 @@ func (x *fixture) floats(n int) []float32 {
 
 // tensorOf is a tensor of rows × cols random numbers.
 func (x *fixture) tensorOf(rows, cols int) *tensor {
-	return &tensor{rows: rows, cols: cols, f: x.floats(rows * cols)}
+	return holding(x.t, x.d, rows, cols, x.floats(rows*cols))
+}
+
+// holding is a tensor of rows × cols with the numbers of f.
+func holding(t *testing.T, d *Device, rows, cols int, f []float32) *tensor {
+	made, err := d.NewTensor(rows, cols)
+	require.NoError(t, err)
+	copy(made.(*tensor).f, f)
+	return made.(*tensor)
 }
 
 // stored is f as a tensor of a file, of the given shape.
@@ -164,6 +172,38 @@ func TestProjections(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the same bits as the
+// same numbers that come from elsewhere.
+func TestRoundedWhereMade(t *testing.T) {
+	each(t, func(x *fixture, _ float64) {
+		for _, n := range []int{1, 3, 4, 70} {
+			for _, inside := range []int{416, 448, 1024} {
+				const width = 256
+				gate, up, down := x.quantised(inside, width), x.quantised(inside, width), x.quantised(width, inside)
+				norm, _ := x.normOf(width)
+				h, m := x.tensorOf(n, width), x.tensorOf(n, inside)
+				p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
+				p.NormGateUp(m, h, norm, gate, up)
+				other := holding(t, x.d, n, inside, m.f)
+				a, b := holding(t, x.d, n, width, h.f), holding(t, x.d, n, width, h.f)
+				p.ProjectAdd(a, down, m)
+				p.ProjectAdd(b, down, other)
+				require.NoError(t, p.End(t.Context()))
+				require.Equal(t, b.f, a.f, "%d rows, %d inside", n, inside)
+			}
+		}
+	})
+}
+
+// quantised is a weight of random numbers in Q8_0.
+func (x *fixture) quantised(out, in int) backend.Weight {
+	data := make([]byte, out*in/32*34)
+	require.NoError(x.t, gguf.Q8_0.Quantize(data, x.floats(out*in)))
+	w, err := x.d.LoadWeight(gguf.Tensor{Name: "t", Type: gguf.Q8_0, Shape: []int{in, out}, Data: data}, nil)
+	require.NoError(x.t, err)
+	return w
 }
 
 // attend is attention by its definition in float64: q and k turned, softmax over the visible slots.
@@ -315,13 +355,13 @@ func (a *textRows) row(i int) backend.Row {
 // attend is what tokens from to to attend to, in one pass.
 func (a *textRows) attend(from, to int) []float32 {
 	part := func(x *tensor) *tensor {
-		return &tensor{rows: to - from, cols: x.cols, f: slices.Clone(x.f[from*x.cols : to*x.cols])}
+		return holding(a.x.t, a.x.d, to-from, x.cols, x.f[from*x.cols:to*x.cols])
 	}
 	var rows []backend.Row
 	for i := from; i < to; i++ {
 		rows = append(rows, a.row(i))
 	}
-	out := &tensor{rows: to - from, cols: a.q.cols, f: make([]float32, (to-from)*a.q.cols)}
+	out := holding(a.x.t, a.x.d, to-from, a.q.cols, nil)
 	p := a.x.d.Begin(a.store, rows)
 	p.Attend(out, part(a.q), part(a.k), part(a.v), 0)
 	require.NoError(a.x.t, p.End(a.x.t.Context()))
