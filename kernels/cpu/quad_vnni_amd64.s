@@ -7,25 +7,25 @@
 // reduction as one register of [row, block]. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes
 // to lane b mod 4 of its row.
 //
-// Arguments of quad(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int): DI dst, R8 rows of weights left, SI,
-// SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX q, CX d, R13 h, R14 place in a row of d or h in bytes (q is eight times as
-// far), R9 its end, R15 what is fetched ahead: the next four rows and 8 KiB. For a row of activations AX is DX and R11 is R14 in that row;
-// R10 and 0(SP) lead to the next.
-// K1-K3 dwords or words of rows 1-3, K4 scales that come from the second part of a row. Z0-Z7 weights, two registers to a block; Z8-Z11
-// products; Z16-Z19 sums of each row of activations; Z24 scales, Z27 words of 1, Z28, Z29 places of the scales, Z30 words of the offset.
-#define QUAD_ARGS(size, off, first, second, fromSecond) \
+// Arguments of quad(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int): DI dst, R8 rows of weights left,
+// SI, SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX q, CX d, R13 h, or s for types with minima, R14 place in a row of
+// d, s or h in bytes (q is eight times as far), R9 its end, R15 what is fetched ahead: the next four rows and 8 KiB. For a row of activations
+// AX is DX and R11 is R14 in that row; R10 and 0(SP) lead to the next. size is the bytes of a block of 2^log columns.
+// K1-K3 dwords or words of rows 1-3. Z0-Z7 weights, two registers to a block; Z8-Z11 products; Z16-Z19 sums of each row of activations, of
+// the second halves of blocks of 256 Z20-Z23; Z24 scales, Z27 words of 1, Z30 words of the offset.
+#define QUAD_ARGS(size, log, off) \
 	MOVQ  dst_base+0(FP), DI;       \
 	MOVQ  w_base+32(FP), SI;        \
 	MOVQ  w_len+40(FP), AX;         \
 	MOVQ  q_base+56(FP), DX;        \
 	MOVQ  d_base+80(FP), CX;        \
-	MOVQ  h_base+104(FP), R13;      \
-	MOVQ  n+136(FP), R10;           \
+	MOVQ  h_base+128(FP), R13;      \
+	MOVQ  n+160(FP), R10;           \
 	MOVQ  R10, R9;                  \
 	SHRQ  $3, R9;                   \
 	MOVQ  R9, 0(SP);                \
 	MOVQ  R10, R12;                 \
-	SHRQ  $5, R12;                  \
+	SHRQ  $log, R12;                \
 	IMUL3Q $size, R12, R12;         \
 	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  8192(SI)(R12*4), R15;     \
@@ -35,10 +35,13 @@
 	KMOVW AX, K2;                   \
 	SHLL  $4, AX;                   \
 	KMOVW AX, K3;                   \
+	WORDS(off, Z30);                \
+	WORDS(0x00010001, Z27)
+
+// Where the scales of four blocks are, in words: those of K4 in a second part of the row, by Z28, the others by Z29.
+#define PLACES(first, second, fromSecond) \
 	MOVL  $fromSecond, AX;          \
 	KMOVD AX, K4;                   \
-	WORDS(off, Z30);                \
-	WORDS(0x00010001, Z27);         \
 	MOVQ  $first, AX;               \
 	VPBROADCASTQ AX, Z29;           \
 	MOVQ  $second, AX;              \
@@ -143,23 +146,51 @@
 	PREFETCHT0 (o+128)(R15); \
 	PREFETCHT0 (o+192)(R15)
 
-// Four blocks of a row of activations, to be added to A; on to next, or to end if it was the number-th and last.
-#define ACT(SUM, A, number, end) \
-	DOT4(0, Z0, Z1, Z8);               \
-	DOT4(1, Z2, Z3, Z9);               \
-	DOT4(2, Z4, Z5, Z10);              \
-	DOT4(3, Z6, Z7, Z11);              \
+// Z14 = the integers that make up for the offset of the weights, or zeros.
+#define OFFSET \
 	VBROADCASTI32X4 (R13)(R11*1), Z14; \
-	VPMADDWD Z30, Z14, Z14;            \
-	SUM;                               \
+	VPMADDWD Z30, Z14, Z14
+#define NO_OFFSET VPXORD Z14, Z14, Z14
+
+// Adds the integers Z8 times the scales D, times d, to A.
+#define ADD4(D, A) \
 	VCVTDQ2PS Z8, Z8;                  \
 	VBROADCASTF32X4 (CX)(R11*1), Z12;  \
-	VMULPS Z12, Z24, Z12;              \
-	VFMADD231PS Z8, Z12, A;            \
-	CMPQ rows+128(FP), $number;        \
+	VMULPS Z12, D, Z12;                \
+	VFMADD231PS Z8, Z12, A
+
+// Adds four blocks of a row of activations to A.
+#define ACT(OFFSET, SUM, A) \
+	DOT4(0, Z0, Z1, Z8);   \
+	DOT4(1, Z2, Z3, Z9);   \
+	DOT4(2, Z4, Z5, Z10);  \
+	DOT4(3, Z6, Z7, Z11);  \
+	OFFSET;                \
+	SUM;                   \
+	ADD4(Z24, A)
+#define Q8_0_ACT(A) ACT(OFFSET, SUM_Q8_0, A)
+#define Q4_0_ACT(A) ACT(OFFSET, SUM_Q4_0, A)
+#define Q5_0_ACT(A) ACT(OFFSET, SUM_Q5_0, A)
+
+// To the next row of activations, or to end if that was the number-th and last.
+#define NEXT(number, end) \
+	CMPQ rows+152(FP), $number;        \
 	JEQ  end;                          \
 	ADDQ R10, AX;                      \
 	ADDQ 0(SP), R11
+
+// ACT for all rows of activations, whose sums are A, B, C and D.
+#define ACTS(ACT, A, B, C, D, end) \
+	MOVQ DX, AX;   \
+	MOVQ R14, R11; \
+	ACT(A);        \
+	NEXT(1, end);  \
+	ACT(B);        \
+	NEXT(2, end);  \
+	ACT(C);        \
+	NEXT(3, end);  \
+	ACT(D);        \
+end:
 
 // The lanes of A summed up, to the four numbers at R11, which moves on by a row; to end if that was the number-th and last.
 #define PUT4(A, number, end) \
@@ -174,40 +205,31 @@
 	VMOVSS X1, 4(R11);                \
 	VMOVSS X2, 8(R11);                \
 	VMOVSS X3, 12(R11);               \
-	CMPQ rows+128(FP), $number;       \
+	CMPQ rows+152(FP), $number;       \
 	JEQ  end;                         \
 	ADDQ AX, R11
 
-#define QUAD(BLOCK, SUM, SCALES, FETCH, size) \
-quad: \
+// Begins four rows of weights.
+#define BEGIN4 \
 	LEAQ (SI)(R12*2), BX;   \
 	ADDQ R12, BX;           \
 	XORL R14, R14;          \
 	VPXORD Z16, Z16, Z16;   \
 	VPXORD Z17, Z17, Z17;   \
 	VPXORD Z18, Z18, Z18;   \
-	VPXORD Z19, Z19, Z19;   \
-four: \
-	FETCH;                  \
-	BLOCK(0, Z0, Z1);       \
-	BLOCK(1, Z2, Z3);       \
-	BLOCK(2, Z4, Z5);       \
-	BLOCK(3, Z6, Z7);       \
-	SCALES;                 \
-	VCVTPH2PS Y24, Z24;     \
-	MOVQ DX, AX;            \
-	MOVQ R14, R11;          \
-	ACT(SUM, Z16, 1, all);  \
-	ACT(SUM, Z17, 2, all);  \
-	ACT(SUM, Z18, 3, all);  \
-	ACT(SUM, Z19, 4, all);  \
-all: \
-	ADDQ $(16*size), R15;   \
-	ADDQ $(4*size), SI;     \
-	ADDQ $(4*size), BX;     \
+	VPXORD Z19, Z19, Z19
+
+// Moves on by size bytes of each row, which were the last 16 bytes of a row of d; to more if there are more.
+#define MOVE4(size, more) \
+	ADDQ $(4*size), R15;    \
+	ADDQ $size, SI;         \
+	ADDQ $size, BX;         \
 	ADDQ $16, R14;          \
 	CMPQ R14, R9;           \
-	JLT  four;              \
+	JLT  more
+
+// Puts the sums of four rows; to more if there are more of them, else returns.
+#define END4(more, put) \
 	MOVQ DI, R11;           \
 	MOVQ stride+24(FP), AX; \
 	SHLQ $2, AX;            \
@@ -219,30 +241,201 @@ put: \
 	ADDQ $16, DI;           \
 	MOVQ BX, SI;            \
 	CMPQ SI, R8;            \
-	JLT  quad;              \
+	JLT  more;              \
 	VZEROUPPER;             \
 	RET
+
+// quad for the types with blocks of 32.
+#define QUAD(BLOCK, ACT, SCALES, FETCH, size) \
+quad: \
+	BEGIN4;                 \
+four: \
+	FETCH;                  \
+	BLOCK(0, Z0, Z1);       \
+	BLOCK(1, Z2, Z3);       \
+	BLOCK(2, Z4, Z5);       \
+	BLOCK(3, Z6, Z7);       \
+	SCALES;                 \
+	VCVTPH2PS Y24, Z24;     \
+	ACTS(ACT, Z16, Z17, Z18, Z19, all) \
+	MOVE4(4*size, four);    \
+	END4(quad, put)
+
+// quad for the types with blocks of 256, half a block at a time. SCALES sets Z24 and Z25 for the first half, Z26 and Z28 for the second.
+#define QUADK(SCALES, FIRST, SECOND, ACT, FETCH, size) \
+quad: \
+	BEGIN4;                 \
+	VPXORD Z20, Z20, Z20;   \
+	VPXORD Z21, Z21, Z21;   \
+	VPXORD Z22, Z22, Z22;   \
+	VPXORD Z23, Z23, Z23;   \
+blk: \
+	FETCH;                  \
+	SCALES;                 \
+	FIRST;                  \
+	ACTS(ACT, Z16, Z17, Z18, Z19, half) \
+	ADDQ $16, R14;          \
+	VMOVAPS Z26, Z24;       \
+	VMOVAPS Z28, Z25;       \
+	SECOND;                 \
+	ACTS(ACT, Z20, Z21, Z22, Z23, all) \
+	MOVE4(size, blk);       \
+	VADDPS Z20, Z16, Z16;   \
+	VADDPS Z21, Z17, Z17;   \
+	VADDPS Z22, Z18, Z18;   \
+	VADDPS Z23, Z19, Z19;   \
+	END4(quad, put)
 
 #define Q8_0_FETCH FETCH4(0); FETCH4(256); PREFETCHT0 512(R15)
 #define Q4_0_FETCH FETCH4(0); PREFETCHT0 256(R15)
 #define Q5_0_FETCH FETCH4(0); PREFETCHT0 256(R15); PREFETCHT0 320(R15)
+#define Q5_K_FETCH FETCH4(0); FETCH4(256); PREFETCHT0 512(R15); PREFETCHT0 576(R15); PREFETCHT0 640(R15)
+#define Q6_K_FETCH FETCH4(0); FETCH4(256); FETCH4(512); PREFETCHT0 768(R15); PREFETCHT0 832(R15)
 
-// func quadQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
-TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $8-144
-	QUAD_ARGS(34, 0xff80ff80, 0x0000000000110000, 0x0013000200000000, 0xcccc)
+// L, H = columns 0 to 15 and 16 to 31 of the low nibbles of the 32 bytes at o of four rows, L2, H2 of the high ones.
+#define NIBBLES4(o, L, H, L2, H2) \
+	LOAD4(o, L);       \
+	LOAD4(o+16, H);    \
+	VPSRLW $4, L, L2;  \
+	VPSRLW $4, H, H2;  \
+	VPANDD Z31, L, L;  \
+	VPANDD Z31, H, H;  \
+	VPANDD Z31, L2, L2; \
+	VPANDD Z31, H2, H2
+
+// L and H |= the bits of Z15 in Z8 and Z9, which SHIFT brings to their place.
+#define BITS4(SHIFT, n, L, H) \
+	SHIFT $n, Z8, Z10; \
+	SHIFT $n, Z9, Z11; \
+	VPTERNLOGD $0xf8, Z15, Z10, L; \
+	VPTERNLOGD $0xf8, Z15, Z11, H
+
+// Z24, Z26 = the scales of blocks 0 to 3 and 4 to 7 of Q4_K or Q5_K, Z25, Z28 their minima: see scalesK. Z29 places of d, Z30 of dmin.
+#define SCALES4_K \
+	LOAD4(0, Z0);                       \
+	VPERMW Z0, Z29, Z1;                 \
+	VPERMW Z0, Z30, Z2;                 \
+	VCVTPH2PS Y1, Z1;                   \
+	VCVTPH2PS Y2, Z2;                   \
+	VPANDD.BCST quadk<>+32(SB), Z0, Z3; \ // the first four of each: bytes 4 to 7 scales, 8 to 11 minima
+	VPSRLW $2, Z0, Z4;                  \
+	VPSHUFD $0xff, Z0, Z5;              \ // the last four: two bits from Z4, four from Z5
+	VBROADCASTI32X4 quadk<>+40(SB), Z6; \
+	VPSRLVD Z6, Z5, Z5;                 \
+	VPANDD Z31, Z5, Z5;                 \
+	VPTERNLOGD.BCST $0xf8, quadk<>+36(SB), Z4, Z5; \
+	VBROADCASTI32X4 quadk<>+0(SB), Z6;  \
+	VBROADCASTI32X4 quadk<>+16(SB), Z7; \
+	VPSHUFB Z6, Z3, Z24;                \
+	VPSHUFB Z7, Z3, Z25;                \
+	VPSHUFB Z6, Z5, Z26;                \
+	VPSHUFB Z7, Z5, Z28;                \
+	VCVTDQ2PS Z24, Z24;                 \
+	VCVTDQ2PS Z25, Z25;                 \
+	VCVTDQ2PS Z26, Z26;                 \
+	VCVTDQ2PS Z28, Z28;                 \
+	VMULPS Z1, Z24, Z24;                \
+	VMULPS Z2, Z25, Z25;                \
+	VMULPS Z1, Z26, Z26;                \
+	VMULPS Z2, Z28, Z28
+
+// Adds four blocks of a row of activations to A and subtracts their minima.
+#define ACT_K(SUM, A) \
+	ACT(NO_OFFSET, SUM, A);            \
+	VBROADCASTF32X4 (R13)(R11*1), Z12; \
+	VFNMADD231PS Z12, Z25, A
+#define Q4_K_ACT(A) ACT_K(SUM_Q4_0, A)
+#define Q5_K_ACT(A) ACT_K(SUM_Q5_0, A)
+
+// Z0-Z7 = the weights of half a block.
+#define Q4_K_HALF(o) \
+	NIBBLES4(o, Z0, Z1, Z2, Z3); \
+	NIBBLES4(o+32, Z4, Z5, Z6, Z7)
+#define Q5_K_HALF(o, SHIFT0, n0, SHIFT1, n1, SHIFT2, n2, SHIFT3, n3) \
+	Q4_K_HALF(o);              \
+	LOAD4(16, Z8);             \
+	LOAD4(32, Z9);             \
+	BITS4(SHIFT0, n0, Z0, Z1); \
+	BITS4(SHIFT1, n1, Z2, Z3); \
+	BITS4(SHIFT2, n2, Z4, Z5); \
+	BITS4(SHIFT3, n3, Z6, Z7)
+#define Q5_K_FIRST Q5_K_HALF(48, VPSLLW, 4, VPSLLW, 3, VPSLLW, 2, VPSLLW, 1)
+#define Q5_K_SECOND Q5_K_HALF(112, VPSLLW, 0, VPSRLW, 1, VPSRLW, 2, VPSRLW, 3)
+#define Q6_K_HALF(ql, qh) \
+	NIBBLES4(ql, Z0, Z1, Z4, Z5);    \
+	NIBBLES4(ql+32, Z2, Z3, Z6, Z7); \
+	LOAD4(qh, Z8);                   \
+	LOAD4(qh+16, Z9);                \
+	BITS4(VPSLLW, 4, Z0, Z1);        \
+	BITS4(VPSLLW, 2, Z2, Z3);        \
+	BITS4(VPSLLW, 0, Z4, Z5);        \
+	BITS4(VPSRLW, 2, Z6, Z7)
+
+// Z24, Z25 = the scales of the first and second halves of blocks 0 to 3 of Q6_K, Z26, Z28 of blocks 4 to 7. Z29 places of d.
+#define SCALES4_6 \
+	LOAD4(192, Z0);                     \
+	SCALES4(146, Z29, Z1);              \
+	VCVTPH2PS Y1, Z1;                   \
+	VBROADCASTI32X4 quad6<>+0(SB), Z6;  \
+	VBROADCASTI32X4 quad6<>+16(SB), Z7; \
+	VPSHUFB Z6, Z0, Z25;                \ // two bytes, in the upper half of each dword
+	VPSHUFB Z7, Z0, Z28;                \
+	VPSLLD $8, Z25, Z24;                \
+	VPSLLD $8, Z28, Z26;                \
+	VPSRAD $24, Z24, Z24;               \
+	VPSRAD $24, Z25, Z25;               \
+	VPSRAD $24, Z26, Z26;               \
+	VPSRAD $24, Z28, Z28;               \
+	VCVTDQ2PS Z24, Z24;                 \
+	VCVTDQ2PS Z25, Z25;                 \
+	VCVTDQ2PS Z26, Z26;                 \
+	VCVTDQ2PS Z28, Z28;                 \
+	VMULPS Z1, Z24, Z24;                \
+	VMULPS Z1, Z25, Z25;                \
+	VMULPS Z1, Z26, Z26;                \
+	VMULPS Z1, Z28, Z28
+
+// P = products of the weights W with the sixteen activations at c.
+#define DOT16(c, W, P) \
+	VBROADCASTI32X4 (c)(AX)(R14*8), Z12; \
+	VPXORD   P, P, P;   \
+	VPDPBUSD Z12, W, P
+
+// Adds the half blocks from c on, of the weights W0 to W3 and the scales D, to A. Sums of four products fit 16 bits (4·63·127).
+#define HALVES4(c, W0, W1, W2, W3, D, A) \
+	DOT16(c, W0, Z8);     \
+	DOT16(c+32, W1, Z9);  \
+	DOT16(c+64, W2, Z10); \
+	DOT16(c+96, W3, Z11); \
+	SUM_Q5_0;             \
+	ADD4(D, A)
+#define Q6_K_ACT(A) \
+	OFFSET;               \
+	HALVES4(0, Z0, Z2, Z4, Z6, Z24, A);    \
+	VBROADCASTI32X4 (R13)(R11*1), Z14;     \
+	VPSRLD $16, Z14, Z14;                  \
+	VPMADDWD Z30, Z14, Z14;                \
+	HALVES4(16, Z1, Z3, Z5, Z7, Z25, A)
+
+// func quadQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(34, 5, 0xff80ff80)
+	PLACES(0x0000000000110000, 0x0013000200000000, 0xcccc)
 	WORDS(0x80808080, Z31)
-	QUAD(Q8_0_QUAD, SUM_Q8_0, SCALES_TWO(64), Q8_0_FETCH, 34)
+	QUAD(Q8_0_QUAD, Q8_0_ACT, SCALES_TWO(64), Q8_0_FETCH, 34)
 
-// func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
-TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $8-144
-	QUAD_ARGS(18, 0xfff8fff8, 0x001b001200090000, 0, 0)
+// func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(18, 5, 0xfff8fff8)
+	PLACES(0x001b001200090000, 0, 0)
 	WORDS(0x0f0f0f0f, Z31)
-	QUAD(Q4_0_QUAD, SUM_Q4_0, SCALES_ONE, Q4_0_FETCH, 18)
+	QUAD(Q4_0_QUAD, Q4_0_ACT, SCALES_ONE, Q4_0_FETCH, 18)
 
-// func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
+// func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z20 bit i mod 8 in byte i, Z21 bit 4 of each byte, Z25, Z26 which byte has the high bits of columns 0 to 15, 16 to 31.
-TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-144
-	QUAD_ARGS(22, 0xfff0fff0, 0x00000016000b0000, 0x0015000000000000, 0x8888)
+TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(22, 5, 0xfff0fff0)
+	PLACES(0x00000016000b0000, 0x0015000000000000, 0x8888)
 	WORDS(0x0f0f0f0f, Z31)
 	MOVQ $0x8040201008040201, AX
 	VPBROADCASTQ AX, Z20
@@ -250,8 +443,64 @@ TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-144
 	VBROADCASTI32X4 quadbyte<>(SB), Z25
 	WORDS(0x02020202, Z26)
 	VPADDB Z26, Z25, Z26
-	QUAD(Q5_0_QUAD, SUM_Q5_0, SCALES_TWO(24), Q5_0_FETCH, 22)
+	QUAD(Q5_0_QUAD, Q5_0_ACT, SCALES_TWO(24), Q5_0_FETCH, 22)
+
+// What Q4_K and Q5_K have in common: the place of s, and where d and dmin are.
+#define QUADK_ARGS \
+	MOVQ s_base+104(FP), R13;      \
+	WORDS(0x0f0f0f0f, Z31);        \
+	VMOVDQU32 quadd<>(SB), Y29;      \
+	VPADDW Z27, Z29, Z30
+
+// func quadQ4_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+TEXT ·quadQ4_KVNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(144, 8, 0)
+	QUADK_ARGS
+	QUADK(SCALES4_K, Q4_K_HALF(16), Q4_K_HALF(80), Q4_K_ACT, Q8_0_FETCH, 144)
+
+// func quadQ5_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+// Z15 bit 4 of each byte.
+TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(176, 8, 0)
+	QUADK_ARGS
+	WORDS(0x10101010, Z15)
+	QUADK(SCALES4_K, Q5_K_FIRST, Q5_K_SECOND, Q5_K_ACT, Q5_K_FETCH, 176)
+
+// func quadQ6_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+// Z15 bits 4 and 5 of each byte.
+TEXT ·quadQ6_KVNNI(SB), NOSPLIT, $8-168
+	QUAD_ARGS(210, 8, 0x0000ffe0)
+	WORDS(0x0f0f0f0f, Z31)
+	WORDS(0x001f001f, Z29)
+	WORDS(0x30303030, Z15)
+	QUADK(SCALES4_6, Q6_K_HALF(0, 128), Q6_K_HALF(64, 160), Q6_K_ACT, Q6_K_FETCH, 210)
 
 DATA quadbyte<>+0(SB)/8, $0x0000000000000000
 DATA quadbyte<>+8(SB)/8, $0x0101010101010101
 GLOBL quadbyte<>(SB), RODATA|NOPTR, $16
+
+// The words of d, the first of each quarter, four times each.
+DATA quadd<>+0(SB)/8, $0
+DATA quadd<>+8(SB)/8, $0x0008000800080008
+DATA quadd<>+16(SB)/8, $0x0010001000100010
+DATA quadd<>+24(SB)/8, $0x0018001800180018
+GLOBL quadd<>(SB), RODATA|NOPTR, $32
+
+// Bytes 4 to 7 and 8 to 11, each to a dword; the low six bits of bytes, bits 4 and 5; how far to shift the dwords with the low bits of the last
+// four scales and minima.
+DATA quadk<>+0(SB)/8, $0x8080800580808004
+DATA quadk<>+8(SB)/8, $0x8080800780808006
+DATA quadk<>+16(SB)/8, $0x8080800980808008
+DATA quadk<>+24(SB)/8, $0x8080800b8080800a
+DATA quadk<>+32(SB)/4, $0x3f3f3f3f
+DATA quadk<>+36(SB)/4, $0x30303030
+DATA quadk<>+40(SB)/8, $0
+DATA quadk<>+48(SB)/8, $4
+GLOBL quadk<>(SB), RODATA|NOPTR, $56
+
+// Bytes 0 to 7 and 8 to 15, two to the upper half of each dword.
+DATA quad6<>+0(SB)/8, $0x0302808001008080
+DATA quad6<>+8(SB)/8, $0x0706808005048080
+DATA quad6<>+16(SB)/8, $0x0b0a808009088080
+DATA quad6<>+24(SB)/8, $0x0f0e80800d0c8080
+GLOBL quad6<>(SB), RODATA|NOPTR, $32
