@@ -102,7 +102,7 @@
 	VPDPBUSD Z12, L, P;  \
 	VPDPBUSD Z13, H, P
 
-// Z8 = in each quarter the sums of Z8, Z9, Z10 and Z11, plus Z14. Sums of eight products fit 16 bits in Q5_0 (8·31·127), those of
+// Adds to Z14 in each quarter the sums of Z8, Z9, Z10 and Z11. Sums of eight products fit 16 bits in Q5_0 (8·31·127), those of
 // sixteen in Q4_0 (16·15·127).
 #define SUM_Q8_0 \
 	VPUNPCKLDQ  Z9, Z8, Z12;   \
@@ -113,25 +113,21 @@
 	VPADDD      Z15, Z13, Z13; \
 	VPUNPCKLQDQ Z13, Z12, Z8;  \
 	VPUNPCKHQDQ Z13, Z12, Z9;  \
-	VPADDD      Z14, Z8, Z8;   \
-	VPADDD      Z9, Z8, Z8
-#define SUM_Q5_0 \
-	VPACKSSDW Z9, Z8, Z12;       \
-	VPACKSSDW Z11, Z10, Z13;     \
-	VPMADDWD  Z27, Z12, Z12;     \
-	VPMADDWD  Z27, Z13, Z13;     \
+	VPADDD      Z8, Z14, Z14;  \
+	VPADDD      Z9, Z14, Z14
+#define PACK4 \
+	VPACKSSDW Z9, Z8, Z12;         \
+	VPACKSSDW Z11, Z10, Z13;       \
 	VSHUFPS   $0x88, Z13, Z12, Z8; \
-	VSHUFPS   $0xdd, Z13, Z12, Z9; \
-	VPADDD    Z14, Z8, Z8;       \
-	VPADDD    Z9, Z8, Z8
+	VSHUFPS   $0xdd, Z13, Z12, Z9
+#define SUM_Q5_0 \
+	PACK4;                 \
+	VPDPWSSD Z27, Z8, Z14; \
+	VPDPWSSD Z27, Z9, Z14
 #define SUM_Q4_0 \
-	VPACKSSDW Z9, Z8, Z12;    \
-	VPACKSSDW Z11, Z10, Z13;  \
-	VPMADDWD  Z27, Z12, Z12;  \
-	VPMADDWD  Z27, Z13, Z13;  \
-	VPACKSSDW Z13, Z12, Z12;  \
-	VMOVDQA32 Z14, Z8;        \
-	VPDPWSSD  Z27, Z12, Z8
+	PACK4;                 \
+	VPADDW   Z9, Z8, Z8;   \
+	VPDPWSSD Z27, Z8, Z14
 
 // Y24 = the scales of four blocks: all in the first 64 bytes of them, or those of K4 in the 64 bytes at o.
 #define SCALES_ONE SCALES4(0, Z29, Z24)
@@ -152,12 +148,12 @@
 	VPMADDWD Z30, Z14, Z14
 #define NO_OFFSET VPXORD Z14, Z14, Z14
 
-// Adds the integers Z8 times the scales D, times d, to A.
+// Adds the integers Z14 times the scales D, times d, to A.
 #define ADD4(D, A) \
-	VCVTDQ2PS Z8, Z8;                  \
+	VCVTDQ2PS Z14, Z14;                  \
 	VBROADCASTF32X4 (CX)(R11*1), Z12;  \
 	VMULPS Z12, D, Z12;                \
-	VFMADD231PS Z8, Z12, A
+	VFMADD231PS Z14, Z12, A
 
 // Adds four blocks of a row of activations to A.
 #define ACT(OFFSET, SUM, A) \
