@@ -49,12 +49,24 @@
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 
+// Fetches a line of what is ahead. Many at once would keep loads waiting, so they stand between other instructions.
+#define FETCH(line) PREFETCHT0 (64*(line))(R15)
+
 // Z = 16 bytes at o of the four rows.
 #define LOAD4(o, Z) \
 	VBROADCASTI32X4 (o)(SI), Z;             \
 	VBROADCASTI32X4 (o)(SI)(R12*1), K1, Z;  \
 	VBROADCASTI32X4 (o)(SI)(R12*2), K2, Z;  \
 	VBROADCASTI32X4 (o)(BX), K3, Z
+
+// L, H = 16 bytes each at o and o+16 of the four rows. (A shuffle for every register is less than LOAD4 takes.)
+#define LOAD32(o, L, H) \
+	VMOVDQU32    (o)(SI), Y8;                   \
+	VINSERTI64X4 $1, (o)(SI)(R12*1), Z8, Z8;    \
+	VMOVDQU32    (o)(SI)(R12*2), Y9;            \
+	VINSERTI64X4 $1, (o)(BX), Z9, Z9;           \
+	VSHUFI32X4   $0x88, Z9, Z8, L;              \
+	VSHUFI32X4   $0xdd, Z9, Z8, H
 
 // Z = the dword at o of the four rows, four times each.
 #define DWORD4(o, Z) \
@@ -72,16 +84,19 @@
 
 // L, H = columns 0 to 15 and 16 to 31 of block b of four rows, as unsigned bytes.
 #define Q8_0_QUAD(b, L, H) \
-	LOAD4(34*b+2, L);  \
-	LOAD4(34*b+18, H); \
+	FETCH(2*b);   \
+	FETCH(2*b+1); \
+	LOAD32(34*b+2, L, H); \
 	VPXORD Z31, L, L;  \
 	VPXORD Z31, H, H
 #define Q4_0_QUAD(b, L, H) \
+	FETCH(b);          \
 	LOAD4(18*b+2, L);  \
 	VPSRLW $4, L, H;   \
 	VPANDD Z31, L, L;  \
 	VPANDD Z31, H, H
 #define Q5_0_QUAD(b, L, H) \
+	FETCH(b);                \
 	LOAD4(22*b+6, L);        \
 	DWORD4(22*b+2, Z8);      \
 	VPSRLW   $4, L, H;       \
@@ -129,18 +144,14 @@
 	VPADDW   Z9, Z8, Z8;   \
 	VPDPWSSD Z27, Z8, Z14
 
-// Y24 = the scales of four blocks: all in the first 64 bytes of them, or those of K4 in the 64 bytes at o.
-#define SCALES_ONE SCALES4(0, Z29, Z24)
+// Y24 = the scales of four blocks, those of K4 from the 64 bytes at o, the others from the first 64.
 #define SCALES_TWO(o) \
 	SCALES4(0, Z29, Z24);    \
 	SCALES4(o, Z28, Z8);     \
 	VMOVDQU16 Z8, K4, Z24
-
-#define FETCH4(o) \
-	PREFETCHT0 (o)(R15);     \
-	PREFETCHT0 (o+64)(R15);  \
-	PREFETCHT0 (o+128)(R15); \
-	PREFETCHT0 (o+192)(R15)
+#define Q8_0_SCALES FETCH(8); SCALES_TWO(64)
+#define Q4_0_SCALES FETCH(4); SCALES4(0, Z29, Z24)
+#define Q5_0_SCALES FETCH(4); FETCH(5); SCALES_TWO(24)
 
 // Z14 = the integers that make up for the offset of the weights, or zeros.
 #define OFFSET \
@@ -242,11 +253,10 @@ put: \
 	RET
 
 // quad for the types with blocks of 32.
-#define QUAD(BLOCK, ACT, SCALES, FETCH, size) \
+#define QUAD(BLOCK, ACT, SCALES, size) \
 quad: \
 	BEGIN4;                 \
 four: \
-	FETCH;                  \
 	BLOCK(0, Z0, Z1);       \
 	BLOCK(1, Z2, Z3);       \
 	BLOCK(2, Z4, Z5);       \
@@ -258,7 +268,7 @@ four: \
 	END4(quad, put)
 
 // quad for the types with blocks of 256, half a block at a time. SCALES sets Z24 and Z25 for the first half, Z26 and Z28 for the second.
-#define QUADK(SCALES, FIRST, SECOND, ACT, FETCH, size) \
+#define QUADK(SCALES, FIRST, SECOND, ACT, size) \
 quad: \
 	BEGIN4;                 \
 	VPXORD Z20, Z20, Z20;   \
@@ -266,7 +276,6 @@ quad: \
 	VPXORD Z22, Z22, Z22;   \
 	VPXORD Z23, Z23, Z23;   \
 blk: \
-	FETCH;                  \
 	SCALES;                 \
 	FIRST;                  \
 	ACTS(ACT, Z16, Z17, Z18, Z19, half) \
@@ -282,32 +291,48 @@ blk: \
 	VADDPS Z23, Z19, Z19;   \
 	END4(quad, put)
 
-#define Q8_0_FETCH FETCH4(0); FETCH4(256); PREFETCHT0 512(R15)
-#define Q4_0_FETCH FETCH4(0); PREFETCHT0 256(R15)
-#define Q5_0_FETCH FETCH4(0); PREFETCHT0 256(R15); PREFETCHT0 320(R15)
-#define Q5_K_FETCH FETCH4(0); FETCH4(256); PREFETCHT0 512(R15); PREFETCHT0 576(R15); PREFETCHT0 640(R15)
-#define Q6_K_FETCH FETCH4(0); FETCH4(256); FETCH4(512); PREFETCHT0 768(R15); PREFETCHT0 832(R15)
+// Of the 64 bytes at o of four rows Z0, Z1 = the low nibbles of the first 32, A, B the high ones, C, D the low nibbles of the others, Z6, Z7 the
+// high ones. Fetches four lines.
+#define NIBBLES4(o, line, A, B, C, D) \
+	VMOVDQU32  (o)(SI), Z0;          \
+	VMOVDQU32  (o)(SI)(R12*1), Z1;   \
+	VMOVDQU32  (o)(SI)(R12*2), C;    \
+	VMOVDQU32  (o)(BX), D;           \
+	FETCH(line);                     \
+	VSHUFI32X4 $0x88, Z1, Z0, Z8;    \
+	VSHUFI32X4 $0xdd, Z1, Z0, Z9;    \
+	VSHUFI32X4 $0x88, D, C, Z10;     \
+	VSHUFI32X4 $0xdd, D, C, Z11;     \
+	FETCH(line+1);                   \
+	VSHUFI32X4 $0x88, Z10, Z8, Z0;   \
+	VSHUFI32X4 $0x88, Z11, Z9, Z1;   \
+	VSHUFI32X4 $0xdd, Z10, Z8, C;    \
+	VSHUFI32X4 $0xdd, Z11, Z9, D;    \
+	FETCH(line+2);                   \
+	VPSRLW $4, Z0, A;   \
+	VPSRLW $4, Z1, B;   \
+	VPSRLW $4, C, Z6;   \
+	VPSRLW $4, D, Z7;   \
+	VPANDD Z31, Z0, Z0; \
+	VPANDD Z31, Z1, Z1; \
+	FETCH(line+3);      \
+	VPANDD Z31, A, A;   \
+	VPANDD Z31, B, B;   \
+	VPANDD Z31, C, C;   \
+	VPANDD Z31, D, D;   \
+	VPANDD Z31, Z6, Z6; \
+	VPANDD Z31, Z7, Z7
 
-// L, H = columns 0 to 15 and 16 to 31 of the low nibbles of the 32 bytes at o of four rows, L2, H2 of the high ones.
-#define NIBBLES4(o, L, H, L2, H2) \
-	LOAD4(o, L);       \
-	LOAD4(o+16, H);    \
-	VPSRLW $4, L, L2;  \
-	VPSRLW $4, H, H2;  \
-	VPANDD Z31, L, L;  \
-	VPANDD Z31, H, H;  \
-	VPANDD Z31, L2, L2; \
-	VPANDD Z31, H2, H2
-
-// L and H |= the bits of Z15 in Z8 and Z9, which SHIFT brings to their place.
+// L and H |= the bits of Z15 in Z10 and Z11, which SHIFT brings to their place.
 #define BITS4(SHIFT, n, L, H) \
-	SHIFT $n, Z8, Z10; \
-	SHIFT $n, Z9, Z11; \
-	VPTERNLOGD $0xf8, Z15, Z10, L; \
-	VPTERNLOGD $0xf8, Z15, Z11, H
+	SHIFT $n, Z10, Z8; \
+	SHIFT $n, Z11, Z9; \
+	VPTERNLOGD $0xf8, Z15, Z8, L; \
+	VPTERNLOGD $0xf8, Z15, Z9, H
 
 // Z24, Z26 = the scales of blocks 0 to 3 and 4 to 7 of Q4_K or Q5_K, Z25, Z28 their minima: see scalesK. Z29 places of d, Z30 of dmin.
 #define SCALES4_K \
+	FETCH(0);                           \
 	LOAD4(0, Z0);                       \
 	VPERMW Z0, Z29, Z1;                 \
 	VPERMW Z0, Z30, Z2;                 \
@@ -343,32 +368,31 @@ blk: \
 #define Q4_K_ACT(A) ACT_K(SUM_Q4_0, A)
 #define Q5_K_ACT(A) ACT_K(SUM_Q5_0, A)
 
-// Z0-Z7 = the weights of half a block.
-#define Q4_K_HALF(o) \
-	NIBBLES4(o, Z0, Z1, Z2, Z3); \
-	NIBBLES4(o+32, Z4, Z5, Z6, Z7)
-#define Q5_K_HALF(o, SHIFT0, n0, SHIFT1, n1, SHIFT2, n2, SHIFT3, n3) \
-	Q4_K_HALF(o);              \
-	LOAD4(16, Z8);             \
-	LOAD4(32, Z9);             \
+// Z0-Z7 = the weights of half a block; lines from this one on are fetched.
+#define Q4_K_HALF(o, line) NIBBLES4(o, line, Z2, Z3, Z4, Z5)
+#define Q5_K_HALF(o, line, SHIFT0, n0, SHIFT1, n1, SHIFT2, n2, SHIFT3, n3) \
+	Q4_K_HALF(o, line);        \
+	LOAD32(16, Z10, Z11);      \
 	BITS4(SHIFT0, n0, Z0, Z1); \
 	BITS4(SHIFT1, n1, Z2, Z3); \
+	FETCH(line+4);             \
 	BITS4(SHIFT2, n2, Z4, Z5); \
 	BITS4(SHIFT3, n3, Z6, Z7)
-#define Q5_K_FIRST Q5_K_HALF(48, VPSLLW, 4, VPSLLW, 3, VPSLLW, 2, VPSLLW, 1)
-#define Q5_K_SECOND Q5_K_HALF(112, VPSLLW, 0, VPSRLW, 1, VPSRLW, 2, VPSRLW, 3)
-#define Q6_K_HALF(ql, qh) \
-	NIBBLES4(ql, Z0, Z1, Z4, Z5);    \
-	NIBBLES4(ql+32, Z2, Z3, Z6, Z7); \
-	LOAD4(qh, Z8);                   \
-	LOAD4(qh+16, Z9);                \
+#define Q5_K_FIRST Q5_K_HALF(48, 1, VPSLLW, 4, VPSLLW, 3, VPSLLW, 2, VPSLLW, 1)
+#define Q5_K_SECOND Q5_K_HALF(112, 6, VPSLLW, 0, VPSRLW, 1, VPSRLW, 2, VPSRLW, 3)
+#define Q6_K_HALF(ql, qh, line) \
+	NIBBLES4(ql, line, Z4, Z5, Z2, Z3); \
+	LOAD32(qh, Z10, Z11);            \
 	BITS4(VPSLLW, 4, Z0, Z1);        \
+	FETCH(line+4);                   \
 	BITS4(VPSLLW, 2, Z2, Z3);        \
 	BITS4(VPSLLW, 0, Z4, Z5);        \
+	FETCH(line+5);                   \
 	BITS4(VPSRLW, 2, Z6, Z7)
 
 // Z24, Z25 = the scales of the first and second halves of blocks 0 to 3 of Q6_K, Z26, Z28 of blocks 4 to 7. Z29 places of d.
 #define SCALES4_6 \
+	FETCH(0);                           \
 	LOAD4(192, Z0);                     \
 	SCALES4(146, Z29, Z1);              \
 	VCVTPH2PS Y1, Z1;                   \
@@ -376,6 +400,7 @@ blk: \
 	VBROADCASTI32X4 quad6<>+16(SB), Z7; \
 	VPSHUFB Z6, Z0, Z25;                \ // two bytes, in the upper half of each dword
 	VPSHUFB Z7, Z0, Z28;                \
+	FETCH(1);                           \
 	VPSLLD $8, Z25, Z24;                \
 	VPSLLD $8, Z28, Z26;                \
 	VPSRAD $24, Z24, Z24;               \
@@ -418,14 +443,14 @@ TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $8-168
 	QUAD_ARGS(34, 5, 0xff80ff80)
 	PLACES(0x0000000000110000, 0x0013000200000000, 0xcccc)
 	WORDS(0x80808080, Z31)
-	QUAD(Q8_0_QUAD, Q8_0_ACT, SCALES_TWO(64), Q8_0_FETCH, 34)
+	QUAD(Q8_0_QUAD, Q8_0_ACT, Q8_0_SCALES, 34)
 
 // func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $8-168
 	QUAD_ARGS(18, 5, 0xfff8fff8)
 	PLACES(0x001b001200090000, 0, 0)
 	WORDS(0x0f0f0f0f, Z31)
-	QUAD(Q4_0_QUAD, Q4_0_ACT, SCALES_ONE, Q4_0_FETCH, 18)
+	QUAD(Q4_0_QUAD, Q4_0_ACT, Q4_0_SCALES, 18)
 
 // func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z20 bit i mod 8 in byte i, Z21 bit 4 of each byte, Z25, Z26 which byte has the high bits of columns 0 to 15, 16 to 31.
@@ -439,7 +464,7 @@ TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-168
 	VBROADCASTI32X4 quadbyte<>(SB), Z25
 	WORDS(0x02020202, Z26)
 	VPADDB Z26, Z25, Z26
-	QUAD(Q5_0_QUAD, Q5_0_ACT, SCALES_TWO(24), Q5_0_FETCH, 22)
+	QUAD(Q5_0_QUAD, Q5_0_ACT, Q5_0_SCALES, 22)
 
 // What Q4_K and Q5_K have in common: the place of s, and where d and dmin are.
 #define QUADK_ARGS \
@@ -452,7 +477,7 @@ TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-168
 TEXT ·quadQ4_KVNNI(SB), NOSPLIT, $8-168
 	QUAD_ARGS(144, 8, 0)
 	QUADK_ARGS
-	QUADK(SCALES4_K, Q4_K_HALF(16), Q4_K_HALF(80), Q4_K_ACT, Q8_0_FETCH, 144)
+	QUADK(SCALES4_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, 144)
 
 // func quadQ5_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z15 bit 4 of each byte.
@@ -460,7 +485,7 @@ TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $8-168
 	QUAD_ARGS(176, 8, 0)
 	QUADK_ARGS
 	WORDS(0x10101010, Z15)
-	QUADK(SCALES4_K, Q5_K_FIRST, Q5_K_SECOND, Q5_K_ACT, Q5_K_FETCH, 176)
+	QUADK(SCALES4_K, Q5_K_FIRST, Q5_K_SECOND, Q5_K_ACT, 176)
 
 // func quadQ6_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z15 bits 4 and 5 of each byte.
@@ -469,7 +494,7 @@ TEXT ·quadQ6_KVNNI(SB), NOSPLIT, $8-168
 	WORDS(0x0f0f0f0f, Z31)
 	WORDS(0x001f001f, Z29)
 	WORDS(0x30303030, Z15)
-	QUADK(SCALES4_6, Q6_K_HALF(0, 128), Q6_K_HALF(64, 160), Q6_K_ACT, Q6_K_FETCH, 210)
+	QUADK(SCALES4_6, Q6_K_HALF(0, 128, 2), Q6_K_HALF(64, 160, 8), Q6_K_ACT, 210)
 
 DATA quadbyte<>+0(SB)/8, $0x0000000000000000
 DATA quadbyte<>+8(SB)/8, $0x0101010101010101
