@@ -13,7 +13,7 @@
 // AX is DX and R11 is R14 in that row; R10 and 0(SP) lead to the next. size is the bytes of a block of 2^log columns.
 // K1-K3 dwords or words of rows 1-3. Z0-Z7 weights, two registers to a block; Z8-Z11 products; Z16-Z19 sums of each row of activations, of
 // the second halves of blocks of 256 Z20-Z23; Z24 scales, Z27 words of 1, Z30 words of the offset.
-#define QUAD_ARGS(size, log, off) \
+#define QUAD_ARGS(size, log, off, ahead) \
 	MOVQ  dst_base+0(FP), DI;       \
 	MOVQ  w_base+32(FP), SI;        \
 	MOVQ  w_len+40(FP), AX;         \
@@ -28,7 +28,7 @@
 	SHRQ  $log, R12;                \
 	IMUL3Q $size, R12, R12;         \
 	LEAQ  (SI)(AX*1), R8;           \
-	LEAQ  8192(SI)(R12*4), R15;     \
+	LEAQ  ahead(SI)(R12*4), R15;    \
 	MOVL  $0x00f0, AX;              \
 	KMOVW AX, K1;                   \
 	SHLL  $4, AX;                   \
@@ -440,14 +440,14 @@ blk: \
 
 // func quadQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(34, 5, 0xff80ff80)
+	QUAD_ARGS(34, 5, 0xff80ff80, 8192)
 	PLACES(0x0000000000110000, 0x0013000200000000, 0xcccc)
 	WORDS(0x80808080, Z31)
 	QUAD(Q8_0_QUAD, Q8_0_ACT, Q8_0_SCALES, 34)
 
 // func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(18, 5, 0xfff8fff8)
+	QUAD_ARGS(18, 5, 0xfff8fff8, 8192)
 	PLACES(0x001b001200090000, 0, 0)
 	WORDS(0x0f0f0f0f, Z31)
 	QUAD(Q4_0_QUAD, Q4_0_ACT, Q4_0_SCALES, 18)
@@ -455,7 +455,7 @@ TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $8-168
 // func quadQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z20 bit i mod 8 in byte i, Z21 bit 4 of each byte, Z25, Z26 which byte has the high bits of columns 0 to 15, 16 to 31.
 TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(22, 5, 0xfff0fff0)
+	QUAD_ARGS(22, 5, 0xfff0fff0, 8192)
 	PLACES(0x00000016000b0000, 0x0015000000000000, 0x8888)
 	WORDS(0x0f0f0f0f, Z31)
 	MOVQ $0x8040201008040201, AX
@@ -475,14 +475,14 @@ TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $8-168
 
 // func quadQ4_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·quadQ4_KVNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(144, 8, 0)
+	QUAD_ARGS(144, 8, 0, 4096)
 	QUADK_ARGS
 	QUADK(SCALES4_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, 144)
 
 // func quadQ5_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z15 bit 4 of each byte.
 TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(176, 8, 0)
+	QUAD_ARGS(176, 8, 0, 4096)
 	QUADK_ARGS
 	WORDS(0x10101010, Z15)
 	QUADK(SCALES4_K, Q5_K_FIRST, Q5_K_SECOND, Q5_K_ACT, 176)
@@ -490,7 +490,7 @@ TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $8-168
 // func quadQ6_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z15 bits 4 and 5 of each byte.
 TEXT ·quadQ6_KVNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(210, 8, 0x0000ffe0)
+	QUAD_ARGS(210, 8, 0x0000ffe0, 4096)
 	WORDS(0x0f0f0f0f, Z31)
 	WORDS(0x001f001f, Z29)
 	WORDS(0x30303030, Z15)
