@@ -60,8 +60,8 @@ func avxvnni() *kernels {
 	return k
 }
 
-// avx512vnni returns avx2 with the integer products of AVX-512 VNNI: on 256 bits for one row of activations, as that is bound by
-// memory, on 512 bits for several.
+// avx512vnni returns avx2 with the integer products of AVX-512 VNNI: on 256 bits for one row of weights and one of activations, on 512 bits for
+// several of either.
 func avx512vnni() *kernels {
 	k := avx2()
 	k.name = "avx512vnni"
