@@ -89,7 +89,7 @@ four: \
 
 // func quadQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(34, 5, 0xff80ff80, 8192)
+	QUAD_ARGS(34, 5, 0xff80ff80, 4096)
 	PLACES(0x0000000000110000, 0x0013000200000000, 0xcccc)
 	WORDS(0x80808080, Z31)
 	QUAD(Q8_0_QUAD, Q8_0_ACT, Q8_0_SCALES, 34)
