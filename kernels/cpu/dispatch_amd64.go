@@ -61,8 +61,8 @@ func avxvnni() *kernels {
 	return k
 }
 
-// avx512vnni returns avx2 with the integer products of AVX-512 VNNI: on 256 bits for one row of activations, as that is bound by
-// memory, on 512 bits for several.
+// avx512vnni returns avx2 with the integer products of AVX-512 VNNI: on 256 bits for one row of weights and one of activations, on 512 bits for
+// several of either.
 func avx512vnni() *kernels {
 	k := avx2()
 	k.name = "avx512vnni"
@@ -70,8 +70,10 @@ func avx512vnni() *kernels {
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
-	k.quad[q8_0], k.quad[q4_0], k.quad[q5_0] = quadQ8_0VNNI, quadQ4_0VNNI, quadQ5_0VNNI
-	k.quadLeast[q8_0], k.quadLeast[q4_0], k.quadLeast[q5_0] = 2, 1, 1 // one row of Q8_0 is bound by memory, which likes one stream better
+	k.quad = [formats]func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int){
+		quadQ8_0VNNI, quadQ4_0VNNI, quadQ5_0VNNI, quadQ4_KVNNI, quadQ5_KVNNI, quadQ6_KVNNI,
+	}
+	k.quadLeast = [formats]int{q8_0: 2, q4_0: 1, q5_0: 1, q4_K: 1, q5_K: 1, q6_K: 1} // one row of Q8_0 is bound by memory, which likes one stream better
 	k.wide, k.settle = 16, settleAVX512
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,

@@ -150,7 +150,7 @@ func checkQuad(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
 		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
-		k.quad[f](dst, stride, w, q, d, h, acts, n)
+		k.quad[f](dst, stride, w, q, d, s, h, acts, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range acts {
@@ -164,7 +164,7 @@ func TestQuad(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for i, n := range []int{128, 256, 896, 2432} {
-				checkQuad(t, k, f, newInputs(t, uint64(n), n%7), 4+4*i, n)
+				checkQuad(t, k, f, newInputs(t, uint64(n), n%7), 4+4*i, multiple(f, n))
 			}
 		}
 	})
@@ -224,7 +224,7 @@ func TestExtremes(t *testing.T) {
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				if k.quad[f] != nil {
-					k.quad[f](got[:], 4, w, q, d, h, 1, n)
+					k.quad[f](got[:], 4, w, q, d, s, h, 1, n)
 					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}

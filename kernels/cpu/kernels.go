@@ -14,7 +14,7 @@ type kernels struct {
 	rows [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	// quad is rows for a multiple of four rows of a multiple of four blocks and up to quadMost rows of activations, of n elements, that lie behind
 	// each other, with the bits of rows: dst[t·stride+r]. It is nil for some types and variants, and pays from quadLeast rows on.
-	quad      [formats]func(dst []float32, stride int, w []byte, q []int8, d []float32, h []int16, rows, n int)
+	quad      [formats]func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 	quadLeast [formats]int
 
 	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride

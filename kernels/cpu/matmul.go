@@ -100,12 +100,12 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 func (k *kernels) quantisedQuads(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	tile := max(4, leafBytes/m.RowBytes()&^3)
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
-	q, d, _, h := x.rounded(0, x.T)
+	q, d, s, h := x.rounded(0, x.T)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		some := (end - o) &^ 3
 		if some > 0 {
-			k.quad[f](sc.out, tile, m.rows(o, o+some), q, d, h, x.T, x.N)
+			k.quad[f](sc.out, tile, m.rows(o, o+some), q, d, s, h, x.T, x.N)
 		}
 		for t := range x.T {
 			out := sc.out[t*tile:][:end-o]
