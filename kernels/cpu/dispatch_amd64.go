@@ -70,10 +70,14 @@ func avx512vnni() *kernels {
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
-	k.quad = [formats]func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int){
-		quadQ8_0VNNI, quadQ4_0VNNI, quadQ5_0VNNI, quadQ4_KVNNI, quadQ5_KVNNI, quadQ6_KVNNI,
+	k.group = [formats]group{
+		q8_0: {octQ8_0VNNI, 8, 8, 2, together}, // one row is bound by memory, which likes one stream better
+		q4_0: {octQ4_0VNNI, 8, 8, 1, together},
+		q5_0: {octQ5_0VNNI, 8, 8, 1, together},
+		q4_K: {quadQ4_KVNNI, 4, 4, 1, 4},
+		q5_K: {quadQ5_KVNNI, 4, 4, 1, 4},
+		q6_K: {quadQ6_KVNNI, 4, 4, 1, 4},
 	}
-	k.quadLeast = [formats]int{q8_0: 2, q4_0: 1, q5_0: 1, q4_K: 1, q5_K: 1, q6_K: 1} // one row of Q8_0 is bound by memory, which likes one stream better
 	k.wide, k.settle = 16, settleAVX512
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,

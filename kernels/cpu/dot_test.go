@@ -140,31 +140,36 @@ func multiple(f format, n int) int {
 	return max(1, (n+elems-1)/elems) * elems
 }
 
-// checkQuad holds k's leaf for four rows of weights at a time, if it has one, against that for one row.
-func checkQuad(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
-	if k.quad[f] == nil || n%(4*block) != 0 {
+// checkGroup holds k's leaf for some rows of weights at a time, if it has one, against that for one row.
+func checkGroup(t *testing.T, k *kernels, f format, in *inputs, groups, n int) {
+	g := &k.group[f]
+	if g.leaf == nil || n%(4*block) != 0 {
 		return
 	}
-	for acts := 1; acts <= quadMost; acts++ {
+	rows := groups * g.rows
+	for acts := 1; acts <= g.acts; acts++ {
 		w := in.weights(f, rows, n, in.small)
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
 		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
-		k.quad[f](dst, stride, w, q, d, s, h, acts, n)
+		g.leaf(dst, stride, w, q, d, s, h, acts, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range acts {
 			k.rows[f](want, w, q[i*n:][:n], d[i*n/block:][:n/block], s[i*n/block:][:n/block], h[i*n/16:][:n/16])
-			require.Equal(t, want, dst[i*stride:][:rows], "activations %d of %d", i, acts)
+			require.Equal(t, want, dst[i*stride:][:rows], "%v, activations %d of %d", f.typeOf(), i, acts)
+			for j := rows; j < stride && i < acts-1; j++ {
+				require.Equal(t, canary, int(bytesOf(dst)[4*(i*stride+j)]), "between rows")
+			}
 		}
 	}
 }
 
-func TestQuad(t *testing.T) {
+func TestGroup(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for i, n := range []int{128, 256, 896, 2432} {
-				checkQuad(t, k, f, newInputs(t, uint64(n), n%7), 4+4*i, multiple(f, n))
+				checkGroup(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))
 			}
 		}
 	})
@@ -188,7 +193,7 @@ func FuzzQuantised(f *testing.F) {
 		ff := format(form) % formats
 		for _, k := range variants()[1:] {
 			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%10), multiple(ff, int(blocks%64)*32))
-			checkQuad(t, k, ff, newInputs(t, seed, int(off%64)), 4+int(rows%10)&^3, multiple(ff, int(blocks%64)*32))
+			checkGroup(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%4), multiple(ff, int(blocks%64)*32))
 		}
 	})
 }
@@ -203,7 +208,7 @@ func TestExtremes(t *testing.T) {
 		}{{0x80, 127}, {0x80, -127}, {0x7f, 127}, {0x7f, -127}, {0xff, -127}, {0xff, 127}, {0, 127}, {0x81, -127}} {
 			for f := range formats {
 				in := newInputs(t, 1, 0)
-				w := in.weights(f, 4, n, one)
+				w := in.weights(f, 8, n, one)
 				for i := range w {
 					w[i] = c.w
 				}
@@ -219,12 +224,13 @@ func TestExtremes(t *testing.T) {
 					q[i] = c.q
 				}
 				total(q, d, s, h)
-				var got, want [4]float32
+				var got, want [8]float32
 				k.rows[f](got[:], w, q, d, s, h)
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
-				if k.quad[f] != nil {
-					k.quad[f](got[:], 4, w, q, d, s, h, 1, n)
+				if leaf := k.group[f].leaf; leaf != nil {
+					clear(got[:])
+					leaf(got[:], 8, w, q, d, s, h, 1, n)
 					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}

@@ -10,12 +10,9 @@ import (
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
-	name string
-	rows [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-	// quad is rows for a multiple of four rows of a multiple of four blocks and up to quadMost rows of activations, of n elements, that lie behind
-	// each other, with the bits of rows: dst[t·stride+r]. It is nil for some types and variants, and pays from quadLeast rows on.
-	quad      [formats]func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
-	quadLeast [formats]int
+	name  string
+	rows  [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+	group [formats]group
 
 	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
 	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
@@ -62,8 +59,22 @@ type kernels struct {
 	peakBytes, peakFloats peak
 }
 
-// quadMost is how many rows of activations a quad takes.
-const quadMost = 4
+// group is a leaf that takes some rows of weights at a time, four (a quad) or eight (an oct), to a few rows of activations; the zero value if
+// there is none. It pays from least to most rows of activations; more than acts meet the weights by as many one after the other.
+type group struct {
+	leaf        groupLeaf
+	rows, acts  int // of weights at a time; of activations in a call, at most
+	least, most int
+}
+
+// groupLeaf is rows for a multiple of [group].rows rows of a multiple of four blocks, and rows rows of n activations that lie behind each
+// other, with the bits of rows: dst[t·stride+r].
+type groupLeaf func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+
+// takes reports whether the group is the way of t rows of n activations.
+func (g *group) takes(t, n int) bool {
+	return g.leaf != nil && g.least <= t && t <= g.most && n%(4*block) == 0
+}
 
 // tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.
 type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
