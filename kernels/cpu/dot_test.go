@@ -147,7 +147,7 @@ func checkGroup(t *testing.T, k *kernels, f format, in *inputs, groups, n int) {
 		return
 	}
 	rows := groups * g.rows
-	for acts := 1; acts <= g.acts; acts++ {
+	for acts := 1; acts <= g.most; acts++ {
 		w := in.weights(f, rows, n, in.small)
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3

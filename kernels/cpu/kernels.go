@@ -60,11 +60,10 @@ type kernels struct {
 }
 
 // group is a leaf that takes some rows of weights at a time, four (a quad) or eight (an oct), to a few rows of activations; the zero value if
-// there is none. It pays from least to most rows of activations; more than acts meet the weights by as many one after the other.
+// there is none. It pays from least rows of activations on and takes no more than most.
 type group struct {
-	leaf        groupLeaf
-	rows, acts  int // of weights at a time; of activations in a call, at most
-	least, most int
+	leaf              groupLeaf
+	rows, least, most int
 }
 
 // groupLeaf is rows for a multiple of [group].rows rows of a multiple of four blocks, and rows rows of n activations that lie behind each
@@ -73,7 +72,7 @@ type groupLeaf func(dst []float32, stride int, w []byte, q []int8, d, s []float3
 
 // takes reports whether the group is the way of t rows of n activations.
 func (g *group) takes(t, n int) bool {
-	return g.leaf != nil && g.least <= t && t <= g.most && n%(4*block) == 0
+	return g.least <= t && t <= g.most && n%(4*block) == 0
 }
 
 // tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.

@@ -22,7 +22,6 @@ const (
 	tileBytes  = 24 << 10  // of weights turned to float32: leaves room in a first-level cache for four rows of activations
 	floatBytes = 32 << 10  // of float weights that a grid reads as they are stored
 	wideBytes  = 128 << 10 // of float weights that wait in a second-level cache for eight rows of activations after the other
-	groupBytes = 16 << 10  // of weights that meet some rows of activations and then others, likewise
 	leafBytes  = 64 << 10  // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
@@ -97,23 +96,17 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 	}
 }
 
-// quantisedGroups is matMul for a few rows of activations, which meet the weights as they are stored, by groups of rows. If they are too
-// many for one call, weights that fit into a first-level cache meet them all.
+// quantisedGroups is matMul for a few rows of activations, which meet the weights as they are stored, by groups of rows.
 func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	g := &k.group[f]
-	bytes := leafBytes
-	if x.T > g.acts {
-		bytes = groupBytes
-	}
-	tile := max(1, bytes/(g.rows*m.RowBytes())) * g.rows
+	tile := max(1, leafBytes/(g.rows*m.RowBytes())) * g.rows
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
+	q, d, s, h := x.rounded(0, x.T)
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		some := (end - o) / g.rows * g.rows
-		for t := 0; t < x.T && some > 0; t += g.acts {
-			n := min(g.acts, x.T-t)
-			q, d, s, h := x.rounded(t, n)
-			g.leaf(sc.out[t*tile:], tile, m.rows(o, o+some), q, d, s, h, n, x.N)
+		if some > 0 {
+			g.leaf(sc.out, tile, m.rows(o, o+some), q, d, s, h, x.T, x.N)
 		}
 		for t := range x.T {
 			out := sc.out[t*tile:][:end-o]

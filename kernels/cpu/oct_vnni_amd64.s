@@ -309,13 +309,13 @@ TEXT ·octQ8_0VNNI(SB), NOSPLIT, $16-168
 
 // func octQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·octQ4_0VNNI(SB), NOSPLIT, $16-168
-	OCT_ARGS(18, 0xfff8fff8, 4096)
+	OCT_ARGS(18, 0xfff8fff8, 8192)
 	DWORD_MASKS
 	OCT(Q4_0_FIRST, Q4_0_SECOND, 18)
 
 // func octQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·octQ5_0VNNI(SB), NOSPLIT, $16-168
-	OCT_ARGS(22, 0xfff0fff0, 4096)
+	OCT_ARGS(22, 0xfff0fff0, 8192)
 	QWORD_MASKS
 	OCT(Q5_0_TWO(0, 0), Q5_0_SECOND, 22)
 
