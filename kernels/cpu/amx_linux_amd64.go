@@ -30,7 +30,9 @@ func amx() []*kernels {
 	k.twoTiles = [formats]tileLeaf{}
 	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
 	for f, leaf := range [formats]tileLeaf{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
-		k.group[f].most = min(k.group[f].most, amxRows-1)
+		for i := range k.groups[f] {
+			k.groups[f][i].most = min(k.groups[f][i].most, amxRows-1)
+		}
 		few := k.tile[f]
 		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
 			if rows < amxRows {

@@ -70,13 +70,13 @@ func avx512vnni() *kernels {
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
-	k.group = [formats]group{
-		q8_0: {octQ8_0VNNI, 8, 2, 8}, // one row is bound by memory, which likes one stream better
-		q4_0: {octQ4_0VNNI, 8, 1, 8},
-		q5_0: {octQ5_0VNNI, 8, 1, 8},
-		q4_K: {quadQ4_KVNNI, 4, 1, 4},
-		q5_K: {quadQ5_KVNNI, 4, 1, 4},
-		q6_K: {quadQ6_KVNNI, 4, 1, 4},
+	k.groups = [formats][]group{
+		q8_0: {{octQ8_0VNNI, 8, 2, 8}}, // memory bounds one row of Q8_0, and likes one stream of it better; of Q4_0, four streams
+		q4_0: {{quadQ4_0VNNI, 4, 1, 1}, {octQ4_0VNNI, 8, 2, 8}},
+		q5_0: {{octQ5_0VNNI, 8, 1, 8}},
+		q4_K: {{quadQ4_KVNNI, 4, 1, 4}},
+		q5_K: {{quadQ5_KVNNI, 4, 1, 4}},
+		q6_K: {{quadQ6_KVNNI, 4, 1, 4}},
 	}
 	k.wide, k.settle = 16, settleAVX512
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){

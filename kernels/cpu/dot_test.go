@@ -140,14 +140,14 @@ func multiple(f format, n int) int {
 	return max(1, (n+elems-1)/elems) * elems
 }
 
-// checkGroup holds k's leaf for some rows of weights at a time, if it has one, against that for one row.
-func checkGroup(t *testing.T, k *kernels, f format, in *inputs, groups, n int) {
-	g := &k.group[f]
-	if g.leaf == nil || n%(4*block) != 0 {
-		return
-	}
-	rows := groups * g.rows
-	for acts := 1; acts <= g.most; acts++ {
+// checkGroups holds k's leaves for some rows of weights at a time, if it has any, against that for one row.
+func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) {
+	for acts := 1; acts <= together; acts++ {
+		g := k.groupOf(f, acts, n)
+		if g == nil {
+			continue
+		}
+		rows := groups * g.rows
 		w := in.weights(f, rows, n, in.small)
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
@@ -158,18 +158,18 @@ func checkGroup(t *testing.T, k *kernels, f format, in *inputs, groups, n int) {
 		for i := range acts {
 			k.rows[f](want, w, q[i*n:][:n], d[i*n/block:][:n/block], s[i*n/block:][:n/block], h[i*n/16:][:n/16])
 			require.Equal(t, want, dst[i*stride:][:rows], "%v, activations %d of %d", f.typeOf(), i, acts)
-			for j := rows; j < stride && i < acts-1; j++ {
-				require.Equal(t, canary, int(bytesOf(dst)[4*(i*stride+j)]), "between rows")
+			for _, b := range bytesOf(dst[i*stride+rows : min((i+1)*stride, len(dst))]) {
+				require.EqualValues(t, canary, b, "%v, between rows %d and %d", f.typeOf(), i, i+1)
 			}
 		}
 	}
 }
 
-func TestGroup(t *testing.T) {
+func TestGroups(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for i, n := range []int{128, 256, 896, 2432} {
-				checkGroup(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))
+				checkGroups(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))
 			}
 		}
 	})
@@ -193,7 +193,7 @@ func FuzzQuantised(f *testing.F) {
 		ff := format(form) % formats
 		for _, k := range variants()[1:] {
 			checkQuantised(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%10), multiple(ff, int(blocks%64)*32))
-			checkGroup(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%4), multiple(ff, int(blocks%64)*32))
+			checkGroups(t, k, ff, newInputs(t, seed, int(off%64)), 1+int(rows%4), multiple(ff, int(blocks%64)*32))
 		}
 	})
 }
@@ -228,9 +228,9 @@ func TestExtremes(t *testing.T) {
 				k.rows[f](got[:], w, q, d, s, h)
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
-				if leaf := k.group[f].leaf; leaf != nil {
+				for _, g := range k.groups[f] {
 					clear(got[:])
-					leaf(got[:], 8, w, q, d, s, h, 1, n)
+					g.leaf(got[:], len(got), w, q, d, s, h, 1, n)
 					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}

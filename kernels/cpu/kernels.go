@@ -10,9 +10,9 @@ import (
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
 // leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
 type kernels struct {
-	name  string
-	rows  [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-	group [formats]group
+	name   string
+	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
+	groups [formats][]group
 
 	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
 	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
@@ -59,8 +59,7 @@ type kernels struct {
 	peakBytes, peakFloats peak
 }
 
-// group is a leaf that takes some rows of weights at a time, four (a quad) or eight (an oct), to a few rows of activations; the zero value if
-// there is none. It pays from least rows of activations on and takes no more than most.
+// group is a leaf that takes some rows of weights at a time, four (a quad) or eight (an oct), to a few rows of activations: least to most.
 type group struct {
 	leaf              groupLeaf
 	rows, least, most int
@@ -70,9 +69,17 @@ type group struct {
 // other, with the bits of rows: dst[t·stride+r].
 type groupLeaf func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 
-// takes reports whether the group is the way of t rows of n activations.
-func (g *group) takes(t, n int) bool {
-	return g.least <= t && t <= g.most && n%(4*block) == 0
+// groupOf returns the group that takes t rows of n activations to weights in format f, or nil.
+func (k *kernels) groupOf(f format, t, n int) *group {
+	if f < 0 || n%(4*block) != 0 {
+		return nil
+	}
+	for i := range k.groups[f] {
+		if g := &k.groups[f][i]; g.least <= t && t <= g.most {
+			return g
+		}
+	}
+	return nil
 }
 
 // tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.

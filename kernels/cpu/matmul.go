@@ -45,9 +45,11 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		}
 		return
 	}
-	switch f := formatOf(m.Type); {
-	case f >= 0 && k.group[f].takes(x.T, m.Cols):
-		k.quantisedGroups(dst, stride, m, f, lo, hi, x, add, sc)
+	f := formatOf(m.Type)
+	g := k.groupOf(f, x.T, m.Cols)
+	switch {
+	case g != nil:
+		k.quantisedGroups(dst, stride, m, f, g, lo, hi, x, add, sc)
 	case f >= 0 && (x.T == 1 || m.Rows < k.wide):
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
 	case f >= 0:
@@ -97,8 +99,7 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 }
 
 // quantisedGroups is matMul for a few rows of activations, which meet the weights as they are stored, by groups of rows.
-func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch) {
-	g := &k.group[f]
+func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format, g *group, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	tile := max(1, leafBytes/(g.rows*m.RowBytes())) * g.rows
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
 	q, d, s, h := x.rounded(0, x.T)
