@@ -27,7 +27,7 @@ func avx2() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
-	k.wide, k.fold = 8, foldAVX2
+	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
 	}
