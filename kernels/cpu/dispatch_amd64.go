@@ -82,6 +82,7 @@ func avx512vnni() *kernels {
 	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 8, grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
+	k.waitBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more
 	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}

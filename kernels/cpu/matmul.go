@@ -19,10 +19,9 @@ type Scratch struct {
 }
 
 const (
-	tileBytes  = 24 << 10  // of weights turned to float32: leaves room in a first-level cache for four rows of activations
-	floatBytes = 32 << 10  // of float weights that a grid reads as they are stored
-	wideBytes  = 128 << 10 // of float weights that wait in a second-level cache for eight rows of activations after the other
-	leafBytes  = 64 << 10  // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+	tileBytes  = 24 << 10 // of weights turned to float32: leaves room in a first-level cache for four rows of activations
+	floatBytes = 32 << 10 // of float weights that a grid reads as they are stored
+	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
@@ -147,7 +146,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	if four, _ := k.gridLeaves(m.Type); four != nil && x.T <= together {
 		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
 	} else if four != nil {
-		tile = min(64, max(16, wideBytes/m.RowBytes()&^7))
+		tile = min(64, max(16, k.waitBytes/m.RowBytes()&^7))
 	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
