@@ -165,7 +165,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				dot(sc.out[:end-o], w, size, x.floats(t, 1))
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
-			case eight != nil && x.T-t >= k.grid8Rows && n%16 == 0 && (end-o)%8 == 0:
+			case eight != nil && k.grid8Takes(x.T-t) && n%16 == 0 && (end-o)%8 == 0:
 				ahead := 0
 				if t == 0 {
 					ahead = 8 * size
@@ -180,6 +180,11 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 			}
 		}
 	}
+}
+
+// grid8Takes reports whether grid8 is to take the next of so many rows of activations: two fours are better than six and a part of four.
+func (k *kernels) grid8Takes(rows int) bool {
+	return rows >= k.grid8Rows && !(k.grid8Rows == 6 && rows%6 == 2)
 }
 
 // floatFour sets dst[t·stride+r] for the rows of w, of size bytes, and the first n of four rows of x, or adds to it.
