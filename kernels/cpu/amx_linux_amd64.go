@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 
@@ -42,7 +43,42 @@ func amx() []*kernels {
 			leaf(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
 		}
 	}
+	if !sameTiles(k, avx512vnni()) {
+		return nil
+	}
 	return []*kernels{k}
+}
+
+// sameTiles reports whether two variants with panels of 16 rows give the same bits for one panel of each format. Their numbers are small, so
+// that sums are exact. AMX is asked before it is trusted, as wrong results would not show.
+func sameTiles(a, b *kernels) bool {
+	const cols, rows, wide = 256, 16, 16
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(i*37%255 - 127)
+	}
+	q, d, s, h := make([]int8, rows*cols), make([]float32, rows*cols/32), make([]float32, rows*cols/32), make([]int16, rows*cols/16)
+	a.round(q, d, s, h, x)
+	w, ds, mins := make([]int8, wide*cols), make([]float32, wide*cols/16), make([]float32, wide*cols/32)
+	for i := range ds {
+		ds[i], mins[i/2] = float32(i/32%4+1), float32(i%3)
+	}
+	for f := range formats {
+		for i := range w {
+			w[i] = int8(i * 11 % 16)
+			if f != q4_K && f != q5_K {
+				w[i] -= 8
+			}
+		}
+		sums := [2][]float32{make([]float32, f.lanes()*rows*wide), make([]float32, f.lanes()*rows*wide)}
+		for i, k := range [2]*kernels{a, b} {
+			k.tile[f](sums[i], w, ds, mins, q, d, s, h, rows, cols, nil)
+		}
+		if !slices.Equal(sums[0], sums[1]) {
+			return false
+		}
+	}
+	return true
 }
 
 // amxGranted reports whether this process may use AMX for signed bytes. The kernel has to be asked, once for all threads; it refuses

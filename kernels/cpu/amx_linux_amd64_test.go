@@ -33,6 +33,8 @@ func TestAMX(t *testing.T) {
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
 		return // all tests of this package do without help
+	case amxGranted():
+		t.Fatal("the leaves for AMX give other results than those for AVX-512 on this CPU")
 	case !slices.Contains(names, "avx512vnni"):
 		t.Skip("the leaves for AMX use AVX-512 too, which this CPU lacks")
 	}
@@ -60,6 +62,23 @@ func TestAMX(t *testing.T) {
 		require.NotZero(t, tr.done[name], name)
 	}
 	t.Log(tr.done)
+}
+
+// TestSameTiles: a leaf that is wrong in one lane of one format is not trusted.
+func TestSameTiles(t *testing.T) {
+	if !slices.Contains(Variants(), "avx512vnni") {
+		t.Skip("this CPU lacks AVX-512")
+	}
+	require.True(t, sameTiles(avx512vnni(), avx512vnni()))
+	for f := range formats {
+		wrong := avx512vnni()
+		right := wrong.tile[f]
+		wrong.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
+			right(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
+			acc[len(acc)/2+int(f)]++
+		}
+		require.False(t, sameTiles(wrong, avx512vnni()), f.typeOf())
+	}
 }
 
 // tracer does the tile instructions of a process.

@@ -27,7 +27,7 @@ func avx2() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
-	k.wide, k.fold = 8, foldAVX2
+	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
 	}
@@ -86,6 +86,7 @@ func avx512vnni() *kernels {
 	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 8, grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
+	k.waitBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more
 	k.tile = [formats]tileLeaf{
 		tile32VNNI, tile32VNNI, tile32VNNI, tileKVNNI, tileKVNNI, tile6VNNI,
 	}

@@ -18,6 +18,7 @@ func generic() *kernels {
 		rowsBF16:   rowsBF16Generic,
 		fourF32:    fourF32Generic,
 		gridF32:    gridF32Generic,
+		waitBytes:  128 << 10,
 		fromF16:    fromF16Generic,
 		fromBF16:   fromBF16Generic,
 		toF16:      toF16Generic,

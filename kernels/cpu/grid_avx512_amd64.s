@@ -72,21 +72,21 @@
 	ZERO4(X8, X9, X10, X11);   \
 	ZERO4(X12, X13, X14, X15); \
 sixteen: \
-	PREFETCHT0 (R14);         \
-	PREFETCHT0 (R14)(R9*1);   \
-	PREFETCHT0 (R14)(R9*2);   \
-	PREFETCHT0 (R14)(R10*1);  \
 	LOAD((SI), Z16);          \
 	LOAD((SI)(R9*1), Z17);    \
 	LOAD((SI)(R9*2), Z18);    \
 	LOAD((SI)(R10*1), Z19);   \
 	VMOVUPS (CX), Z20;        \
-	VMOVUPS (CX)(R12*1), Z21; \
-	VMOVUPS (CX)(R12*2), Z22; \
-	VMOVUPS (CX)(R13*1), Z23; \
+	PREFETCHT0 (R14);         \
 	ROW(Z20, Z0, Z1, Z2, Z3); \
+	VMOVUPS (CX)(R12*1), Z21; \
+	PREFETCHT0 (R14)(R9*1);   \
 	ROW(Z21, Z4, Z5, Z6, Z7); \
+	VMOVUPS (CX)(R12*2), Z22; \
+	PREFETCHT0 (R14)(R9*2);   \
 	ROW(Z22, Z8, Z9, Z10, Z11);   \
+	VMOVUPS (CX)(R13*1), Z23; \
+	PREFETCHT0 (R14)(R10*1);  \
 	ROW(Z23, Z12, Z13, Z14, Z15); \
 	ADDQ $(16*size), SI;      \
 	ADDQ $(16*size), R14;     \

@@ -40,6 +40,7 @@ type kernels struct {
 	grid8F32  floatGrid8
 	grid8F16  floatGrid8
 	grid8BF16 floatGrid8
+	waitBytes int // of float weights that wait in a second-level cache while some rows of activations after the others meet them
 
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)

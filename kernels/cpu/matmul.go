@@ -19,10 +19,9 @@ type Scratch struct {
 }
 
 const (
-	tileBytes  = 24 << 10  // of weights turned to float32: leaves room in a first-level cache for four rows of activations
-	floatBytes = 32 << 10  // of float weights that a grid reads as they are stored
-	wideBytes  = 128 << 10 // of float weights that wait in a second-level cache for eight rows of activations after the other
-	leafBytes  = 64 << 10  // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
+	tileBytes  = 24 << 10 // of weights turned to float32: leaves room in a first-level cache for four rows of activations
+	floatBytes = 32 << 10 // of float weights that a grid reads as they are stored
+	leafBytes  = 64 << 10 // of weights that one call of assembly reads: a few microseconds, as a leaf cannot be preempted
 )
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for lo ≤ o < hi and every row t of x, or adds to it if add is true.
@@ -149,7 +148,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	if four, _ := k.gridLeaves(m.Type); four != nil && x.T <= together {
 		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
 	} else if four != nil {
-		tile = min(64, max(16, wideBytes/m.RowBytes()&^7))
+		tile = min(64, max(16, k.waitBytes/m.RowBytes()&^7))
 	}
 	sc.out = grow(sc.out, tile, tile)
 	for o := lo; o < hi; o += tile {
@@ -168,7 +167,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				dot(sc.out[:end-o], w, size, x.floats(t, 1))
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
-			case eight != nil && x.T-t >= k.grid8Rows && n%16 == 0 && (end-o)%8 == 0:
+			case eight != nil && k.grid8Takes(x.T-t) && n%16 == 0 && (end-o)%8 == 0:
 				ahead := 0
 				if t == 0 {
 					ahead = 8 * size
@@ -183,6 +182,11 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 			}
 		}
 	}
+}
+
+// grid8Takes reports whether grid8 is to take the next of so many rows of activations: two fours are better than six and a part of four.
+func (k *kernels) grid8Takes(rows int) bool {
+	return rows >= k.grid8Rows && !(k.grid8Rows == 6 && rows%6 == 2)
 }
 
 // floatFour sets dst[t·stride+r] for the rows of w, of size bytes, and the first n of four rows of x, or adds to it.

@@ -51,6 +51,9 @@ func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []f
 func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 //go:noescape
+func settleAVX2(dst []float32, stride int, acc []float32, rows int, add bool)
+
+//go:noescape
 func settleAVX512(dst []float32, stride int, acc []float32, rows int, add bool)
 
 //go:noescape

@@ -81,20 +81,31 @@
 	SCALED(Z11, Z25);                     \
 	VMOVUPS Z10, (R12)
 
-// TILE for two panels; nothing is fetched ahead.
-#define TILE_OF_TWO(LOAD, ROW) \
+// TILE for two panels, with two rows of activations at a time by the macro TWO, and a last one by ONE; nothing is fetched ahead. NEXT_ROW
+// goes on to the next row.
+#define NEXT_ROW \
+	ADDQ R9, R13;  \
+	ADDQ R10, R14; \
+	ADDQ $64, R12
+#define TILE_OF_TWO(LOAD, ONE, TWO) \
 blk: \
 	LOAD; \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
 	MOVQ rows+192(FP), R11;    \
-row: \
-	ROW; \
-	ADDQ R9, R13;              \
-	ADDQ R10, R14;             \
-	ADDQ $64, R12;             \
-	DECQ R11;                  \
-	JNZ  row;                  \
+	SUBQ $2, R11;              \
+	JLT  one;                  \
+two: \
+	TWO; \
+	NEXT_ROW;                  \
+	SUBQ $2, R11;              \
+	JGE  two;                  \
+one: \
+	CMPQ R11, $-2;             \
+	JEQ  end;                  \
+	ONE; \
+	NEXT_ROW;                  \
+end: \
 	CMPQ R12, 0(SP);           \
 	JNE  lane;                 \
 	MOVQ DI, R12;              \
@@ -190,26 +201,73 @@ lane: \
 	VMOVUPS Z28, (R12);        \
 	VMOVUPS Z29, (R12)(R8*1)
 
+// Two rows of activations: their eight registers of products depend on one another in four chains, not two, so that fewer of them wait.
+#define COLUMNS_BY2(o, U, V) \
+	VPBROADCASTD (o)(R13), Z20;       \
+	VPBROADCASTD (o)(R13)(R9*1), Z21; \
+	VPDPBUSD Z20, U, Z16;             \
+	VPDPBUSD Z20, V, Z17;             \
+	VPDPBUSD Z21, U, Z18;             \
+	VPDPBUSD Z21, V, Z19
+#define PRODUCTS_BY2 \
+	COLUMNS_BY2(0, Z0, Z8);   \
+	COLUMNS_BY2(4, Z1, Z9);   \
+	COLUMNS_BY2(8, Z2, Z10);  \
+	COLUMNS_BY2(12, Z3, Z11); \
+	COLUMNS_BY2(16, Z4, Z12); \
+	COLUMNS_BY2(20, Z5, Z13); \
+	COLUMNS_BY2(24, Z6, Z14); \
+	COLUMNS_BY2(28, Z7, Z15)
+#define END_32(A, B) \
+	SUMS2;                     \
+	SCALED2(A, B, Z24, Z25);   \
+	KEEP2
+#define END_K(A, B) \
+	SUMS2;                     \
+	SCALED2(A, B, Z24, Z25);   \
+	VBROADCASTSS (R14)(R15*1), Z21; \
+	VFNMADD231PS Z21, Z26, Z28; \
+	VFNMADD231PS Z21, Z27, Z29; \
+	KEEP2
+#define ROWS2_32 \
+	LEAQ (R14)(R10*1), BP;          \
+	VPBROADCASTD (R14)(R15*1), Z16; \
+	VPBROADCASTD (BP)(R15*1), Z18;  \
+	VPMADDWD  Z30, Z16, Z16; \
+	VPMADDWD  Z30, Z18, Z18; \
+	VMOVDQA32 Z16, Z17;      \
+	VMOVDQA32 Z18, Z19;      \
+	PRODUCTS_BY2;            \
+	END_32(Z16, Z17);        \
+	NEXT_ROW;                \
+	END_32(Z18, Z19)
+#define ROWS2_K \
+	VPXORD Z16, Z16, Z16;    \
+	VPXORD Z17, Z17, Z17;    \
+	VPXORD Z18, Z18, Z18;    \
+	VPXORD Z19, Z19, Z19;    \
+	PRODUCTS_BY2;            \
+	END_K(Z16, Z17);         \
+	NEXT_ROW;                \
+	END_K(Z18, Z19)
+#define ROWS2_6 \
+	ROW2_6;   \
+	NEXT_ROW; \
+	ROW2_6
+
 #define ROW2_32 \
 	VPBROADCASTD (R14)(R15*1), Z16; \
 	VPMADDWD  Z30, Z16, Z16; \
 	VMOVDQA32 Z16, Z17;      \
 	FIRST2(Z16, Z17);        \
 	SECOND2(Z16, Z17);       \
-	SUMS2;                   \
-	SCALED2(Z16, Z17, Z24, Z25); \
-	KEEP2
+	END_32(Z16, Z17)
 #define ROW2_K \
 	VPXORD Z16, Z16, Z16;    \
 	VPXORD Z17, Z17, Z17;    \
 	FIRST2(Z16, Z17);        \
 	SECOND2(Z16, Z17);       \
-	SUMS2;                   \
-	SCALED2(Z16, Z17, Z24, Z25); \
-	VBROADCASTSS (R14)(R15*1), Z21; \
-	VFNMADD231PS Z21, Z26, Z28; \
-	VFNMADD231PS Z21, Z27, Z29; \
-	KEEP2
+	END_K(Z16, Z17)
 #define ROW2_6 \
 	VPBROADCASTD (R14)(R15*1), Z20; \
 	VPMADDWD  Z30, Z20, Z16; \
@@ -252,12 +310,12 @@ TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0xff80ff80, Z30)
-	TILE_OF_TWO(LOAD2_32, ROW2_32)
+	TILE_OF_TWO(LOAD2_32, ROW2_32, ROWS2_32)
 
 // func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 TEXT ·tileKx2VNNI(SB), NOSPLIT, $56-232
 	TILE2_ARGS
-	TILE_OF_TWO(LOAD2_K, ROW2_K)
+	TILE_OF_TWO(LOAD2_K, ROW2_K, ROWS2_K)
 
 // func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
@@ -265,7 +323,7 @@ TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0x0000ff80, Z30)
-	TILE_OF_TWO(LOAD2_6, ROW2_6)
+	TILE_OF_TWO(LOAD2_6, ROW2_6, ROWS2_6)
 
 // func settleAVX512(dst []float32, stride int, acc []float32, rows int, add bool)
 // DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane if there are eight, R11 rows left.
