@@ -74,7 +74,7 @@ func avx512vnni() *kernels {
 		q8_0: {{octQ8_0VNNI, 8, 2, 8}}, // memory bounds one row of Q8_0, and likes one stream of it better; of Q4_0, four streams
 		q4_0: {{quadQ4_0VNNI, 4, 1, 1}, {octQ4_0VNNI, 8, 2, 8}},
 		q5_0: {{octQ5_0VNNI, 8, 1, 8}},
-		q4_K: {{quadQ4_KVNNI, 4, 1, 4}},
+		q4_K: {{octQ4_KVNNI, 8, 1, 4}},
 		q5_K: {{quadQ5_KVNNI, 4, 1, 4}},
 		q6_K: {{quadQ6_KVNNI, 4, 1, 4}},
 	}

@@ -71,7 +71,7 @@ blk: \
 	VCVTDQ2PS Z, Z;  \
 	VMULPS D, Z, Z
 
-// Z24, Z26 = the scales of blocks 0 to 3 and 4 to 7 of Q4_K or Q5_K, Z25, Z28 their minima: see scalesK. Z29 places of d, Z30 of dmin.
+// Z24, Z26 = the scales of blocks 0 to 3 and 4 to 7 of Q5_K, Z25, Z28 their minima: see scalesK. Z29 places of d, Z30 of dmin.
 #define SCALES4_K \
 	FETCH(0);                           \
 	LOAD4(0, Z0);                       \
@@ -98,17 +98,14 @@ blk: \
 	SCALED(Z2, Z28)
 
 // Adds four blocks of a row of activations to A and subtracts their minima.
-#define ACT_K(SUM, A) \
-	ACT(NO_OFFSET, SUM, A);            \
+#define Q5_K_ACT(A) \
+	ACT(NO_OFFSET, SUM_Q5_0, A);       \
 	VBROADCASTF32X4 (R13)(R11*1), Z12; \
 	VFNMADD231PS Z12, Z25, A
-#define Q4_K_ACT(A) ACT_K(SUM_Q4_0, A)
-#define Q5_K_ACT(A) ACT_K(SUM_Q5_0, A)
 
 // Z0-Z7 = the weights of half a block; lines from this one on are fetched.
-#define Q4_K_HALF(o, line) NIBBLES4(o, line, Z2, Z3, Z4, Z5)
 #define Q5_K_HALF(o, line, SHIFT0, n0, SHIFT1, n1, SHIFT2, n2, SHIFT3, n3) \
-	Q4_K_HALF(o, line);        \
+	NIBBLES4(o, line, Z2, Z3, Z4, Z5); \
 	LOAD32(16, Z10, Z11);      \
 	BITS4(SHIFT0, n0, Z0, Z1); \
 	BITS4(SHIFT1, n1, Z2, Z3); \
@@ -172,24 +169,14 @@ blk: \
 	HALVES4(OFFSET, 0, Z0, Z2, Z4, Z6, Z24, A); \
 	HALVES4(OFFSET_SECOND, 16, Z1, Z3, Z5, Z7, Z25, A)
 
-// What Q4_K and Q5_K have in common: the place of s, and where d and dmin are.
-#define QUADK_ARGS \
-	MOVQ s_base+104(FP), R13;   \
-	WORDS(0x0f0f0f0f, Z31);     \
-	VMOVDQU32 quadd<>(SB), Y29; \
-	VPADDW Z27, Z29, Z30
-
-// func quadQ4_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
-TEXT ·quadQ4_KVNNI(SB), NOSPLIT, $8-168
-	QUAD_ARGS(144, 8, 0, 4096)
-	QUADK_ARGS
-	QUADK(SCALES4_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, 144)
-
 // func quadQ5_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 // Z15 bit 4 of each byte.
 TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $8-168
 	QUAD_ARGS(176, 8, 0, 4096)
-	QUADK_ARGS
+	MOVQ s_base+104(FP), R13
+	WORDS(0x0f0f0f0f, Z31)
+	VMOVDQU32 quadd<>(SB), Y29 // places of d
+	VPADDW Z27, Z29, Z30       // and of dmin
 	WORDS(0x10101010, Z15)
 	QUADK(SCALES4_K, Q5_K_FIRST, Q5_K_SECOND, Q5_K_ACT, 176)
 
