@@ -92,10 +92,9 @@ type projection struct {
 }
 
 // What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, in a multiple
-// of the rows that the kernels take together and of those that are rounded together. Long pieces let the processor's prefetching run (128 KiB decoded a 0.5B model
-// 1.2 times as fast as 16 KiB on two cores); the last one taken is what the others wait for. A small weight is one piece,
-// and the caller does it alone. Many rows of activations meet up to pieceMost weight rows, so that they are read less often, but
-// a worker has several pieces to take.
+// of the rows that the kernels take together and of those that are rounded together. Long pieces let the processor's prefetching run;
+// the last one taken is what the others wait for. A small weight is one piece, and the caller does it alone. Many rows of
+// activations meet up to pieceMost weight rows, so that they are read less often, but a worker has several pieces to take.
 const (
 	pieceBytes = 128 << 10
 	pieceRows  = 32
