@@ -115,3 +115,56 @@ lane: \
 	JNZ  blk;                  \
 	VZEROUPPER;                \
 	RET
+
+// settle(dst []float32, stride int, acc []float32, rows int, add bool) for panels of 2^SHIFT bytes to a register; A to D for anything, Z for zeros:
+// DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane if there are eight, R11 rows left.
+#define SETTLE(SHIFT, A, B, C, D, Z) \
+	MOVQ dst_base+0(FP), DI;    \
+	MOVQ stride+24(FP), R8;     \
+	MOVQ acc_base+32(FP), SI;   \
+	MOVQ acc_len+40(FP), R12;   \
+	MOVQ rows+56(FP), R11;      \
+	MOVBLZX add+64(FP), AX;     \
+	SHLQ $2, R8;                \
+	MOVQ R11, R9;               \
+	SHLQ $SHIFT, R9;            \
+	LEAQ (R9)(R9*2), R10;       \
+	LEAQ (SI)(R9*4), BX;        \
+	SHLQ $2, R12;               \
+	LEAQ (R9*4), R13;           \
+	VXORPS Z, Z, Z;             \
+row: \
+	VMOVUPS (SI), A;            \
+	VMOVUPS (SI)(R9*1), B;      \
+	VMOVUPS (SI)(R9*2), C;      \
+	VMOVUPS (SI)(R10*1), D;     \
+	VMOVUPS Z, (SI);            \
+	VMOVUPS Z, (SI)(R9*1);      \
+	VMOVUPS Z, (SI)(R9*2);      \
+	VMOVUPS Z, (SI)(R10*1);     \
+	CMPQ R12, R13;              \
+	JEQ  four;                  \
+	VADDPS (BX), A, A;          \
+	VADDPS (BX)(R9*1), B, B;    \
+	VADDPS (BX)(R9*2), C, C;    \
+	VADDPS (BX)(R10*1), D, D;   \
+	VMOVUPS Z, (BX);            \
+	VMOVUPS Z, (BX)(R9*1);      \
+	VMOVUPS Z, (BX)(R9*2);      \
+	VMOVUPS Z, (BX)(R10*1);     \
+	ADDQ $(1<<SHIFT), BX;       \
+four: \
+	VADDPS C, A, A;             \
+	VADDPS D, B, B;             \
+	VADDPS B, A, A;             \
+	TESTL AX, AX;               \
+	JZ   put;                   \
+	VADDPS (DI), A, A;          \
+put: \
+	VMOVUPS A, (DI);            \
+	ADDQ $(1<<SHIFT), SI;       \
+	ADDQ R8, DI;                \
+	DECQ R11;                   \
+	JNZ  row;                   \
+	VZEROUPPER;                 \
+	RET

@@ -349,54 +349,5 @@ four:
 	RET
 
 // func settleAVX2(dst []float32, stride int, acc []float32, rows int, add bool)
-// DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane if there are eight, R11 rows left.
 TEXT ·settleAVX2(SB), NOSPLIT, $0-65
-	MOVQ dst_base+0(FP), DI
-	MOVQ stride+24(FP), R8
-	MOVQ acc_base+32(FP), SI
-	MOVQ acc_len+40(FP), R12
-	MOVQ rows+56(FP), R11
-	MOVBLZX add+64(FP), AX
-	SHLQ $2, R8
-	MOVQ R11, R9
-	SHLQ $5, R9
-	LEAQ (R9)(R9*2), R10
-	LEAQ (SI)(R9*4), BX
-	SHLQ $2, R12
-	LEAQ (R9*4), R13
-	VPXOR Y15, Y15, Y15
-row:
-	VMOVUPS (SI), Y0
-	VMOVUPS (SI)(R9*1), Y1
-	VMOVUPS (SI)(R9*2), Y2
-	VMOVUPS (SI)(R10*1), Y3
-	VMOVUPS Y15, (SI)
-	VMOVUPS Y15, (SI)(R9*1)
-	VMOVUPS Y15, (SI)(R9*2)
-	VMOVUPS Y15, (SI)(R10*1)
-	CMPQ R12, R13
-	JEQ  four
-	VADDPS (BX), Y0, Y0
-	VADDPS (BX)(R9*1), Y1, Y1
-	VADDPS (BX)(R9*2), Y2, Y2
-	VADDPS (BX)(R10*1), Y3, Y3
-	VMOVUPS Y15, (BX)
-	VMOVUPS Y15, (BX)(R9*1)
-	VMOVUPS Y15, (BX)(R9*2)
-	VMOVUPS Y15, (BX)(R10*1)
-	ADDQ $32, BX
-four:
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y1, Y0, Y0
-	TESTL AX, AX
-	JZ   put
-	VADDPS (DI), Y0, Y0
-put:
-	VMOVUPS Y0, (DI)
-	ADDQ $32, SI
-	ADDQ R8, DI
-	DECQ R11
-	JNZ  row
-	VZEROUPPER
-	RET
+	SETTLE(5, Y0, Y1, Y2, Y3, Y15)

@@ -326,54 +326,5 @@ TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
 	TILE_OF_TWO(LOAD2_6, ROW2_6, ROWS2_6)
 
 // func settleAVX512(dst []float32, stride int, acc []float32, rows int, add bool)
-// DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane if there are eight, R11 rows left.
 TEXT ·settleAVX512(SB), NOSPLIT, $0-65
-	MOVQ dst_base+0(FP), DI
-	MOVQ stride+24(FP), R8
-	MOVQ acc_base+32(FP), SI
-	MOVQ acc_len+40(FP), R12
-	MOVQ rows+56(FP), R11
-	MOVBLZX add+64(FP), AX
-	SHLQ $2, R8
-	MOVQ R11, R9
-	SHLQ $6, R9
-	LEAQ (R9)(R9*2), R10
-	LEAQ (SI)(R9*4), BX
-	SHLQ $2, R12
-	LEAQ (R9*4), R13
-	VPXORD Z31, Z31, Z31
-row:
-	VMOVUPS (SI), Z0
-	VMOVUPS (SI)(R9*1), Z1
-	VMOVUPS (SI)(R9*2), Z2
-	VMOVUPS (SI)(R10*1), Z3
-	VMOVUPS Z31, (SI)
-	VMOVUPS Z31, (SI)(R9*1)
-	VMOVUPS Z31, (SI)(R9*2)
-	VMOVUPS Z31, (SI)(R10*1)
-	CMPQ R12, R13
-	JEQ  four
-	VADDPS (BX), Z0, Z0
-	VADDPS (BX)(R9*1), Z1, Z1
-	VADDPS (BX)(R9*2), Z2, Z2
-	VADDPS (BX)(R10*1), Z3, Z3
-	VMOVUPS Z31, (BX)
-	VMOVUPS Z31, (BX)(R9*1)
-	VMOVUPS Z31, (BX)(R9*2)
-	VMOVUPS Z31, (BX)(R10*1)
-	ADDQ $64, BX
-four:
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z1, Z0, Z0
-	TESTL AX, AX
-	JZ   put
-	VADDPS (DI), Z0, Z0
-put:
-	VMOVUPS Z0, (DI)
-	ADDQ $64, SI
-	ADDQ R8, DI
-	DECQ R11
-	JNZ  row
-	VZEROUPPER
-	RET
+	SETTLE(6, Z0, Z1, Z2, Z3, Z31)
