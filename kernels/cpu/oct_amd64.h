@@ -10,20 +10,9 @@
 // unsigned bytes; Z8-Z12 for anything; Z13 scales, a dword for each of the two blocks of row 0, then of row 1 and so on, as are all sums:
 // Z16-Z31. Z15 OTHERS. K4 every other dword, from the second on, K6 from the first on.
 #define OCT_ARGS(size, log, ahead) \
-	MOVQ  dst_base+0(FP), DI;       \
-	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), AX;         \
+	GROUP_ARGS(size, log);          \
 	ADDQ  SI, AX;                   \
 	MOVQ  AX, 8(SP);                \
-	MOVQ  q_base+56(FP), DX;        \
-	MOVQ  d_base+80(FP), CX;        \
-	MOVQ  n+160(FP), R10;           \
-	MOVQ  R10, R9;                  \
-	SHRQ  $3, R9;                   \
-	MOVQ  R9, 0(SP);                \
-	MOVQ  R10, R12;                 \
-	SHRQ  $log, R12;                \
-	IMUL3Q $size, R12, R12;         \
 	LEAQ  (R12)(R12*2), R8;         \
 	LEAQ  ahead(SI)(R12*8), R15;    \
 	MASK(0xaaaa, K4);               \

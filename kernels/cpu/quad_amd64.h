@@ -11,19 +11,8 @@
 // K1-K3 dwords or words of rows 1-3. Z0-Z7 weights, two registers to a block; Z8-Z11 products; Z16-Z19 sums of each row of activations, of
 // the second halves of blocks of 256 Z20-Z23; Z24 scales, Z27 words of 1, Z30 words of the offset.
 #define QUAD_ARGS(size, log, off, ahead) \
-	MOVQ  dst_base+0(FP), DI;       \
-	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), AX;         \
-	MOVQ  q_base+56(FP), DX;        \
-	MOVQ  d_base+80(FP), CX;        \
+	GROUP_ARGS(size, log);          \
 	MOVQ  h_base+128(FP), R13;      \
-	MOVQ  n+160(FP), R10;           \
-	MOVQ  R10, R9;                  \
-	SHRQ  $3, R9;                   \
-	MOVQ  R9, 0(SP);                \
-	MOVQ  R10, R12;                 \
-	SHRQ  $log, R12;                \
-	IMUL3Q $size, R12, R12;         \
 	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  ahead(SI)(R12*4), R15;    \
 	MOVL  $0x00f0, AX;              \
@@ -34,6 +23,21 @@
 	KMOVW AX, K3;                   \
 	WORDS(off, Z30);                \
 	WORDS(0x00010001, Z27)
+
+// The arguments that quads and octs set alike; AX is the bytes of w.
+#define GROUP_ARGS(size, log) \
+	MOVQ  dst_base+0(FP), DI;       \
+	MOVQ  w_base+32(FP), SI;        \
+	MOVQ  w_len+40(FP), AX;         \
+	MOVQ  q_base+56(FP), DX;        \
+	MOVQ  d_base+80(FP), CX;        \
+	MOVQ  n+160(FP), R10;           \
+	MOVQ  R10, R9;                  \
+	SHRQ  $3, R9;                   \
+	MOVQ  R9, 0(SP);                \
+	MOVQ  R10, R12;                 \
+	SHRQ  $log, R12;                \
+	IMUL3Q $size, R12, R12
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 
