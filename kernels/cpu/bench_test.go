@@ -165,7 +165,9 @@ func BenchmarkVector(b *testing.B) {
 			"scores":  func() { k.scoresF16(scores, 256, x[:Queries*64], halfBytes(keys), 2*KeyBlock*128, 256/KeyBlock) },
 			"mix":     func() { k.mixF16(sums, scores, 256, 256, halfBytes(keys), 2*128) },
 			"softmax": func() { k.softmax(scores) },
-			"rmsNorm": func() { RMSNorm(dst[:896], x[:896], up[:896], 1e-6) },
+			"above":   func() { k.above(logits, 1e9) },
+			"rmsNorm": func() { k.rmsNorm(dst[:896], x[:896], up[:896], 1e-6) },
+			"rope":    func() { k.rope(dst[:1024], up[:32], up[32:64]) },
 		} {
 			b.Run(k.name+"/"+name, func(b *testing.B) {
 				for b.Loop() {

@@ -42,6 +42,7 @@ func avx2() *kernels {
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX2, scoresF16AVX2, mixF32AVX2, mixF16AVX2
 	k.softmax = softmaxAVX2
 	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
+	k.above, k.rmsNorm, k.rope = aboveAVX2, rmsNormAVX2, ropeAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
 	return k
@@ -83,7 +84,7 @@ func avx512vnni() *kernels {
 		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,
 	}
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
-	k.softmax, k.swiGLU = softmaxAVX512, swiGLUAVX512
+	k.softmax, k.swiGLU, k.sumExp = softmaxAVX512, swiGLUAVX512, sumExpAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 8, grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
 	k.waitBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more

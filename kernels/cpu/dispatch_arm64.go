@@ -37,6 +37,7 @@ func neon() *kernels {
 	k.axpyF32 = axpyF32NEON
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32NEON, scoresF16NEON, mixF32NEON, mixF16NEON
 	k.round, k.exp, k.swiGLU, k.sumExp = roundNEON, expNEON, swiGLUNEON, sumExpNEON
+	k.above, k.rmsNorm, k.rope = aboveNEON, rmsNormNEON, ropeNEON
 	k.softmax = func(x []float32) (top, sum float32) { return softmaxBy(expNEON, x) }
 	k.read = readNEON
 	k.peakBytes, k.peakFloats = peak{peakBytesNEON, 12 * 8}, peak{peakFloatsNEON, 12 * 4}

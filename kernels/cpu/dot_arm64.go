@@ -106,6 +106,15 @@ func swiGLUNEON(dst, gate, up []float32)
 func sumExpNEON(x []float32, top float32) (sum, sumX float64)
 
 //go:noescape
+func aboveNEON(x []float32, bar float32) int
+
+//go:noescape
+func rmsNormNEON(dst, x, g []float32, eps float32)
+
+//go:noescape
+func ropeNEON(x, cos, sin []float32)
+
+//go:noescape
 func roundNEON(q []int8, d, s []float32, h []int16, x []float32)
 
 //go:noescape

@@ -124,3 +124,64 @@ sixteen:
 	VMOVSS X3, sum+28(FP)
 	VZEROUPPER
 	RET
+
+// func sumExpAVX512(x []float32, top float32) (sum, sumX float64)
+// Z4 top, Z5 and Z6 sums of e, Z7 and Z8 of e·x, eight in each, in float64. K1 are the lanes that count.
+TEXT ·sumExpAVX512(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), R8
+	VBROADCASTSS top+24(FP), Z4
+	EXP_CONST
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVL $0xffff, AX
+	KMOVW AX, K1
+	SUBQ $16, R8
+	JLT  rest
+sixteen:
+	VMOVUPS.Z (SI), K1, Z3
+	VSUBPS  Z4, Z3, Z0
+	EXP
+	VMOVAPS.Z Z0, K1, Z0
+	VCVTPS2PD Y0, Z1
+	VEXTRACTF64X4 $1, Z0, Y0
+	VCVTPS2PD Y0, Z2
+	VADDPD  Z1, Z5, Z5
+	VADDPD  Z2, Z6, Z6
+	VCVTPS2PD Y3, Z9
+	VEXTRACTF64X4 $1, Z3, Y3
+	VCVTPS2PD Y3, Z10
+	VFMADD231PD Z9, Z1, Z7
+	VFMADD231PD Z10, Z2, Z8
+	ADDQ $64, SI
+	SUBQ $16, R8
+	JGE  sixteen
+rest:
+	ADDQ $16, R8
+	JLE  done
+	MOVQ R8, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	XORL R8, R8 // this is the last time
+	JMP  sixteen
+done:
+	VADDPD Z6, Z5, Z5
+	VADDPD Z8, Z7, Z7
+	VEXTRACTF64X4 $1, Z5, Y0
+	VADDPD  Y0, Y5, Y5
+	VEXTRACTF128 $1, Y5, X0
+	VADDPD  X0, X5, X5
+	VHADDPD X5, X5, X5
+	VEXTRACTF64X4 $1, Z7, Y0
+	VADDPD  Y0, Y7, Y7
+	VEXTRACTF128 $1, Y7, X0
+	VADDPD  X0, X7, X7
+	VHADDPD X7, X7, X7
+	VMOVSD  X5, sum+32(FP)
+	VMOVSD  X7, sumX+40(FP)
+	VZEROUPPER
+	RET

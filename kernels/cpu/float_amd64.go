@@ -105,6 +105,15 @@ func swiGLUAVX2(dst, gate, up []float32)
 func sumExpAVX2(x []float32, top float32) (sum, sumX float64)
 
 //go:noescape
+func aboveAVX2(x []float32, bar float32) int
+
+//go:noescape
+func rmsNormAVX2(dst, x, g []float32, eps float32)
+
+//go:noescape
+func ropeAVX2(x, cos, sin []float32)
+
+//go:noescape
 func readAVX2(p []byte) uint64
 
 //go:noescape
@@ -127,3 +136,6 @@ func swiGLUAVX512(dst, gate, up []float32)
 
 //go:noescape
 func softmaxAVX512(x []float32) (top, sum float32)
+
+//go:noescape
+func sumExpAVX512(x []float32, top float32) (sum, sumX float64)

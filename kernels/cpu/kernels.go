@@ -55,7 +55,12 @@ type kernels struct {
 	exp    func(dst, x []float32, bias float32)
 	swiGLU func(dst, gate, up []float32)
 	sumExp func(x []float32, top float32) (sum, sumX float64)
-	read   func(p []byte) uint64
+	above  func(x []float32, bar float32) int
+
+	rmsNorm func(dst, x, g []float32, eps float32) // n a multiple of normPad
+	rope    func(x, cos, sin []float32)            // half a head a multiple of ropePad
+
+	read func(p []byte) uint64
 
 	peakBytes, peakFloats peak
 }

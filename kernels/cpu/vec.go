@@ -2,6 +2,12 @@ package cpu
 
 import "math"
 
+// Lengths that the leaves of [RMSNorm] (x) and [Rope] (half a head) take are multiples of these; others go through plain Go.
+const (
+	normPad = 16
+	ropePad = 8
+)
+
 // Exp sets dst[i] = exp(x[i]), relative error below 2e-7. dst may be x, or must not overlap it.
 func Exp(dst, x []float32) {
 	if len(x) > 0 {
@@ -12,10 +18,11 @@ func Exp(dst, x []float32) {
 // RMSNorm sets dst[i] = g[i]·x[i]/√(Σx²/n + eps), summing in float64. All have length n. dst may be x.
 func RMSNorm(dst, x, g []float32, eps float32) {
 	dst, g = dst[:len(x)], g[:len(x)]
-	scale := float32(1 / math.Sqrt(dotExact(x, x)/float64(len(x))+float64(eps)))
-	for i, v := range x {
-		dst[i] = v * scale * g[i]
+	if len(x) == 0 || len(x)%normPad != 0 {
+		rmsNormGeneric(dst, x, g, eps)
+		return
 	}
+	kernelsInUse().rmsNorm(dst, x, g, eps)
 }
 
 // SwiGLU sets dst[i] = silu(gate[i])·up[i], where silu(g) = g/(1+exp(-g)). dst may be gate or up.
@@ -25,17 +32,28 @@ func SwiGLU(dst, gate, up []float32) {
 	}
 }
 
-// Rope turns one head in place: each pair (x[i], x[i+Dh/2]) by the angle whose cosine and sine are cos[i] and sin[i]. x is [Dh], cos and
-// sin are [Dh/2].
-func Rope(x []float32, cos, sin []float32) {
-	h := len(x) / 2
-	a, b := x[:h], x[h:2*h]
-	cos, sin = cos[:h], sin[:h]
-	for i := range a {
-		u, v := a[i], b[i]
-		a[i] = float32(u*cos[i]) - float32(v*sin[i])
-		b[i] = float32(v*cos[i]) + float32(u*sin[i])
+// Rope turns heads in place: in each, the pairs (x[i], x[i+Dh/2]) by the angle whose cosine and sine are cos[i] and sin[i]. x is [heads, Dh],
+// cos and sin are [Dh/2].
+func Rope(x, cos, sin []float32) {
+	half := len(cos)
+	sin = sin[:half]
+	switch {
+	case half == 0 || len(x)%(2*half) != 0:
+		panic("cpu: Rope of a part of a head")
+	case len(x) == 0:
+	case half%ropePad != 0:
+		ropeGeneric(x, cos, sin)
+	default:
+		kernelsInUse().rope(x, cos, sin)
 	}
+}
+
+// Above returns the place of the first of x that is larger than bar, len(x) if there is none. NaN is not larger.
+func Above(x []float32, bar float32) int {
+	if len(x) == 0 {
+		return 0
+	}
+	return kernelsInUse().above(x, bar)
 }
 
 // ToF16 sets dst[i] to src[i] in half precision, rounded to nearest even.
@@ -66,4 +84,34 @@ func SumExp(x []float32, top float32) (sum, sumX float64) {
 		return 0, 0
 	}
 	return kernelsInUse().sumExp(x, top)
+}
+
+// rmsNormGeneric is RMSNorm.
+func rmsNormGeneric(dst, x, g []float32, eps float32) {
+	scale := float32(1 / math.Sqrt(dotExact(x, x)/float64(len(x))+float64(eps)))
+	for i, v := range x {
+		dst[i] = v * scale * g[i]
+	}
+}
+
+// ropeGeneric is Rope.
+func ropeGeneric(x, cos, sin []float32) {
+	for half := len(cos); len(x) > 0; x = x[2*half:] {
+		a, b := x[:half], x[half:2*half]
+		for i := range a {
+			u, v := a[i], b[i]
+			a[i] = float32(u*cos[i]) - float32(v*sin[i])
+			b[i] = float32(v*cos[i]) + float32(u*sin[i])
+		}
+	}
+}
+
+// aboveGeneric is Above.
+func aboveGeneric(x []float32, bar float32) int {
+	for i, v := range x {
+		if v > bar {
+			return i
+		}
+	}
+	return len(x)
 }

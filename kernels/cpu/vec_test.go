@@ -156,26 +156,72 @@ func TestExp(t *testing.T) {
 }
 
 func TestRMSNorm(t *testing.T) {
-	in := newInputs(t, 1, 0)
-	x, g, dst := in.floats(896), in.floats(896), make([]float32, 896)
 	const eps = 1e-6
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	RMSNorm(dst, x, g, eps)
-	for i, v := range x {
-		require.InEpsilon(t, float64(g[i])*float64(v)/math.Sqrt(sum/896+eps), dst[i], 3e-7)
-	}
-	RMSNorm(x, x, g, eps)
-	require.Equal(t, dst, slices.Clone(x))
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, n := range []int{normPad, 3 * normPad, 896, 1536} {
+			in := newInputs(t, uint64(n), 4)
+			x, g := in.floats(n), in.floats(n)
+			sum := 0.0
+			for _, v := range x {
+				sum += float64(v) * float64(v)
+			}
+			dst, intact := guarded[float32](t, n, in.off)
+			k.rmsNorm(dst, x, g, eps)
+			intact()
+			for i, v := range x {
+				require.InEpsilon(t, float64(g[i])*float64(v)/math.Sqrt(sum/float64(n)+eps), dst[i], 3e-7)
+			}
+			k.rmsNorm(x, x, g, eps)
+			require.Equal(t, slices.Clone(dst), slices.Clone(x), "in place")
+		}
+	})
+	x, dst := []float32{3, 4, 0}, make([]float32, 3)
+	RMSNorm(dst, x, []float32{1, 2, 3}, 0) // no leaf takes three
+	require.InDeltaSlice(t, []float64{3 / math.Sqrt(25.0/3), 8 / math.Sqrt(25.0/3), 0}, dst, 1e-6)
+	RMSNorm(nil, nil, nil, eps)
 }
 
 func TestRope(t *testing.T) {
-	x := []float32{1, 2, 3, 4}
+	x := []float32{1, 2, 3, 4, 5, 6, 7, 8}
 	sin, cos := math.Sincos(0.5)
-	Rope(x, []float32{float32(cos), 1}, []float32{float32(sin), 0})
-	require.InDeltaSlice(t, []float64{cos - 3*sin, 2, 3*cos + sin, 4}, x, 1e-6)
+	Rope(x, []float32{float32(cos), 1}, []float32{float32(sin), 0}) // two heads
+	require.InDeltaSlice(t, []float64{cos - 3*sin, 2, 3*cos + sin, 4, 5*cos - 7*sin, 6, 7*cos + 5*sin, 8}, x, 1e-6)
+	require.Panics(t, func() { Rope(x[:6], []float32{1, 1}, []float32{0, 0}) })
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for _, c := range []struct{ heads, half int }{{1, ropePad}, {3, ropePad}, {14, 32}, {2, 64}} {
+			in := newInputs(t, uint64(c.half), 4)
+			cos, sin := in.floats(c.half), in.floats(c.half)
+			x, intact := guarded[float32](t, c.heads*2*c.half, in.off)
+			copy(x, in.floats(len(x)))
+			want := slices.Clone(x)
+			ropeGeneric(want, cos, sin)
+			k.rope(x, cos, sin)
+			intact()
+			require.Equal(t, want, slices.Clone(x))
+		}
+	})
+}
+
+// TestAbove: the first hit at every place of vectors of many lengths, and what is no hit.
+func TestAbove(t *testing.T) {
+	nan := float32(math.NaN())
+	require.Zero(t, Above(nil, 0))
+	eachVariant(t, func(t *testing.T, k *kernels) {
+		for n := 1; n < 110; n++ {
+			x, intact := guarded[float32](t, n, 4)
+			for i := range x {
+				x[i] = float32(-i % 3)
+			}
+			x[n/2] = nan
+			require.Equal(t, n, k.above(x, 0))
+			require.Equal(t, n, k.above(x, nan))
+			for at := n - 1; at >= 0; at-- {
+				x[at] = 1
+				require.Equal(t, at, k.above(x, 0), "of %d", n)
+			}
+			intact()
+		}
+	})
 }
 
 func TestMax(t *testing.T) {

@@ -23,6 +23,7 @@
 #define FRINTN(n, d) WORD $(0x4e218800 | (n)<<5 | (d))              // d.S4 = n.S4 as whole numbers, to nearest even
 #define FMAX(m, n, d) WORD $(0x4e20f400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = max(n.S4, m.S4), NaN if one is
 #define FMIN(m, n, d) WORD $(0x4ea0f400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = min(n.S4, m.S4), NaN if one is
+#define FCMGT(m, n, d) WORD $(0x6ea0e400 | (m)<<16 | (n)<<5 | (d))  // d.S4 = all ones where n.S4 > m.S4, else 0
 #define FNEG(n, d) WORD $(0x6ea0f800 | (n)<<5 | (d))                // d.S4 = -n.S4
 #define FABS(n, d) WORD $(0x4ea0f800 | (n)<<5 | (d))                // d.S4 = |n.S4|
 #define FDIV(m, n, d) WORD $(0x6e20fc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4/m.S4

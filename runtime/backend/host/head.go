@@ -3,6 +3,7 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -28,7 +29,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk
-	parts := make([]part, len(want.Rows)*chunks) // [row][chunk]
+	parts := newParts(len(want.Rows)*chunks, min(want.K, chunk)) // [row][chunk]
 	d.pool.Run(chunks, 1, func(worker, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			p.headChunk(out, parts, m, c, chunks, want, worker)
@@ -50,7 +51,7 @@ func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunk
 			copy(out[i].Logits[lo:], logits)
 		}
 		part := &parts[i*chunks+c]
-		part.top = best(logits, int32(lo), want.K)
+		part.top = best(part.top, logits, int32(lo), want.K)
 		part.max = part.top[0].Logit
 		part.sum, part.sumX = p.d.ops.sumExp(logits, part.max)
 	}
@@ -62,6 +63,15 @@ type part struct {
 	max  float32
 	sum  float64 // Σ exp(l-max)
 	sumX float64 // Σ exp(l-max)·l
+}
+
+// newParts returns n parts with room for k tokens each.
+func newParts(n, k int) []part {
+	parts, tops := make([]part, n), make([]backend.Candidate, n*k)
+	for i := range parts {
+		parts[i].top = tops[i*k : i*k : (i+1)*k]
+	}
+	return parts
 }
 
 // merge joins the chunks of one row in their order:
@@ -85,14 +95,15 @@ func merge(o *backend.Output, parts []part, k int) {
 	o.LogSumExp, o.Entropy = float32(lse), float32(max(0, lse-t/s))
 }
 
-// best returns the k largest logits, largest first, as candidates whose ids begin at first.
-func best(logits []float32, first int32, k int) []backend.Candidate {
-	k = min(k, len(logits))
-	top := make([]backend.Candidate, 0, k)
-	for i, l := range logits {
-		if len(top) < k || l > top[k-1].Logit {
-			top = insert(top, backend.Candidate{ID: first + int32(i), Logit: l}, k)
+// best appends the k largest logits, largest first, as candidates whose ids begin at first, to top, which is empty.
+func best(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
+	for i := 0; i < len(logits); i++ {
+		if len(top) == k {
+			if i += cpu.Above(logits[i:], top[k-1].Logit); i == len(logits) {
+				break
+			}
 		}
+		top = insert(top, backend.Candidate{ID: first + int32(i), Logit: logits[i]}, k)
 	}
 	return top
 }

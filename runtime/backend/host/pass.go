@@ -228,10 +228,7 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 // turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
 func (p *pass) turn(t int, x []float32) {
 	size := p.kv.c.HeadSize
-	cos, sin := p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2]
-	for ; len(x) > 0; x = x[size:] {
-		cpu.Rope(x[:size], cos, sin)
-	}
+	cpu.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
 }
 
 // grow returns s with length n, in new memory if its own is too small. The contents are undefined.
