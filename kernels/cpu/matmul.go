@@ -146,7 +146,7 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	n := m.Cols
 	tile := min(16, max(1, tileBytes/(4*n)))
 	if four, _ := k.gridLeaves(m.Type); four != nil && x.T <= together {
-		tile = min(16, max(4, floatBytes/m.RowBytes()&^3))
+		tile = min(16, max(8, floatBytes/m.RowBytes()&^7))
 	} else if four != nil {
 		tile = min(64, max(16, k.waitBytes/m.RowBytes()&^7))
 	}
