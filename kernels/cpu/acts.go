@@ -6,6 +6,9 @@ const block = 32
 // SpareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
 const SpareRows = 3
 
+// groupMost is up to how many rows of activations groups take.
+const groupMost = 8
+
 // Acts holds T rows of N activations in the forms that the products take:
 //
 //	F [T, N]     as given
@@ -22,6 +25,30 @@ type Acts struct {
 	Q    []int8
 	D, S []float32
 	H    []int16
+
+	spread form // for a few rows of a multiple of 128, if the variant in use takes them
+}
+
+// form is rounded activations as leaves for groups of rows take them: as in [Acts], or spread for registers with a quarter for each of four
+// blocks:
+//
+//	q [T, N]       by four blocks: the first sixteen of each, then the last sixteen of each
+//	d, s [T, N/8]  D and S, each four times
+//	h [T, N/4]     sums of four: of the first and of the last sixteen of a block in turns
+type form struct {
+	q    []int8
+	d, s []float32
+	h    []int16
+}
+
+// resize sets the lengths for t rows of n, spread.
+func (f *form) resize(t, n int) {
+	f.q, f.d, f.s, f.h = grow(f.q, t*n, t*n), grow(f.d, t*n/8, t*n/8), grow(f.s, t*n/8, t*n/8), grow(f.h, t*n/4, t*n/4)
+}
+
+// row returns row t of rows of n, spread.
+func (f *form) row(t, n int) form {
+	return form{f.q[t*n:][:n], f.d[t*n/8:][:n/8], f.s[t*n/8:][:n/8], f.h[t*n/4:][:n/4]}
 }
 
 // Resize sets the shape to t rows of n activations, growing the buffers as needed and never shrinking them. The contents
@@ -45,6 +72,9 @@ func (a *Acts) resize(t, n int) {
 	a.D = grow(a.D, t*(n/block), t*(n/block))
 	a.S = grow(a.S, t*(n/block), t*(n/block))
 	a.H = grow(a.H, t*(n/block)*2, t*(n/block)*2)
+	if a.spreads(kernelsInUse()) {
+		a.spread.resize(t, n)
+	}
 }
 
 // grow returns s with length n and a capacity of at least c ≥ n.
@@ -76,7 +106,16 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 		return
 	}
 	from, to := t*a.N+lo, t*a.N+hi
-	kernelsInUse().round(a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block], a.H[2*from/block:2*to/block], a.F[from:to])
+	k, q, d, s := kernelsInUse(), a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block]
+	k.round(q, d, s, a.H[2*from/block:2*to/block], a.F[from:to])
+	if a.spreads(k) {
+		k.spread(a.spread.row(t, a.N), q, d, s, lo/block)
+	}
+}
+
+// spreads reports whether k wants these activations spread too.
+func (a *Acts) spreads(k *kernels) bool {
+	return k.spread != nil && a.T <= groupMost && a.N%(4*block) == 0
 }
 
 // rounded returns Q, D, S and H of n rows from t.

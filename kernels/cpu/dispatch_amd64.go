@@ -72,13 +72,14 @@ func avx512vnni() *kernels {
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.groups = [formats][]group{
-		q8_0: {{octQ8_0VNNI, 8, 2, 8}}, // memory bounds one row of Q8_0, and likes one stream of it better; of Q4_0, four streams
-		q4_0: {{quadQ4_0VNNI, 4, 1, 1}, {octQ4_0VNNI, 8, 2, 8}},
-		q5_0: {{octQ5_0VNNI, 8, 1, 8}},
-		q4_K: {{octQ4_KVNNI, 8, 1, 4}},
-		q5_K: {{quadQ5_KVNNI, 4, 1, 4}},
-		q6_K: {{quadQ6_KVNNI, 4, 1, 4}},
+		q8_0: {{quadQ8_0VNNI, 4, 2, 8, true}}, // memory bounds one row, and likes one stream of it better
+		q4_0: {{quadQ4_0VNNI, 4, 1, 8, true}},
+		q5_0: {{quadQ5_0VNNI, 4, 1, 8, true}},
+		q4_K: {{quadQ4_KVNNI, 4, 1, 4, true}},
+		q5_K: {{quadQ5_KVNNI, 4, 1, 4, true}},
+		q6_K: {{quadQ6_KVNNI, 4, 1, 4, true}},
 	}
+	k.spread = spreadVNNI
 	k.wide, k.settle = 16, settleAVX512
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,

@@ -61,22 +61,22 @@ func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func octQ8_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ5_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func octQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func spreadVNNI(to form, q []int8, d, s []float32, from int)
 
 //go:noescape
-func octQ5_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ8_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func quadQ4_0VNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ4_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func octQ4_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ4_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func quadQ5_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ5_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func quadQ6_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+func quadQ6_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)

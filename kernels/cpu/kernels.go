@@ -13,6 +13,7 @@ type kernels struct {
 	name   string
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	groups [formats][]group
+	spread func(to form, q []int8, d, s []float32, from int) // sets len(d) blocks, from the from-th of a row on; nil if no group takes them
 
 	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
 	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
@@ -69,11 +70,12 @@ type kernels struct {
 type group struct {
 	leaf              groupLeaf
 	rows, least, most int
+	spread            bool // it takes activations spread
 }
 
 // groupLeaf is rows for a multiple of [group].rows rows of a multiple of four blocks, and rows rows of n activations that lie behind each
 // other, with the bits of rows: dst[t·stride+r].
-type groupLeaf func(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+type groupLeaf func(dst []float32, stride int, w []byte, x form, rows, n int)
 
 // groupOf returns the group that takes t rows of n activations to weights in format f, or nil.
 func (k *kernels) groupOf(f format, t, n int) *group {

@@ -101,12 +101,15 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format, g *group, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	tile := max(1, leafBytes/(g.rows*m.RowBytes())) * g.rows
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
-	q, d, s, h := x.rounded(0, x.T)
+	acts := x.spread
+	if !g.spread {
+		acts.q, acts.d, acts.s, acts.h = x.rounded(0, x.T)
+	}
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)
 		some := (end - o) / g.rows * g.rows
 		if some > 0 {
-			g.leaf(sc.out, tile, m.rows(o, o+some), q, d, s, h, x.T, x.N)
+			g.leaf(sc.out, tile, m.rows(o, o+some), acts, x.T, x.N)
 		}
 		for t := range x.T {
 			out := sc.out[t*tile:][:end-o]

@@ -52,13 +52,23 @@ func (in *inputs) matrix(typ gguf.Type, rows, cols int) Matrix {
 func putHalf(b []byte, h uint16) { b[0], b[1] = byte(h), byte(h>>8) }
 
 // input returns t rows of n activations, set and if possible rounded.
-func (in *inputs) input(t, n int) *Acts {
+func (in *inputs) input(t, n int) *Acts { return in.actsOf(in.floats(t*n), n) }
+
+// actsOf returns rows of n activations, set to f and if possible rounded, also for variants that are not in use.
+func (in *inputs) actsOf(f []float32, n int) *Acts {
 	x := &Acts{}
-	x.Resize(t, n)
-	for i := range t {
-		x.Set(i, in.floats(n))
+	x.Resize(len(f)/n, n)
+	if n%(4*block) == 0 {
+		x.spread = in.spread(len(f))
+	}
+	for t := range x.T {
+		x.Set(t, f[t*n:])
 		if n%block == 0 {
-			x.Round(i)
+			x.Round(t)
+		}
+		if n%(4*block) == 0 {
+			q, d, s, _ := x.rounded(t, 1)
+			spread(x.spread.row(t, n), q, d, s, 0)
 		}
 	}
 	return x
@@ -126,12 +136,7 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 
 				alone := make([]float32, batch*rows)
 				for i := range batch {
-					one := &Acts{}
-					one.Resize(1, n)
-					one.Set(0, x.F[i*n:][:n])
-					if m.Quantised() {
-						one.Round(0)
-					}
+					one := in.actsOf(x.F[i*n:][:n], n)
 					for lo := 0; lo < rows; {
 						hi := min(rows, lo+1+in.IntN(20))
 						k.matMul(alone[i*rows:], rows, m, lo, hi, one, false, &sc)

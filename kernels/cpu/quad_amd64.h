@@ -1,127 +1,96 @@
-// Four rows of weights at a time, one to each quarter of a register, meet up to four rows of activations: what an instruction costs is
-// shared by four rows, weights are taken apart once for all activations, and the sums of four blocks, one to a register, leave their
-// reduction as one register of [row, block]. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes
-// to lane b mod 4 of its row, or mod 8 for the types with blocks of 256.
+// Four rows of weights at a time meet some rows of activations: what an instruction costs is shared by four rows, and weights are taken apart
+// once for all activations. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes to lane b mod 4 of its
+// row, or mod 8 for the types with blocks of 256.
 //
-// Arguments of quad(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int): DI dst, R8 rows of weights left,
-// SI, SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX q, CX d, R13 h, or s for types with minima, R14 place in a row of
-// d, s or h in bytes (q is eight times as far), R9 its end, R15 what is fetched: four rows and ahead bytes further on. For a row of activations
-// AX is DX and R11 is R14 in that row; R10 and 0(SP) lead to the next. size is the bytes of a block of 2^log columns, off words that make up
-// for the offset of the weights.
-// K1-K3 dwords or words of rows 1-3. Z0-Z7 weights, two registers to a block; Z8-Z11 products; Z16-Z19 sums of each row of activations, of
-// the second halves of blocks of 256 Z20-Z23; Z24 scales, Z27 words of 1, Z30 words of the offset.
+// Four blocks of 32 columns at a time, a quarter of a register for each: a register of weights is sixteen columns of each block of one row. It is
+// the number of loads that counts, two a cycle whatever their width, and one more where they cross a cache line: so weights come in whole
+// registers and are brought to their places there, and activations are spread beforehand ([form]).
+//
+// Arguments of quad(dst []float32, stride int, w []byte, x form, rows, n int): DI dst, R8 end of w, SI, SI+R12, SI+2·R12 and BX place in the
+// rows, R12 bytes of a row, DX x.q, CX x.d, R13 x.h, or x.s for types with minima, R14 place in a row of d, s or h in bytes (q is two times as
+// far), R15 what is fetched: four rows and ahead bytes further on. For a row of activations AX is DX and R11 is R14 in that row; R10 and R9 lead
+// to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights.
+// Z0, Z2, Z4 and Z6 columns 0 to 15 of the blocks of rows 0 to 3, as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11 products of
+// the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a block, as have the scales, Z24, and the
+// sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z30 words of the offset, Z31 nibbles.
 #define QUAD_ARGS(size, log, off, ahead) \
-	GROUP_ARGS(size, log);          \
-	MOVQ  h_base+128(FP), R13;      \
-	LEAQ  (SI)(AX*1), R8;           \
-	LEAQ  ahead(SI)(R12*4), R15;    \
-	MOVL  $0x00f0, AX;              \
-	KMOVW AX, K1;                   \
-	SHLL  $4, AX;                   \
-	KMOVW AX, K2;                   \
-	SHLL  $4, AX;                   \
-	KMOVW AX, K3;                   \
-	WORDS(off, Z30);                \
-	WORDS(0x00010001, Z27)
-
-// The arguments that quads and octs set alike; AX is the bytes of w.
-#define GROUP_ARGS(size, log) \
 	MOVQ  dst_base+0(FP), DI;       \
 	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), AX;         \
-	MOVQ  q_base+56(FP), DX;        \
-	MOVQ  d_base+80(FP), CX;        \
+	MOVQ  w_len+40(FP), R8;         \
+	MOVQ  x_q_base+56(FP), DX;      \
+	MOVQ  x_d_base+80(FP), CX;      \
+	MOVQ  x_h_base+128(FP), R13;    \
 	MOVQ  n+160(FP), R10;           \
 	MOVQ  R10, R9;                  \
-	SHRQ  $3, R9;                   \
-	MOVQ  R9, 0(SP);                \
+	SHRQ  $1, R9;                   \
 	MOVQ  R10, R12;                 \
 	SHRQ  $log, R12;                \
-	IMUL3Q $size, R12, R12
+	IMUL3Q $size, R12, R12;         \
+	ADDQ  SI, R8;                   \
+	LEAQ  ahead(SI)(R12*4), R15;    \
+	MASK(0x2222, K1);               \
+	MASK(0x4444, K2);               \
+	MASK(0x8888, K3);               \
+	WORDS(0x00010001, Z27);         \
+	WORDS(off, Z30);                \
+	WORDS(0x0f0f0f0f, Z31)
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
+#define MASK(imm, K) MOVL $imm, AX; KMOVD AX, K
 
 // Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
 #define FETCH(line) PREFETCHT0 (64*(line))(R15)
 
-// Z = 16 bytes at o of the four rows.
-#define LOAD4(o, Z) \
-	VBROADCASTI32X4 (o)(SI), Z;             \
-	VBROADCASTI32X4 (o)(SI)(R12*1), K1, Z;  \
-	VBROADCASTI32X4 (o)(SI)(R12*2), K2, Z;  \
-	VBROADCASTI32X4 (o)(BX), K3, Z
+// P = products of a row with activations, from Z14 on: the four sums of a block are those of columns 0 to 3 and 16 to 19, 4 to 7 and 20 to 23 and
+// so on.
+#define DOT(V, W, P) \
+	VMOVDQA32 Z14, P;   \
+	VPDPBUSD Z12, V, P; \
+	VPDPBUSD Z13, W, P
+#define DOTS \
+	VMOVDQU32 (AX)(R14*2), Z12;   \
+	VMOVDQU32 64(AX)(R14*2), Z13; \
+	DOT(Z0, Z1, Z8);  \
+	DOT(Z2, Z3, Z9);  \
+	DOT(Z4, Z5, Z10); \
+	DOT(Z6, Z7, Z11)
 
-// L, H = 16 bytes each at o and o+16 of the four rows. (A broadcast takes a shuffle unit: this has four shuffles, two of LOAD4 eight.)
-#define LOAD32(o, L, H) \
-	VMOVDQU32    (o)(SI), Y8;                   \
-	VINSERTI64X4 $1, (o)(SI)(R12*1), Z8, Z8;    \
-	VMOVDQU32    (o)(SI)(R12*2), Y9;            \
-	VINSERTI64X4 $1, (o)(BX), Z9, Z9;           \
-	VSHUFI32X4   $0x88, Z9, Z8, L;              \
-	VSHUFI32X4   $0xdd, Z9, Z8, H
+// Z14 = what makes up for the offset of the weights in each of those sums, or zeros.
+#define OFFSET VPMADDWD (R13)(R11*1), Z30, Z14
+#define NO_OFFSET VPXORD Z14, Z14, Z14
 
-// Words 4r to 4r+3 of Z = four words of the 64 bytes at o of row r, of the places IDX.
-#define SCALES4(o, IDX, Z) \
-	VPERMW (o)(SI), IDX, Z;             \
-	VPERMW (o)(SI)(R12*1), IDX, K1, Z;  \
-	VPERMW (o)(SI)(R12*2), IDX, K2, Z;  \
-	VPERMW (o)(BX), IDX, K3, Z
-
-// P = products of the weights L and H of block b with a row of activations.
-#define DOT4(b, L, H, P) \
-	VBROADCASTI32X4 (32*b)(AX)(R14*8), Z12;    \
-	VBROADCASTI32X4 (32*b+16)(AX)(R14*8), Z13; \
-	VPXORD   P, P, P;    \
-	VPDPBUSD Z12, L, P;  \
-	VPDPBUSD Z13, H, P
-
-// Adds to Z14 in each quarter the sums of Z8, Z9, Z10 and Z11. PACK4: Z8 = two words of each of them, Z9 = two others; these fit, as sums of eight
-// products do in Q5_0 (8·31·127), and of four in Q6_K (4·63·127). In Q4_0 sums of sixteen do (16·15·127).
+// Z14 = the sums of Z8, Z9, Z10 and Z11 in each quarter. PACK4: Z8 = two words of each of them, Z9 = two others. They fit, and so does what SUM4
+// adds: sums of eight products in Q4_0 (8·8·127) and Q5_0 (8·16·127), in Q4_K, which has no offset (8·15·127), and of four in Q6_K (4·32·127).
+// In Q5_K (8·31·127) they only just fit.
 #define PACK4 \
 	VPACKSSDW Z9, Z8, Z12;         \
 	VPACKSSDW Z11, Z10, Z13;       \
 	VSHUFPS   $0x88, Z13, Z12, Z8; \
 	VSHUFPS   $0xdd, Z13, Z12, Z9
-#define SUM_Q5_0 \
-	PACK4;                 \
-	VPDPWSSD Z27, Z8, Z14; \
+#define SUM4 \
+	PACK4;                  \
+	VPADDW   Z9, Z8, Z8;    \
+	VPMADDWD Z27, Z8, Z14
+#define SUM5 \
+	PACK4;                  \
+	VPMADDWD Z27, Z8, Z14;  \
 	VPDPWSSD Z27, Z9, Z14
-#define SUM_Q4_0 \
-	PACK4;                 \
-	VPADDW   Z9, Z8, Z8;   \
-	VPDPWSSD Z27, Z8, Z14
-
-// Z14 = the integers that make up for the offset of the weights, or zeros.
-#define OFFSET \
-	VBROADCASTI32X4 (R13)(R11*1), Z14; \
-	VPMADDWD Z30, Z14, Z14
-#define NO_OFFSET VPXORD Z14, Z14, Z14
 
 // Adds the integers Z14 times the scales D, times d, to A.
 #define ADD4(D, A) \
-	VCVTDQ2PS Z14, Z14;                \
-	VBROADCASTF32X4 (CX)(R11*1), Z12;  \
-	VMULPS Z12, D, Z12;                \
+	VMULPS (CX)(R11*1), D, Z12; \
+	VCVTDQ2PS Z14, Z14;         \
 	VFMADD231PS Z14, Z12, A
 
-// Adds four blocks of a row of activations to A.
-#define ACT(OFFSET, SUM, A) \
-	DOT4(0, Z0, Z1, Z8);   \
-	DOT4(1, Z2, Z3, Z9);   \
-	DOT4(2, Z4, Z5, Z10);  \
-	DOT4(3, Z6, Z7, Z11);  \
-	OFFSET;                \
-	SUM;                   \
-	ADD4(Z24, A)
 // To the next row of activations, or to end if that was the number-th and last.
 #define NEXT(number, end) \
 	CMPQ rows+152(FP), $number;        \
 	JEQ  end;                          \
 	ADDQ R10, AX;                      \
-	ADDQ 0(SP), R11
+	ADDQ R9, R11
 
-// ACT for all rows of activations, whose sums are A, B, C and D.
-#define ACTS(ACT, A, B, C, D, end) \
+// ACT for up to four rows of activations, whose sums are A, B, C and D; REST is what comes after the fourth.
+#define ACTS(ACT, A, B, C, D, REST, end) \
 	MOVQ DX, AX;   \
 	MOVQ R14, R11; \
 	ACT(A);        \
@@ -131,23 +100,18 @@
 	ACT(C);        \
 	NEXT(3, end);  \
 	ACT(D);        \
+	REST;          \
 end:
 
-// The lanes of A summed up, to the four numbers at R11, which moves on by a row; to end if that was the number-th and last.
+// The sum of A's quarters, (0+2)+(1+3), to the four numbers at R11, which moves on by a row; to end if that was the number-th and last.
 #define PUT4(A, number, end) \
-	VPERMILPS $0x4e, A, Z0;           \
-	VADDPS Z0, A, Z0;                 \
-	VPERMILPS $0xb1, Z0, Z1;          \
-	VADDPS Z1, Z0, Z0;                \
-	VEXTRACTF32X4 $1, Z0, X1;         \
-	VEXTRACTF32X4 $2, Z0, X2;         \
-	VEXTRACTF32X4 $3, Z0, X3;         \
-	VMOVSS X0, (R11);                 \
-	VMOVSS X1, 4(R11);                \
-	VMOVSS X2, 8(R11);                \
-	VMOVSS X3, 12(R11);               \
-	CMPQ rows+152(FP), $number;       \
-	JEQ  end;                         \
+	VEXTRACTF64X4 $1, A, Y0;     \
+	VADDPS A, Z0, Z0;            \
+	VEXTRACTF128 $1, Y0, X1;     \
+	VADDPS X1, X0, X0;           \
+	VMOVUPS X0, (R11);           \
+	CMPQ rows+152(FP), $number;  \
+	JEQ  end;                    \
 	ADDQ AX, R11
 
 // Begins four rows of weights.
@@ -158,19 +122,23 @@ end:
 	VPXORD Z16, Z16, Z16;   \
 	VPXORD Z17, Z17, Z17;   \
 	VPXORD Z18, Z18, Z18;   \
-	VPXORD Z19, Z19, Z19
+	VPXORD Z19, Z19, Z19;   \
+	VPXORD Z20, Z20, Z20;   \
+	VPXORD Z21, Z21, Z21;   \
+	VPXORD Z22, Z22, Z22;   \
+	VPXORD Z23, Z23, Z23
 
-// Moves on by size bytes of each row, which were the last 16 bytes of a row of d; to more if there are more.
+// Moves on by size bytes of each row, 64 bytes of a row of d; to more if there are more.
 #define MOVE4(size, more) \
 	ADDQ $(4*size), R15;    \
 	ADDQ $size, SI;         \
 	ADDQ $size, BX;         \
-	ADDQ $16, R14;          \
+	ADDQ $64, R14;          \
 	CMPQ R14, R9;           \
 	JLT  more
 
-// Puts the sums of four rows; to more if there are more of them, else returns.
-#define END4(more, put) \
+// Puts the sums of four rows, REST those after the fourth row of activations; to more if there are more rows of weights, else returns.
+#define END4(more, put, REST) \
 	MOVQ DI, R11;           \
 	MOVQ stride+24(FP), AX; \
 	SHLQ $2, AX;            \
@@ -178,6 +146,7 @@ end:
 	PUT4(Z17, 2, put);      \
 	PUT4(Z18, 3, put);      \
 	PUT4(Z19, 4, put);      \
+	REST;                   \
 put: \
 	ADDQ $16, DI;           \
 	MOVQ BX, SI;            \
