@@ -11,9 +11,6 @@
 //
 // A type whose weights are W - o takes them unsigned, as W, and adds -o·ΣQ: with H words of o this is one VPMADDWD.
 
-// All lanes of a register from a 32-bit number; uses AX.
-#define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
-
 // Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
 // DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s, R13 h.
 #define ROWS_ARGS \

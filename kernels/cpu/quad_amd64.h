@@ -1,3 +1,5 @@
+#include "group_amd64.h"
+
 // Four rows of weights at a time, one to each quarter of a register, meet up to four rows of activations: what an instruction costs is
 // shared by four rows, weights are taken apart once for all activations, and the sums of four blocks, one to a register, leave their
 // reduction as one register of [row, block]. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes
@@ -24,25 +26,7 @@
 	WORDS(off, Z30);                \
 	WORDS(0x00010001, Z27)
 
-// The arguments that quads and octs set alike; AX is the bytes of w.
-#define GROUP_ARGS(size, log) \
-	MOVQ  dst_base+0(FP), DI;       \
-	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), AX;         \
-	MOVQ  q_base+56(FP), DX;        \
-	MOVQ  d_base+80(FP), CX;        \
-	MOVQ  n+160(FP), R10;           \
-	MOVQ  R10, R9;                  \
-	SHRQ  $3, R9;                   \
-	MOVQ  R9, 0(SP);                \
-	MOVQ  R10, R12;                 \
-	SHRQ  $log, R12;                \
-	IMUL3Q $size, R12, R12
-
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
-
-// Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
-#define FETCH(line) PREFETCHT0 (64*(line))(R15)
 
 // Z = 16 bytes at o of the four rows.
 #define LOAD4(o, Z) \
