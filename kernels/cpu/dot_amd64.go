@@ -85,4 +85,7 @@ func quadQ6_KVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32,
 func octQ4_0AVX2(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 
 //go:noescape
+func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+
+//go:noescape
 func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)

@@ -3,7 +3,7 @@
 // turns the scales of eight rows. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps.
 //
 // The file that includes this one defines, for four registers of weights in turn, register W, number w, and an address Q of four activations,
-//   START(b)              begins the sums of block b of four, with the offset at (16+4·b)(SP)
+//   START(b)              begins the sums of block b of four, whose offset is at (16+4·b)(SP)
 //   LOW_FIRST(W, w, Q)    adds the products of the low nibbles of W; uses Y8, Y9
 //   LOW(W, w, Q)
 //   HIGH_FIRST(W, w, Q)   those of the high ones, and spoils W
@@ -37,8 +37,8 @@
 	VPMADDWD (R13)(R14*1), X14, X4; \
 	VMOVDQU  X4, 16(SP)
 
-// Y4-Y7 = dwords 0 to 3 of the sixteen bytes at o of the eight rows.
-#define OCT_TURN(o) \
+// Y4-Y7 = dwords 0 to 3 of the sixteen bytes at o of the eight rows; uses T.
+#define OCT_TURN(o, T) \
 	VMOVDQU     (o)(SI), X4;                 \
 	VMOVDQU     (o)(BX), X5;                 \
 	VMOVDQU     (o)(SI)(R12*2), X6;          \
@@ -49,10 +49,10 @@
 	VINSERTI128 $1, (o)(BX)(R8*2), Y7, Y7;   \
 	VPUNPCKLDQ  Y5, Y4, Y8;                  \
 	VPUNPCKHDQ  Y5, Y4, Y9;                  \
-	VPUNPCKLDQ  Y7, Y6, Y10;                 \
+	VPUNPCKLDQ  Y7, Y6, T;                   \
 	VPUNPCKHDQ  Y7, Y6, Y7;                  \
-	VPUNPCKLQDQ Y10, Y8, Y4;                 \
-	VPUNPCKHQDQ Y10, Y8, Y5;                 \
+	VPUNPCKLQDQ T, Y8, Y4;                   \
+	VPUNPCKHQDQ T, Y8, Y5;                   \
 	VPUNPCKLQDQ Y7, Y9, Y6;                  \
 	VPUNPCKHQDQ Y7, Y9, Y7
 
@@ -72,9 +72,8 @@
 	OCT_WORDS((o)(SI)(R12*4), (o-2)(BX)(R12*4), (o)(SI)(R8*2), (o-2)(BX)(R8*2), X8); \
 	VPUNPCKLQDQ X8, X13, X13
 
-// Y10 = the products of the nibbles of block b.
+// Adds the products of the nibbles of block b.
 #define OCT_DOT(b) \
-	START(b);                                  \
 	LOW_FIRST(Y4, 4, (32*b)(DX)(R14*8));       \
 	HIGH_FIRST(Y4, 4, (32*b+16)(DX)(R14*8));   \
 	LOW(Y5, 5, (32*b+4)(DX)(R14*8));           \
@@ -82,8 +81,7 @@
 	LOW(Y6, 6, (32*b+8)(DX)(R14*8));           \
 	HIGH(Y6, 6, (32*b+24)(DX)(R14*8));         \
 	LOW(Y7, 7, (32*b+12)(DX)(R14*8));          \
-	HIGH(Y7, 7, (32*b+28)(DX)(R14*8));         \
-	END(b)
+	HIGH(Y7, 7, (32*b+28)(DX)(R14*8))
 
 // Adds the integers Y10 of block b times the scales, times d, to A.
 #define OCT_ADD(b, A) \
@@ -115,8 +113,10 @@
 // Block b of four of Q4_0, to be added to A.
 #define Q4_0_OCT(b, A) \
 	OCT_SCALES(18*b);   \
-	OCT_TURN(18*b+2);   \
+	OCT_TURN(18*b+2, Y10); \
+	START(b);           \
 	OCT_DOT(b);         \
+	END(b);             \
 	OCT_ADD(b, A)
 
 #define OCT_Q4_0 \
