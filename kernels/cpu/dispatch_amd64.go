@@ -61,6 +61,7 @@ func avxvnni() *kernels {
 	k.groups = [formats][]group{
 		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1}},
 		q5_0: {{octQ5_0AVXVNNI, 8, 1, 1}},
+		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1}},
 	}
 	k.tile = [formats]tileLeaf{
 		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,

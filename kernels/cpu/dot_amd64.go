@@ -89,3 +89,6 @@ func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float3
 
 //go:noescape
 func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
+
+//go:noescape
+func octQ4_KAVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)

@@ -14,22 +14,26 @@
 // of three, DX q, CX d, R13 h, R14 place in d and h in bytes (q is eight times as far), R9 its end, R15 what is fetched: eight rows and ahead
 // bytes further on. AX, R11 for anything.
 // Y0-Y3 sums of blocks 0 to 3 of four; Y4-Y7 weights; Y8-Y12 for anything; Y13 scales; Y14 words of the offset; Y15 low nibbles.
-#define OCT_ARGS(size, ahead, off) \
-	GROUP_ARGS(size, 5);            \
+#define OCT_ARGS(size, log) \
+	GROUP_ARGS(size, log);          \
 	LEAQ (SI)(AX*1), R10;           \
-	MOVQ h_base+128(FP), R13;       \
 	LEAQ (R12)(R12*2), R8;          \
-	LEAQ ahead(SI)(R12*8), R15;     \
-	SPLAT($off, X14, Y14);          \
+	LEAQ 8192(SI)(R12*8), R15;      \
 	SPLAT($0x0f0f0f0f, X15, Y15)
+#define OCT_ARGS32(size, off) \
+	OCT_ARGS(size, 5);         \
+	MOVQ h_base+128(FP), R13;  \
+	SPLAT($off, X14, Y14)
 
 // Begins eight rows.
 #define OCT_BEGIN \
-	LEAQ   (SI)(R12*1), BX; \
-	XORL   R14, R14;        \
-	VXORPS Y0, Y0, Y0;      \
-	VXORPS Y1, Y1, Y1;      \
-	VXORPS Y2, Y2, Y2;      \
+	LEAQ (SI)(R12*1), BX; \
+	XORL R14, R14
+#define OCT_BEGIN32 \
+	OCT_BEGIN;            \
+	VXORPS Y0, Y0, Y0;    \
+	VXORPS Y1, Y1, Y1;    \
+	VXORPS Y2, Y2, Y2;    \
 	VXORPS Y3, Y3, Y3
 
 // The offsets of four blocks, to the stack.
@@ -91,23 +95,26 @@
 	VMULPS       Y9, Y13, Y13;          \
 	VFMADD231PS  Y10, Y13, A
 
-// Moves on by four blocks; to four if there are any. Then puts the sums and moves on by eight rows; to oct if there are any, else returns.
-#define OCT_END(size, four, oct) \
-	ADDQ   $(32*size), R15;  \
-	ADDQ   $(4*size), SI;    \
-	ADDQ   $(4*size), BX;    \
-	ADDQ   $16, R14;         \
-	CMPQ   R14, R9;          \
-	JLT    four;             \
-	VADDPS Y2, Y0, Y0;       \
-	VADDPS Y3, Y1, Y1;       \
-	VADDPS Y1, Y0, Y0;       \
-	VMOVUPS Y0, (DI);        \
-	ADDQ   $32, DI;          \
-	LEAQ   (BX)(R8*2), SI;   \
-	CMPQ   SI, R10;          \
-	JLT    oct;              \
-	VZEROUPPER;              \
+// Moves on by size bytes of each row, which are step bytes of a row of d; to more if there are any.
+#define OCT_MOVE(size, step, more) \
+	ADDQ $(8*(size)), R15;  \
+	ADDQ $(size), SI;       \
+	ADDQ $(size), BX;       \
+	ADDQ $step, R14;      \
+	CMPQ R14, R9;         \
+	JLT  more
+
+// Puts the sums, which are (Y0+Y2) + (Y1+Y3), and moves on by eight rows; to oct if there are any, else returns.
+#define OCT_END(oct) \
+	VADDPS  Y2, Y0, Y0;     \
+	VADDPS  Y3, Y1, Y1;     \
+	VADDPS  Y1, Y0, Y0;     \
+	VMOVUPS Y0, (DI);       \
+	ADDQ    $32, DI;        \
+	LEAQ    (BX)(R8*2), SI; \
+	CMPQ    SI, R10;        \
+	JLT     oct;            \
+	VZEROUPPER;             \
 	RET
 
 // Block b of four of Q4_0, to be added to A.
@@ -120,9 +127,9 @@
 	OCT_ADD(b, A)
 
 #define OCT_Q4_0 \
-	OCT_ARGS(18, 8192, 0xfff8fff8); \
+	OCT_ARGS32(18, 0xfff8fff8); \
 oct: \
-	OCT_BEGIN;        \
+	OCT_BEGIN32;      \
 four: \
 	OCT_OFFSETS;      \
 	FETCH(0);         \
@@ -138,4 +145,5 @@ four: \
 	FETCH(7);         \
 	FETCH(8);         \
 	Q4_0_OCT(3, Y3);  \
-	OCT_END(18, four, oct)
+	OCT_MOVE(4*18, 16, four); \
+	OCT_END(oct)

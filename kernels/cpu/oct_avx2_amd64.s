@@ -29,7 +29,6 @@
 	VPMADDWD     Y12, Y10, Y10; \
 	VPBROADCASTD (16+4*b)(SP), Y9; \
 	VPADDD       Y9, Y10, Y10
-
 #include "sum_amd64.h"
 #include "group_amd64.h"
 #include "oct256_amd64.h"

@@ -1,29 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
-#include "avxvnni_amd64.h"
-
-// Products of bytes, summed by fours: the high nibbles as they lie, sixteen times as much.
-#define START(b) \
-	VPBROADCASTD (16+4*b)(SP), Y10; \
-	VPXOR        Y11, Y11, Y11
-#define LOW(W, w, Q) \
-	VPAND        Y15, W, Y8;  \
-	VPBROADCASTD Q, Y9;       \
-	DPBUSD(9, 8, 10)
-#define LOW_FIRST(W, w, Q) LOW(W, w, Q)
-#define HIGH(W, w, Q) \
-	VPANDN       W, Y15, W;   \
-	VPBROADCASTD Q, Y9;       \
-	DPBUSD(9, w, 11)
-#define HIGH_FIRST(W, w, Q) HIGH(W, w, Q)
-#define END(b) \
-	VPSRAD $4, Y11, Y11;   \
-	VPADDD Y11, Y10, Y10
-
-#include "sum_amd64.h"
-#include "group_amd64.h"
-#include "oct256_amd64.h"
+#include "oct_avxvnni_amd64.h"
 
 // func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
@@ -103,9 +81,9 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
 
 // func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, q []int8, d, s []float32, h []int16, rows, n int)
 TEXT ·octQ5_0AVXVNNI(SB), NOSPLIT, $160-168
-	OCT_ARGS(22, 8192, 0xfff0fff0)
+	OCT_ARGS32(22, 0xfff0fff0)
 oct:
-	OCT_BEGIN
+	OCT_BEGIN32
 four:
 	OCT_OFFSETS
 	Q5_0_ACTS(0)
@@ -125,7 +103,8 @@ four:
 	FETCH(9)
 	FETCH(10)
 	Q5_0_OCT(3, 112, Y3)
-	OCT_END(22, four, oct)
+	OCT_MOVE(4*22, 16, four)
+	OCT_END(oct)
 
 // Bits 4 to 7 of each byte; bytes 0 and 8, 1 and 9 and so on.
 DATA octfive<>+0(SB)/8, $0x2020202010101010
