@@ -3,17 +3,16 @@
 // turns the scales of eight rows. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps.
 //
 // The file that includes this one defines, for four registers of weights in turn, register W, number w, and an address Q of four activations,
-//   START(b)              begins the sums of block b of four, whose offset is at (16+4·b)(SP)
-//   LOW_FIRST(W, w, Q)    adds the products of the low nibbles of W; uses Y8, Y9
-//   LOW(W, w, Q)
-//   HIGH_FIRST(W, w, Q)   those of the high ones, and spoils W
-//   HIGH(W, w, Q)
-//   END(b)                Y10 = the sums in 32 bits; uses Y9, Y11
+//   START(b)                            begins the sums of block b of four, whose offset is at (16+4·b)(SP)
+//   LOW_FIRST(W, w, Q), LOW(W, w, Q)    add the products of the low nibbles of W
+//   HIGH_FIRST(W, w, Q), HIGH(W, w, Q)  add those of the high ones, and spoil W
+//   END(b)                              Y10 = the sums in 32 bits
+// on Y8 to Y11.
 //
 // Arguments as those of oct (oct_amd64.h), with rows = 1: DI dst, R10 end of w, SI and BX places in rows 0 and 1, R12 and R8 bytes of a row and
-// of three, DX q, CX d, R13 h, R14 place in d and h in bytes (q is eight times as far), R9 its end, R15 what is fetched: eight rows and ahead
-// bytes further on. AX, R11 for anything.
-// Y0-Y3 sums of blocks 0 to 3 of four; Y4-Y7 weights; Y8-Y12 for anything; Y13 scales; Y14 words of the offset; Y15 low nibbles.
+// of three, DX q, CX d, R13 h, R14 place in d and h in bytes (q is eight times as far), R9 its end, R15 what is fetched: eight rows and two
+// pages further on. AX, R11 for anything. Y0-Y3 sums of lanes 0 to 3; Y4-Y7 weights; Y8-Y13 for anything; Y15 low nibbles. OCT_ARGS32 and so on are for
+// types with blocks of 32, which come by fours: X13 scales, Y14 words of the offset.
 #define OCT_ARGS(size, log) \
 	GROUP_ARGS(size, log);          \
 	LEAQ (SI)(AX*1), R10;           \
@@ -60,14 +59,14 @@
 	VPUNPCKLQDQ Y7, Y9, Y6;                  \
 	VPUNPCKHQDQ Y7, Y9, Y7
 
-// X = the words at o of rows i and i+1 (EVEN and ODD), and of i+2 and i+3. A word and what lies before it, in the row before, are one load.
-#define OCT_WORDS(EVEN, ODD, EVEN2, ODD2, X) \
-	MOVL  ODD, AX;    \
-	MOVL  ODD2, R11;  \
-	MOVW  EVEN, AX;   \
-	MOVW  EVEN2, R11; \
-	SHLQ  $32, R11;   \
-	ORQ   R11, AX;    \
+// X = the words A, B, C and D. Those of B and D are the upper halves of dwords, so that one load sets both: the lower ones lie in the row before.
+#define OCT_WORDS(A, B, C, D, X) \
+	MOVL  B, AX;     \
+	MOVL  D, R11;    \
+	MOVW  A, AX;     \
+	MOVW  C, R11;    \
+	SHLQ  $32, R11;  \
+	ORQ   R11, AX;   \
 	VMOVQ AX, X
 
 // X13 = the scales at o of the eight rows, collected in integer registers, which have nothing else to do.
@@ -100,8 +99,8 @@
 	ADDQ $(8*(size)), R15;  \
 	ADDQ $(size), SI;       \
 	ADDQ $(size), BX;       \
-	ADDQ $step, R14;      \
-	CMPQ R14, R9;         \
+	ADDQ $step, R14;        \
+	CMPQ R14, R9;           \
 	JLT  more
 
 // Puts the sums, which are (Y0+Y2) + (Y1+Y3), and moves on by eight rows; to oct if there are any, else returns.
@@ -119,31 +118,25 @@
 
 // Block b of four of Q4_0, to be added to A.
 #define Q4_0_OCT(b, A) \
-	OCT_SCALES(18*b);   \
-	OCT_TURN(18*b+2, Y10); \
-	START(b);           \
-	OCT_DOT(b);         \
-	END(b);             \
+	OCT_SCALES(18*b);       \
+	FETCH(2*b);             \
+	OCT_TURN(18*b+2, Y10);  \
+	START(b);               \
+	OCT_DOT(b);             \
+	FETCH(2*b+1);           \
+	END(b);                 \
 	OCT_ADD(b, A)
 
 #define OCT_Q4_0 \
-	OCT_ARGS32(18, 0xfff8fff8); \
+	OCT_ARGS32(18, 0xfff8fff8);  \
 oct: \
-	OCT_BEGIN32;      \
+	OCT_BEGIN32;               \
 four: \
-	OCT_OFFSETS;      \
-	FETCH(0);         \
-	FETCH(1);         \
-	Q4_0_OCT(0, Y0);  \
-	FETCH(2);         \
-	FETCH(3);         \
-	Q4_0_OCT(1, Y1);  \
-	FETCH(4);         \
-	FETCH(5);         \
-	Q4_0_OCT(2, Y2);  \
-	FETCH(6);         \
-	FETCH(7);         \
-	FETCH(8);         \
-	Q4_0_OCT(3, Y3);  \
-	OCT_MOVE(4*18, 16, four); \
+	OCT_OFFSETS;               \
+	Q4_0_OCT(0, Y0);           \
+	Q4_0_OCT(1, Y1);           \
+	FETCH(8);                  \
+	Q4_0_OCT(2, Y2);           \
+	Q4_0_OCT(3, Y3);           \
+	OCT_MOVE(4*18, 16, four);  \
 	OCT_END(oct)

@@ -25,10 +25,11 @@
 	VPMADDUBSW   Y9, W, W;      \
 	VPADDW       W, Y11, Y11
 #define END(b) \
-	VPADDW       Y11, Y10, Y10; \
-	VPMADDWD     Y12, Y10, Y10; \
-	VPBROADCASTD (16+4*b)(SP), Y9; \
+	VPADDW       Y11, Y10, Y10;     \
+	VPMADDWD     Y12, Y10, Y10;     \
+	VPBROADCASTD (16+4*b)(SP), Y9;  \
 	VPADDD       Y9, Y10, Y10
+
 #include "sum_amd64.h"
 #include "group_amd64.h"
 #include "oct256_amd64.h"

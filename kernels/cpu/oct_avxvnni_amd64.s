@@ -68,12 +68,15 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
 	VPSRAD $1, Y11, Y11;            \
 	VPADDD Y11, Y10, Y10
 
-// Block b of four of Q5_0, to be added to A: the high bits apart from the nibbles, so that they need not be brought to their places.
+// Block b of four of Q5_0, activations for its high bits at (o)(SP), to be added to A: those bits apart from the nibbles, so that they need not be
+// brought to their places.
 #define Q5_0_OCT(b, o, A) \
 	OCT_SCALES(22*b);         \
 	Q5_0_BITS(22*b+2);        \
+	FETCH(2*b);               \
 	Q5_0_HIGH(b, o);          \
 	OCT_TURN(22*b+6, Y11);    \
+	FETCH(2*b+1);             \
 	VPXOR Y11, Y11, Y11;      \
 	OCT_DOT(b);               \
 	END(b);                   \
@@ -88,19 +91,11 @@ four:
 	OCT_OFFSETS
 	Q5_0_ACTS(0)
 	Q5_0_ACTS(2)
-	FETCH(0)
-	FETCH(1)
-	FETCH(2)
 	Q5_0_OCT(0, 32, Y0)
-	FETCH(3)
-	FETCH(4)
-	FETCH(5)
-	Q5_0_OCT(1, 48, Y1)
-	FETCH(6)
-	FETCH(7)
 	FETCH(8)
-	Q5_0_OCT(2, 96, Y2)
+	Q5_0_OCT(1, 48, Y1)
 	FETCH(9)
+	Q5_0_OCT(2, 96, Y2)
 	FETCH(10)
 	Q5_0_OCT(3, 112, Y3)
 	OCT_MOVE(4*22, 16, four)
