@@ -28,7 +28,7 @@ func avx2() *kernels {
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
 	k.groups = [formats][]group{
-		q4_0: {{octQ4_0AVX2, 8, 1, 1}}, // eight rows of the others were no faster from memory
+		q4_0: {{octQ4_0AVX2, 8, 1, 1}}, // eight rows of Q5_0 and Q4_K were no faster from memory
 	}
 	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
