@@ -27,6 +27,9 @@ func avx2() *kernels {
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
+	k.groups = [formats][]group{
+		q4_0: {{octQ4_0AVX2, 8, 1, 1, false}}, // eight rows of Q5_0 and Q4_K were no faster from memory
+	}
 	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
 		tileQ8_0AVX2, tileQ4_0AVX2, tileQ5_0AVX2, tileQ4_KAVX2, tileQ5_KAVX2, tileQ6_KAVX2,
@@ -55,6 +58,11 @@ func avxvnni() *kernels {
 	k.peakBytes = peak{peakBytesAVXVNNI, 12 * 32}
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
+	}
+	k.groups = [formats][]group{
+		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1, false}},
+		q5_0: {{octQ5_0AVXVNNI, 8, 1, 1, false}},
+		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1, false}},
 	}
 	k.tile = [formats]tileLeaf{
 		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,

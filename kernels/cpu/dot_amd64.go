@@ -2,8 +2,8 @@
 
 package cpu
 
-// Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s, dot_vnni_amd64.s, oct_vnni_amd64.s, octk_vnni_amd64.s, quad_vnni_amd64.s and
-// quadk_vnni_amd64.s; the formulas stand with their twin rowsGeneric.
+// Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s, dot_vnni_amd64.s, oct_avx2_amd64.s, oct_avxvnni_amd64.s, octk_avxvnni_amd64.s,
+// oct_vnni_amd64.s, octk_vnni_amd64.s, quad_vnni_amd64.s and quadk_vnni_amd64.s; the formulas stand with their twin rowsGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
@@ -61,7 +61,16 @@ func rowsQ5_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 func rowsQ6_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 
 //go:noescape
-func quadQ5_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+func octQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
 func spreadVNNI(to form, q []int8, d, s []float32, from int)
@@ -71,6 +80,9 @@ func quadQ8_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
 func quadQ4_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func quadQ5_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
 func quadQ4_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)

@@ -11,9 +11,6 @@
 //
 // A type whose weights are W - o takes them unsigned, as W, and adds -o·ΣQ: with H words of o this is one VPMADDWD.
 
-// All lanes of a register from a 32-bit number; uses AX.
-#define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
-
 // Arguments of rows(dst []float32, w []byte, q []int8, d, s []float32, h []int16):
 // DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s, R13 h.
 #define ROWS_ARGS \
@@ -97,66 +94,6 @@
 	SHLQ $48, BX;              \
 	ORQ  BX, AX;               \
 	VMOVQ AX, X
-
-// To go before ROWS32: two rows at a time, one to each half of the registers that hold the sums of blocks, if a row is a multiple of four blocks.
-// What comes next is fetched in the order of memory, at DX. (Not for Q8_0: memory bounds it, and is slower in two streams.)
-#define PAIRS32(DOT, ADD, WIDEN, size) \
-	IMUL3Q $size, R9, R10;     \
-	TESTQ  $3, R9;             \
-	JNZ    row;                \
-	CMPQ   R8, $2;             \
-	JLT    row;                \
-	MOVQ   SI, DX;             \
-pair: \
-	MOVQ   q_base+48(FP), R11; \
-	MOVQ   CX, R12;            \
-	MOVQ   R13, R14;           \
-	MOVQ   R9, R15;            \
-	VXORPS X0, X0, X0;         \
-both: \
-	AHEAD(DX, 0);              \
-	AHEAD(DX, 2*size);         \
-	AHEAD(DX, 4*size);         \
-	AHEAD(DX, 6*size);         \
-	ADDQ $(8*size), DX;        \
-	QUAD(DOT, ADD, WIDEN, size); \
-	VMOVDQA Y3, Y7;            \
-	ADDQ R10, SI;              \
-	QUAD(DOT, ADD, WIDEN, size); \
-	HALVES(Y7, Y3, Y1, Y2);    \
-	VPADDD Y1, Y2, Y3;         \
-	VBROADCASTI128 (R14), Y4;  \
-	VPMADDWD Y4, Y9, Y4;       \
-	VPADDD Y4, Y3, Y3;         \
-	VCVTDQ2PS Y3, Y3;          \
-	QUAD_SCALES(size, X4);     \
-	SUBQ R10, SI;              \
-	QUAD_SCALES(size, X5);     \
-	VPUNPCKLQDQ X4, X5, X5;    \
-	VCVTPH2PS X5, Y7;          \
-	VBROADCASTF128 (R12), Y4;  \
-	VMULPS Y4, Y7, Y7;         \
-	VFMADD231PS Y3, Y7, Y0;    \
-	ADDQ $(4*size), SI;        \
-	ADDQ $128, R11;            \
-	ADDQ $16, R12;             \
-	ADDQ $16, R14;             \
-	SUBQ $4, R15;              \
-	JNZ  both;                 \
-	VPERMILPS $0x4e, Y0, Y1;   \
-	VADDPS    Y1, Y0, Y0;      \
-	VMOVSHDUP Y0, Y1;          \
-	VADDPS    Y1, Y0, Y0;      \
-	VMOVSS    X0, (DI);        \
-	VEXTRACTF128 $1, Y0, X0;   \
-	VMOVSS    X0, 4(DI);       \
-	ADDQ R10, SI;              \
-	ADDQ $8, DI;               \
-	SUBQ $2, R8;               \
-	JZ   done;                 \
-	CMPQ R8, $2;               \
-	JGE  pair;                 \
-	MOVQ q_base+48(FP), DX
 
 // rows for the same types: four blocks at a time, then one. What DOT gives is added by ADD and made 32 bits wide by WIDEN.
 // X0 the sums, which are turned by a lane with each single block (their total is the same from any lane on); Y3-Y6 products, X7

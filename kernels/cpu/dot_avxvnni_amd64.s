@@ -35,7 +35,6 @@ TEXT ·rowsQ4_0AVXVNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
-	PAIRS32(Q4_0_DOT, ADDP, WIDEN, 18)
 	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0AVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
@@ -44,7 +43,6 @@ TEXT ·rowsQ5_0AVXVNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	PAIRS32(Q5_0_DOT, ADDP, WIDEN, 22)
 	ROWS32(Q5_0_DOT, ADDP, WIDEN, 22)
 
 // func rowsQ4_KAVXVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)

@@ -44,7 +44,6 @@ TEXT ·rowsQ4_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q4_0_CONST
 	Q4_0_OFF
-	PAIRS32(Q4_0_DOT, ADDP, WIDEN, 18)
 	ROWS32(Q4_0_DOT, ADDP, WIDEN, 18)
 
 // func rowsQ5_0VNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
@@ -53,7 +52,6 @@ TEXT ·rowsQ5_0VNNI(SB), NOSPLIT, $0-144
 	ROWS_ONES
 	Q5_0_CONST
 	Q5_0_OFF
-	PAIRS32(Q5_0_MASKED, ADDP, WIDEN, 22)
 	ROWS32(Q5_0_MASKED, ADDP, WIDEN, 22)
 
 // func rowsQ4_KVNNI(dst []float32, w []byte, q []int8, d, s []float32, h []int16)

@@ -1,3 +1,5 @@
+#include "group_amd64.h"
+
 // Four rows of weights at a time meet some rows of activations: what an instruction costs is shared by four rows, and weights are taken apart
 // once for all activations. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes to lane b mod 4 of its
 // row, or mod 8 for the types with blocks of 256.
@@ -14,19 +16,9 @@
 // the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a block, as have the scales, Z24, and the
 // sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z30 words of the offset, Z31 nibbles.
 #define QUAD_ARGS(size, log, off, ahead) \
-	MOVQ  dst_base+0(FP), DI;       \
-	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), R8;         \
-	MOVQ  x_q_base+56(FP), DX;      \
-	MOVQ  x_d_base+80(FP), CX;      \
+	GROUP_ARGS(size, log, 1);       \
 	MOVQ  x_h_base+128(FP), R13;    \
-	MOVQ  n+160(FP), R10;           \
-	MOVQ  R10, R9;                  \
-	SHRQ  $1, R9;                   \
-	MOVQ  R10, R12;                 \
-	SHRQ  $log, R12;                \
-	IMUL3Q $size, R12, R12;         \
-	ADDQ  SI, R8;                   \
+	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  ahead(SI)(R12*4), R15;    \
 	MASK(0x2222, K1);               \
 	MASK(0x4444, K2);               \
@@ -37,9 +29,6 @@
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 #define MASK(imm, K) MOVL $imm, AX; KMOVD AX, K
-
-// Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
-#define FETCH(line) PREFETCHT0 (64*(line))(R15)
 
 // P = products of a row with activations, from Z14 on: the four sums of a block are those of columns 0 to 3 and 16 to 19, 4 to 7 and 20 to 23 and
 // so on.
