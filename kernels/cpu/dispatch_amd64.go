@@ -83,9 +83,9 @@ func avx512vnni() *kernels {
 		q8_0: {{quadQ8_0VNNI, 4, 2, 8, true}}, // memory bounds one row, and likes one stream of it better
 		q4_0: {{quadQ4_0VNNI, 4, 1, 8, true}},
 		q5_0: {{quadQ5_0VNNI, 4, 1, 8, true}},
-		q4_K: {{quadQ4_KVNNI, 4, 1, 4, true}},
-		q5_K: {{quadQ5_KVNNI, 4, 1, 4, true}},
-		q6_K: {{quadQ6_KVNNI, 4, 1, 4, true}},
+		q4_K: {{quadQ4_KVNNI, 4, 1, 8, true}},
+		q5_K: {{quadQ5_KVNNI, 4, 1, 8, true}},
+		q6_K: {{quadQ6_KVNNI, 4, 1, 8, true}},
 	}
 	k.spread = spreadVNNI
 	k.wide, k.settle = 16, settleAVX512

@@ -78,8 +78,8 @@
 	ADDQ R10, AX;                      \
 	ADDQ R9, R11
 
-// ACT for up to four rows of activations, whose sums are A, B, C and D; REST is what comes after the fourth.
-#define ACTS(ACT, A, B, C, D, REST, end) \
+// ACT for all rows of activations, whose sums are A to H.
+#define ACTS(ACT, A, B, C, D, E, F, G, H, end) \
 	MOVQ DX, AX;   \
 	MOVQ R14, R11; \
 	ACT(A);        \
@@ -89,7 +89,14 @@
 	ACT(C);        \
 	NEXT(3, end);  \
 	ACT(D);        \
-	REST;          \
+	NEXT(4, end);  \
+	ACT(E);        \
+	NEXT(5, end);  \
+	ACT(F);        \
+	NEXT(6, end);  \
+	ACT(G);        \
+	NEXT(7, end);  \
+	ACT(H);        \
 end:
 
 // The sum of A's quarters, (0+2)+(1+3), to the four numbers at R11, which moves on by a row; to end if that was the number-th and last.
@@ -126,8 +133,8 @@ end:
 	CMPQ R14, R9;           \
 	JLT  more
 
-// Puts the sums of four rows, REST those after the fourth row of activations; to more if there are more rows of weights, else returns.
-#define END4(more, put, REST) \
+// Puts the sums of four rows; to more if there are more rows of weights, else returns.
+#define END4(more, put) \
 	MOVQ DI, R11;           \
 	MOVQ stride+24(FP), AX; \
 	SHLQ $2, AX;            \
@@ -135,7 +142,10 @@ end:
 	PUT4(Z17, 2, put);      \
 	PUT4(Z18, 3, put);      \
 	PUT4(Z19, 4, put);      \
-	REST;                   \
+	PUT4(Z20, 5, put);      \
+	PUT4(Z21, 6, put);      \
+	PUT4(Z22, 7, put);      \
+	PUT4(Z23, 8, put);      \
 put: \
 	ADDQ $16, DI;           \
 	MOVQ BX, SI;            \

@@ -3,29 +3,15 @@
 #include "textflag.h"
 #include "quad_amd64.h"
 
-// quad for types with blocks of 32, for up to eight rows of activations: ROWS sets Z0-Z7 and Z24.
+// quad for types with blocks of 32: ROWS sets Z0-Z7 and Z24.
 #define QUAD(ROWS, ACT, size) \
 quad: \
-	BEGIN4; \
+	BEGIN4;              \
 four: \
-	ROWS;   \
-	ACTS(ACT, Z16, Z17, Z18, Z19, FOUR_MORE(ACT), all) \
-	MOVE4(4*size, four);             \
-	END4(quad, put, PUT_FOUR_MORE)
-#define FOUR_MORE(ACT) \
-	NEXT(4, all); \
-	ACT(Z20);     \
-	NEXT(5, all); \
-	ACT(Z21);     \
-	NEXT(6, all); \
-	ACT(Z22);     \
-	NEXT(7, all); \
-	ACT(Z23)
-#define PUT_FOUR_MORE \
-	PUT4(Z20, 5, put); \
-	PUT4(Z21, 6, put); \
-	PUT4(Z22, 7, put); \
-	PUT4(Z23, 8, put)
+	ROWS;                \
+	ACTS(ACT, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, all) \
+	MOVE4(4*size, four); \
+	END4(quad, put)
 
 // As SUM4, of sums of any size.
 #define SUM8 \

@@ -3,28 +3,44 @@
 #include "textflag.h"
 #include "quad_amd64.h"
 
-// quad for the types with blocks of 256, half a block at a time: the second half has sums of its own, so that there are registers for up to four
-// rows of activations. HEADS sets Z24 and Z25, scales and minima or the scales of the first and the second sixteen columns, and leaves those for
-// the second half at 0(SP) and 64(SP).
-#define QUADK(HEADS, FIRST, SECOND, ACT, size) \
+// quad for the types with blocks of 256, half a block at a time: the second half has sums of its own, which wait in memory, at 128(BP). HEADS sets
+// Z24 and Z25, scales and minima or the scales of the first and the second sixteen columns, and leaves those for the second half at 0(BP) and
+// 64(BP), which is a multiple of 64. Z28 for anything beside ACT.
+#define QUADK(HEADS, FIRST, SECOND, ACT, LATE, size) \
+	LEAQ 63(SP), BP;        \
+	ANDQ $-64, BP;          \
 quad: \
 	BEGIN4;                 \
+	EACH_LATER(CLEAR);      \
 blk: \
 	HEADS;                  \
 	FIRST;                  \
-	ACTS(ACT, Z16, Z17, Z18, Z19, NOTHING, half) \
+	ACTS(ACT, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, half) \
 	ADDQ $64, R14;          \
-	VMOVUPS 0(SP), Z24;     \
-	VMOVUPS 64(SP), Z25;    \
+	VMOVUPS 0(BP), Z24;     \
+	VMOVUPS 64(BP), Z25;    \
 	SECOND;                 \
-	ACTS(ACT, Z20, Z21, Z22, Z23, NOTHING, all) \
+	ACTS(LATE, 128, 192, 256, 320, 384, 448, 512, 576, all) \
 	MOVE4(size, blk);       \
-	VADDPS Z20, Z16, Z16;   \
-	VADDPS Z21, Z17, Z17;   \
-	VADDPS Z22, Z18, Z18;   \
-	VADDPS Z23, Z19, Z19;   \
-	END4(quad, put, NOTHING)
-#define NOTHING
+	EACH_LATER(JOIN);       \
+	END4(quad, put)
+
+// OP of the sums of the first half of a block and those of the second.
+#define EACH_LATER(OP) \
+	OP(Z16, 128(BP)); \
+	OP(Z17, 192(BP)); \
+	OP(Z18, 256(BP)); \
+	OP(Z19, 320(BP)); \
+	OP(Z20, 384(BP)); \
+	OP(Z21, 448(BP)); \
+	OP(Z22, 512(BP)); \
+	OP(Z23, 576(BP))
+#define CLEAR(A, B) VMOVUPS A, B
+#define JOIN(A, B) VADDPS B, A, A
+#define LATER(ACT, o) \
+	VMOVUPS (o)(BP), Z28; \
+	ACT(Z28);             \
+	VMOVUPS Z28, (o)(BP)
 
 // V, W = the nibbles of the 64 bytes at R that are columns 0 to 15 and 16 to 31 of four blocks: sixteen bytes to a quarter, those in v and in w,
 // from which the shifts Z29 take the low or the high nibbles.
@@ -78,6 +94,7 @@ blk: \
 	NIBBLES(R, 0x88, 0xdd, V, W); \
 	HIGH(H, H16, V, W)
 #define Q6_K_HALF(ql, qh, line) \
+	VMOVDQU32 quad6<>+96(SB), Z28;                                           \
 	Q6_K_ROW((ql)(SI), (qh)(SI), (qh+16)(SI), Z0, Z1);                       \
 	FETCH(line);                                                             \
 	FETCH(line+1);                                                           \
@@ -130,8 +147,8 @@ blk: \
 	SCALED(Z2, Z25);                     \
 	SCALED(Z1, Z8);                      \
 	SCALED(Z2, Z9);                      \
-	VMOVUPS Z8, 0(SP);                   \
-	VMOVUPS Z9, 64(SP)
+	VMOVUPS Z8, 0(BP);                   \
+	VMOVUPS Z9, 64(BP)
 
 // The scales of Q6_K, of columns 0 to 15 and 16 to 31 of each block.
 #define HEADS_6 \
@@ -158,8 +175,8 @@ blk: \
 	SCALED(Z1, Z25);                     \
 	SCALED(Z1, Z8);                      \
 	SCALED(Z1, Z9);                      \
-	VMOVUPS Z8, 0(SP);                   \
-	VMOVUPS Z9, 64(SP)
+	VMOVUPS Z8, 0(BP);                   \
+	VMOVUPS Z9, 64(BP)
 
 // Adds four blocks of a row of activations to A and subtracts their minima.
 #define ACT_K(SUM, A) \
@@ -170,6 +187,8 @@ blk: \
 	VFNMADD231PS (R13)(R11*1), Z25, A
 #define Q4_K_ACT(A) ACT_K(SUM4, A)
 #define Q5_K_ACT(A) ACT_K(SUM5, A)
+#define Q4_K_LATER(o) LATER(Q4_K_ACT, o)
+#define Q5_K_LATER(o) LATER(Q5_K_ACT, o)
 
 // Adds four blocks of a row of activations to A, columns 0 to 15 first, which have scales and an offset of their own.
 #define HALF(W, P) \
@@ -187,32 +206,32 @@ blk: \
 #define Q6_K_ACT(A) \
 	HALVES(Z0, Z2, Z4, Z6, 0, Z30, Z24, A); \
 	HALVES(Z1, Z3, Z5, Z7, 64, Z26, Z25, A)
+#define Q6_K_LATER(o) LATER(Q6_K_ACT, o)
 
 // func quadQ4_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·quadQ4_KVNNI(SB), NOSPLIT, $128-168
+TEXT ·quadQ4_KVNNI(SB), 0, $704-168
 	QUAD_ARGS(144, 8, 0, 4096)
 	MOVQ x_s_base+104(FP), R13
 	VMOVDQU32 quadk<>+160(SB), Z29
-	QUADK(HEADS_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, 144)
+	QUADK(HEADS_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, Q4_K_LATER, 144)
 
 // func quadQ5_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 // Z15 bit 4 of each byte.
-TEXT ·quadQ5_KVNNI(SB), NOSPLIT, $128-168
+TEXT ·quadQ5_KVNNI(SB), 0, $704-168
 	QUAD_ARGS(176, 8, 0, 4096)
 	MOVQ x_s_base+104(FP), R13
 	WORDS(0x10101010, Z15)
 	VMOVDQU32 quadk<>+160(SB), Z29
-	QUADK(HEADS_K, Q5_K_HALF(48, quad5<>+0(SB), 1), Q5_K_HALF(112, quad5<>+64(SB), 6), Q5_K_ACT, 176)
+	QUADK(HEADS_K, Q5_K_HALF(48, quad5<>+0(SB), 1), Q5_K_HALF(112, quad5<>+64(SB), 6), Q5_K_ACT, Q5_K_LATER, 176)
 
 // func quadQ6_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 // Z15 bits 4 and 5 of each byte; of the words of the offset those for columns 0 to 15 in Z30 and those for the others in Z26.
-TEXT ·quadQ6_KVNNI(SB), NOSPLIT, $128-168
+TEXT ·quadQ6_KVNNI(SB), 0, $704-168
 	QUAD_ARGS(210, 8, 0x0000ffe0, 4096)
 	WORDS(0x30303030, Z15)
 	VMOVDQU32 quad6<>+32(SB), Z29
-	VMOVDQU32 quad6<>+96(SB), Z28
 	VPSLLD $16, Z30, Z26
-	QUADK(HEADS_6, Q6_K_HALF(0, 128, 2), Q6_K_HALF(64, 160, 8), Q6_K_ACT, 210)
+	QUADK(HEADS_6, Q6_K_HALF(0, 128, 2), Q6_K_HALF(64, 160, 8), Q6_K_ACT, Q6_K_LATER, 210)
 
 // Bytes 4 to 7 and 8 to 11, each to a dword; the low six bits of bytes, bits 4 and 5; how far to shift the dwords with the low bits of the last
 // four scales and minima; dword 4r+b at 4b+r; words of d of rows, at 4b+r; shifts for low and high nibbles in turns.
