@@ -13,42 +13,19 @@ const groupMost = 8
 //
 //	F [T, N]     as given
 //	Q [T, N]     rounded: Q[i] = round(F[i]/d) in -127..127, d = max|F|/127 over the block of 32 that i is in
+//	P [T, N]     Q spread: by four blocks, the first sixteen of each and then the last sixteen of each
 //	D [T, N/32]  the d of each block
 //	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
 // F is filled by [Acts.Set], or is memory of the caller's ([Acts.Use]); the others are filled by [Acts.Round], which only matrices that
-// are [Matrix.Quantised] need. F has room for [SpareRows] more; what lies past T is never looked at in results.
+// are [Matrix.Quantised] need; P only for a few rows of a multiple of 128, and if the variant in use takes it. F has room for [SpareRows] more; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32
-	Q    []int8
+	Q, P []int8
 	D, S []float32
 	H    []int16
-
-	spread form // for a few rows of a multiple of 128, if the variant in use takes them
-}
-
-// form is rounded activations as leaves for groups of rows take them: as in [Acts], or spread for registers with a quarter for each of four
-// blocks:
-//
-//	q [T, N]       by four blocks: the first sixteen of each, then the last sixteen of each
-//	d, s [T, N/8]  D and S, each four times
-//	h [T, N/4]     sums of four: of the first and of the last sixteen of a block in turns
-type form struct {
-	q    []int8
-	d, s []float32
-	h    []int16
-}
-
-// resize sets the lengths for t rows of n, spread.
-func (f *form) resize(t, n int) {
-	f.q, f.d, f.s, f.h = grow(f.q, t*n, t*n), grow(f.d, t*n/8, t*n/8), grow(f.s, t*n/8, t*n/8), grow(f.h, t*n/4, t*n/4)
-}
-
-// row returns row t of rows of n, spread.
-func (f *form) row(t, n int) form {
-	return form{f.q[t*n:][:n], f.d[t*n/8:][:n/8], f.s[t*n/8:][:n/8], f.h[t*n/4:][:n/4]}
 }
 
 // Resize sets the shape to t rows of n activations, growing the buffers as needed and never shrinking them. The contents
@@ -73,7 +50,7 @@ func (a *Acts) resize(t, n int) {
 	a.S = grow(a.S, t*(n/block), t*(n/block))
 	a.H = grow(a.H, t*(n/block)*2, t*(n/block)*2)
 	if a.spreads(kernelsInUse()) {
-		a.spread.resize(t, n)
+		a.P = grow(a.P, t*n, t*n)
 	}
 }
 
@@ -106,14 +83,14 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 		return
 	}
 	from, to := t*a.N+lo, t*a.N+hi
-	k, q, d, s := kernelsInUse(), a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block]
-	k.round(q, d, s, a.H[2*from/block:2*to/block], a.F[from:to])
+	k := kernelsInUse()
+	k.round(a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block], a.H[2*from/block:2*to/block], a.F[from:to])
 	if a.spreads(k) {
-		k.spread(a.spread.row(t, a.N), q, d, s, lo/block)
+		k.spread(a.P[t*a.N:], a.Q[from:to], lo/block)
 	}
 }
 
-// spreads reports whether k wants these activations spread too.
+// spreads reports whether k wants P of these activations.
 func (a *Acts) spreads(k *kernels) bool {
 	return k.spread != nil && a.T <= groupMost && a.N%(4*block) == 0
 }

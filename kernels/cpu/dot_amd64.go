@@ -73,7 +73,7 @@ func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 func octQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
-func spreadVNNI(to form, q []int8, d, s []float32, from int)
+func spreadVNNI(to, q []int8, from int)
 
 //go:noescape
 func quadQ8_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)

@@ -152,7 +152,7 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
 		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
-		g.leaf(dst, stride, w, in.form(g, q, d, s, h, n), acts, n)
+		g.leaf(dst, stride, w, in.form(g, q, d, s, h), acts, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range acts {
@@ -165,44 +165,21 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 	}
 }
 
-// form returns rows of n activations as g takes them.
-func (in *inputs) form(g *group, q []int8, d, s []float32, h []int16, n int) form {
-	if !g.spread {
-		return form{q, d, s, h}
+// form returns activations as g takes them.
+func (in *inputs) form(g *group, q []int8, d, s []float32, h []int16) form {
+	if g.spread {
+		p, _ := guarded[int8](in.t, len(q), in.off)
+		spread(p, q, 0)
+		q = p
 	}
-	to := in.spread(len(q))
-	for t := range len(q) / n {
-		b := n / block
-		spread(to.row(t, n), q[t*n:][:n], d[t*b:][:b], s[t*b:][:b], 0)
-	}
-	return to
+	return form{q, d, s, h}
 }
 
-// spread returns room for n activations spread.
-func (in *inputs) spread(n int) form {
-	var to form
-	to.q, _ = guarded[int8](in.t, n, in.off)
-	to.d, _ = guarded[float32](in.t, n/8, in.off&^3)
-	to.s, _ = guarded[float32](in.t, n/8, in.off&^3)
-	to.h, _ = guarded[int16](in.t, n/4, in.off&^1)
-	return to
-}
-
-// spread sets what [form] says, for the blocks of a row from the from-th on.
-func spread(to form, q []int8, d, s []float32, from int) {
-	for i := range d {
-		b := from + i
-		for j, v := range q[i*block:][:block] {
-			to.q[b/4*4*block+j/16*64+b%4*16+j%16] = v
-		}
-		for j := range 4 {
-			to.d[4*b+j], to.s[4*b+j] = d[i], s[i]
-			to.h[8*b+2*j], to.h[8*b+2*j+1] = 0, 0
-			for c := range 4 {
-				to.h[8*b+2*j] += int16(q[i*block+4*j+c])
-				to.h[8*b+2*j+1] += int16(q[i*block+16+4*j+c])
-			}
-		}
+// spread sets p to what [Acts] says of P, for the blocks of q, which are those from the from-th on.
+func spread(p, q []int8, from int) {
+	for i, v := range q {
+		b, j := from+i/block, i%block
+		p[b/4*4*block+j/16*64+b%4*16+j%16] = v
 	}
 }
 
@@ -214,17 +191,15 @@ func TestSpread(t *testing.T) {
 		}
 		const blocks = 12
 		in := newInputs(t, 1, 4)
-		q, d, s, _ := in.acts(1, blocks*block, in.small)
+		q, _, _, _ := in.acts(1, blocks*block, in.small)
 		for from := range blocks {
 			for to := from + 1; to <= blocks; to++ {
-				got, want := in.spread(blocks*block), in.spread(blocks*block)
-				q, d, s := q[from*block:to*block], d[from:to], s[from:to]
-				k.spread(got, q, d, s, from)
-				spread(want, q, d, s, from)
-				require.Equal(t, want.q, got.q, "blocks %d to %d", from, to)
-				require.Equal(t, bytesOf(want.d), bytesOf(got.d))
-				require.Equal(t, bytesOf(want.s), bytesOf(got.s))
-				require.Equal(t, want.h, got.h)
+				got, intact := guarded[int8](t, len(q), in.off)
+				want, _ := guarded[int8](t, len(q), in.off)
+				k.spread(got, q[from*block:to*block], from)
+				intact()
+				spread(want, q[from*block:to*block], from)
+				require.Equal(t, want, got, "blocks %d to %d", from, to)
 			}
 		}
 	})
@@ -295,7 +270,7 @@ func TestExtremes(t *testing.T) {
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				for _, g := range k.groups[f] {
 					clear(got[:])
-					g.leaf(got[:], len(got), w, in.form(&g, q, d, s, h, n), 1, n)
+					g.leaf(got[:], len(got), w, in.form(&g, q, d, s, h), 1, n)
 					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}

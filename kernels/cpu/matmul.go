@@ -101,9 +101,10 @@ func (k *kernels) quantisedFew(dst []float32, stride int, m Matrix, f format, lo
 func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format, g *group, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	tile := max(1, leafBytes/(g.rows*m.RowBytes())) * g.rows
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
-	acts := x.spread
-	if !g.spread {
-		acts.q, acts.d, acts.s, acts.h = x.rounded(0, x.T)
+	var acts form
+	acts.q, acts.d, acts.s, acts.h = x.rounded(0, x.T)
+	if g.spread {
+		acts.q = x.P
 	}
 	for o := lo; o < hi; o += tile {
 		end := min(o+tile, hi)

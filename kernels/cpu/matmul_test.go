@@ -58,17 +58,14 @@ func (in *inputs) input(t, n int) *Acts { return in.actsOf(in.floats(t*n), n) }
 func (in *inputs) actsOf(f []float32, n int) *Acts {
 	x := &Acts{}
 	x.Resize(len(f)/n, n)
-	if n%(4*block) == 0 {
-		x.spread = in.spread(len(f))
-	}
+	x.P = make([]int8, len(f))
 	for t := range x.T {
 		x.Set(t, f[t*n:])
 		if n%block == 0 {
 			x.Round(t)
 		}
 		if n%(4*block) == 0 {
-			q, d, s, _ := x.rounded(t, 1)
-			spread(x.spread.row(t, n), q, d, s, 0)
+			spread(x.P[t*n:], x.Q[t*n:][:n], 0)
 		}
 	}
 	return x

@@ -14,7 +14,7 @@
 // pages further on. AX, R11 for anything. Y0-Y3 sums of lanes 0 to 3; Y4-Y7 weights; Y8-Y13 for anything; Y15 low nibbles. OCT_ARGS32 and so on are for
 // types with blocks of 32, which come by fours: X13 scales, Y14 words of the offset.
 #define OCT_ARGS(size, log) \
-	GROUP_ARGS(size, log, 3);       \
+	GROUP_ARGS(size, log);          \
 	LEAQ (SI)(AX*1), R10;           \
 	LEAQ (R12)(R12*2), R8;          \
 	LEAQ 8192(SI)(R12*8), R15;      \

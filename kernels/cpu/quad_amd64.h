@@ -6,17 +6,17 @@
 //
 // Four blocks of 32 columns at a time, a quarter of a register for each: a register of weights is sixteen columns of each block of one row. It is
 // the number of loads that counts, two a cycle whatever their width, and one more where they cross a cache line: so weights come in whole
-// registers and are brought to their places there, and activations are spread beforehand ([form]).
+// registers and are brought to their places there, and activations are spread beforehand ([Acts]).
 //
 // Arguments of quad(dst []float32, stride int, w []byte, x form, rows, n int): DI dst, R8 end of w, SI, SI+R12, SI+2·R12 and BX place in the
-// rows, R12 bytes of a row, DX x.q, CX x.d, R13 x.h, or x.s for types with minima, R14 place in a row of d, s or h in bytes (q is two times as
-// far), R15 what is fetched: four rows and ahead bytes further on. For a row of activations AX is DX and R11 is R14 in that row; R10 and R9 lead
+// rows, R12 bytes of a row, DX x.q, CX x.d, R13 x.h, or x.s for types with minima, R14 place in a row of d, s or h in bytes (q is eight times
+// as far), R15 what is fetched: four rows and ahead bytes further on. For a row of activations AX is DX and R11 is R14 in that row; R10 and R9 lead
 // to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights.
 // Z0, Z2, Z4 and Z6 columns 0 to 15 of the blocks of rows 0 to 3, as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11 products of
 // the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a block, as have the scales, Z24, and the
-// sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z30 words of the offset, Z31 nibbles.
+// sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z28 dword b in quarter b, Z30 words of the offset, Z31 nibbles.
 #define QUAD_ARGS(size, log, off, ahead) \
-	GROUP_ARGS(size, log, 1);       \
+	GROUP_ARGS(size, log);          \
 	MOVQ  x_h_base+128(FP), R13;    \
 	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  ahead(SI)(R12*4), R15;    \
@@ -24,51 +24,58 @@
 	MASK(0x4444, K2);               \
 	MASK(0x8888, K3);               \
 	WORDS(0x00010001, Z27);         \
+	VMOVDQU32 quarters<>(SB), Z28;  \
 	WORDS(off, Z30);                \
 	WORDS(0x0f0f0f0f, Z31)
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 #define MASK(imm, K) MOVL $imm, AX; KMOVD AX, K
 
-// P = products of a row with activations, from Z14 on: the four sums of a block are those of columns 0 to 3 and 16 to 19, 4 to 7 and 20 to 23 and
-// so on.
+// P = products of a row of weights with activations.
 #define DOT(V, W, P) \
-	VMOVDQA32 Z14, P;   \
+	VPXORD   P, P, P;   \
 	VPDPBUSD Z12, V, P; \
 	VPDPBUSD Z13, W, P
 #define DOTS \
-	VMOVDQU32 (AX)(R14*2), Z12;   \
-	VMOVDQU32 64(AX)(R14*2), Z13; \
+	VMOVDQU32 (AX)(R14*8), Z12;   \
+	VMOVDQU32 64(AX)(R14*8), Z13; \
 	DOT(Z0, Z1, Z8);  \
 	DOT(Z2, Z3, Z9);  \
 	DOT(Z4, Z5, Z10); \
 	DOT(Z6, Z7, Z11)
 
-// Z14 = what makes up for the offset of the weights in each of those sums, or zeros.
-#define OFFSET VPMADDWD (R13)(R11*1), Z30, Z14
+// Z14 = the integers that make up for the offset of the weights, or zeros.
+#define OFFSET \
+	VPMADDWD (R13)(R11*1), X30, X14; \
+	VPERMD   Z14, Z28, Z14
 #define NO_OFFSET VPXORD Z14, Z14, Z14
 
-// Z14 = the sums of Z8, Z9, Z10 and Z11 in each quarter. PACK4: Z8 = two words of each of them, Z9 = two others. They fit, and so does what SUM4
-// adds: sums of eight products in Q4_0 (8·8·127) and Q5_0 (8·16·127), in Q4_K, which has no offset (8·15·127), and of four in Q6_K (4·32·127).
-// In Q5_K (8·31·127) they only just fit.
+// Adds to Z14 the sums of Z8, Z9, Z10 and Z11 in each quarter. PACK4: Z8 = two words of each of them, Z9 = two others; these fit, as sums of eight
+// products do in Q5_0 (8·31·127), and of four in Q6_K (4·63·127). In Q4_0 sums of sixteen do (16·15·127).
 #define PACK4 \
 	VPACKSSDW Z9, Z8, Z12;         \
 	VPACKSSDW Z11, Z10, Z13;       \
 	VSHUFPS   $0x88, Z13, Z12, Z8; \
 	VSHUFPS   $0xdd, Z13, Z12, Z9
-#define SUM4 \
-	PACK4;                  \
-	VPADDW   Z9, Z8, Z8;    \
-	VPMADDWD Z27, Z8, Z14
 #define SUM5 \
-	PACK4;                  \
-	VPMADDWD Z27, Z8, Z14;  \
+	PACK4;                 \
+	VPDPWSSD Z27, Z8, Z14; \
 	VPDPWSSD Z27, Z9, Z14
+#define SUM4 \
+	PACK4;                 \
+	VPADDW   Z9, Z8, Z8;   \
+	VPDPWSSD Z27, Z8, Z14
+
+// Z12 = the number of each block of a row of activations at R, in its quarter.
+#define QUARTERS(R) \
+	VMOVUPS (R)(R11*1), X12; \
+	VPERMPS Z12, Z28, Z12
 
 // Adds the integers Z14 times the scales D, times d, to A.
 #define ADD4(D, A) \
-	VMULPS (CX)(R11*1), D, Z12; \
-	VCVTDQ2PS Z14, Z14;         \
+	QUARTERS(CX);           \
+	VMULPS Z12, D, Z12;     \
+	VCVTDQ2PS Z14, Z14;     \
 	VFMADD231PS Z14, Z12, A
 
 // To the next row of activations, or to end if that was the number-th and last.
@@ -124,12 +131,12 @@ end:
 	VPXORD Z22, Z22, Z22;   \
 	VPXORD Z23, Z23, Z23
 
-// Moves on by size bytes of each row, 64 bytes of a row of d; to more if there are more.
+// Moves on by size bytes of each row, 16 bytes of a row of d; to more if there are more.
 #define MOVE4(size, more) \
 	ADDQ $(4*size), R15;    \
 	ADDQ $size, SI;         \
 	ADDQ $size, BX;         \
-	ADDQ $64, R14;          \
+	ADDQ $16, R14;          \
 	CMPQ R14, R9;           \
 	JLT  more
 
@@ -153,3 +160,13 @@ put: \
 	JLT  more;              \
 	VZEROUPPER;             \
 	RET
+
+DATA quarters<>+0(SB)/8, $0x0000000000000000
+DATA quarters<>+8(SB)/8, $0x0000000000000000
+DATA quarters<>+16(SB)/8, $0x0000000100000001
+DATA quarters<>+24(SB)/8, $0x0000000100000001
+DATA quarters<>+32(SB)/8, $0x0000000200000002
+DATA quarters<>+40(SB)/8, $0x0000000200000002
+DATA quarters<>+48(SB)/8, $0x0000000300000003
+DATA quarters<>+56(SB)/8, $0x0000000300000003
+GLOBL quarters<>(SB), RODATA|NOPTR, $64

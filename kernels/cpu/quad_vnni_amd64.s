@@ -13,7 +13,7 @@ four: \
 	MOVE4(4*size, four); \
 	END4(quad, put)
 
-// As SUM4, of sums of any size.
+// As SUM5, of sums of any size.
 #define SUM8 \
 	VPUNPCKLDQ  Z9, Z8, Z12;   \
 	VPUNPCKHDQ  Z9, Z8, Z13;   \
@@ -23,16 +23,18 @@ four: \
 	VPADDD      Z8, Z13, Z13;  \
 	VPUNPCKLQDQ Z13, Z12, Z8;  \
 	VPUNPCKHQDQ Z13, Z12, Z9;  \
-	VPADDD      Z9, Z8, Z14
+	VPADDD      Z8, Z14, Z14;  \
+	VPADDD      Z9, Z14, Z14
 
 // Adds four blocks of a row of activations to A.
 #define ACT(SUM, A) \
+	DOTS;          \
 	OFFSET;        \
-	DOTS;     \
 	SUM;           \
 	ADD4(Z24, A)
-#define ACT_8(A) ACT(SUM8, A)
-#define ACT_4(A) ACT(SUM4, A)
+#define Q8_0_ACT(A) ACT(SUM8, A)
+#define Q4_0_ACT(A) ACT(SUM4, A)
+#define Q5_0_ACT(A) ACT(SUM5, A)
 
 // L, H = the low and the high nibbles of L.
 #define NIBBLES(L, H) \
@@ -144,7 +146,7 @@ TEXT ·quadQ8_0VNNI(SB), NOSPLIT, $0-168
 	VMOVDQU32 quad8<>+0(SB), Z29
 	VMOVDQU32 quad8<>+64(SB), Z25
 	VMOVDQU32 quad8<>+128(SB), Z26
-	QUAD(Q8_0_ROWS, ACT_8, 34)
+	QUAD(Q8_0_ROWS, Q8_0_ACT, 34)
 
 // func quadQ4_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $0-168
@@ -152,7 +154,7 @@ TEXT ·quadQ4_0VNNI(SB), NOSPLIT, $0-168
 	MASK(0x80, K4)
 	VMOVDQU32 quad4<>+0(SB), Z29
 	VMOVDQU32 quad4<>+64(SB), Z26
-	QUAD(Q4_0_ROWS, ACT_4, 18)
+	QUAD(Q4_0_ROWS, Q4_0_ACT, 18)
 
 // func quadQ5_0VNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 // Z15 bit 4 of each byte, Z25 word 4r+b at 4b+r.
@@ -164,7 +166,7 @@ TEXT ·quadQ5_0VNNI(SB), NOSPLIT, $128-168
 	VMOVDQU32 quad5<>+0(SB), Z29
 	VMOVDQU32 quad5<>+64(SB), Z26
 	VMOVDQU32 quad5<>+128(SB), Z25
-	QUAD(Q5_0_ROWS, ACT_4, 22)
+	QUAD(Q5_0_ROWS, Q5_0_ACT, 22)
 
 // Words of the first and of the last sixteen columns, and of scales.
 DATA quad8<>+0(SB)/8, $0x0004000300020001
@@ -239,59 +241,31 @@ DATA quad5<>+176(SB)/8, $0x0000000000000000
 DATA quad5<>+184(SB)/8, $0x0000000000000000
 GLOBL quad5<>(SB), RODATA|NOPTR, $192
 
-// func spreadVNNI(to form, q []int8, d, s []float32, from int)
-// SI q, R8 d, R9 s, R10 blocks left; DX to.q of the group of four blocks, AX place of the block in it, CX, R11 and R13 places in to.d, to.s and
-// to.h. X3 bytes of 1.
-TEXT ·spreadVNNI(SB), NOSPLIT, $0-176
-	WORDS(0x01010101, X3)
-	MOVQ to_q_base+0(FP), DX
-	MOVQ to_d_base+24(FP), CX
-	MOVQ to_s_base+48(FP), R11
-	MOVQ to_h_base+72(FP), R13
-	MOVQ q_base+96(FP), SI
-	MOVQ d_base+120(FP), R8
-	MOVQ d_len+128(FP), R10
-	MOVQ s_base+144(FP), R9
-	MOVQ from+168(FP), AX
-	MOVQ AX, BX
-	SHLQ $4, BX
-	ADDQ BX, CX
-	ADDQ BX, R11
-	ADDQ BX, R13
+// func spreadVNNI(to, q []int8, from int)
+// SI q, R8 bytes of it left; DI to of the group of four blocks, AX place of the block in it.
+TEXT ·spreadVNNI(SB), NOSPLIT, $0-56
+	MOVQ to_base+0(FP), DI
+	MOVQ q_base+24(FP), SI
+	MOVQ q_len+32(FP), R8
+	MOVQ from+48(FP), AX
 	MOVQ AX, BX
 	SHRQ $2, BX
 	SHLQ $7, BX
-	ADDQ BX, DX
+	ADDQ BX, DI
 	ANDQ $3, AX
 	SHLQ $4, AX
 block:
 	VMOVDQU (SI), X0
 	VMOVDQU 16(SI), X1
-	VMOVDQU X0, (DX)(AX*1)
-	VMOVDQU X1, 64(DX)(AX*1)
-	VPXORD X2, X2, X2
-	VPXORD X4, X4, X4
-	VPDPBUSD X0, X3, X2
-	VPDPBUSD X1, X3, X4
-	VPSLLD $16, X4, X4
-	VPBLENDW $0xaa, X4, X2, X2
-	VMOVDQU X2, (R13)
-	VBROADCASTSS (R8), X0
-	VMOVUPS X0, (CX)
-	VBROADCASTSS (R9), X0
-	VMOVUPS X0, (R11)
+	VMOVDQU X0, (DI)(AX*1)
+	VMOVDQU X1, 64(DI)(AX*1)
 	ADDQ $32, SI
-	ADDQ $4, R8
-	ADDQ $4, R9
-	ADDQ $16, CX
-	ADDQ $16, R11
-	ADDQ $16, R13
 	ADDQ $16, AX
 	TESTQ $63, AX
 	JNZ  same
-	ADDQ $128, DX
+	ADDQ $128, DI
 	XORL AX, AX
 same:
-	DECQ R10
+	SUBQ $32, R8
 	JNZ  block
 	RET

@@ -5,7 +5,7 @@
 
 // quad for the types with blocks of 256, half a block at a time: the second half has sums of its own, which wait in memory, at 128(BP). HEADS sets
 // Z24 and Z25, scales and minima or the scales of the first and the second sixteen columns, and leaves those for the second half at 0(BP) and
-// 64(BP), which is a multiple of 64. Z28 for anything beside ACT.
+// 64(BP), which is a multiple of 64. Z26 for anything beside ACT.
 #define QUADK(HEADS, FIRST, SECOND, ACT, LATE, size) \
 	LEAQ 63(SP), BP;        \
 	ANDQ $-64, BP;          \
@@ -16,7 +16,7 @@ blk: \
 	HEADS;                  \
 	FIRST;                  \
 	ACTS(ACT, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, half) \
-	ADDQ $64, R14;          \
+	ADDQ $16, R14;          \
 	VMOVUPS 0(BP), Z24;     \
 	VMOVUPS 64(BP), Z25;    \
 	SECOND;                 \
@@ -38,9 +38,9 @@ blk: \
 #define CLEAR(A, B) VMOVUPS A, B
 #define JOIN(A, B) VADDPS B, A, A
 #define LATER(ACT, o) \
-	VMOVUPS (o)(BP), Z28; \
-	ACT(Z28);             \
-	VMOVUPS Z28, (o)(BP)
+	VMOVUPS (o)(BP), Z26; \
+	ACT(Z26);             \
+	VMOVUPS Z26, (o)(BP)
 
 // V, W = the nibbles of the 64 bytes at R that are columns 0 to 15 and 16 to 31 of four blocks: sixteen bytes to a quarter, those in v and in w,
 // from which the shifts Z29 take the low or the high nibbles.
@@ -53,12 +53,12 @@ blk: \
 	VPANDD     Z31, V, V;       \
 	VPANDD     Z31, W, W
 
-// V and W |= the bits Z15 of the 32 bytes at R and R16, turned by Z28, which differs from block to block.
+// V and W |= the bits Z15 of the 32 bytes at R and R16, turned by Z26, which differs from block to block.
 #define HIGH(R, R16, V, W) \
 	VBROADCASTI32X4 R, Z8;        \
 	VBROADCASTI32X4 R16, Z9;      \
-	VPROLVD    Z28, Z8, Z8;       \
-	VPROLVD    Z28, Z9, Z9;       \
+	VPROLVD    Z26, Z8, Z8;       \
+	VPROLVD    Z26, Z9, Z9;       \
 	VPTERNLOGD $0xf8, Z15, Z8, V; \
 	VPTERNLOGD $0xf8, Z15, Z9, W
 
@@ -78,7 +78,7 @@ blk: \
 	NIBBLES(R, 0xa0, 0xf5, V, W); \
 	HIGH(R16, R32, V, W)
 #define Q5_K_HALF(o, TURN, line) \
-	VMOVDQU32 TURN, Z28;                                              \
+	VMOVDQU32 TURN, Z26;                                              \
 	Q5_K_ROW((o)(SI), 16(SI), 32(SI), Z0, Z1);                        \
 	FETCH(line);                                                      \
 	FETCH(line+1);                                                    \
@@ -94,7 +94,7 @@ blk: \
 	NIBBLES(R, 0x88, 0xdd, V, W); \
 	HIGH(H, H16, V, W)
 #define Q6_K_HALF(ql, qh, line) \
-	VMOVDQU32 quad6<>+96(SB), Z28;                                           \
+	VMOVDQU32 quad6<>+96(SB), Z26;                                           \
 	Q6_K_ROW((ql)(SI), (qh)(SI), (qh+16)(SI), Z0, Z1);                       \
 	FETCH(line);                                                             \
 	FETCH(line+1);                                                           \
@@ -180,11 +180,12 @@ blk: \
 
 // Adds four blocks of a row of activations to A and subtracts their minima.
 #define ACT_K(SUM, A) \
+	DOTS;          \
 	NO_OFFSET;     \
-	DOTS;     \
 	SUM;           \
 	ADD4(Z24, A);  \
-	VFNMADD231PS (R13)(R11*1), Z25, A
+	QUARTERS(R13); \
+	VFNMADD231PS Z12, Z25, A
 #define Q4_K_ACT(A) ACT_K(SUM4, A)
 #define Q5_K_ACT(A) ACT_K(SUM5, A)
 #define Q4_K_LATER(o) LATER(Q4_K_ACT, o)
@@ -192,20 +193,24 @@ blk: \
 
 // Adds four blocks of a row of activations to A, columns 0 to 15 first, which have scales and an offset of their own.
 #define HALF(W, P) \
-	VMOVDQA32 Z14, P;    \
+	VPXORD   P, P, P;   \
 	VPDPBUSD Z12, W, P
 #define HALVES(V, W, X, Y, o, OFF, D, A) \
-	VPMADDWD (R13)(R11*1), OFF, Z14; \
-	VMOVDQU32 (o)(AX)(R14*2), Z12;   \
+	VMOVDQU32 (o)(AX)(R14*8), Z12; \
 	HALF(V, Z8);   \
 	HALF(W, Z9);   \
 	HALF(X, Z10);  \
 	HALF(Y, Z11);  \
-	SUM4;             \
+	OFF;           \
+	SUM5;          \
 	ADD4(D, A)
+#define OFFSET_LATER \
+	VPSRLD   $16, (R13)(R11*1), X14; \
+	VPMADDWD X30, X14, X14;          \
+	VPERMD   Z14, Z28, Z14
 #define Q6_K_ACT(A) \
-	HALVES(Z0, Z2, Z4, Z6, 0, Z30, Z24, A); \
-	HALVES(Z1, Z3, Z5, Z7, 64, Z26, Z25, A)
+	HALVES(Z0, Z2, Z4, Z6, 0, OFFSET, Z24, A); \
+	HALVES(Z1, Z3, Z5, Z7, 64, OFFSET_LATER, Z25, A)
 #define Q6_K_LATER(o) LATER(Q6_K_ACT, o)
 
 // func quadQ4_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
@@ -225,12 +230,11 @@ TEXT ·quadQ5_KVNNI(SB), 0, $704-168
 	QUADK(HEADS_K, Q5_K_HALF(48, quad5<>+0(SB), 1), Q5_K_HALF(112, quad5<>+64(SB), 6), Q5_K_ACT, Q5_K_LATER, 176)
 
 // func quadQ6_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-// Z15 bits 4 and 5 of each byte; of the words of the offset those for columns 0 to 15 in Z30 and those for the others in Z26.
+// Z15 bits 4 and 5 of each byte, Z30 words of the offset for columns 0 to 15 of a block, zeros for the others.
 TEXT ·quadQ6_KVNNI(SB), 0, $704-168
 	QUAD_ARGS(210, 8, 0x0000ffe0, 4096)
 	WORDS(0x30303030, Z15)
 	VMOVDQU32 quad6<>+32(SB), Z29
-	VPSLLD $16, Z30, Z26
 	QUADK(HEADS_6, Q6_K_HALF(0, 128, 2), Q6_K_HALF(64, 160, 8), Q6_K_ACT, Q6_K_LATER, 210)
 
 // Bytes 4 to 7 and 8 to 11, each to a dword; the low six bits of bytes, bits 4 and 5; how far to shift the dwords with the low bits of the last
