@@ -19,7 +19,8 @@ const groupMost = 8
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
 // F is filled by [Acts.Set], or is memory of the caller's ([Acts.Use]); the others are filled by [Acts.Round], which only matrices that
-// are [Matrix.Quantised] need; P only for a few rows of a multiple of 128, and if the variant in use takes it. F has room for [SpareRows] more; what lies past T is never looked at in results.
+// are [Matrix.Quantised] need, and P of them only for a few rows of a multiple of 128, if the variant in use takes it. F has room for
+// [SpareRows] more; what lies past T is never looked at in results.
 type Acts struct {
 	T, N int
 	F    []float32

@@ -2,8 +2,8 @@
 
 package cpu
 
-// Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s, dot_vnni_amd64.s, oct_avx2_amd64.s, oct_avxvnni_amd64.s, octk_avxvnni_amd64.s,
-// oct_vnni_amd64.s, octk_vnni_amd64.s, quad_vnni_amd64.s and quadk_vnni_amd64.s; the formulas stand with their twin rowsGeneric.
+// Leaves in dot_avx2_amd64.s, dot_avxvnni_amd64.s and dot_vnni_amd64.s, and for some rows at a time in oct_avx2_amd64.s, oct_avxvnni_amd64.s,
+// octk_avxvnni_amd64.s, quad_vnni_amd64.s and quadk_vnni_amd64.s; the formulas stand with their twin rowsGeneric.
 // They return the same bits as one another: the integers are equal and the float32 operations too.
 
 //go:noescape
