@@ -28,7 +28,7 @@ func avx2() *kernels {
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
 	k.groups = [formats][]group{
-		q4_0: {{octQ4_0AVX2, 8, 1, 1, false}}, // eight rows of Q5_0 and Q4_K were no faster from memory
+		q4_0: {{octQ4_0AVX2, 8, 1, 1}}, // eight rows of Q5_0 and Q4_K were no faster from memory
 	}
 	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
@@ -60,9 +60,9 @@ func avxvnni() *kernels {
 		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
 	}
 	k.groups = [formats][]group{
-		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1, false}},
-		q5_0: {{octQ5_0AVXVNNI, 8, 1, 1, false}},
-		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1, false}},
+		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1}},
+		q5_0: {{octQ5_0AVXVNNI, 8, 1, 1}},
+		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1}},
 	}
 	k.tile = [formats]tileLeaf{
 		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,
@@ -80,12 +80,12 @@ func avx512vnni() *kernels {
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.groups = [formats][]group{
-		q8_0: {{quadQ8_0VNNI, 4, 2, 8, true}}, // memory bounds one row, and likes one stream of it better
-		q4_0: {{quadQ4_0VNNI, 4, 1, 8, true}},
-		q5_0: {{quadQ5_0VNNI, 4, 1, 8, true}},
-		q4_K: {{quadQ4_KVNNI, 4, 1, 8, true}},
-		q5_K: {{quadQ5_KVNNI, 4, 1, 8, true}},
-		q6_K: {{quadQ6_KVNNI, 4, 1, 8, true}},
+		q8_0: {{quadQ8_0VNNI, 4, 2, 8}}, // memory bounds one row, and likes one stream of it better
+		q4_0: {{quadQ4_0VNNI, 4, 1, 8}},
+		q5_0: {{quadQ5_0VNNI, 4, 1, 8}},
+		q4_K: {{quadQ4_KVNNI, 4, 1, 8}},
+		q5_K: {{quadQ5_KVNNI, 4, 1, 8}},
+		q6_K: {{quadQ6_KVNNI, 4, 1, 8}},
 	}
 	k.spread = spreadVNNI
 	k.wide, k.settle = 16, settleAVX512

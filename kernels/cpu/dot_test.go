@@ -152,7 +152,7 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
 		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
-		g.leaf(dst, stride, w, in.form(g, q, d, s, h), acts, n)
+		g.leaf(dst, stride, w, in.form(k, q, d, s, h), acts, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range acts {
@@ -165,9 +165,9 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 	}
 }
 
-// form returns activations as g takes them.
-func (in *inputs) form(g *group, q []int8, d, s []float32, h []int16) form {
-	if g.spread {
+// form returns activations as groups of k take them.
+func (in *inputs) form(k *kernels, q []int8, d, s []float32, h []int16) form {
+	if k.spread != nil {
 		p, _ := guarded[int8](in.t, len(q), in.off)
 		spread(p, q, 0)
 		q = p
@@ -208,6 +208,9 @@ func TestSpread(t *testing.T) {
 func TestGroups(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
+			for _, g := range k.groups[f] {
+				require.LessOrEqual(t, g.most, groupMost, "activations are spread up to there")
+			}
 			for i, n := range []int{128, 256, 896, 2432} {
 				checkGroups(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))
 			}
@@ -270,7 +273,7 @@ func TestExtremes(t *testing.T) {
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				for _, g := range k.groups[f] {
 					clear(got[:])
-					g.leaf(got[:], len(got), w, in.form(&g, q, d, s, h), 1, n)
+					g.leaf(got[:], len(got), w, in.form(k, q, d, s, h), 1, n)
 					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}

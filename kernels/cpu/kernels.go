@@ -13,7 +13,7 @@ type kernels struct {
 	name   string
 	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
 	groups [formats][]group
-	spread func(to, q []int8, from int) // sets P of a row ([Acts]) from Q of whole blocks, the from-th and following; nil if no group takes it
+	spread func(to, q []int8, from int) // sets P of a row ([Acts]) from Q of whole blocks, the from-th and following; nil if groups take Q
 
 	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
 	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
@@ -70,12 +70,11 @@ type kernels struct {
 type group struct {
 	leaf              groupLeaf
 	rows, least, most int
-	spread            bool // it takes P of [Acts] in place of Q
 }
 
 // form is rows of activations, rounded, as in [Acts].
 type form struct {
-	q    []int8 // Q or P
+	q    []int8 // Q, or P if the variant has spread
 	d, s []float32
 	h    []int16
 }

@@ -103,7 +103,7 @@ func (k *kernels) quantisedGroups(dst []float32, stride int, m Matrix, f format,
 	sc.out = grow(sc.out, x.T*tile, x.T*tile)
 	var acts form
 	acts.q, acts.d, acts.s, acts.h = x.rounded(0, x.T)
-	if g.spread {
+	if k.spread != nil {
 		acts.q = x.P
 	}
 	for o := lo; o < hi; o += tile {

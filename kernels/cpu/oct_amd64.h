@@ -3,7 +3,7 @@
 // turns the scales of eight rows. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps.
 //
 // The file that includes this one defines, for four registers of weights in turn, register W, number w, and an address Q of four activations,
-//   START(b)                            begins the sums of block b of four, whose offset is at (16+4·b)(SP)
+//   START(b)                            begins the sums of block b of four, whose offset is at (4·b)(SP)
 //   LOW_FIRST(W, w, Q), LOW(W, w, Q)    add the products of the low nibbles of W
 //   HIGH_FIRST(W, w, Q), HIGH(W, w, Q)  add those of the high ones, and spoil W
 //   END(b)                              Y10 = the sums in 32 bits
@@ -38,7 +38,7 @@
 // The offsets of four blocks, to the stack.
 #define OCT_OFFSETS \
 	VPMADDWD (R13)(R14*1), X14, X4; \
-	VMOVDQU  X4, 16(SP)
+	VMOVDQU  X4, 0(SP)
 
 // Y4-Y7 = dwords 0 to 3 of the sixteen bytes at o of the eight rows; uses T.
 #define OCT_TURN(o, T) \

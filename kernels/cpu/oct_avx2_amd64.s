@@ -27,7 +27,7 @@
 #define END(b) \
 	VPADDW       Y11, Y10, Y10;     \
 	VPMADDWD     Y12, Y10, Y10;     \
-	VPBROADCASTD (16+4*b)(SP), Y9;  \
+	VPBROADCASTD (4*b)(SP), Y9;  \
 	VPADDD       Y9, Y10, Y10
 
 #include "sum_amd64.h"
@@ -35,6 +35,6 @@
 #include "oct_amd64.h"
 
 // func octQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octQ4_0AVX2(SB), NOSPLIT, $32-168
+TEXT ·octQ4_0AVX2(SB), NOSPLIT, $16-168
 	SPLAT($0x00010001, X12, Y12)
 	OCT_Q4_0

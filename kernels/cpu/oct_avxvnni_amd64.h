@@ -2,7 +2,7 @@
 
 // Products of bytes, summed by fours: the high nibbles as they lie, sixteen times as much.
 #define START(b) \
-	VPBROADCASTD (16+4*b)(SP), Y10; \
+	VPBROADCASTD (4*b)(SP), Y10; \
 	VPXOR        Y11, Y11, Y11
 #define LOW(W, w, Q) \
 	VPAND        Y15, W, Y8;  \

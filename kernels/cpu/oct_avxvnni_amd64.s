@@ -4,10 +4,10 @@
 #include "oct_avxvnni_amd64.h"
 
 // func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
+TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $16-168
 	OCT_Q4_0
 
-// To (32+32·b)(SP) and (64+32·b)(SP) the activations of blocks b and b+1 as the high bits of Q5_0 lie: columns j, 8+j, 16+j and 24+j to a
+// To (16+32·b)(SP) and (48+32·b)(SP) the activations of blocks b and b+1 as the high bits of Q5_0 lie: columns j, 8+j, 16+j and 24+j to a
 // dword, of b in the lower halves and of b+1 in the upper ones.
 #define Q5_0_ACTS(b) \
 	VMOVDQU     (32*b)(DX)(R14*8), X4;             \
@@ -18,8 +18,8 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
 	VPSHUFB     octfive<>+16(SB), Y5, Y5;          \
 	VPUNPCKLWD  Y5, Y4, Y6;                        \
 	VPUNPCKHWD  Y5, Y4, Y7;                        \
-	VMOVDQU     Y6, (32+32*b)(SP);                 \
-	VMOVDQU     Y7, (64+32*b)(SP)
+	VMOVDQU     Y6, (16+32*b)(SP);                 \
+	VMOVDQU     Y7, (48+32*b)(SP)
 
 // X = the dwords A and B.
 #define TWO(A, B, X) \
@@ -63,7 +63,7 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
 	Q5_0_BIT(1, o, Y10, 10);        \
 	VPSRAD $1, Y11, Y11;            \
 	VPADDD Y10, Y11, Y11;           \
-	VPBROADCASTD (16+4*b)(SP), Y10; \
+	VPBROADCASTD (4*b)(SP), Y10; \
 	Q5_0_BIT(0, o, Y10, 10);        \
 	VPSRAD $1, Y11, Y11;            \
 	VPADDD Y11, Y10, Y10
@@ -83,7 +83,7 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $32-168
 	OCT_ADD(b, A)
 
 // func octQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octQ5_0AVXVNNI(SB), NOSPLIT, $160-168
+TEXT ·octQ5_0AVXVNNI(SB), NOSPLIT, $144-168
 	OCT_ARGS32(22, 0xfff0fff0)
 oct:
 	OCT_BEGIN32
@@ -91,13 +91,13 @@ four:
 	OCT_OFFSETS
 	Q5_0_ACTS(0)
 	Q5_0_ACTS(2)
-	Q5_0_OCT(0, 32, Y0)
+	Q5_0_OCT(0, 16, Y0)
 	FETCH(8)
-	Q5_0_OCT(1, 48, Y1)
+	Q5_0_OCT(1, 32, Y1)
 	FETCH(9)
-	Q5_0_OCT(2, 96, Y2)
+	Q5_0_OCT(2, 80, Y2)
 	FETCH(10)
-	Q5_0_OCT(3, 112, Y3)
+	Q5_0_OCT(3, 96, Y3)
 	OCT_MOVE(4*22, 16, four)
 	OCT_END(oct)
 

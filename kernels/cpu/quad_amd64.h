@@ -14,7 +14,8 @@
 // to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights.
 // Z0, Z2, Z4 and Z6 columns 0 to 15 of the blocks of rows 0 to 3, as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11 products of
 // the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a block, as have the scales, Z24, and the
-// sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z28 dword b in quarter b, Z30 words of the offset, Z31 nibbles.
+// sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z28 dword b in quarter b, Z30 words of the
+// offset, Z31 nibbles.
 #define QUAD_ARGS(size, log, off, ahead) \
 	GROUP_ARGS(size, log);          \
 	MOVQ  x_h_base+128(FP), R13;    \

@@ -119,10 +119,19 @@ blk: \
 	VCVTDQ2PS Z, Z;       \
 	VMULPS    D, Z, Z
 
+// Z24 and Z8 by D, Z25 and Z9 by E, SCALED: the first of each for the first half of a block, the others kept for the second.
+#define SCALED_ALL(D, E) \
+	SCALED(D, Z24);      \
+	SCALED(E, Z25);      \
+	SCALED(D, Z8);       \
+	SCALED(E, Z9);       \
+	VMOVUPS Z8, 0(BP);   \
+	VMOVUPS Z9, 64(BP)
+
 // The scales of Q4_K and Q5_K, and their minima: see scalesK.
 #define HEADS_K \
 	FETCH(0);                            \
-	LOAD4(0, X0, Y0, Z0);                        \
+	LOAD4(0, X0, Y0, Z0);                \
 	VMOVDQU32 quadk<>+64(SB), Z13;       \
 	VMOVDQU quadk<>+128(SB), Y10;        \
 	VPERMW Z0, Z10, Z1;                  \
@@ -143,17 +152,12 @@ blk: \
 	VPSHUFB Z7, Z3, Z25;                 \
 	VPSHUFB Z6, Z5, Z8;                  \
 	VPSHUFB Z7, Z5, Z9;                  \
-	SCALED(Z1, Z24);                     \
-	SCALED(Z2, Z25);                     \
-	SCALED(Z1, Z8);                      \
-	SCALED(Z2, Z9);                      \
-	VMOVUPS Z8, 0(BP);                   \
-	VMOVUPS Z9, 64(BP)
+	SCALED_ALL(Z1, Z2)
 
 // The scales of Q6_K, of columns 0 to 15 and 16 to 31 of each block.
 #define HEADS_6 \
 	FETCH(0);                            \
-	LOAD4(192, X0, Y0, Z0);                      \
+	LOAD4(192, X0, Y0, Z0);              \
 	VPBROADCASTW 208(SI), Y1;            \
 	VPBROADCASTW 208(SI)(R12*1), K1, Y1; \
 	VPBROADCASTW 208(SI)(R12*2), K2, Y1; \
@@ -171,12 +175,7 @@ blk: \
 	VPSRAD $24, Z25, Z25;                \
 	VPSRAD $24, Z8, Z8;                  \
 	VPSRAD $24, Z9, Z9;                  \
-	SCALED(Z1, Z24);                     \
-	SCALED(Z1, Z25);                     \
-	SCALED(Z1, Z8);                      \
-	SCALED(Z1, Z9);                      \
-	VMOVUPS Z8, 0(BP);                   \
-	VMOVUPS Z9, 64(BP)
+	SCALED_ALL(Z1, Z1)
 
 // Adds four blocks of a row of activations to A and subtracts their minima.
 #define ACT_K(SUM, A) \
