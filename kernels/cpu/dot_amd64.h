@@ -160,7 +160,6 @@ sum: \
 	ADDQ $4, DI;               \
 	DECQ R8;                   \
 	JNZ  row;                  \
-done: \
 	VZEROUPPER;                \
 	RET
 

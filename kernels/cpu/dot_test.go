@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -271,10 +272,13 @@ func TestExtremes(t *testing.T) {
 				k.rows[f](got[:], w, q, d, s, h)
 				generic().rows[f](want[:], w, q, d, s, h)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+				const acts = 3 // leaves may take two at a time
+				q, d, s, h = slices.Repeat(q, acts), slices.Repeat(d, acts), slices.Repeat(s, acts), slices.Repeat(h, acts)
 				for _, g := range k.groups[f] {
-					clear(got[:])
-					g.leaf(got[:], len(got), w, in.form(k, q, d, s, h), 1, n)
-					require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
+					rows := min(acts, g.most)
+					results := make([]float32, rows*len(want))
+					g.leaf(results, len(want), w, in.form(k, q[:rows*n], d, s, h), rows, n)
+					require.Equal(t, slices.Repeat(want[:], rows), results, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
 			}
 		}

@@ -31,8 +31,7 @@
 	VPADDD       Y9, Y10, Y10
 
 #include "sum_amd64.h"
-#include "group_amd64.h"
-#include "oct_amd64.h"
+#include "oct1_amd64.h"
 
 // func octQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
 TEXT ·octQ4_0AVX2(SB), NOSPLIT, $16-168

@@ -1,5 +1,3 @@
-#include "group_amd64.h"
-
 // Four rows of weights at a time meet some rows of activations: what an instruction costs is shared by four rows, and weights are taken apart
 // once for all activations. The bits are those of the rows leaves, whose order of sums (dot_amd64.h) this keeps: block b goes to lane b mod 4 of its
 // row, or mod 8 for the types with blocks of 256.
@@ -17,7 +15,17 @@
 // sums of each row of activations, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z28 dword b in quarter b, Z30 words of the
 // offset, Z31 nibbles.
 #define QUAD_ARGS(size, log, off, ahead) \
-	GROUP_ARGS(size, log);          \
+	MOVQ  dst_base+0(FP), DI;       \
+	MOVQ  w_base+32(FP), SI;        \
+	MOVQ  w_len+40(FP), AX;         \
+	MOVQ  x_q_base+56(FP), DX;      \
+	MOVQ  x_d_base+80(FP), CX;      \
+	MOVQ  n+160(FP), R10;           \
+	MOVQ  R10, R9;                  \
+	SHRQ  $3, R9;                   \
+	MOVQ  R10, R12;                 \
+	SHRQ  $log, R12;                \
+	IMUL3Q $size, R12, R12;          \
 	MOVQ  x_h_base+128(FP), R13;    \
 	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  ahead(SI)(R12*4), R15;    \
@@ -28,6 +36,9 @@
 	VMOVDQU32 quarters<>(SB), Z28;  \
 	WORDS(off, Z30);                \
 	WORDS(0x0f0f0f0f, Z31)
+
+// Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
+#define FETCH(line) PREFETCHT0 (64*(line))(R15)
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 #define MASK(imm, K) MOVL $imm, AX; KMOVD AX, K

@@ -76,17 +76,11 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// TILE for panels of eight rows, with two rows of activations at a time by the macro TWO, and a last one by ONE.
-#define TILE2(LOAD, ONE, TWO) \
-blk: \
-	LOAD; \
-	MOVQ 8(SP), R13;           \
-	FETCH(R13, 16(SP));        \
-	MOVQ R13, 8(SP);           \
-fetched: \
+// The COUNT rows of activations with the weights of a block of eight rows, two at a time by the macro TWO, and a last one by ONE.
+#define PAIRS(COUNT, ONE, TWO, two, one, end) \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ rows+192(FP), R11;    \
+	MOVQ COUNT, R11;           \
 	SUBQ $2, R11;              \
 	JLT  one;                  \
 two: \
@@ -101,7 +95,17 @@ one: \
 	JZ   end;                  \
 	ONE; \
 	ADDQ $32, R12;             \
-end: \
+end:
+
+// TILE for panels of eight rows.
+#define TILE2(LOAD, ONE, TWO) \
+blk: \
+	LOAD; \
+	MOVQ 8(SP), R13;           \
+	FETCH(R13, 16(SP));        \
+	MOVQ R13, 8(SP);           \
+fetched: \
+	PAIRS(rows+192(FP), ONE, TWO, two, one, end) \
 	CMPQ R12, 0(SP);           \
 	JNE  lane;                 \
 	MOVQ DI, R12;              \

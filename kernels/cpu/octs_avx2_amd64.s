@@ -1,0 +1,62 @@
+//go:build !noasm
+
+#include "textflag.h"
+#include "tile_amd64.h"
+
+#define DS (AX)
+#define DS2 32(AX)
+#define MINS 32(AX)
+#include "products_avx2_amd64.h"
+#include "octsk_amd64.h"
+
+// Weights of Q8_0: those of the first half of a block meet all rows of activations, what they give waits on the stack for those of the second.
+// What is fetched lies in 8(SP) meanwhile, as R14 is used, and R12 in 32(SP).
+#define OCTS_Q8_0 \
+	TURN_HIGH(2, Y10);     \
+	LINE(0);               \
+	MAGNITUDES;            \
+	LINE(1);               \
+	OCTS_SCALES(0);        \
+	MOVQ R12, 32(SP);      \
+	LEAQ 64(AX), R12;      \
+	PAIRS(rows+152(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
+	MOVQ 8(SP), R14;       \
+	MOVQ 32(SP), R12;      \
+	TURN_HIGH(18, Y10);    \
+	LINE(2);               \
+	LINE(3);               \
+	MAGNITUDES;            \
+	LINE(4);               \
+	LEAQ 64(AX), BX
+
+// func octsQ8_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ8_0AVX2(SB), 0, $1416-168
+	WORDS($0x00010001, X14, Y14)
+	OCTS32(OCTS_Q8_0, 34, Q8_0_1, Q8_0_2)
+
+// func octsQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ4_0AVX2(SB), 0, $1416-168
+	WORDS($0x00010001, X14, Y14)
+	WORDS($0xfff8fff8, X15, Y15)
+	OCTS32(OCTS_Q4_0, 18, Q4_0_1, Q4_0_2)
+
+// func octsQ5_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ5_0AVX2(SB), 0, $1416-168
+	WORDS($0x00010001, X14, Y14)
+	WORDS($0xfff0fff0, X15, Y15)
+	OCTS32(OCTS_Q5_0, 22, Q5_0_1, Q5_0_2)
+
+// func octsQ4_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ4_KAVX2(SB), 0, $3464-168
+	WORDS($0x00010001, X14, Y14)
+	OCTSK(HEADS_K, BLOCKS_Q4_K(Q4_K_1, Q4_K_2), 144, x_s_base+104(FP), 0)
+
+// func octsQ5_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ5_KAVX2(SB), 0, $3464-168
+	WORDS($0x00010001, X14, Y14)
+	OCTSK(HEADS_K, BLOCKS_Q5_K(Q5_K_1, Q5_K_2), 176, x_s_base+104(FP), 0)
+
+// func octsQ6_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+TEXT ·octsQ6_KAVX2(SB), 0, $3464-168
+	WORDS($0x00010001, X14, Y14)
+	OCTSK(HEADS_6, BLOCKS_Q6_K(Q6_K_1, Q6_K_2), 210, x_h_base+128(FP), 82)

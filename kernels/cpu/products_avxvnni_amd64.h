@@ -1,0 +1,108 @@
+// The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX-VNNI: for tiles, whose weights come
+// from a panel, and octs, which take them apart themselves. Y0-Y7 are 32 columns of the weights, four to a register, without a sign, Y13 their
+// scales; DS2 is where those of the second half of a block are if they are apart, and MINS where their minima are. Y14 words of the offset.
+
+#define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
+
+// Two rows of activations: places of their q, their d, and their s or h.
+#define Q0 (R13)
+#define Q1 (R13)(R9*1)
+#define D0 (R14)
+#define D1 (R14)(R10*1)
+#define S0 (R14)(R15*1)
+#define S1 (R14)(BP*1)
+
+// Y8, and Y9 for a second row, += products of columns 4i to 4i+3; LATER: Y11 and Y12.
+#define PRODUCTS_1(i) \
+	VPBROADCASTD (4*i)Q0, Y10; \
+	DPBUSD(10, i, 8)
+#define PRODUCTS_2(i) \
+	PRODUCTS_1(i); \
+	VPBROADCASTD (4*i)Q1, Y10; \
+	DPBUSD(10, i, 9)
+#define LATER_1(i) \
+	VPBROADCASTD (4*i)Q0, Y10; \
+	DPBUSD(10, i, 11)
+#define LATER_2(i) \
+	LATER_1(i); \
+	VPBROADCASTD (4*i)Q1, Y10; \
+	DPBUSD(10, i, 12)
+#define BLOCK(FIRST, SECOND) \
+	FIRST(0);  \
+	SECOND(4); \
+	FIRST(1);  \
+	SECOND(5); \
+	FIRST(2);  \
+	SECOND(6); \
+	FIRST(3);  \
+	SECOND(7)
+
+// A = what makes up for the offset of the weights, by the words in Y14. HALVED: A for the first half, B for the second.
+#define OFFSET(S, A) \
+	VPBROADCASTD S, Y10; \
+	VPMADDWD Y14, Y10, A
+#define HALVED(S, A, B) \
+	OFFSET(S, A); \
+	VPSRLD   $16, Y10, B; \
+	VPMADDWD Y14, B, B
+
+// Adds the integers A times the scales in DS, times D, to SUM.
+#define SCALED(A, D, DS, SUM) \
+	VCVTDQ2PS    A, A;        \
+	VBROADCASTSS D, Y10;      \
+	VMULPS       DS, Y10, Y10; \
+	VFMADD231PS  A, Y10, SUM
+
+// The end of a row: its sums are at O.
+#define ADD_32(A, D, O) \
+	VMOVUPS O(R12), Y11;       \
+	SCALED(A, D, Y13, Y11);    \
+	VMOVUPS Y11, O(R12)
+#define ADD_K(A, D, S, O) \
+	VMOVUPS O(R12), Y11;         \
+	SCALED(A, D, Y13, Y11);      \
+	VBROADCASTSS S, Y10;         \
+	VFNMADD231PS MINS, Y10, Y11; \
+	VMOVUPS Y11, O(R12)
+#define ADD_6(A, B, D, O) \
+	VCVTDQ2PS    A, A;          \
+	VCVTDQ2PS    B, B;          \
+	VBROADCASTSS D, Y10;        \
+	VMULPS       Y13, Y10, Y10; \
+	VFMADD213PS  O(R12), Y10, A; \
+	VBROADCASTSS D, Y10;        \
+	VMULPS       DS2, Y10, Y10; \
+	VFMADD231PS  B, Y10, A;     \
+	VMOVUPS      A, O(R12)
+
+// One row, or two.
+#define ROW32_1 \
+	OFFSET(S0, Y8); \
+	BLOCK(PRODUCTS_1, PRODUCTS_1); \
+	ADD_32(Y8, D0, 0)
+#define ROW32_2 \
+	OFFSET(S0, Y8); \
+	OFFSET(S1, Y9); \
+	BLOCK(PRODUCTS_2, PRODUCTS_2); \
+	ADD_32(Y8, D0, 0); \
+	ADD_32(Y9, D1, 32)
+#define ROWK_1 \
+	VPXOR Y8, Y8, Y8; \
+	BLOCK(PRODUCTS_1, PRODUCTS_1); \
+	ADD_K(Y8, D0, S0, 0)
+#define ROWK_2 \
+	VPXOR Y8, Y8, Y8; \
+	VPXOR Y9, Y9, Y9; \
+	BLOCK(PRODUCTS_2, PRODUCTS_2); \
+	ADD_K(Y8, D0, S0, 0); \
+	ADD_K(Y9, D1, S1, 32)
+#define ROW6_1 \
+	HALVED(S0, Y8, Y11); \
+	BLOCK(PRODUCTS_1, LATER_1); \
+	ADD_6(Y8, Y11, D0, 0)
+#define ROW6_2 \
+	HALVED(S0, Y8, Y11); \
+	HALVED(S1, Y9, Y12); \
+	BLOCK(PRODUCTS_2, LATER_2); \
+	ADD_6(Y8, Y11, D0, 0); \
+	ADD_6(Y9, Y12, D1, 32)
