@@ -6,8 +6,8 @@ const block = 32
 // SpareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
 const SpareRows = 3
 
-// groupMost is up to how many rows of activations groups take.
-const groupMost = 8
+// spreadMost is up to how many rows of activations are spread.
+const spreadMost = 8
 
 // Acts holds T rows of N activations in the forms that the products take:
 //
@@ -93,7 +93,7 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 
 // spreads reports whether k wants P of these activations.
 func (a *Acts) spreads(k *kernels) bool {
-	return k.spread != nil && a.T <= groupMost && a.N%(4*block) == 0
+	return k.spread != nil && a.T <= spreadMost && a.N%(4*block) == 0
 }
 
 // rounded returns Q, D, S and H of n rows from t.

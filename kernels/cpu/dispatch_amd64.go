@@ -28,12 +28,12 @@ func avx2() *kernels {
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
 	k.groups = [formats][]group{
-		q8_0: {{octsQ8_0AVX2, 8, 2, 8}}, // one row of weights at a time is faster where one of activations leaves little to share
-		q4_0: {{octQ4_0AVX2, 8, 1, 1}, {octsQ4_0AVX2, 8, 2, 8}},
-		q5_0: {{octsQ5_0AVX2, 8, 1, 8}},
-		q4_K: {{octsQ4_KAVX2, 8, 2, 8}},
-		q5_K: {{octsQ5_KAVX2, 8, 2, 8}},
-		q6_K: {{octsQ6_KAVX2, 8, 2, 8}},
+		q8_0: {{octsQ8_0AVX2, 8, 2, 16}}, // one row of weights at a time is faster where one of activations leaves little to share
+		q4_0: {{octQ4_0AVX2, 8, 1, 1}, {octsQ4_0AVX2, 8, 2, 16}},
+		q5_0: {{octsQ5_0AVX2, 8, 1, 16}},
+		q4_K: {{octsQ4_KAVX2, 8, 2, 16}},
+		q5_K: {{octsQ5_KAVX2, 8, 2, 16}},
+		q6_K: {{octsQ6_KAVX2, 8, 2, 16}},
 	}
 	k.wide, k.fold, k.settle = 8, foldAVX2, settleAVX2
 	k.tile = [formats]tileLeaf{
@@ -65,12 +65,12 @@ func avxvnni() *kernels {
 		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
 	}
 	k.groups = [formats][]group{
-		q8_0: {{octsQ8_0AVXVNNI, 8, 2, 8}},
-		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1}, {octsQ4_0AVXVNNI, 8, 2, 8}},
-		q5_0: {{octsQ5_0AVXVNNI, 8, 1, 8}},
-		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1}, {octsQ4_KAVXVNNI, 8, 2, 8}},
-		q5_K: {{octsQ5_KAVXVNNI, 8, 2, 8}},
-		q6_K: {{octsQ6_KAVXVNNI, 8, 2, 8}},
+		q8_0: {{octsQ8_0AVXVNNI, 8, 2, 16}},
+		q4_0: {{octQ4_0AVXVNNI, 8, 1, 1}, {octsQ4_0AVXVNNI, 8, 2, 16}},
+		q5_0: {{octsQ5_0AVXVNNI, 8, 1, 16}},
+		q4_K: {{octQ4_KAVXVNNI, 8, 1, 1}, {octsQ4_KAVXVNNI, 8, 2, 16}},
+		q5_K: {{octsQ5_KAVXVNNI, 8, 2, 16}},
+		q6_K: {{octsQ6_KAVXVNNI, 8, 2, 16}},
 	}
 	k.tile = [formats]tileLeaf{
 		tile32AVXVNNI, tile32AVXVNNI, tile32AVXVNNI, tileKAVXVNNI, tileKAVXVNNI, tile6AVXVNNI,

@@ -210,7 +210,10 @@ func TestGroups(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for _, g := range k.groups[f] {
-				require.LessOrEqual(t, g.most, groupMost, "activations are spread up to there")
+				if k.spread != nil {
+					require.LessOrEqual(t, g.most, spreadMost, "activations are spread up to there")
+				}
+				require.LessOrEqual(t, g.most, together, "checked up to there")
 			}
 			for i, n := range []int{128, 256, 896, 2432} {
 				checkGroups(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))

@@ -1,12 +1,12 @@
-// octs: eight rows of weights for one to eight rows of activations. The weights of a block are taken apart once for all of these, in registers, and
+// octs: eight rows of weights for one to sixteen rows of activations. The weights of a block are taken apart once for all of these, in registers, and
 // meet them as those of a panel do (products_avx2_amd64.h, products_avxvnni_amd64.h, which this file comes after); sums wait on the stack.
 //
 // Arguments of octs(dst []float32, stride int, w []byte, x form, rows, n int), x as in [Acts]: DX place in x.q, CX in x.d, R15 from there to x.h or
 // x.s, R9 and R10 bytes of a row of q and of d, R12 place in the sums, all as in tiles; AX the stack, below; the others as in oct_amd64.h.
 //
 // On the stack 0(SP) the end of the sums, 8(SP) what is fetched, 16(SP) blocks left, 24(SP) the end of w, 32(SP) a place in scales. From AX on, which
-// is a multiple of 32: scales of the block, at 32 those of its second half or its minima, at 64 its weights with their signs or as they lie, and at
-// acc the sums, by lanes.
+// is a multiple of 32: scales of the block, at 32 those of its second half or its minima, at 64 what waits for the second half of the block, and at
+// acc the sums, by lanes: a frame of 71 bytes, acc and 32 for each lane and row of activations.
 #include "oct_amd64.h"
 
 #define OCTS_ARGS(size, log, offsets, lanes, acc) \
@@ -95,9 +95,9 @@ put: \
 
 // octs for types with blocks of 32, with the words off: LOAD sets Y0-Y7, the weights without a sign, and Y13 and (AX), their scales.
 #define OCTS32(LOAD, size, ONE, TWO) \
-	OCTS_ARGS(size, 5, x_h_base+128(FP), 4, 320); \
+	OCTS_ARGS(size, 5, x_h_base+128(FP), 4, 576); \
 oct: \
-	OCTS_BEGIN(5, 320);                   \
+	OCTS_BEGIN(5, 576);                   \
 blk: \
 	MOVQ 8(SP), R14;                      \
 	LOAD;                                 \
@@ -106,7 +106,7 @@ blk: \
 	OCTS_ROWS(ONE, TWO, two, one, end);   \
 	CMPQ R12, 0(SP);                      \
 	JNE  lane;                            \
-	LEAQ 320(AX), R12;                    \
+	LEAQ 576(AX), R12;                    \
 lane: \
 	OCTS_NEXT(size, blk);                 \
 	OCTS_END(oct)

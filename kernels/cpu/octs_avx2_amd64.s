@@ -30,33 +30,33 @@
 	LEAQ 64(AX), BX
 
 // func octsQ8_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ8_0AVX2(SB), 0, $1416-168
+TEXT ·octsQ8_0AVX2(SB), 0, $2696-168
 	WORDS($0x00010001, X14, Y14)
 	OCTS32(OCTS_Q8_0, 34, Q8_0_1, Q8_0_2)
 
 // func octsQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ4_0AVX2(SB), 0, $1416-168
+TEXT ·octsQ4_0AVX2(SB), 0, $2696-168
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff8fff8, X15, Y15)
 	OCTS32(OCTS_Q4_0, 18, Q4_0_1, Q4_0_2)
 
 // func octsQ5_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ5_0AVX2(SB), 0, $1416-168
+TEXT ·octsQ5_0AVX2(SB), 0, $2696-168
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff0fff0, X15, Y15)
 	OCTS32(OCTS_Q5_0, 22, Q5_0_1, Q5_0_2)
 
 // func octsQ4_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ4_KAVX2(SB), 0, $3464-168
+TEXT ·octsQ4_KAVX2(SB), 0, $5512-168
 	WORDS($0x00010001, X14, Y14)
 	OCTSK(HEADS_K, BLOCKS_Q4_K(Q4_K_1, Q4_K_2), 144, x_s_base+104(FP), 0)
 
 // func octsQ5_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ5_KAVX2(SB), 0, $3464-168
+TEXT ·octsQ5_KAVX2(SB), 0, $5512-168
 	WORDS($0x00010001, X14, Y14)
 	OCTSK(HEADS_K, BLOCKS_Q5_K(Q5_K_1, Q5_K_2), 176, x_s_base+104(FP), 0)
 
 // func octsQ6_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ6_KAVX2(SB), 0, $3464-168
+TEXT ·octsQ6_KAVX2(SB), 0, $5512-168
 	WORDS($0x00010001, X14, Y14)
 	OCTSK(HEADS_6, BLOCKS_Q6_K(Q6_K_1, Q6_K_2), 210, x_h_base+128(FP), 82)

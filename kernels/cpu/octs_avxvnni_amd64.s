@@ -23,30 +23,30 @@
 	EACH(PLUS128, 0)
 
 // func octsQ8_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ8_0AVXVNNI(SB), 0, $1416-168
+TEXT ·octsQ8_0AVXVNNI(SB), 0, $2696-168
 	WORDS($0x80808080, X15, Y15)
 	WORDS($0xff80ff80, X14, Y14)
 	OCTS32(OCTS_Q8_0, 34, ROW32_1, ROW32_2)
 
 // func octsQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ4_0AVXVNNI(SB), 0, $1416-168
+TEXT ·octsQ4_0AVXVNNI(SB), 0, $2696-168
 	WORDS($0xfff8fff8, X14, Y14)
 	OCTS32(OCTS_Q4_0, 18, ROW32_1, ROW32_2)
 
 // func octsQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ5_0AVXVNNI(SB), 0, $1416-168
+TEXT ·octsQ5_0AVXVNNI(SB), 0, $2696-168
 	WORDS($0xfff0fff0, X14, Y14)
 	OCTS32(OCTS_Q5_0, 22, ROW32_1, ROW32_2)
 
 // func octsQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ4_KAVXVNNI(SB), 0, $3464-168
+TEXT ·octsQ4_KAVXVNNI(SB), 0, $5512-168
 	OCTSK(HEADS_K, BLOCKS_Q4_K(ROWK_1, ROWK_2), 144, x_s_base+104(FP), 0)
 
 // func octsQ5_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ5_KAVXVNNI(SB), 0, $3464-168
+TEXT ·octsQ5_KAVXVNNI(SB), 0, $5512-168
 	OCTSK(HEADS_K, BLOCKS_Q5_K(ROWK_1, ROWK_2), 176, x_s_base+104(FP), 0)
 
 // func octsQ6_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-TEXT ·octsQ6_KAVXVNNI(SB), 0, $3464-168
+TEXT ·octsQ6_KAVXVNNI(SB), 0, $5512-168
 	WORDS($0x0000ffe0, X14, Y14)
 	OCTSK(HEADS_6, BLOCKS_Q6_K(ROW6_1, ROW6_2), 210, x_h_base+128(FP), 82)
