@@ -30,29 +30,49 @@ type Pool struct {
 }
 
 // share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who has done his own
-// takes from the end of another's. from and to lie in one word, which changes hands at every piece: a cache line for each.
+// takes from the end of another's. All is in one word, which changes hands with every piece: a cache line for each.
 type share struct {
-	word atomic.Uint64 // from<<32 | to
+	word atomic.Uint64 // long<<63 | from<<32 | to
 	_    [56]byte
 }
 
-// first takes the first piece, last the last one.
-func (s *share) first() (piece int, ok bool) { return s.take(1<<32, 0) }
-func (s *share) last() (piece int, ok bool)  { return s.take(0, 1) }
+// set makes the pieces from lo to hi the share's. If long, its owner takes half of them at a time.
+func (s *share) set(lo, hi int, long bool) {
+	w := uint64(lo)<<32 | uint64(hi)
+	if long {
+		w |= 1 << 63
+	}
+	s.word.Store(w)
+}
 
-// take adds add to the word and takes sub from it, unless there is no piece left. The piece is the one before to, or else from.
-func (s *share) take(add, sub uint64) (piece int, ok bool) {
+// left returns what w says: the pieces that are left, from and to being equal if there are none.
+func left(w uint64) (from, to uint64, long bool) {
+	return w >> 32 & math.MaxInt32, w & math.MaxInt32, w>>63 != 0
+}
+
+// first takes the first piece, or half of all that are left, rounded up: those from lo to hi, none if these are equal.
+func (s *share) first() (lo, hi int) {
 	for {
 		w := s.word.Load()
-		from, to := w>>32, w&math.MaxUint32
-		if from >= to {
-			return 0, false
+		from, to, long := left(w)
+		n := min(1, to-from)
+		if long {
+			n = (to - from + 1) / 2
 		}
-		if s.word.CompareAndSwap(w, w+add-sub) {
-			if sub > 0 {
-				return int(to - 1), true
-			}
-			return int(from), true
+		if n == 0 || s.word.CompareAndSwap(w, w+n<<32) {
+			return int(from), int(from + n)
+		}
+	}
+}
+
+// last takes the last piece, likewise.
+func (s *share) last() (lo, hi int) {
+	for {
+		w := s.word.Load()
+		from, to, _ := left(w)
+		n := min(1, to-from)
+		if n == 0 || s.word.CompareAndSwap(w, w-n) {
+			return int(to - n), int(to)
 		}
 	}
 }
@@ -107,7 +127,13 @@ func (p *Pool) End() { p.pass.Store(false) }
 // the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once. Each
 // worker begins with ranges of its own, which follow each other, and then takes those that are left to
 // others. f must not use the pool. A grain below one counts as one.
-func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
+func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
+
+// RunLong is [Pool.Run] but for the ranges: of its own a worker takes half of what is left at a time, by whole grains. That is for loops
+// whose calls cost something beside their indexes, such as those that read memory from one end to the other.
+func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, true, f) }
+
+func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
 	if n <= 0 {
 		return
@@ -117,13 +143,16 @@ func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 	}
 	defer p.busy.Store(false)
 	if len(p.workers) == 0 || n <= grain {
+		if long {
+			grain = n
+		}
 		for lo := 0; lo < n; lo += grain {
 			f(0, lo, min(lo+grain, n))
 		}
 		return
 	}
 	p.f, p.n, p.grain = f, n, grain
-	p.hand((n + grain - 1) / grain)
+	p.hand((n+grain-1)/grain, long)
 	p.wakeAll()
 	p.take(0)
 	for i := 0; p.open.Load() > 0; i++ {
@@ -133,11 +162,11 @@ func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
 }
 
 // hand gives every worker its share of the pieces.
-func (p *Pool) hand(pieces int) {
+func (p *Pool) hand(pieces int, long bool) {
 	p.open.Store(int64(pieces))
 	for i := range p.shares {
 		from, to := i*pieces/len(p.shares), (i+1)*pieces/len(p.shares)
-		p.shares[i].word.Store(uint64(from)<<32 | uint64(to))
+		p.shares[i].set(from, to, long)
 	}
 }
 
@@ -145,24 +174,23 @@ func (p *Pool) hand(pieces int) {
 // worker that comes too late to take any: where the system has given its processor to somebody else, the others do the work.
 func (p *Pool) take(worker int) (any bool) {
 	for {
-		piece, ok := p.shares[worker].first()
-		for i := 1; !ok && i < len(p.shares); i++ {
-			piece, ok = p.shares[(worker+i)%len(p.shares)].last()
+		lo, hi := p.shares[worker].first()
+		for i := 1; lo == hi && i < len(p.shares); i++ {
+			lo, hi = p.shares[(worker+i)%len(p.shares)].last()
 		}
-		if !ok {
+		if lo == hi {
 			return any
 		}
 		any = true
-		lo := piece * p.grain
-		p.f(worker, lo, min(lo+p.grain, p.n))
-		p.open.Add(-1)
+		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))
+		p.open.Add(int64(lo - hi))
 	}
 }
 
 // waiting reports whether a piece waits to be taken.
 func (p *Pool) waiting() bool {
 	for i := range p.shares {
-		if w := p.shares[i].word.Load(); w>>32 < w&math.MaxUint32 {
+		if from, to, _ := left(p.shares[i].word.Load()); from < to {
 			return true
 		}
 	}

@@ -19,11 +19,16 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 				p.Begin()
 			}
 			n, grain := round*7%97, round%13
+			whole, run, most := max(1, grain), p.Run, max(1, grain)
+			if round%2 == 1 {
+				run, most = p.RunLong, n
+			}
 			seen := make([]atomic.Int32, n)
 			inUse := make([]atomic.Int32, p.Threads())
-			p.Run(n, grain, func(worker, lo, hi int) {
+			run(n, grain, func(worker, lo, hi int) {
 				require.EqualValues(t, 1, inUse[worker].Add(1))
-				require.True(t, lo < hi && hi-lo <= max(1, grain))
+				require.True(t, lo < hi && hi-lo <= most)
+				require.True(t, lo%whole == 0 && (hi%whole == 0 || hi == n))
 				for i := lo; i < hi; i++ {
 					seen[i].Add(1)
 				}
@@ -39,6 +44,29 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 		p.Close()
 		p.Close()
 	}
+}
+
+// Half of what is left each time, until others take from the end: the calls get fewer, and the last ones are short.
+func TestRunLongHalves(t *testing.T) {
+	var s share
+	s.set(3, 14, true)
+	var sizes []int
+	for lo, hi := s.first(); lo < hi; lo, hi = s.first() {
+		sizes = append(sizes, hi-lo)
+	}
+	require.Equal(t, []int{6, 3, 1, 1}, sizes)
+
+	s.set(3, 14, true)
+	lo, hi := s.last()
+	require.Equal(t, []int{13, 14}, []int{lo, hi}, "of another's share one at a time")
+	lo, hi = s.first()
+	require.Equal(t, []int{3, 8}, []int{lo, hi})
+
+	alone := NewPool(1)
+	defer alone.Close()
+	calls := 0
+	alone.RunLong(100, 7, func(_, lo, hi int) { calls++ })
+	require.Equal(t, 1, calls)
 }
 
 // What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race detector

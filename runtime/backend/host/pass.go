@@ -75,7 +75,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
 	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
-	p.d.pool.Run(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
+	p.eachPiece(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the rows of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
@@ -122,6 +122,19 @@ func (p *pass) grain(rows int, weights ...*weight) int {
 	return most * pieceRows
 }
 
+// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than a few rows leave to be
+// kept, and memory is read on. More rows would leave more than a cache holds.
+const longRows = 16
+
+// eachPiece calls f for pieces of the n rows of a weight, on all workers.
+func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
+	if len(p.rows) <= longRows {
+		p.d.pool.RunLong(n, grain, f)
+	} else {
+		p.d.pool.Run(n, grain, f)
+	}
+}
+
 // ProjectAdd implements [backend.Pass].
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
 	if p.err != nil {
@@ -129,7 +142,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	}
 	to, m := x.(*tensor), w.(*weight)
 	acts := p.actsOf(h.(*tensor), m.Quantised())
-	p.d.pool.Run(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
+	p.eachPiece(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker)
 	})
 }
@@ -156,7 +169,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	p.setActs(x.(*tensor), g.(*norm), quantised)
 	to.acts.Use(to.f, len(p.rows), to.cols)
 	to.rounded = quantised && !p.d.exact && to.cols%pieceRows == 0
-	p.d.pool.Run(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
+	p.eachPiece(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
 		ws.gate = p.part(ws.gate, &p.d.acts, gate, lo, hi, worker)
 		ws.up = p.part(ws.up, &p.d.acts, up, lo, hi, worker)
