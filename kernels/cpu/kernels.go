@@ -105,8 +105,8 @@ type floatRows func(dst []float32, w []byte, stride int, x []float32)
 // floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
 type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
-// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches the rows that begin
-// ahead bytes behind those of w, which for 0 are there already.
+// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches as much memory as the rows
+// of w take, which begins ahead bytes after them.
 type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …

@@ -172,20 +172,31 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
 			case eight != nil && k.grid8Takes(x.T-t) && n%16 == 0 && (end-o)%8 == 0:
-				ahead := 0
-				if t == 0 {
-					ahead = 8 * size
-				}
+				next := t + k.grid8Rows
 				for r := 0; r < end-o; r += 8 {
-					eight(to[r:], stride, w[r*size:(r+8)*size], x.floats(t, k.grid8Rows), ahead, add)
+					rows := w[r*size : (r+8)*size]
+					eight(to[r:], stride, rows, x.floats(t, k.grid8Rows), k.ahead(rows, t == 0, r*size, x, next), add)
 				}
-				t += k.grid8Rows
+				t = next
 			default:
 				k.floatFour(to, stride, w, size, four, x.floats(t, 4), min(4, x.T-t), add, sc)
 				t += 4
 			}
 		}
 	}
+}
+
+// ahead returns how far from eight rows of weights what grid8 fetches lies: the rows after them if these meet their first activations; then, where many
+// weights wait and rows are long, as much of the activations from the next-th row on, from byte at, until all are; else the weights themselves, which costs nothing.
+func (k *kernels) ahead(w []byte, first bool, at int, x *Acts, next int) int {
+	switch {
+	case first:
+		return len(w)
+	case k.waitBytes == 0 || x.N <= segment || next+k.grid8Rows > x.T || at >= 4*k.grid8Rows*x.N:
+		return 0
+	}
+	acts := bytesOf(x.floats(next, k.grid8Rows))
+	return int(uintptr(unsafe.Pointer(&acts[at])) - uintptr(unsafe.Pointer(&w[0])))
 }
 
 // grid8Takes reports whether grid8 is to take the next of so many rows of activations: two fours are better than six and a part of four.

@@ -64,15 +64,18 @@ func (k *kernels) panelOfFew(dst []float32, stride int, m Matrix, f format, o, e
 	k.putTile(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
 
-// panelsOfMany takes all panels of rows o to end: every [together] rows of activations meet one after the other.
+// panelsOfMany takes all panels of rows o to end: every [together] rows of activations meet one after the other. Meanwhile the rows after
+// them are fetched.
 func (k *kernels) panelsOfMany(dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch) {
 	for i, at := 0, o; at < end; i, at = i+1, at+k.wide {
 		sc.panels[i].take(m, at)
 		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next)
 	}
+	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
 	clear(sc.acc)
 	for t := 0; t < x.T; t += together {
 		rows := min(together, x.T-t)
+		fetch(next[len(next)*t/x.T : len(next)*(t+rows)/x.T])
 		for i, at := 0, o; at < end; {
 			n := 1
 			if k.twoTiles[f] != nil && at+k.wide < end {
