@@ -96,7 +96,7 @@ func (k *kernels) groupOf(f format, t, n int) *group {
 	return nil
 }
 
-// tileLeaf adds to acc the products of a panel of weights with some rows of n activations: see tileGeneric.
+// tileLeaf adds to acc the products of a panel of weights with some rows of n activations, up to [together]: see tileGeneric.
 type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
 
 // floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
@@ -105,8 +105,8 @@ type floatRows func(dst []float32, w []byte, stride int, x []float32)
 // floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
 type floatGrid func(dst *[16]float32, w []byte, x []float32)
 
-// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches as much memory as the rows
-// of w take, which begins ahead bytes after them.
+// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches as much memory as
+// the rows of w take, which begins ahead bytes after they do.
 type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
 // Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …

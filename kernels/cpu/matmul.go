@@ -186,8 +186,9 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 	}
 }
 
-// ahead returns how far from eight rows of weights what grid8 fetches lies: the rows after them if these meet their first activations; then, where many
-// weights wait and rows are long, as much of the activations from the next-th row on, from byte at, until all are; else the weights themselves, which costs nothing.
+// ahead returns how far from eight rows of weights what grid8 fetches lies: the rows after them if these meet their first activations; then,
+// where many weights wait and rows are long, as much of the activations from the next-th row on, from byte at, until all are fetched; else the
+// weights themselves, which costs nothing.
 func (k *kernels) ahead(w []byte, first bool, at int, x *Acts, next int) int {
 	switch {
 	case first:

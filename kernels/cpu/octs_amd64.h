@@ -93,7 +93,7 @@ put: \
 	VZEROUPPER;                   \
 	RET
 
-// octs for types with blocks of 32, with the words off: LOAD sets Y0-Y7, the weights without a sign, and Y13 and (AX), their scales.
+// octs for types with blocks of 32: LOAD sets Y0-Y7, the weights without a sign, and Y13 and (AX), their scales.
 #define OCTS32(LOAD, size, ONE, TWO) \
 	OCTS_ARGS(size, 5, x_h_base+128(FP), 4, 576); \
 oct: \

@@ -10,7 +10,7 @@
 #include "octsk_amd64.h"
 
 // Weights of Q8_0: those of the first half of a block meet all rows of activations, what they give waits on the stack for those of the second.
-// What is fetched lies in 8(SP) meanwhile, as R14 is used, and R12 in 32(SP).
+// Meanwhile what is fetched is in 8(SP) and R12 in 32(SP). BX is set again with the next block.
 #define OCTS_Q8_0 \
 	TURN_HIGH(2, Y10);     \
 	LINE(0);               \

@@ -1,7 +1,7 @@
 // The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX2: for tiles, whose weights come
-// from a panel, and for octs, which take them apart themselves. Y0-Y7 are the 32 columns of a block, four to a register, as unsigned bytes; DS and
-// DS2 are where their scales stand, DS2 those of the second half of a block if it has its own, MINS where their minima stand. Y14 words of 1, Y15 words that make up for
-// the offset.
+// from a panel, and for octs, which take them apart themselves. Y0-Y7 are the 32 columns of a block, four to a register, as unsigned bytes; DS
+// is where their scales stand, DS2 where those of the second half of a block do if it has its own, MINS where their minima stand. Y14 words of
+// 1, Y15 words that make up for the offset.
 
 #define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
 

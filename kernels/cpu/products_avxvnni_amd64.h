@@ -1,6 +1,7 @@
-// The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX-VNNI: for tiles, whose weights come
-// from a panel, and octs, which take them apart themselves. Y0-Y7 are 32 columns of the weights, four to a register, without a sign, Y13 their
-// scales; DS2 is where those of the second half of a block are if they are apart, and MINS where their minima are. Y14 words of the offset.
+// The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX-VNNI: for tiles, whose weights
+// come from a panel, and for octs, which take them apart themselves. Y0-Y7 are the 32 columns of a block, four to a register, as unsigned bytes,
+// Y13 their scales; DS2 is where those of the second half of a block stand if it has its own, MINS where their minima stand. Y14 words that make
+// up for the offset.
 
 #define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
 

@@ -11,8 +11,8 @@
 // Eight rows of weights, one to a lane of 32 bits: eight registers hold 32 columns of them, four to a register, which meet the same
 // four activations in every lane.
 
-// Weights of Q8_0: those of the first half of a block meet all rows of activations, what they give waits on the stack for those of the second.
-// BX is free, as there are no minima.
+// Weights of Q8_0: those of the first half of a block meet all rows of activations, what they give waits on the stack for those of the second:
+// 512 bytes for sixteen rows. BX is free, as there are no minima.
 #define WAITING(R) \
 	LEAQ 63(SP), R; \
 	ANDQ $-32, R

@@ -102,3 +102,13 @@ func TestSettle(t *testing.T) {
 		}
 	})
 }
+
+// Fetching reads nothing: the end of a page that cannot be read is as good as any.
+func TestFetch(t *testing.T) {
+	for n := 1; n < 300; n++ {
+		p, intact := guarded[byte](t, n, 0)
+		fetch(p)
+		intact()
+	}
+	fetch(nil)
+}
