@@ -71,6 +71,42 @@ func octQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 func octQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
+func octsQ8_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ5_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ4_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ5_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ6_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ8_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ5_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
+func octsQ6_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
+
+//go:noescape
 func spreadVNNI(to, q []int8, from int)
 
 //go:noescape
@@ -90,39 +126,3 @@ func quadQ5_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
 
 //go:noescape
 func quadQ6_KVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ8_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ4_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ5_0AVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ8_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ4_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ5_0AVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ4_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ5_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ6_KAVX2(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ4_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ5_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)
-
-//go:noescape
-func octsQ6_KAVXVNNI(dst []float32, stride int, w []byte, x form, rows, n int)

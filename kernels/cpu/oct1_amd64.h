@@ -12,19 +12,13 @@
 #include "oct_amd64.h"
 
 #define OCT_ARGS(size, log) \
-	MOVQ   dst_base+0(FP), R12;     \
-	MOVQ   w_base+32(FP), SI;       \
-	MOVQ   w_len+40(FP), R10;       \
-	ADDQ   SI, R10;                 \
-	MOVQ   x_q_base+56(FP), DX;     \
-	MOVQ   x_d_base+80(FP), CX;     \
-	MOVQ   n+160(FP), R9;           \
-	MOVQ   R9, DI;                  \
-	SHRQ   $3, R9;                  \
-	SHRQ   $log, DI;                \
-	IMUL3Q $size, DI, DI;           \
-	LEAQ   (DI)(DI*2), R8;          \
-	LEAQ   8192(SI)(DI*8), R14;     \
+	OCT_PLACES(size, log);        \
+	MOVQ dst_base+0(FP), R12;     \
+	MOVQ w_len+40(FP), R10;       \
+	ADDQ SI, R10;                 \
+	MOVQ x_q_base+56(FP), DX;     \
+	MOVQ x_d_base+80(FP), CX;     \
+	SHRQ $3, R9;                  \
 	SPLAT($0x0f0f0f0f, X15, Y15)
 
 // Begins eight rows.

@@ -5,6 +5,16 @@
 // Here are the ways to take such rows apart, for one row of activations (oct1_amd64.h) and for several (octs_amd64.h). SI and BX places in rows 0
 // and 1, DI and R8 bytes of a row and of three, R14 what is fetched, eight rows and two pages further on; R11, R13 for anything.
 
+// Sets SI, DI, R8, R14, for weights of size bytes to 2^log columns, and R9 to n.
+#define OCT_PLACES(size, log) \
+	MOVQ   w_base+32(FP), SI;    \
+	MOVQ   n+160(FP), R9;        \
+	MOVQ   R9, DI;               \
+	SHRQ   $log, DI;             \
+	IMUL3Q $size, DI, DI;        \
+	LEAQ   (DI)(DI*2), R8;       \
+	LEAQ   8192(SI)(DI*8), R14
+
 // Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
 #define LINE(i) PREFETCHT0 (64*(i))(R14)
 

@@ -33,15 +33,15 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $16-168
 
 // Y10 and Y11 get the products of the low nibbles of four dwords with activations at (o)(DX), of the high ones 32 columns on.
 #define DOT_K(o, line) \
-	LOW(Y4, 4, (o)(DX)(R15*8));               \
-	HIGH(Y4, 4, (o+32)(DX)(R15*8));        \
-	LOW(Y5, 5, (o+4)(DX)(R15*8));             \
-	HIGH(Y5, 5, (o+36)(DX)(R15*8));        \
-	LINE(line);                           \
-	LOW(Y6, 6, (o+8)(DX)(R15*8));             \
-	HIGH(Y6, 6, (o+40)(DX)(R15*8));        \
-	LOW(Y7, 7, (o+12)(DX)(R15*8));            \
-	HIGH(Y7, 7, (o+44)(DX)(R15*8));        \
+	LOW(Y4, 4, (o)(DX)(R15*8));      \
+	HIGH(Y4, 4, (o+32)(DX)(R15*8));  \
+	LOW(Y5, 5, (o+4)(DX)(R15*8));    \
+	HIGH(Y5, 5, (o+36)(DX)(R15*8));  \
+	LINE(line);                      \
+	LOW(Y6, 6, (o+8)(DX)(R15*8));    \
+	HIGH(Y6, 6, (o+40)(DX)(R15*8));  \
+	LOW(Y7, 7, (o+12)(DX)(R15*8));   \
+	HIGH(Y7, 7, (o+44)(DX)(R15*8));  \
 	LINE(line+1)
 
 // Adds the integers P of block k times its scale, times d, to A, and subtracts its minimum.
@@ -50,17 +50,17 @@ TEXT ·octQ4_0AVXVNNI(SB), NOSPLIT, $16-168
 	VBROADCASTSS (4*(k))(CX)(R15*1), Y9;    \
 	VMULPS       (256+32*(k))(SP), Y9, Y9;  \
 	VFMADD231PS  P, Y9, A;                  \
-	VBROADCASTSS (4*(k))(AX)(R15*1), Y9;   \
+	VBROADCASTSS (4*(k))(AX)(R15*1), Y9;    \
 	VFNMADD231PS (512+32*(k))(SP), Y9, A
 
 // Y10 and Y11 = the integers of blocks 2j and 2j+1 of Q4_K.
 #define DOTS_K(j) \
-	TURN_HIGH(16+32*j, Y13);      \
-	VPXOR  Y10, Y10, Y10;        \
-	VPXOR  Y11, Y11, Y11;        \
-	DOT_K(64*j, 2+4*j);          \
-	TURN_HIGH(32+32*j, Y13);      \
-	DOT_K(64*j+16, 4+4*j);       \
+	TURN_HIGH(16+32*j, Y13);  \
+	VPXOR  Y10, Y10, Y10;     \
+	VPXOR  Y11, Y11, Y11;     \
+	DOT_K(64*j, 2+4*j);       \
+	TURN_HIGH(32+32*j, Y13);  \
+	DOT_K(64*j+16, 4+4*j);    \
 	VPSRAD $4, Y11, Y11
 
 // ADD_K to the sums of a lane on the stack.

@@ -10,21 +10,15 @@
 #include "oct_amd64.h"
 
 #define OCTS_ARGS(size, log, offsets, lanes, acc) \
+	OCT_PLACES(size, log);            \
+	MOVQ   R14, 8(SP);                \
 	LEAQ   71(SP), AX;                \
 	ANDQ   $-32, AX;                  \
-	MOVQ   w_base+32(FP), SI;         \
-	MOVQ   w_len+40(FP), R8;          \
-	ADDQ   SI, R8;                    \
-	MOVQ   R8, 24(SP);                \
-	MOVQ   n+160(FP), R9;             \
+	MOVQ   w_len+40(FP), R13;         \
+	ADDQ   SI, R13;                   \
+	MOVQ   R13, 24(SP);               \
 	MOVQ   R9, R10;                   \
 	SHRQ   $3, R10;                   \
-	MOVQ   R9, DI;                    \
-	SHRQ   $log, DI;                  \
-	IMUL3Q $size, DI, DI;             \
-	LEAQ   (DI)(DI*2), R8;            \
-	LEAQ   8192(SI)(DI*8), R13;       \
-	MOVQ   R13, 8(SP);                \
 	MOVQ   rows+152(FP), R13;         \
 	IMUL3Q $(32*lanes), R13, R13;     \
 	LEAQ   (acc)(AX)(R13*1), R13;     \
@@ -127,8 +121,8 @@ lane: \
 	OP((o+160)(AX), Y5);  \
 	OP((o+192)(AX), Y6);  \
 	OP((o+224)(AX), Y7)
-#define LOAD(A, Y) VMOVDQU A, Y
-#define STORE(A, Y) VMOVDQU Y, A
+#define TAKE(A, Y) VMOVDQU A, Y
+#define KEEP(A, Y) VMOVDQU Y, A
 
 // Y0-Y3 the low nibbles of Y4-Y7, and Y4-Y7 the high ones.
 #define SPLIT \

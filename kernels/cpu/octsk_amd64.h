@@ -90,9 +90,9 @@ fold: \
 	ADDQ $o, BX;              \
 pair: \
 	TURN32(0);                \
-	EACH(STORE, 64);          \
+	EACH(KEEP, 64);           \
 	BLOCK32(LOWS, LOW_BITS, 152, 256, 32, ONE, TWO, two, one, end);      \
-	EACH(LOAD, 64);           \
+	EACH(TAKE, 64);           \
 	BLOCK32(HIGHS, HIGH_BITS, 152, 256, 32, ONE, TWO, twob, oneb, endb); \
 	EACH(SHIFT, 576);         \
 	ADDQ $32, SI;             \
@@ -107,7 +107,7 @@ pair: \
 	VMOVDQU Y, A
 #define BLOCKS_Q5_K(ONE, TWO) \
 	TURN32(16);       \
-	EACH(STORE, 576); \
+	EACH(KEEP, 576); \
 	BLOCKS_K(48, BITS_LEFT4, BITS_LEFT3, SHIFT2, ONE, TWO)
 
 // (o)(AX) and what follows = Y13 times the bytes of the dwords SRC, which have a sign.
@@ -140,9 +140,9 @@ pair: \
 #define BLOCKS_Q6_K(ONE, TWO) \
 half: \
 	TURN32(0);             \
-	EACH(STORE, 64);       \
+	EACH(KEEP, 64);       \
 	TURN32(32);            \
-	EACH(STORE, 320);      \
+	EACH(KEEP, 320);      \
 	MOVQ 32(SP), R13;      \
 	SHRQ $3, R13;          \ // by 32 less after 64 bytes
 	SUBQ R13, SI;          \
@@ -150,14 +150,14 @@ half: \
 	TURN32(128);           \
 	ADDQ R13, SI;          \
 	ADDQ R13, BX;          \
-	EACH(STORE, 576);      \
-	EACH(LOAD, 64);        \
+	EACH(KEEP, 576);      \
+	EACH(TAKE, 64);        \
 	BLOCK32(LOWS, BITS_LEFT4, 148, 32, 64, ONE, TWO, two, one, end);       \
-	EACH(LOAD, 320);       \
+	EACH(TAKE, 320);       \
 	BLOCK32(LOWS, BITS_LEFT2, 148, 32, 64, ONE, TWO, twob, oneb, endb);    \
-	EACH(LOAD, 64);        \
+	EACH(TAKE, 64);        \
 	BLOCK32(HIGHS, BITS, 148, 32, 64, ONE, TWO, twoc, onec, endc);         \
-	EACH(LOAD, 320);       \
+	EACH(TAKE, 320);       \
 	BLOCK32(HIGHS, BITS_RIGHT2, 148, 32, 64, ONE, TWO, twod, oned, endd);  \
 	ADDQ $64, SI;          \
 	ADDQ $64, BX;          \

@@ -3,15 +3,7 @@
 // is where their scales stand, DS2 where those of the second half of a block do if it has its own, MINS where their minima stand. Y14 words of
 // 1, Y15 words that make up for the offset.
 
-#define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
-
-// Two rows of activations: places of their q, their d, and their s or h.
-#define Q0 (R13)
-#define Q1 (R13)(R9*1)
-#define D0 (R14)
-#define D1 (R14)(R10*1)
-#define S0 (R14)(R15*1)
-#define S1 (R14)(BP*1)
+#include "products_amd64.h"
 
 // P = products of columns 4i to 4i+3 of the row Q, by twos. SUM adds them to A.
 #define PRODUCTS(i, W, Q, P) \
@@ -138,24 +130,7 @@
 	VPSRAD $11, A, A;    \
 	VPSLLD $5, B, B
 
-// Adds the integers A times the scales at D, times those at ds, to SUM.
-#define SCALED(A, D, ds, SUM) \
-	VCVTDQ2PS    A, A;            \
-	VBROADCASTSS D, Y10;          \
-	VMULPS       ds, Y10, Y10;    \
-	VFMADD231PS  A, Y10, SUM
-
-// The end of a row: its sums are at O.
-#define ADD_32(A, D, O) \
-	VMOVUPS O(R12), Y11; \
-	SCALED(A, D, DS, Y11); \
-	VMOVUPS Y11, O(R12)
-#define ADD_K(A, D, S, O) \
-	VMOVUPS O(R12), Y11;         \
-	SCALED(A, D, DS, Y11);     \
-	VBROADCASTSS S, Y10;         \
-	VFNMADD231PS MINS, Y10, Y11; \
-	VMOVUPS Y11, O(R12)
+// The end of a row of Q6_K.
 #define ADD_6(A, B, D, O) \
 	VMOVUPS O(R12), Y11; \
 	SCALED(A, D, DS, Y11);   \
@@ -181,40 +156,31 @@
 	ADDQ   $64, BX;        \
 	ADD_32(Y8, D0, 0);     \
 	ADD_32(Y9, D1, 32)
-#define Q4_0_1 \
-	FOURBITS_1; \
+#define ROW32_1(PRODUCTS) \
+	PRODUCTS; \
 	OFFSET(S0, Y8); \
 	ADD_32(Y8, D0, 0)
-#define Q4_0_2 \
-	FOURBITS_2; \
+#define ROW32_2(PRODUCTS) \
+	PRODUCTS; \
 	OFFSET(S0, Y8); \
 	OFFSET(S1, Y9); \
 	ADD_32(Y8, D0, 0); \
 	ADD_32(Y9, D1, 32)
-#define Q5_0_1 \
-	FIVEBITS_1; \
-	OFFSET(S0, Y8); \
-	ADD_32(Y8, D0, 0)
-#define Q5_0_2 \
-	FIVEBITS_2; \
-	OFFSET(S0, Y8); \
-	OFFSET(S1, Y9); \
-	ADD_32(Y8, D0, 0); \
-	ADD_32(Y9, D1, 32)
-#define Q4_K_1 \
-	FOURBITS_1; \
+#define Q4_0_1 ROW32_1(FOURBITS_1)
+#define Q4_0_2 ROW32_2(FOURBITS_2)
+#define Q5_0_1 ROW32_1(FIVEBITS_1)
+#define Q5_0_2 ROW32_2(FIVEBITS_2)
+#define ROWK_1(PRODUCTS) \
+	PRODUCTS; \
 	ADD_K(Y8, D0, S0, 0)
-#define Q4_K_2 \
-	FOURBITS_2; \
+#define ROWK_2(PRODUCTS) \
+	PRODUCTS; \
 	ADD_K(Y8, D0, S0, 0); \
 	ADD_K(Y9, D1, S1, 32)
-#define Q5_K_1 \
-	FIVEBITS_1; \
-	ADD_K(Y8, D0, S0, 0)
-#define Q5_K_2 \
-	FIVEBITS_2; \
-	ADD_K(Y8, D0, S0, 0); \
-	ADD_K(Y9, D1, S1, 32)
+#define Q4_K_1 ROWK_1(FOURBITS_1)
+#define Q4_K_2 ROWK_2(FOURBITS_2)
+#define Q5_K_1 ROWK_1(FIVEBITS_1)
+#define Q5_K_2 ROWK_2(FIVEBITS_2)
 #define Q6_K_1 \
 	HALVED(S0, Y8, Y12); \
 	SIXBITS_1; \

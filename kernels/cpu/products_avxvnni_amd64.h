@@ -3,31 +3,17 @@
 // Y13 their scales; DS2 is where those of the second half of a block stand if it has its own, MINS where their minima stand. Y14 words that make
 // up for the offset.
 
-#define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
+#define DS Y13
+#include "products_amd64.h"
 
-// Two rows of activations: places of their q, their d, and their s or h.
-#define Q0 (R13)
-#define Q1 (R13)(R9*1)
-#define D0 (R14)
-#define D1 (R14)(R10*1)
-#define S0 (R14)(R15*1)
-#define S1 (R14)(BP*1)
-
-// Y8, and Y9 for a second row, += products of columns 4i to 4i+3; LATER: Y11 and Y12.
-#define PRODUCTS_1(i) \
-	VPBROADCASTD (4*i)Q0, Y10; \
-	DPBUSD(10, i, 8)
-#define PRODUCTS_2(i) \
-	PRODUCTS_1(i); \
-	VPBROADCASTD (4*i)Q1, Y10; \
-	DPBUSD(10, i, 9)
-#define LATER_1(i) \
-	VPBROADCASTD (4*i)Q0, Y10; \
-	DPBUSD(10, i, 11)
-#define LATER_2(i) \
-	LATER_1(i); \
-	VPBROADCASTD (4*i)Q1, Y10; \
-	DPBUSD(10, i, 12)
+// Register p += products of columns 4i to 4i+3 of the row Q. PRODUCTS: of one row to Y8, of a second one to Y9; LATER: to Y11 and Y12.
+#define PRODUCT(i, Q, p) \
+	VPBROADCASTD (4*i)Q, Y10; \
+	DPBUSD(10, i, p)
+#define PRODUCTS_1(i) PRODUCT(i, Q0, 8)
+#define PRODUCTS_2(i) PRODUCTS_1(i); PRODUCT(i, Q1, 9)
+#define LATER_1(i) PRODUCT(i, Q0, 11)
+#define LATER_2(i) LATER_1(i); PRODUCT(i, Q1, 12)
 #define BLOCK(FIRST, SECOND) \
 	FIRST(0);  \
 	SECOND(4); \
@@ -47,29 +33,12 @@
 	VPSRLD   $16, Y10, B; \
 	VPMADDWD Y14, B, B
 
-// Adds the integers A times the scales in DS, times D, to SUM.
-#define SCALED(A, D, DS, SUM) \
-	VCVTDQ2PS    A, A;        \
-	VBROADCASTSS D, Y10;      \
-	VMULPS       DS, Y10, Y10; \
-	VFMADD231PS  A, Y10, SUM
-
-// The end of a row: its sums are at O.
-#define ADD_32(A, D, O) \
-	VMOVUPS O(R12), Y11;       \
-	SCALED(A, D, Y13, Y11);    \
-	VMOVUPS Y11, O(R12)
-#define ADD_K(A, D, S, O) \
-	VMOVUPS O(R12), Y11;         \
-	SCALED(A, D, Y13, Y11);      \
-	VBROADCASTSS S, Y10;         \
-	VFNMADD231PS MINS, Y10, Y11; \
-	VMOVUPS Y11, O(R12)
+// The end of a row of Q6_K.
 #define ADD_6(A, B, D, O) \
 	VCVTDQ2PS    A, A;          \
 	VCVTDQ2PS    B, B;          \
 	VBROADCASTSS D, Y10;        \
-	VMULPS       Y13, Y10, Y10; \
+	VMULPS       DS, Y10, Y10;  \
 	VFMADD213PS  O(R12), Y10, A; \
 	VBROADCASTSS D, Y10;        \
 	VMULPS       DS2, Y10, Y10; \
