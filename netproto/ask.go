@@ -7,7 +7,7 @@ import (
 
 // Ask is a question: which token follows this context? It may be repeated: the answer is the same.
 type Ask struct {
-	Session   uint32 // drawn by the client at random; two texts that share one share memory, and nothing else
+	Session   uint32 // drawn by the client at random; one of the device that the Hello named
 	Path      Path
 	K         int // most probable tokens wanted beside the chosen one
 	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit

@@ -12,7 +12,8 @@
 //
 // A message is a frame, type u8, length uvarint, then a body of that length, and its body is one row of this table:
 //
-//	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], dictionaries (count uvarint, u32 each), secret string
+//	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
+//	           dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
@@ -38,11 +39,14 @@
 // does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the client
 // asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway behind the
 // same address heal by themselves. Session numbers are drawn by clients at random, for the same reason: there is nothing
-// to be set up before the first ask.
+// to be set up before the first ask. A number stands for a session of the device that the Hello names, and of no other: who
+// does not know the 128 bits of a [Device] reaches none of its sessions. A Need names a position other than 0 only to a
+// connection that has told of that session itself.
 package netproto
 
-// Version is the protocol that this package speaks.
-const Version = 1
+// Version is the form of the messages that this package speaks. A gateway refuses a Hello of another version. Version 2
+// added the device to the Hello.
+const Version = 2
 
-// ALPN is the name of the protocol within TLS.
+// ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the cause.
 const ALPN = "pilotfish/1"

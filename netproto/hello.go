@@ -9,11 +9,12 @@ import (
 type Hello struct {
 	Version      int
 	Identity     Identity
+	Device       Device   // who asks; zero means none
 	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
-	Secret       Secret   // for authentication; empty where the gateway wants none
+	Secret       Secret   // the access token; empty where the gateway wants none
 }
 
-// Secret is a token of authentication. Printing it shows that there is one, never which.
+// Secret is an access token. Printing it shows that there is one, never which.
 type Secret string
 
 // String hides the secret.
@@ -37,6 +38,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func (h Hello) Append(b []byte) []byte {
 	return appendFrame(b, KindHello, func(b []byte) []byte {
 		b = h.Identity.append(appendUvarint(b, h.Version))
+		b = append(b, h.Device[:]...)
 		b = appendUvarint(b, len(h.Dictionaries))
 		for _, id := range h.Dictionaries {
 			b = binary.LittleEndian.AppendUint32(b, id)
@@ -53,6 +55,7 @@ func ParseHello(b []byte) (h Hello, n int, err error) {
 		p.fail("version", WrongVersion)
 	}
 	h.Identity = p.identity()
+	copy(h.Device[:], p.bytes("device", len(h.Device)))
 	for range p.count("dictionaries", maxList, 4) {
 		h.Dictionaries = append(h.Dictionaries, p.u32("dictionary"))
 	}

@@ -2,6 +2,7 @@ package netproto
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ func messages() []message {
 			h := Hello{Version: Version, Identity: Identity{Vocab: r.IntN(MaxVocab + 1)}, Secret: Secret(letters(r))}
 			fill(r, h.Identity.Tokenizer[:])
 			fill(r, h.Identity.Template[:])
+			fill(r, h.Device[:])
 			for range r.IntN(4) {
 				h.Dictionaries = append(h.Dictionaries, r.Uint32())
 			}
@@ -238,7 +240,7 @@ func TestBrokenValues(t *testing.T) {
 		}
 		assert.ErrorIs(t, err, c.want, name)
 	}
-	_, _, err := ParseHello(Hello{Version: 2}.Append(nil))
+	_, _, err := ParseHello(Hello{Version: Version + 1}.Append(nil))
 	assert.ErrorIs(t, err, WrongVersion)
 	_, _, err = ParseAnswer(frame(KindAnswer, []byte{1, 0xff, 0x01}))
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "255 candidates in no bytes")
@@ -294,6 +296,29 @@ func TestSecretHides(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, string(b), "sesame")
 	assert.Empty(t, Secret("").String())
+}
+
+// A device shows only a name that does not give it away, and comes back from where it was stored on purpose.
+func TestDeviceHides(t *testing.T) {
+	var d Device
+	fill(source(), d[:])
+	h := Hello{Device: d}
+	b, err := json.Marshal(h)
+	require.NoError(t, err)
+	for _, s := range []string{fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %s %q", d, h, h, d, d), d.LogValue().String(), string(b)} {
+		assert.NotContains(t, s, d.Reveal()[:8])
+		assert.NotContains(t, s, fmt.Sprint([]byte(d[:4])))
+		assert.Contains(t, s, d.Name())
+	}
+	have, err := ParseDevice(d.Reveal())
+	require.NoError(t, err)
+	assert.Equal(t, d, have)
+	assert.Empty(t, Device{}.Name())
+	for _, s := range []string{"", d.Reveal()[1:], d.Reveal() + "0", "x" + d.Reveal()[1:]} {
+		_, err := ParseDevice(s)
+		require.ErrorIs(t, err, ErrValue)
+		assert.NotContains(t, err.Error(), d.Reveal()[1:9])
+	}
 }
 
 // Codes are told apart by errors.Is, in a refusal or alone.

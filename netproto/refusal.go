@@ -16,10 +16,10 @@ const (
 	WrongVersion               // the gateway speaks another version of the protocol
 	WrongTokenizer             // edge and cloud number tokens differently
 	WrongTemplate              // edge and cloud write a chat differently
-	WrongSecret                // no such token of authentication
+	WrongSecret                // the access token is missing or wrong
 	Malformed                  // bytes that are no message, or not the one that is due here
 	TooLarge                   // a context, or a message, above the limits
-	TooFast                    // more asks than the token of authentication allows; try after RetryAfter
+	TooFast                    // more requests per second than the access token or the device is allowed; try after RetryAfter
 	Busy                       // too many asks, connections or sessions at a time
 	TooLate                    // the deadline of the ask went by before there was an answer
 	Draining                   // the gateway is about to go away
@@ -29,9 +29,21 @@ const (
 
 // Error says the code in words.
 func (c Code) Error() string {
-	texts := [...]string{"closed", "another version of the protocol", "the tokenizers differ", "the chat templates differ",
-		"wrong token of authentication", "malformed message", "above the limits", "too many asks for this token of authentication",
-		"busy", "deadline exceeded", "the gateway is going away", "the large model gave no answer", "cancelled"}
+	texts := [...]string{
+		NoReason:       "closed",
+		WrongVersion:   "the gateway speaks another version of the protocol",
+		WrongTokenizer: "the tokenizers of edge and cloud differ",
+		WrongTemplate:  "the chat templates of edge and cloud differ",
+		WrongSecret:    "the access token is missing or wrong",
+		Malformed:      "malformed message",
+		TooLarge:       "above the limits of the gateway",
+		TooFast:        "too many requests per second",
+		Busy:           "the gateway is busy",
+		TooLate:        "the deadline of the ask has passed",
+		Draining:       "the gateway is shutting down",
+		Failed:         "the large model failed",
+		Cancelled:      "cancelled",
+	}
 	if int(c) < len(texts) {
 		return texts[c]
 	}

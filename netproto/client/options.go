@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,7 +13,8 @@ import (
 // Options of a client. Identity is required; the rest may stay zero.
 type Options struct {
 	Identity     netproto.Identity     // what the edge's tokens mean: the gateway refuses another one
-	Secret       netproto.Secret       // token of authentication
+	Secret       netproto.Secret       // access token
+	Device       netproto.Device       // this device, the same in all its connections; zero means one drawn for this client
 	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero means that the system's roots vouch for it
 	ServerName   string                // that the certificate is for; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
@@ -45,6 +47,11 @@ func (o Options) withDefaults() (Options, error) {
 		&o.KeepAlive: 10 * time.Second, &o.IdleTimeout: 30 * time.Second, &o.RouteCheck: 2 * time.Second} {
 		if *v == 0 {
 			*v = def
+		}
+	}
+	if o.Device == (netproto.Device{}) {
+		if _, err := rand.Read(o.Device[:]); err != nil {
+			return o, fmt.Errorf("client: draw a device: %w", err)
 		}
 	}
 	switch {
