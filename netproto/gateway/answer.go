@@ -14,7 +14,7 @@ import (
 // answer serves one stream: an ask or a sync. It counts as open from when it is there as a whole: what began to arrive,
 // and may never go on, holds up no end of the gateway.
 func (c *connection) answer(s *quic.Stream) {
-	e := Event{Client: c.who.name}
+	e := c.event(Refused, nil)
 	defer c.order.told(s.StreamID())
 	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
@@ -26,6 +26,7 @@ func (c *connection) answer(s *quic.Stream) {
 	}
 	if err != nil {
 		c.reply(s, nil, err, &e)
+		c.blame(Refused) // also where the stream was reset before the message was there
 		c.g.tell(e)
 		return
 	}
@@ -33,6 +34,7 @@ func (c *connection) answer(s *quic.Stream) {
 	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
 	c.end()
+	c.blame(e.Kind)
 	c.g.tell(e)
 	afterwards()
 	finish(s)
@@ -89,7 +91,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 		return nil, malformed(err)
 	}
 	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
-	key := sessionKey{c.who.name, a.Session}
+	key := sessionKey{c.who.id, a.Session}
 	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
 	defer cancel()
 	path, need, err := c.path(ctx, s.StreamID(), key, a.Path)
@@ -99,9 +101,12 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	}
 	held, seen, done := c.g.sessions.learn(key, path, false)
 	defer done()
+	c.tells(a.Session)
 	c.order.told(s.StreamID())
 	e.Session = held.id
-	answer, err := c.g.consult(ctx, c.who.name, Question{Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling})
+	answer, err := c.g.consult(ctx, c.who, Question{
+		Device: c.who.number, Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +124,16 @@ func (g *Gateway) patience(a netproto.Ask) time.Duration {
 
 // path returns the whole context that a client means, or a Need to be sent. id is the stream that it came on.
 func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
-	if wait := c.who.bucket.take(); wait > 0 {
+	if wait := c.who.take(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
 	if n := p.Position(); n < 1 || n > c.g.opt.MaxContext {
-		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("a context of %d tokens; at least 1, at most %d", n, c.g.opt.MaxContext)}
+		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.MaxContext)}
 	}
-	base, wanted, ok := c.g.sessions.base(key, p)
+	base, wanted, ok := c.g.sessions.base(key, p, c.hasTold(key.number))
 	if !ok {
 		c.order.await(ctx, id)
-		base, wanted, ok = c.g.sessions.base(key, p)
+		base, wanted, ok = c.g.sessions.base(key, p, c.hasTold(key.number))
 	}
 	if !ok {
 		return nil, wanted.Append(nil), nil
@@ -140,10 +145,10 @@ func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey,
 	return append(base, ids...), nil, nil
 }
 
-// consult asks the upstream when it is the client's turn.
-func (g *Gateway) consult(ctx context.Context, who string, q Question) (netproto.Answer, error) {
+// consult asks the upstream when it is the device's turn.
+func (g *Gateway) consult(ctx context.Context, who *device, q Question) (netproto.Answer, error) {
 	start := time.Now()
-	release, err := g.turns.take(ctx, who)
+	release, err := g.turns.take(ctx, who.id, len(q.Context)-q.Base, false)
 	if err != nil {
 		return netproto.Answer{}, err
 	}
@@ -163,7 +168,7 @@ func (g *Gateway) consult(ctx context.Context, who string, q Question) (netproto
 func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) {
 	known := func(id int32) bool { return id >= 0 && int(id) < g.info.Identity.Vocab }
 	if !known(a.Token) {
-		return a, fmt.Errorf("%w: token %d is none", netproto.Failed, a.Token)
+		return a, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, a.Token)
 	}
 	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
 	a.Top = a.Top[:min(len(a.Top), q.K)]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// bucket limits a rate: it holds up to burst permits and gains rate of them a second.
+// bucket limits a rate: it holds up to burst permits and gains rate of them a second. A nil bucket has no limit.
 type bucket struct {
 	rate, burst float64
 
@@ -14,7 +14,11 @@ type bucket struct {
 	last time.Time // when have was right
 }
 
+// newBucket returns a full bucket, nil for a rate of 0. A burst of 0 means twice the rate, at least 8.
 func newBucket(rate float64, burst int) *bucket {
+	if rate <= 0 {
+		return nil
+	}
 	size := float64(burst)
 	if burst <= 0 {
 		size = max(2*rate, 8)
@@ -29,12 +33,28 @@ func (b *bucket) take() (wait time.Duration) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	b.have = min(b.burst, b.have+now.Sub(b.last).Seconds()*b.rate)
-	b.last = now
+	b.fill()
 	if b.have < 1-1e-9 { // sums of fractions do not come out at 1 exactly
 		return max(time.Duration((1-b.have)/b.rate*float64(time.Second)), 1) // 0 would say that it is taken
 	}
 	b.have = max(0, b.have-1)
 	return 0
+}
+
+// full reports whether it would be the same if it were made anew.
+func (b *bucket) full() bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill()
+	return b.have >= b.burst
+}
+
+// fill adds what was gained since the last time. The caller holds the lock.
+func (b *bucket) fill() {
+	now := time.Now()
+	b.have = min(b.burst, b.have+now.Sub(b.last).Seconds()*b.rate)
+	b.last = now
 }

@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
+	"hash/maphash"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -11,87 +15,171 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// client is whom asks are counted for: a token of authentication, or an address where there are none.
+// client is whom a rate is limited for: the owner of an access token, or an address where no token is needed.
 type client struct {
-	name   string
+	name    string  // of the access token; "" on an open gateway
+	token   *Token  // nil on an open gateway
+	bucket  *bucket // nil: no limit of rate
+	devices int     // connected; guarded by clients.mu
+}
+
+// device is one of a client's. Sessions, places at the upstream and open asks are counted for it.
+type device struct {
+	client *client
+	id     deviceID
+	number uint64  // as Question.Device: the same whenever the device comes back
 	bucket *bucket // nil: no limit of rate
 	conns  int     // guarded by clients.mu
 }
 
-// clients knows who may ask and counts connections.
+// deviceID tells devices apart: two clients that use the same netproto.Device do not meet.
+type deviceID struct {
+	client string // name of the access token
+	device netproto.Device
+}
+
+// clients knows who may ask and who is connected.
 type clients struct {
-	tokens    []Token
-	digests   [][sha256.Size]byte // of the secrets, so that all comparisons are of equal length
-	maxConns  int
-	maxShare  int
-	mu        sync.Mutex
-	conns     int
-	byName    map[string]*client // of tokens always, of addresses while they are connected
-	anonymous bool
+	tokens     []Token
+	digests    [][sha256.Size]byte // of the secrets, so that all comparisons are of equal length
+	deviceRate float64
+	burst      int
+
+	seed maphash.Seed
+
+	mu      sync.Mutex
+	owners  map[string]*client       // of access tokens, by name
+	places  map[netip.Prefix]*client // of addresses, on an open gateway
+	devices map[deviceID]*device     // connected, or with a bucket that is not full again
 }
 
 func newClients(o Options) *clients {
-	c := &clients{tokens: o.Tokens, maxConns: o.MaxConns, maxShare: o.MaxConnsPerClient, byName: map[string]*client{}, anonymous: len(o.Tokens) == 0}
-	for _, t := range o.Tokens {
+	c := &clients{tokens: o.Tokens, deviceRate: o.DeviceRate, burst: o.DeviceBurst, seed: maphash.MakeSeed(),
+		owners: map[string]*client{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
+	for i, t := range o.Tokens {
 		c.digests = append(c.digests, sha256.Sum256([]byte(t.Secret)))
+		c.owners[t.Name] = &client{name: t.Name, token: &o.Tokens[i], bucket: newBucket(t.AskRate, t.AskBurst)}
 	}
 	return c
 }
 
-// authenticate returns the name of the client that shows a secret. It compares with every secret there is, and takes
-// as long for one as for another.
-func (c *clients) authenticate(secret netproto.Secret, from net.Addr) (name string, token *Token, err error) {
-	if c.anonymous {
-		return hostOf(from), nil, nil
+// authenticate returns the access token that a secret is, nil on an open gateway. It compares with every secret there
+// is, and takes as long for one as for another.
+func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
+	if len(c.tokens) == 0 {
+		return nil, nil
 	}
 	shown, found := sha256.Sum256([]byte(secret)), -1
 	for i := range c.digests {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(shown[:], c.digests[i][:]), i, found)
 	}
 	if found < 0 {
-		return "", nil, netproto.Refusal{Code: netproto.WrongSecret}
+		return nil, netproto.Refusal{Code: netproto.WrongSecret}
 	}
-	return strings.ToValidUTF8(c.tokens[found].Name, "?"), &c.tokens[found], nil
+	return &c.tokens[found], nil
 }
 
-// hostOf returns an address without its port.
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
-}
-
-// enter counts a connection of a client, if it is one too many neither for it nor in all.
-func (c *clients) enter(secret netproto.Secret, from net.Addr) (*client, error) {
-	name, token, err := c.authenticate(secret, from)
+// enter counts a connection of a device, unless its access token has no room for another device. A Hello without a
+// device gets one of its own.
+func (c *clients) enter(h netproto.Hello, from netip.Prefix) (*device, error) {
+	token, err := c.authenticate(h.Secret)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	who := c.byName[name]
-	if who == nil {
-		who = &client{name: name}
-		if token != nil && token.AskRate > 0 {
-			who.bucket = newBucket(token.AskRate, token.AskBurst)
+	if h.Device == (netproto.Device{}) {
+		if _, err := rand.Read(h.Device[:]); err != nil {
+			return nil, fmt.Errorf("draw a device: %w", err)
 		}
 	}
-	if who.conns >= c.maxShare || c.conns >= c.maxConns {
-		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "too many connections"}
-	}
-	c.byName[name] = who
-	who.conns++
-	c.conns++
-	return who, nil
-}
-
-func (c *clients) leave(who *client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conns--
-	if who.conns--; who.conns == 0 && c.anonymous {
-		delete(c.byName, who.name)
+	owner := c.owner(token, from)
+	id := deviceID{owner.name, h.Device}
+	d := c.devices[id]
+	if (d == nil || d.conns == 0) && token != nil && token.MaxDevices > 0 && owner.devices >= token.MaxDevices {
+		detail := fmt.Sprintf("all %d devices that this access token allows are connected", token.MaxDevices)
+		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: detail}
 	}
+	if d == nil {
+		d = &device{client: owner, id: id, number: maphash.Comparable(c.seed, id), bucket: newBucket(c.deviceRate, c.burst)}
+		c.devices[id] = d
+	}
+	if d.conns++; d.conns == 1 {
+		owner.devices++
+	}
+	return d, nil
+}
+
+// owner returns the client of an access token, or of an address where there is no token.
+func (c *clients) owner(token *Token, from netip.Prefix) *client {
+	if token != nil {
+		return c.owners[token.Name]
+	}
+	who := c.places[from]
+	if who == nil {
+		who = &client{bucket: newBucket(c.deviceRate, c.burst)}
+		c.places[from] = who
+	}
+	return who
+}
+
+// leave ends a connection of a device.
+func (c *clients) leave(d *device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d.conns--; d.conns == 0 {
+		d.client.devices--
+		if d.bucket.full() {
+			delete(c.devices, d.id)
+		}
+	}
+}
+
+// tidy forgets devices and addresses that are gone and whose rates have recovered: before that, coming back would give
+// them a full bucket.
+func (c *clients) tidy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, d := range c.devices {
+		if d.conns == 0 && d.bucket.full() {
+			delete(c.devices, id)
+		}
+	}
+	for from, who := range c.places {
+		if who.devices == 0 && who.bucket.full() {
+			delete(c.places, from)
+		}
+	}
+}
+
+// take takes a permit for one message of the device, or says how long it will be until there is one.
+func (d *device) take() (wait time.Duration) {
+	if d.client.token == nil { // anybody can make up devices: an open gateway limits addresses
+		return d.client.bucket.take()
+	}
+	if wait = d.bucket.take(); wait > 0 {
+		return wait
+	}
+	return d.client.bucket.take()
+}
+
+// names returns what the device is called in events: the name of its access token and its own.
+func (d deviceID) names() (client, device string) {
+	return strings.ToValidUTF8(d.client, "?"), d.device.Name()
+}
+
+// prefixOf returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of which one host can
+// use.
+func prefixOf(a net.Addr) netip.Prefix {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	prefix, _ := ip.Prefix(bits) // fails only for numbers of bits that no address has
+	return prefix
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -11,36 +12,59 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// connection is one client's.
+// connection is one of a device, from before it has said who it is.
 type connection struct {
-	g     *Gateway
-	qc    *quic.Conn
-	who   *client
-	codec *netproto.Codec
-	order *order
+	g       *Gateway
+	qc      *quic.Conn
+	address netip.Prefix
+	began   time.Time
+	who     *device // set when it is welcome
+	codec   *netproto.Codec
+	order   *order
 
 	control struct {
 		sync.Mutex
 		stream *quic.Stream // set when the client is welcome
 	}
 
-	mu      sync.Mutex
-	open    int           // asks and syncs under way
-	leaving bool          // no new ones
-	idle    chan struct{} // closed when leaving and none is open
+	mu       sync.Mutex
+	used     use
+	asks     int                 // that came
+	strikes  int                 // see blame
+	told     map[uint32]struct{} // sessions that it has told paths of; Need says nothing of others
+	leaving  bool                // no new asks
+	idle     chan struct{}       // closed when leaving and none is open
+	replaced error               // the refusal that another connection took its room for
+}
+
+func (g *Gateway) newConnection(qc *quic.Conn) *connection {
+	now := time.Now()
+	return &connection{g: g, qc: qc, address: prefixOf(qc.RemoteAddr()), began: now, used: use{since: now}, order: newOrder(),
+		told: map[uint32]struct{}{}, idle: make(chan struct{})}
 }
 
 // serve greets the client and answers its streams until the connection ends.
 func (c *connection) serve() {
-	err := c.greet()
+	victim, err := c.g.room.enter(c)
+	if err != nil {
+		c.g.pending.Add(-1)
+		c.g.tell(c.event(Refused, err))
+		_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), err.Error()) // it ends in any case
+		return
+	}
+	defer c.g.room.leave(c)
+	victim.displace()
+	err = c.greet()
 	c.g.pending.Add(-1)
 	if err != nil {
-		c.g.tell(Event{Kind: Refused, Client: hostOf(c.qc.RemoteAddr()), Err: err})
+		c.g.tell(c.event(Refused, err))
 		c.part(codeOf(err))
 		return
 	}
 	defer c.g.clients.leave(c.who)
-	c.g.tell(Event{Kind: Connected, Client: c.who.name, Early: c.qc.ConnectionState().Used0RTT})
+	e := c.event(Connected, nil)
+	e.Early = c.qc.ConnectionState().Used0RTT
+	c.g.tell(e)
 	var streams sync.WaitGroup
 	streams.Go(c.listen)
 	for {
@@ -52,7 +76,25 @@ func (c *connection) serve() {
 		streams.Go(func() { c.answer(s) })
 	}
 	streams.Wait()
-	c.g.tell(Event{Kind: Disconnected, Client: c.who.name})
+	c.g.tell(c.parted())
+}
+
+// event returns an event of this connection.
+func (c *connection) event(kind EventKind, err error) Event {
+	e := Event{Kind: kind, Address: c.address, Err: err}
+	if c.who != nil {
+		e.Client, e.Device = c.who.id.names()
+	}
+	return e
+}
+
+// parted is the event of the end of the connection.
+func (c *connection) parted() Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.event(Disconnected, c.replaced)
+	e.Lasted, e.Asks = time.Since(c.began), c.asks
+	return e
 }
 
 // greet reads the Hello on the first stream and says Welcome or why not.
@@ -71,6 +113,7 @@ func (c *connection) greet() error {
 	}
 	if _, err := control.Write(welcome.Append(nil)); err != nil {
 		c.g.clients.leave(c.who)
+		c.who = nil
 		return err
 	}
 	_ = control.SetDeadline(time.Time{})
@@ -86,11 +129,16 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	if err != nil {
 		return w, err
 	}
-	who, err := c.g.clients.enter(hello.Secret, c.qc.RemoteAddr())
+	who, err := c.g.clients.enter(hello, c.address)
 	if err != nil {
 		return w, err
 	}
-	if err := c.g.compatible(hello.Identity); err != nil {
+	if err = c.g.compatible(hello.Identity); err == nil {
+		var victim *connection
+		victim, err = c.g.room.welcome(c, who)
+		victim.displace()
+	}
+	if err != nil {
 		c.g.clients.leave(who)
 		return w, err
 	}
@@ -147,7 +195,7 @@ func (c *connection) listen() {
 			c.over(malformed(err))
 			return
 		}
-		c.g.sessions.end(sessionKey{c.who.name, bye.Session})
+		c.g.sessions.end(sessionKey{c.who.id, bye.Session})
 	}
 }
 
@@ -156,7 +204,7 @@ func (c *connection) over(err error) {
 	code := netproto.NoReason
 	if err != io.EOF && c.qc.Context().Err() == nil {
 		code = netproto.Malformed
-		c.g.tell(Event{Kind: Refused, Client: c.who.name, Err: err})
+		c.g.tell(c.event(Refused, err))
 	}
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
@@ -168,16 +216,81 @@ func (c *connection) begin() error {
 	if c.leaving {
 		return netproto.Refusal{Code: netproto.Draining}
 	}
-	c.open++
+	c.asks++
+	c.used.open++
+	c.used.asked, c.used.since = true, time.Now()
 	return nil
 }
 
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open--; c.leaving && c.open == 0 {
+	c.used.since = time.Now()
+	if c.used.open--; c.leaving && c.used.open == 0 {
 		close(c.idle)
 	}
+}
+
+// use returns what the connection is used for.
+func (c *connection) use() use {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used
+}
+
+// belong notes whose connection it is.
+func (c *connection) belong(d *device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used.device = d
+}
+
+// displace closes the connection to make room for another one. A nil connection is none.
+func (c *connection) displace() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.replaced = netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}
+	c.mu.Unlock()
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "too many connections") // it ends in any case
+}
+
+// blame counts messages that get no answer against those that do: a device that tries out bases which it never told
+// of, or that floods the gateway with what it refuses, loses its connection. One that goes on after a restart or an
+// eviction repeats each open ask once, which is far below the limit.
+func (c *connection) blame(kind EventKind) {
+	const most = 64
+	c.mu.Lock()
+	switch kind {
+	case Answered, Synced:
+		c.strikes = max(0, c.strikes-1)
+	case Resent, Refused:
+		c.strikes++
+	}
+	over := c.strikes > most
+	c.mu.Unlock()
+	if over {
+		_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.TooFast), "too many messages without an answer")
+	}
+}
+
+// tells notes that the connection has told of a session; hasTold asks for that.
+func (c *connection) tells(session uint32) {
+	const most = 1024 // sessions; who has more is told less by Need
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.told) >= most {
+		clear(c.told)
+	}
+	c.told[session] = struct{}{}
+}
+
+func (c *connection) hasTold(session uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.told[session]
+	return ok
 }
 
 // drain tells the client that the gateway is about to go, waits for the open asks and closes the connection, after a moment for the
@@ -185,7 +298,7 @@ func (c *connection) end() {
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.leaving = true
-	if c.open == 0 {
+	if c.used.open == 0 {
 		close(c.idle)
 	}
 	c.mu.Unlock()

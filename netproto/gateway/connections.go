@@ -27,17 +27,18 @@ func (o *connections) serve(c *connection) {
 	})
 }
 
-func (o *connections) each(do func(*connection)) {
+func (o *connections) each(do func(*connection)) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.all {
 		do(c)
 	}
+	return len(o.all)
 }
 
 // drain asks all clients to go, and closes what is still there after a while. Clients close a connection when they have
-// the last answer.
-func (o *connections) drain(patience time.Duration) {
+// the last answer. It returns how many connections had to be closed.
+func (o *connections) drain(patience time.Duration) (closed int) {
 	o.each(func(c *connection) { o.serving.Go(c.drain) })
 	done := make(chan struct{})
 	go func() {
@@ -49,9 +50,10 @@ func (o *connections) drain(patience time.Duration) {
 	select {
 	case <-done:
 	case <-timer.C:
-		o.each(func(c *connection) {
+		closed = o.each(func(c *connection) {
 			o.serving.Go(func() { _ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") }) // it ends in any case
 		})
 		<-done
 	}
+	return closed
 }

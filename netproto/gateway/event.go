@@ -1,6 +1,9 @@
 package gateway
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // EventKind says what happened.
 type EventKind uint8
@@ -15,12 +18,14 @@ const (
 	Synced                            // tokens were streamed ahead
 	Dropped                           // an ask was cancelled, or its client vanished
 	Forgotten                         // a session was evicted, expired or ended
+	Draining                          // the gateway takes no new asks any more, and waits for the open ones
+	Drained                           // it has ended
 )
 
 // String returns the name of a kind.
 func (k EventKind) String() string {
-	names := [...]string{"connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten"}
-	if k < Connected || k > Forgotten {
+	names := [...]string{"connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten", "draining", "drained"}
+	if k < Connected || k > Drained {
 		return "unknown"
 	}
 	return names[k-1]
@@ -29,7 +34,9 @@ func (k EventKind) String() string {
 // Event is a fact for statistics and logs. It holds no secret and no text of a user.
 type Event struct {
 	Kind      EventKind
-	Client    string        // name of the token of authentication, or the client's address without its port
+	Client    string        // name of the access token; "" on an open gateway
+	Device    string        // as netproto.Device.Name; "" before the Hello
+	Address   netip.Prefix  // of the connection, a /64 of IPv6; zero in events of the gateway itself
 	Session   uint64        // as Question.Session; 0 where there is none
 	Early     bool          // the connection began with 0-RTT
 	Context   int           // tokens
@@ -39,5 +46,8 @@ type Event struct {
 	Audited   int           // findings
 	Queue     time.Duration // in the gateway and the upstream
 	Compute   time.Duration
-	Err       error // of Refused and Dropped: a netproto.Refusal or netproto.Code, with its cause
+	Lasted    time.Duration // of Disconnected and Drained: since the connection, or the draining, began
+	Asks      int           // of Disconnected: asks and syncs that came
+	Conns     int           // of Draining: connections that are open; of Drained: those that had to be closed
+	Err       error         // of Refused, Dropped and Disconnected: a netproto.Refusal or netproto.Code, with its cause
 }

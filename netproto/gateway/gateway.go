@@ -30,6 +30,8 @@ type Gateway struct {
 	clients  *clients
 	sessions *sessions
 	turns    *turns
+	favours  favours
+	room     *room
 	pending  atomic.Int64 // connections that have not said who they are
 }
 
@@ -40,7 +42,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), codecs: map[uint32]*netproto.Codec{}}
+	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), room: newRoom(opt), codecs: map[uint32]*netproto.Codec{}}
 	if g.cert, err = opt.certificate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
@@ -54,9 +56,12 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	}
 	g.sessions = newSessions(opt, func(s *session) {
 		up.Forget(s.id)
-		g.tell(Event{Kind: Forgotten, Client: s.key.client, Session: s.id})
+		e := Event{Kind: Forgotten, Session: s.id}
+		e.Client, e.Device = s.key.device.names()
+		g.tell(e)
 	})
-	g.turns = newTurns(defaultTo(info.Parallel, 32), opt.MaxWaiting)
+	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
+	g.favours.now = map[deviceID]int{}
 	return g, nil
 }
 
@@ -118,11 +123,19 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	var background sync.WaitGroup
 	background.Go(func() { g.tidy(tidy) })
 	err = errors.Join(g.accept(ctx, listener, open), closeListener(listener))
-	open.drain(g.opt.DrainTimeout)
+	g.drain(open)
 	stopTidy()
 	background.Wait()
 	g.sessions.expire(0) // the upstream may live on
 	return errors.Join(err, transport.Close())
+}
+
+// drain ends the connections when their open asks are answered.
+func (g *Gateway) drain(open *connections) {
+	began := time.Now()
+	g.tell(Event{Kind: Draining, Conns: open.each(func(*connection) {})})
+	closed := open.drain(g.opt.DrainTimeout)
+	g.tell(Event{Kind: Drained, Lasted: time.Since(began), Conns: closed})
 }
 
 // closeListener lets no new connections in, and sends those away that nobody has seen yet.
@@ -152,16 +165,12 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 		if err != nil {
 			return fmt.Errorf("serve: %w", err)
 		}
-		if g.pending.Add(1) > int64(g.opt.MaxConns) {
-			g.pending.Add(-1)
-			_ = qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "") // nothing can be done if it fails
-			continue
-		}
-		open.serve(&connection{g: g, qc: qc, order: newOrder(), idle: make(chan struct{})})
+		g.pending.Add(1)
+		open.serve(g.newConnection(qc))
 	}
 }
 
-// tidy forgets idle sessions.
+// tidy forgets idle sessions, and clients that are gone.
 func (g *Gateway) tidy(ctx context.Context) {
 	tick := time.NewTicker(max(g.opt.SessionIdle/8, time.Millisecond))
 	defer tick.Stop()
@@ -171,6 +180,7 @@ func (g *Gateway) tidy(ctx context.Context) {
 			return
 		case <-tick.C:
 			g.sessions.expire(g.opt.SessionIdle)
+			g.clients.tidy()
 		}
 	}
 }

@@ -3,26 +3,36 @@ package gateway
 import (
 	"crypto/tls"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Options of a gateway. The zero value is one that anybody may ask, under a certificate made on the spot.
+// Options of a gateway. The zero value is an open gateway, which anybody may ask, under a certificate made on the spot.
 type Options struct {
 	Certificate  tls.Certificate       // zero means a new self-signed one, see Gateway.Fingerprint
-	Tokens       []Token               // who may ask; none means anybody, and then each address counts as one client
-	Dictionaries []netproto.Dictionary // trained dictionaries that clients may use, best first
-	AnyTemplate  bool                  // take clients whose chat template differs
+	Tokens       []Token               // who may ask; none means anybody
+	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
+	AnyTemplate  bool                  // take devices whose chat template differs
 
-	MaxContext        int // tokens of a context; 0 means what the upstream takes
-	MaxSessions       int // kept for all clients; 0 means 256
-	MaxSessionTokens  int // kept for one session; 0 means 4 times MaxContext
-	MaxTokens         int // kept for all sessions; 0 means 16 Mi (12 bytes each)
-	MaxConns          int // open connections; 0 means 1024
-	MaxConnsPerClient int // 0 means 64
-	MaxStreams        int // asks of one connection at a time; 0 means 128
-	MaxWaiting        int // asks of one client that wait for the upstream; 0 means 256
+	MaxContext int // tokens of a context; 0 means what the upstream takes
+
+	MaxSessions          int // kept for all devices; 0 means 65536
+	MaxSessionsPerDevice int // kept for one device; 0 means 64
+	MaxSessionTokens     int // kept for one session; 0 means 4 times MaxContext
+	MaxTokens            int // kept for all sessions; 0 means 16 Mi (12 bytes each)
+
+	MaxConns           int // open connections; 0 means 8192
+	MaxConnsPerAddress int // of one IPv4 address or IPv6 /64; 0 means half of MaxConns, at least 1
+	MaxConnsPerDevice  int // 0 means 8
+	MaxStreams         int // asks of one connection at a time; 0 means 128
+
+	MaxAsks          int // open asks of all devices, from which on those with few come before those with many; 0 means 4096
+	MaxAsksPerDevice int // open asks of one device; 0 means 256
+
+	DeviceRate  float64 // asks and syncs per second of one device, on an open gateway of one address; 0 means no limit
+	DeviceBurst int     // that may come at once; 0 means twice DeviceRate, at least 8
 
 	SessionIdle    time.Duration // after which a session is forgotten; 0 means 15 min
 	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
@@ -34,23 +44,27 @@ type Options struct {
 	Events func(Event)
 }
 
-// Token is a token of authentication.
+// Token is an access token. Any number of devices may use one.
 type Token struct {
-	Name     string          // for events; not secret
-	Secret   netproto.Secret // at least 16 bytes
-	AskRate  float64         // asks and syncs per second; 0 means no limit
-	AskBurst int             // that may come at once; 0 means twice AskRate, at least 8
+	Name       string          // for events, unique; not secret
+	Secret     netproto.Secret // at least 16 bytes
+	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
+	AskBurst   int             // that may come at once; 0 means twice AskRate, at least 8
+	MaxDevices int             // connected at a time; 0 means no limit
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {
 	o.MaxContext = defaultTo(o.MaxContext, defaultTo(info.MaxContext, 32768))
-	o.MaxSessions = defaultTo(o.MaxSessions, 256)
+	o.MaxSessions = defaultTo(o.MaxSessions, 65536)
+	o.MaxSessionsPerDevice = defaultTo(o.MaxSessionsPerDevice, 64)
 	o.MaxSessionTokens = defaultTo(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
 	o.MaxTokens = defaultTo(o.MaxTokens, 16<<20)
-	o.MaxConns = defaultTo(o.MaxConns, 1024)
-	o.MaxConnsPerClient = defaultTo(o.MaxConnsPerClient, 64)
+	o.MaxConns = defaultTo(o.MaxConns, 8192)
+	o.MaxConnsPerAddress = defaultTo(o.MaxConnsPerAddress, max(o.MaxConns/2, 1))
+	o.MaxConnsPerDevice = defaultTo(o.MaxConnsPerDevice, 8)
 	o.MaxStreams = defaultTo(o.MaxStreams, 128)
-	o.MaxWaiting = defaultTo(o.MaxWaiting, 256)
+	o.MaxAsks = defaultTo(o.MaxAsks, 4096)
+	o.MaxAsksPerDevice = defaultTo(o.MaxAsksPerDevice, 256)
 	o.SessionIdle = defaultTo(o.SessionIdle, 15*time.Minute)
 	o.IdleTimeout = defaultTo(o.IdleTimeout, 30*time.Second)
 	o.MessageTimeout = defaultTo(o.MessageTimeout, 5*time.Second)
@@ -67,33 +81,53 @@ func defaultTo[T int | time.Duration](v, def T) T {
 }
 
 func (o Options) validate(info Info) error {
-	for name, v := range map[string]int{"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions, "MaxSessionTokens": o.MaxSessionTokens,
-		"MaxTokens": o.MaxTokens, "MaxConns": o.MaxConns, "MaxConnsPerClient": o.MaxConnsPerClient, "MaxStreams": o.MaxStreams,
-		"MaxWaiting": o.MaxWaiting, "SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout),
-		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout), "Info.Parallel": info.Parallel} {
+	for name, v := range map[string]int{"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions,
+		"MaxSessionsPerDevice": o.MaxSessionsPerDevice, "MaxSessionTokens": o.MaxSessionTokens, "MaxTokens": o.MaxTokens,
+		"MaxConns": o.MaxConns, "MaxConnsPerAddress": o.MaxConnsPerAddress, "MaxConnsPerDevice": o.MaxConnsPerDevice,
+		"MaxStreams": o.MaxStreams, "MaxAsks": o.MaxAsks, "MaxAsksPerDevice": o.MaxAsksPerDevice, "DeviceBurst": o.DeviceBurst,
+		"SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout), "MessageTimeout": int(o.MessageTimeout),
+		"AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout), "Info.Parallel": info.Parallel} {
 		if v < 0 {
 			return fmt.Errorf("gateway: %s is negative", name)
 		}
 	}
+	if !isRate(o.DeviceRate) {
+		return fmt.Errorf("gateway: DeviceRate is %v, it must be a number of at least 0", o.DeviceRate)
+	}
 	if o.MaxContext > netproto.MaxPosition {
-		return fmt.Errorf("gateway: a context of %d tokens: the protocol ends at %d", o.MaxContext, netproto.MaxPosition)
+		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d", o.MaxContext, netproto.MaxPosition)
 	}
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
-		return fmt.Errorf("gateway: the upstream states a vocabulary of %d", info.Identity.Vocab)
+		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
 	}
+	return o.validateTokens()
+}
+
+func (o Options) validateTokens() error {
+	names, secrets := map[string]bool{}, map[netproto.Secret]bool{}
 	for _, t := range o.Tokens {
-		if len(t.Secret) < minSecret {
-			return fmt.Errorf("gateway: the token of authentication %q is shorter than %d bytes", t.Name, minSecret)
+		switch {
+		case len(t.Secret) < minSecret:
+			return fmt.Errorf("gateway: the access token %q has fewer than %d bytes", t.Name, minSecret)
+		case names[t.Name]:
+			return fmt.Errorf("gateway: two access tokens have the name %q", t.Name)
+		case secrets[t.Secret]:
+			return fmt.Errorf("gateway: the access token %q has the same secret as another one", t.Name)
+		case !isRate(t.AskRate) || t.AskBurst < 0 || t.MaxDevices < 0:
+			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0", t.Name)
 		}
+		names[t.Name], secrets[t.Secret] = true, true
 	}
 	return nil
 }
+
+func isRate(r float64) bool { return r >= 0 && r <= math.MaxFloat64 }
 
 const minSecret = 16 // bytes
 
 // limits returns what a Welcome tells.
 func (o Options) limits() netproto.Limits {
-	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessions, Asks: o.MaxStreams, Message: o.maxMessage()}
+	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessionsPerDevice, Asks: o.MaxStreams, Message: o.maxMessage()}
 }
 
 // maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and a head.

@@ -1,46 +1,68 @@
 package gateway
 
 import (
+	"container/list"
 	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// sessions holds what clients told of their contexts. What is over a limit is forgotten, and the client will be asked
-// to tell it again; the one that has most gives first, so that nobody pushes others out.
+// sessions holds what devices told of their contexts. What is over a limit is forgotten, and the device will be asked
+// to tell it again. The device that has most of what is scarce gives first, and of its sessions the one that was used
+// longest ago, so that nobody pushes others out.
 type sessions struct {
-	limit, tokenLimit, perSession int
-	forget                        func(s *session) // called without a lock, when nothing is under way for s any more
+	limit, perDevice, tokenLimit, perSession int
+	forget                                   func(s *session) // called without a lock, when nothing is under way for s any more
 
-	mu     sync.Mutex
-	next   uint64
-	tokens int // in all
-	byKey  map[sessionKey]*session
+	mu       sync.Mutex
+	next     uint64
+	tokens   int // in all
+	byKey    map[sessionKey]*session
+	shelves  map[deviceID]*shelf
+	used     list.List   // all *session, the one used longest ago first
+	byCount  heap[shelf] // the device with most sessions first
+	byTokens heap[shelf] // the device with most tokens first
 }
 
-// sessionKey is what a client calls a session: two clients that draw the same number do not meet.
+// sessionKey is what a device calls a session: two devices that draw the same number do not meet.
 type sessionKey struct {
-	client string
+	device deviceID
 	number uint32
 }
 
-// session is the contexts of one client's text. All fields are guarded by sessions.mu.
+// shelf is what one device has.
+type shelf struct {
+	device deviceID
+	used   list.List // its *session, the one used longest ago first
+	tokens int
+	place  [2]int // in byCount and byTokens
+}
+
+// session is the contexts of one text of a device. All fields are guarded by sessions.mu.
 type session struct {
-	id    uint64
-	key   sessionKey
-	known *netproto.Known
-	used  time.Time
-	open  int // asks under way
-	gone  bool
+	id       uint64
+	key      sessionKey
+	known    *netproto.Known
+	since    time.Time     // when it was used last
+	ofAll    *list.Element // in sessions.used
+	ofDevice *list.Element // in shelf.used
+	open     int           // asks under way
+	gone     bool
 }
 
 func newSessions(o Options, forget func(*session)) *sessions {
-	return &sessions{limit: o.MaxSessions, tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens, forget: forget, byKey: map[sessionKey]*session{}}
+	return &sessions{
+		limit: o.MaxSessions, perDevice: o.MaxSessionsPerDevice, tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens,
+		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
+		byCount:  heap[shelf]{before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() }, place: func(s *shelf) *int { return &s.place[0] }},
+		byTokens: heap[shelf]{before: func(a, b *shelf) bool { return a.tokens > b.tokens }, place: func(s *shelf) *int { return &s.place[1] }},
+	}
 }
 
-// base returns the path that a client names as the base of an ask, or what it should begin with instead.
-func (s *sessions) base(key sessionKey, p netproto.Path) ([]int32, netproto.Need, bool) {
+// base returns the path that a device names as the base of an ask, or what it should begin with instead: a position
+// other than 0 only where the connection has told of that session itself.
+func (s *sessions) base(key sessionKey, p netproto.Path, told bool) ([]int32, netproto.Need, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Base == 0 && p.Hash == netproto.RootHash {
@@ -52,7 +74,7 @@ func (s *sessions) base(key sessionKey, p netproto.Path) ([]int32, netproto.Need
 		return nil, need, false
 	}
 	base, ok := found.known.Find(p.Base, p.Hash)
-	if !ok {
+	if !ok && told {
 		need.Position, need.Hash = found.known.Trunk()
 	}
 	return base, need, ok
@@ -63,23 +85,53 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (held *s
 	s.mu.Lock()
 	held = s.byKey[key]
 	if held == nil {
-		s.next++
-		held = &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
-		s.byKey[key] = held
+		held = s.add(key)
 	}
-	held.used = time.Now()
+	s.touch(held)
 	held.open++
 	seen, _ = held.known.Longest(context)
-	s.tokens -= held.known.Tokens()
+	before := held.known.Tokens()
 	held.known.Add(context)
 	if settled {
 		held.known.Settle(context)
 	}
-	s.tokens += held.known.Tokens()
+	s.weigh(held, held.known.Tokens()-before)
 	out := s.shrink(held)
 	s.mu.Unlock()
 	s.tell(out)
 	return held, seen, sync.OnceFunc(func() { s.done(held) })
+}
+
+// add makes a session.
+func (s *sessions) add(key sessionKey) *session {
+	s.next++
+	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
+	s.byKey[key] = x
+	own := s.shelves[key.device]
+	if own == nil {
+		own = &shelf{device: key.device}
+		s.shelves[key.device] = own
+		s.byCount.push(own)
+		s.byTokens.push(own)
+	}
+	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
+	s.byCount.fix(own)
+	return x
+}
+
+// touch notes that a session is used.
+func (s *sessions) touch(x *session) {
+	x.since = time.Now()
+	s.used.MoveToBack(x.ofAll)
+	s.shelves[x.key.device].used.MoveToBack(x.ofDevice)
+}
+
+// weigh counts tokens of a session more, or less.
+func (s *sessions) weigh(x *session, more int) {
+	own := s.shelves[x.key.device]
+	s.tokens += more
+	own.tokens += more
+	s.byTokens.fix(own)
 }
 
 func (s *sessions) done(held *session) {
@@ -94,42 +146,49 @@ func (s *sessions) done(held *session) {
 
 // shrink evicts sessions until the limits hold, sparing one. It returns those that nothing is under way for.
 func (s *sessions) shrink(spare *session) (out []*session) {
-	for len(s.byKey) > s.limit || s.tokens > s.tokenLimit {
-		victim := s.victim(spare)
+	others := func(x *shelf) bool { return x.oldest(spare) != nil }
+	for {
+		var victim *session
+		switch own := s.shelves[spare.key.device]; {
+		case own.used.Len() > s.perDevice:
+			victim = own.oldest(spare)
+		case len(s.byKey) > s.limit:
+			victim = s.byCount.first(others).oldest(spare)
+		case s.tokens > s.tokenLimit:
+			victim = s.byTokens.first(others).oldest(spare)
+		}
 		if victim == nil {
-			break
+			return out
 		}
 		out = s.evict(out, victim)
 	}
-	return out
 }
 
-// victim returns the session used longest ago of the client that has most of what is scarce.
-func (s *sessions) victim(spare *session) *session {
-	load := map[string]int{}
-	for _, x := range s.byKey {
-		if s.tokens > s.tokenLimit {
-			load[x.key.client] += x.known.Tokens()
-		} else {
-			load[x.key.client]++
+// oldest returns the session that was used longest ago, sparing one; nil if there is no other. A nil shelf has none.
+func (x *shelf) oldest(spare *session) *session {
+	if x == nil {
+		return nil
+	}
+	for e := x.used.Front(); e != nil; e = e.Next() {
+		if one := e.Value.(*session); one != spare {
+			return one
 		}
 	}
-	var victim *session
-	for _, x := range s.byKey {
-		if x == spare {
-			continue
-		}
-		if victim == nil || load[x.key.client] > load[victim.key.client] ||
-			load[x.key.client] == load[victim.key.client] && x.used.Before(victim.used) {
-			victim = x
-		}
-	}
-	return victim
+	return nil
 }
 
 func (s *sessions) evict(out []*session, victim *session) []*session {
 	delete(s.byKey, victim.key)
-	s.tokens -= victim.known.Tokens()
+	own := s.shelves[victim.key.device]
+	s.used.Remove(victim.ofAll)
+	own.used.Remove(victim.ofDevice)
+	s.weigh(victim, -victim.known.Tokens())
+	s.byCount.fix(own)
+	if own.used.Len() == 0 {
+		delete(s.shelves, own.device)
+		s.byCount.remove(own)
+		s.byTokens.remove(own)
+	}
 	victim.gone = true
 	if victim.open == 0 {
 		out = append(out, victim)
@@ -158,8 +217,13 @@ func (s *sessions) end(key sessionKey) {
 func (s *sessions) expire(idle time.Duration) {
 	var out []*session
 	s.mu.Lock()
-	for _, x := range s.byKey {
-		if x.open == 0 && time.Since(x.used) >= idle {
+	for e := s.used.Front(); e != nil; {
+		x := e.Value.(*session)
+		e = e.Next()
+		if time.Since(x.since) < idle {
+			break
+		}
+		if x.open == 0 {
 			out = s.evict(out, x)
 		}
 	}

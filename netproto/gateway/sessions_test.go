@@ -20,9 +20,9 @@ func ids(n int, first int32) []int32 {
 func TestSessionsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone []sessionKey
-		s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, MaxSessionTokens: 500}, func(x *session) { gone = append(gone, x.key) })
+		s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500}, func(x *session) { gone = append(gone, x.key) })
 		learn := func(client string, number uint32, n int) func() {
-			_, _, done := s.learn(sessionKey{client, number}, ids(n, int32(number)), false)
+			_, _, done := s.learn(sessionKey{dev(client), number}, ids(n, int32(number)), false)
 			time.Sleep(time.Second)
 			return done
 		}
@@ -32,19 +32,19 @@ func TestSessionsLimits(t *testing.T) {
 		}
 		assert.Len(t, gone, 7)
 		for i, k := range gone {
-			assert.Equal(t, sessionKey{"greedy", uint32(i)}, k)
+			assert.Equal(t, sessionKey{dev("greedy"), uint32(i)}, k)
 		}
 		gone = nil
 		busy := learn("greedy", 9, 20) // the newest of the greedy one, and under way
 		learn("greedy", 20, 490)()
 		learn("greedy", 21, 490)()
 		learn("greedy", 22, 490)()
-		assert.NotContains(t, gone, sessionKey{"modest", 1})
-		assert.NotContains(t, gone, sessionKey{"greedy", 9}, "it is evicted, but not done")
+		assert.NotContains(t, gone, sessionKey{dev("modest"), 1})
+		assert.NotContains(t, gone, sessionKey{dev("greedy"), 9}, "it is evicted, but not done")
 		assert.LessOrEqual(t, s.tokens, 1000)
 		busy()
 		busy()
-		assert.Equal(t, 1, count(gone, sessionKey{"greedy", 9}))
+		assert.Equal(t, 1, count(gone, sessionKey{dev("greedy"), 9}))
 		s.expire(time.Hour)
 		before := len(gone)
 		time.Sleep(time.Hour)
@@ -66,22 +66,25 @@ func count(all []sessionKey, one sessionKey) (n int) {
 
 // A base is found in one's own session only.
 func TestSessionsBase(t *testing.T) {
-	s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) {})
-	mine := sessionKey{"me", 1}
+	s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) {})
+	mine := sessionKey{dev("me"), 1}
 	path := ids(20, 3)
 	_, seen, done := s.learn(mine, path, true)
 	done()
 	assert.Zero(t, seen)
 	h := netproto.RootHash.Over(path[:15])
-	base, _, ok := s.base(mine, netproto.Path{Base: 15, Hash: h})
+	base, _, ok := s.base(mine, netproto.Path{Base: 15, Hash: h}, true)
 	assert.True(t, ok)
 	assert.Equal(t, path[:15], base)
-	for _, key := range []sessionKey{{"me", 2}, {"other", 1}} {
-		_, need, ok := s.base(key, netproto.Path{Base: 15, Hash: h})
+	for _, key := range []sessionKey{{dev("me"), 2}, {dev("other"), 1}} {
+		_, need, ok := s.base(key, netproto.Path{Base: 15, Hash: h}, true)
 		assert.False(t, ok)
 		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
 	}
-	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h})
+	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h}, true)
 	assert.False(t, ok)
 	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need, "what is settled is still there")
+	_, need, ok = s.base(mine, netproto.Path{Base: 14, Hash: h}, false)
+	assert.False(t, ok)
+	assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need, "a connection that told nothing of it learns nothing")
 }

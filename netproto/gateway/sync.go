@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
@@ -15,37 +17,66 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 		return nil, afterwards, malformed(err)
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
-	key := sessionKey{c.who.name, y.Session}
+	key := sessionKey{c.who.id, y.Session}
 	path, need, err := c.path(s.Context(), s.StreamID(), key, y.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
 		return need, afterwards, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, true)
+	c.tells(y.Session)
 	c.order.told(s.StreamID())
 	e.Kind, e.Session = Synced, held.id
 	afterwards = func() {
 		defer done()
-		c.warm(Question{Session: held.id, Context: path, Base: seen})
+		c.warm(Question{Device: c.who.number, Session: held.id, Context: path, Base: seen})
 	}
 	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil
 }
 
-// warm lets the upstream compute tokens before they are needed, when it is the client's turn. It is a favour: without
-// room for it, or when it fails, the next ask takes longer and that is all.
+// warm lets the upstream compute tokens before they are needed, if it has nothing else to do. It is a favour: without room
+// for it, or when it fails, the next ask takes longer and that is all.
 func (c *connection) warm(q Question) {
 	up, ok := c.g.up.(Warmer)
-	if !ok || q.Base == len(q.Context) {
+	if !ok || q.Base == len(q.Context) || !c.g.favours.take(c.who.id) {
 		return
 	}
+	defer c.g.favours.release(c.who.id)
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.AskTimeout)
 	defer cancel()
-	release, err := c.g.turns.take(ctx, c.who.name)
+	release, err := c.g.turns.take(ctx, c.who.id, len(q.Context)-q.Base, true)
 	if err != nil {
 		return
 	}
 	defer release()
-	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil {
-		c.g.tell(Event{Kind: Refused, Client: c.who.name, Session: q.Session, Context: len(q.Context), Err: err})
+	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
+		e := c.event(Refused, err)
+		e.Session, e.Context = q.Session, len(q.Context)
+		c.g.tell(e)
+	}
+}
+
+// favours counts what is computed ahead for each device: a few at a time, and what is more is left to the next ask.
+type favours struct {
+	mu  sync.Mutex
+	now map[deviceID]int
+}
+
+func (f *favours) take(who deviceID) bool {
+	const most = 2 // the latest text of a session, while the one before it is still under way
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now[who] >= most {
+		return false
+	}
+	f.now[who]++
+	return true
+}
+
+func (f *favours) release(who deviceID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now[who]--; f.now[who] == 0 {
+		delete(f.now, who)
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,44 +10,62 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// turns hands out places at the upstream. While there are free ones nobody waits; when there are none, clients take
-// turns, however many asks each of them has, and one client alone never holds all places.
+// turns hands out places at the upstream, and bounds how many asks are open.
+//
+// While there are free places nobody waits, except that a device gets another place only while it holds fewer than are
+// free (dynamic thresholds; Choudhury and Hahne, 1998): so one that comes later finds some. When places are short, devices
+// share them fairly by the tokens that their asks bring, by weighted fair queueing with equal weights (Demers, Keshav, Shenker,
+// 1989): an ask ends, in virtual time, its tokens after the one before it of the same device, or after now if that is later,
+// and the one that ends first is next. Virtual time goes on by the tokens that are served over the devices that have
+// asks. So a device that asks for little is next at once, however much others ask for, and nobody waits for ever.
 type turns struct {
-	maxWaiting int // asks of one client
-	maxShare   int // places of one client
+	places    int
+	maxOpen   int // asks of all devices
+	perDevice int // asks of one device
 
-	mu      sync.Mutex
-	free    int
-	held    map[string]int
-	waiting map[string][]*turn // asks of each client, oldest first
-	order   []string           // clients that wait, the one whose turn is next first
+	mu    sync.Mutex
+	free  int // places
+	open  int
+	busy  int     // devices with open asks
+	now   float64 // virtual time
+	lines map[deviceID]*line
+	sweep int        // lines from which on those without influence are looked for
+	next  heap[line] // those in which somebody waits
+}
+
+// line is the asks of one device.
+type line struct {
+	device  deviceID
+	open    int     // asks that wait or hold a place
+	held    int     // places
+	ends    float64 // virtual time at which its last ask ends
+	waiting []*turn // oldest first
+	place   int     // in next; -1: not there
 }
 
 type turn struct {
-	ready chan struct{} // closed when the place is given
-	given bool
+	ends   float64
+	tokens int
+	ready  chan struct{} // closed when the place is given
+	given  bool
 }
 
-func newTurns(places, maxWaiting int) *turns {
-	return &turns{maxWaiting: maxWaiting, maxShare: max(places-max(places/4, 1), 1), free: places,
-		held: map[string]int{}, waiting: map[string][]*turn{}}
+func newTurns(o Options, places int) *turns {
+	return &turns{
+		places: places, maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, free: places, lines: map[deviceID]*line{},
+		next: heap[line]{before: func(a, b *line) bool { return a.waiting[0].ends < b.waiting[0].ends }, place: func(l *line) *int { return &l.place }},
+	}
 }
 
-// take waits for a place, which release gives back.
-func (t *turns) take(ctx context.Context, who string) (release func(), err error) {
+// take waits for a place for an ask of so many tokens, which release gives back. A favour, that is one nobody waits for, is refused
+// instead where it would have to wait, or take one of the last places.
+func (t *turns) take(ctx context.Context, who deviceID, tokens int, favour bool) (release func(), err error) {
 	t.mu.Lock()
-	if len(t.waiting[who]) >= t.maxWaiting {
-		t.mu.Unlock()
-		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: "too many asks wait"}
-	}
-	mine := &turn{ready: make(chan struct{})}
-	if len(t.waiting[who]) == 0 {
-		t.order = append(t.order, who)
-	}
-	t.waiting[who] = append(t.waiting[who], mine)
-	t.give()
+	mine, err := t.enter(who, tokens, favour)
 	t.mu.Unlock()
-
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-mine.ready:
 	case <-ctx.Done():
@@ -56,40 +75,129 @@ func (t *turns) take(ctx context.Context, who string) (release func(), err error
 	return sync.OnceFunc(func() { t.release(who) }), nil
 }
 
+// enter puts an ask into the line of its device.
+func (t *turns) enter(who deviceID, tokens int, favour bool) (*turn, error) {
+	l := t.line(who)
+	if err := t.admit(l, favour); err != nil {
+		t.tidy(l)
+		return nil, err
+	}
+	tokens = max(tokens, 1)
+	l.ends = max(t.now, l.ends) + float64(tokens)
+	mine := &turn{ends: l.ends, tokens: tokens, ready: make(chan struct{})}
+	l.waiting = append(l.waiting, mine)
+	if l.open++; l.open == 1 {
+		t.busy++
+	}
+	t.open++
+	t.queue(l)
+	t.give()
+	return mine, nil
+}
+
+// admit decides whether there is room for another ask of a device. When the gateway is full, devices that have few open
+// asks still get in: as many as each could have if all had alike.
+func (t *turns) admit(l *line, favour bool) error {
+	const atLeast = 4
+	fair := max(atLeast, t.maxOpen/max(t.busy, 1))
+	switch {
+	case l.open >= t.perDevice:
+		return busy("%d asks of this device are open", l.open)
+	case t.open >= t.maxOpen && l.open >= fair:
+		return busy("%d asks of all devices are open", t.open)
+	case favour && (t.next.Len() > 0 || t.free < t.places && l.held+1 >= t.free):
+		return busy("all places at the large model are taken", 0)
+	}
+	return nil
+}
+
+// line returns the line of a device. Those that have no influence any more are forgotten from time to time.
+func (t *turns) line(who deviceID) *line {
+	if l := t.lines[who]; l != nil {
+		return l
+	}
+	if len(t.lines) >= t.sweep {
+		for _, l := range t.lines {
+			t.tidy(l)
+		}
+		t.sweep = 2*len(t.lines) + 64
+	}
+	l := &line{device: who, place: -1}
+	t.lines[who] = l
+	return l
+}
+
+func busy(format string, n int) error {
+	if n > 0 {
+		format = fmt.Sprintf(format, n)
+	}
+	return netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: format}
+}
+
+// queue puts a line where it belongs in the order of those in which somebody waits.
+func (t *turns) queue(l *line) {
+	switch waits := len(l.waiting) > 0; {
+	case waits && l.place < 0:
+		t.next.push(l)
+	case waits:
+		t.next.fix(l)
+	case l.place >= 0:
+		t.next.remove(l)
+		l.place = -1
+	}
+}
+
 // give hands free places to those whose turn it is.
 func (t *turns) give() {
-	for t.free > 0 {
-		i := slices.IndexFunc(t.order, func(who string) bool { return t.held[who] < t.maxShare })
-		if i < 0 {
-			return
+	var later []*line // hold more places than are free, so there are no more of them than places
+	for t.free > 0 && t.next.Len() > 0 {
+		l := t.next.all[0]
+		if l.held >= t.free {
+			t.next.remove(l)
+			l.place = -1
+			later = append(later, l)
+			continue
 		}
-		who := t.order[i]
-		next := t.waiting[who][0]
-		t.remove(who, 0)
-		if len(t.waiting[who]) > 0 { // behind the others
-			t.order = append(slices.Delete(t.order, i, i+1), who)
-		}
+		mine := l.waiting[0]
+		t.now += float64(mine.tokens) / float64(t.busy)
 		t.free--
-		t.held[who]++
-		next.given = true
-		close(next.ready)
+		l.held++
+		mine.given = true
+		close(mine.ready)
+		t.drop(l, mine)
+	}
+	for _, l := range later {
+		t.queue(l)
 	}
 }
 
-// remove takes an ask out of its queue, and its client out of the order when that was the last one.
-func (t *turns) remove(who string, i int) {
-	t.waiting[who] = slices.Delete(t.waiting[who], i, i+1)
-	if len(t.waiting[who]) == 0 {
-		delete(t.waiting, who)
-		t.order = slices.DeleteFunc(t.order, func(w string) bool { return w == who })
+// drop takes an ask out of its line.
+func (t *turns) drop(l *line, mine *turn) {
+	if l.waiting[0] == mine && l.place >= 0 {
+		t.next.remove(l) // it is ordered by its first ask
+		l.place = -1
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(x *turn) bool { return x == mine })
+	t.queue(l)
+}
+
+// tidy forgets a device that has no asks, when its past has no influence on the order any more.
+func (t *turns) tidy(l *line) {
+	if l.open > 0 {
+		return
+	}
+	if l.ends <= t.now || t.open == 0 { // where nobody is there, nobody is ahead of others
+		delete(t.lines, l.device)
 	}
 }
 
-func (t *turns) giveUp(who string, mine *turn) {
+func (t *turns) giveUp(who deviceID, mine *turn) {
 	t.mu.Lock()
 	given := mine.given
 	if !given {
-		t.remove(who, slices.Index(t.waiting[who], mine))
+		l := t.lines[who]
+		t.drop(l, mine)
+		t.leave(l)
 	}
 	t.mu.Unlock()
 	if given {
@@ -97,12 +205,20 @@ func (t *turns) giveUp(who string, mine *turn) {
 	}
 }
 
-func (t *turns) release(who string) {
+func (t *turns) leave(l *line) {
+	t.open--
+	if l.open--; l.open == 0 {
+		t.busy--
+	}
+	t.tidy(l)
+}
+
+func (t *turns) release(who deviceID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	l := t.lines[who]
 	t.free++
-	if t.held[who]--; t.held[who] == 0 {
-		delete(t.held, who)
-	}
+	l.held--
+	t.leave(l)
 	t.give()
 }

@@ -13,74 +13,213 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients take turns, whatever the number of their asks: all asks of the modest one are served while the greedy one
-// still has most of its own before it.
+func dev(name string) deviceID { return deviceID{client: name} }
+
+// empty wants that nothing of any ask is left.
+func empty(t *testing.T, turns *turns, places int) {
+	t.Helper()
+	assert.Equal(t, places, turns.free)
+	assert.Zero(t, turns.open)
+	assert.Zero(t, turns.busy)
+	assert.Zero(t, turns.next.Len())
+	for _, l := range turns.lines {
+		assert.Zero(t, l.held+l.open+len(l.waiting))
+	}
+}
+
+// Devices share places by tokens, whatever the number of their asks and how many tokens each brings: the asks of a modest
+// device are each next when they come, while greedy ones have all of theirs before them.
 func TestTurnsAreFair(t *testing.T) {
+	for _, greedy := range []int{1, 4, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			const second = time.Second
+			turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 4)
+			var all sync.WaitGroup
+			use := func(who deviceID, tokens int) {
+				release, err := turns.take(t.Context(), who, tokens, false)
+				if !assert.NoError(t, err) {
+					return
+				}
+				time.Sleep(time.Duration(tokens) * second)
+				release()
+				release() // twice is once
+			}
+			for n := range greedy {
+				for range 100 {
+					all.Go(func() { use(deviceID{"greedy", netproto.Device{byte(n)}}, 20) })
+				}
+			}
+			synctest.Wait()
+			for range 20 {
+				began := time.Now()
+				use(dev("modest"), 2)
+				assert.LessOrEqual(t, time.Since(began), 22*second, "one ask that holds a place, and its own time")
+				time.Sleep(time.Duration(7+greedy) * second) // so it asks for less than its share
+			}
+			all.Wait()
+			empty(t, turns, 4)
+		})
+	}
+}
+
+// Two devices that always have asks waiting get as many tokens, whether these come in few asks or in many.
+func TestTurnsShareTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(2, 1000)
+		turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1)
+		var all sync.WaitGroup
 		var mu sync.Mutex
 		served := map[string]int{}
-		var all sync.WaitGroup
-		use := func(who string) {
-			release, err := turns.take(t.Context(), who)
-			assert.NoError(t, err)
-			time.Sleep(time.Second)
-			mu.Lock()
-			served[who]++
-			mu.Unlock()
-			release()
-			release() // twice is once
+		ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Second)
+		defer cancel()
+		for _, d := range []struct {
+			name   string
+			tokens int
+		}{{"long", 50}, {"short", 1}, {"middle", 7}} {
+			for range 900 {
+				all.Go(func() {
+					release, err := turns.take(ctx, dev(d.name), d.tokens, false)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(d.tokens) * time.Second)
+					mu.Lock()
+					served[d.name] += d.tokens
+					mu.Unlock()
+					release()
+				})
+			}
 		}
-		for range 100 {
-			all.Go(func() { use("greedy") })
-		}
-		synctest.Wait()
-		for range 10 {
-			all.Go(func() { use("modest") })
-		}
-		time.Sleep(11*time.Second + time.Millisecond)
-		mu.Lock()
-		assert.Equal(t, 10, served["modest"])
-		assert.InDelta(t, 11, served["greedy"], 1)
-		mu.Unlock()
 		all.Wait()
-		assert.Empty(t, turns.waiting)
-		assert.Empty(t, turns.order)
-		assert.Empty(t, turns.held)
-		assert.Equal(t, 2, turns.free)
+		for name, tokens := range served {
+			assert.InDelta(t, 333, tokens, 51, name)
+		}
+		empty(t, turns, 1)
 	})
 }
 
-// Who gives up leaves no trace, also when the place comes at the same moment; too many that wait are refused.
+// One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has its fill is
+// refused by name of the limit.
+func TestTurnsLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8) // places
+		var all sync.WaitGroup
+		var release []func()
+		take := func(who string) error {
+			r, err := turns.take(t.Context(), dev(who), 1, false)
+			if err == nil {
+				release = append(release, r)
+			}
+			return err
+		}
+		for range 4 {
+			require.NoError(t, take("greedy"))
+		}
+		for range 11 {
+			all.Go(func() { assert.NoError(t, take("greedy")) })
+		}
+		synctest.Wait()
+		assert.Equal(t, 4, turns.free, "half is left for others")
+		assert.ErrorContains(t, take("greedy"), "15 asks of this device are open")
+		for _, who := range []string{"other", "other", "third", "fourth"} {
+			require.NoError(t, take(who))
+		}
+		all.Go(func() { assert.NoError(t, take("other")) })
+		synctest.Wait()
+		assert.Equal(t, 20, turns.open)
+		for range 20 / 5 { // its share among the five
+			all.Go(func() { assert.NoError(t, take("late")) })
+			synctest.Wait()
+		}
+		err := take("late")
+		require.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "asks of all devices are open")
+		for turns.open > 0 {
+			for _, r := range release {
+				r()
+			}
+			synctest.Wait()
+		}
+		all.Wait()
+		empty(t, turns, 8)
+	})
+}
+
+// A favour never waits and never takes the last place.
+func TestTurnsFavours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
+		var release []func()
+		for range 2 {
+			r, err := turns.take(t.Context(), dev("eager"), 5, true)
+			require.NoError(t, err)
+			release = append(release, r)
+		}
+		r, err := turns.take(t.Context(), dev("second"), 5, true)
+		require.NoError(t, err)
+		release = append(release, r)
+		_, err = turns.take(t.Context(), dev("other"), 5, true)
+		require.ErrorIs(t, err, netproto.Busy)
+		r, err = turns.take(t.Context(), dev("other"), 5, false)
+		require.NoError(t, err)
+		for _, r := range append(release, r) {
+			r()
+		}
+		empty(t, turns, 4)
+	})
+}
+
+// Devices that are gone leave nothing behind.
+func TestTurnsForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
+		stay, err := turns.take(t.Context(), dev("stays"), 1, false)
+		require.NoError(t, err)
+		for i := range 10000 {
+			id := deviceID{"passing", netproto.Device{byte(i), byte(i >> 8)}}
+			release, err := turns.take(t.Context(), id, 10, false)
+			require.NoError(t, err)
+			release()
+			if i%50 == 0 {
+				more, err := turns.take(t.Context(), dev("stays"), 100, false) // virtual time goes on
+				require.NoError(t, err)
+				more()
+			}
+		}
+		assert.Less(t, len(turns.lines), 500)
+		stay()
+		empty(t, turns, 4)
+	})
+}
+
+// Who gives up leaves no trace, also when the place comes at the same moment, and is behind another of his asks.
 func TestTurnsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1, 2)
-		release, err := turns.take(t.Context(), "a")
+		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 3}, 1)
+		release, err := turns.take(t.Context(), dev("a"), 1, false)
 		require.NoError(t, err)
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := turns.take(ctx, "a")
+				_, err := turns.take(ctx, dev("a"), 1, false)
 				assert.ErrorIs(t, err, gone)
 			})
 		}
 		synctest.Wait()
-		_, err = turns.take(ctx, "a")
+		_, err = turns.take(ctx, dev("a"), 1, false)
 		require.ErrorIs(t, err, netproto.Busy)
 		cancel(gone)
 		all.Wait()
 		release()
-		assert.Equal(t, 1, turns.free)
-		assert.Empty(t, turns.order)
+		empty(t, turns, 1)
 
 		given, end := context.WithCancelCause(t.Context())
-		release, err = turns.take(given, "a")
+		release, err = turns.take(given, dev("a"), 1, false)
 		require.NoError(t, err)
 		end(gone)
 		release()
-		assert.Equal(t, 1, turns.free)
+		empty(t, turns, 1)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask and Warm, three quarters of those for one client, and it answers each when it can.
+// Ask and Warm, half of those for one device alone, and it answers each when it can.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. An error that wraps a netproto.Code reaches the client under that code, any
@@ -25,7 +25,8 @@ type Upstream interface {
 
 // Warmer is an upstream that makes use of tokens that clients stream ahead. Without it they are only stored.
 type Warmer interface {
-	// Warm computes what an Ask about a longer context will need. Of q only Session, Context and Base are set.
+	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
+	// netproto.Busy says that it was left. Of q only Device, Session, Context and Base are set.
 	Warm(ctx context.Context, q Question) error
 }
 
@@ -34,12 +35,13 @@ type Info struct {
 	Model      string            // for people
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	Parallel   int               // asks of all clients that it works on at a time; the gateway lets them take turns; 0 means 32
+	Parallel   int               // asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
 }
 
 // Question is an ask with its whole context.
 type Question struct {
-	Session   uint64  // numbered by the gateway; no two clients share one
+	Device    uint64  // numbered by the gateway: whose turn it is
+	Session   uint64  // numbered by the gateway; no two devices share one
 	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
 	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit

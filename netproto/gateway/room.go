@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// room counts connections, welcome or not yet, and decides who goes when there are too many:
+//
+//   - first connections that never asked anything, the oldest of the address that has the most connections;
+//   - then idle ones, without an ask under way, the one idle for longest, but only of an address that has more
+//     connections than the newcomer's: whoever fills the gateway displaces himself.
+//
+// The same order holds within an address and within a device that are at their own limits. Where nobody can go, the
+// newcomer is refused.
+type room struct {
+	limit, perAddress, perDevice int
+
+	mu        sync.Mutex
+	all       int
+	byAddress map[netip.Prefix]set
+	byDevice  map[*device]set // of the connections that are welcome
+}
+
+// set is a set of connections.
+type set map[*connection]struct{}
+
+func newRoom(o Options) *room {
+	return &room{limit: o.MaxConns, perAddress: o.MaxConnsPerAddress, perDevice: o.MaxConnsPerDevice,
+		byAddress: map[netip.Prefix]set{}, byDevice: map[*device]set{}}
+}
+
+// enter takes in a connection. Where another one has to go for it, that one is out, and the caller closes it.
+func (r *room) enter(c *connection) (victim *connection, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	here := r.byAddress[c.address]
+	switch {
+	case len(here) >= r.perAddress:
+		if victim = least(here, idle); victim == nil {
+			return nil, tooMany("the %d connections that one address may have are in use", r.perAddress)
+		}
+	case r.all >= r.limit:
+		if victim = r.victim(len(here)); victim == nil {
+			return nil, tooMany("all %d connections of the gateway are in use", r.limit)
+		}
+	}
+	r.remove(victim)
+	add(r.byAddress, c.address, c)
+	r.all++
+	return victim, nil
+}
+
+// welcome gives a connection that is in the room to a device, at the expense of another one of it if need be, which the
+// caller closes.
+func (r *room) welcome(c *connection, d *device) (victim *connection, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if its := r.byDevice[d]; len(its) >= r.perDevice {
+		if victim = least(its, idle); victim == nil {
+			return nil, tooMany("the %d connections that one device may have are in use", r.perDevice)
+		}
+		r.remove(victim)
+	}
+	c.belong(d)
+	if _, in := r.byAddress[c.address][c]; in { // else it had to go meanwhile
+		add(r.byDevice, d, c)
+	}
+	return victim, nil
+}
+
+func tooMany(format string, n int) error {
+	return netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: fmt.Sprintf(format, n)}
+}
+
+// leave takes a connection out, if it is still in.
+func (r *room) leave(c *connection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(c)
+}
+
+func (r *room) remove(c *connection) {
+	if c == nil {
+		return
+	}
+	if _, in := r.byAddress[c.address][c]; in {
+		drop(r.byAddress, c.address, c)
+		drop(r.byDevice, c.use().device, c)
+		r.all--
+	}
+}
+
+func add[K comparable](all map[K]set, key K, c *connection) {
+	if all[key] == nil {
+		all[key] = set{}
+	}
+	all[key][c] = struct{}{}
+}
+
+func drop[K comparable](all map[K]set, key K, c *connection) {
+	if delete(all[key], c); len(all[key]) == 0 {
+		delete(all, key)
+	}
+}
+
+// victim returns the connection that goes for a newcomer whose address has so many already; nil if none does.
+func (r *room) victim(newcomers int) *connection {
+	if c := r.ofMost(0, silent); c != nil {
+		return c
+	}
+	return r.ofMost(newcomers+1, idle)
+}
+
+// ofMost returns the first connection to go of the address that has most, and more than the given number, among those
+// that have one that is so.
+func (r *room) ofMost(most int, so func(use) bool) (found *connection) {
+	for _, here := range r.byAddress {
+		if len(here) <= most { // first: looking at all connections takes time
+			continue
+		}
+		if c := least(here, so); c != nil {
+			found, most = c, len(here)
+		}
+	}
+	return found
+}
+
+// use is what a connection is used for.
+type use struct {
+	device *device   // nil before the Hello
+	since  time.Time // when the last ask began or ended; when the connection began, if there was none
+	asked  bool      // there was an ask
+	open   int       // asks and syncs under way
+}
+
+func idle(u use) bool   { return u.open == 0 }
+func silent(u use) bool { return !u.asked }
+
+// least returns the connection that may go first among those that are so: one that never asked before one that has,
+// the one unused for longest first.
+func least(all set, so func(use) bool) (first *connection) {
+	var its use
+	for c := range all {
+		u := c.use()
+		if so(u) && (first == nil || its.asked && !u.asked || its.asked == u.asked && u.since.Before(its.since)) {
+			first, its = c, u
+		}
+	}
+	return first
+}
