@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// guest is a connection from an address, used last so many seconds ago.
+func guest(address string, asked bool, open, seconds int) *connection {
+	ip := netip.MustParseAddr(address)
+	since := time.Unix(1e9, 0).Add(-time.Duration(seconds) * time.Second)
+	return &connection{address: prefixOf(net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 1))), used: use{asked: asked, open: open, since: since}}
+}
+
+func roomOf(limit, perAddress, perDevice int) *room {
+	return newRoom(Options{MaxConns: limit, MaxConnsPerAddress: perAddress, MaxConnsPerDevice: perDevice})
+}
+
+// check wants that the room counts what is in it.
+func (r *room) check(t *testing.T, want int) {
+	t.Helper()
+	n := 0
+	for _, here := range r.byAddress {
+		assert.NotEmpty(t, here)
+		n += len(here)
+	}
+	assert.Equal(t, want, r.all)
+	assert.Equal(t, want, n)
+}
+
+// A full room makes room: first connections that never asked, the oldest of the address that has most.
+func TestRoomSilentGoFirst(t *testing.T) {
+	r := roomOf(6, 6, 6)
+	var crowd []*connection
+	for i := range 3 {
+		crowd = append(crowd, guest("10.0.0.1", false, 0, 100-i))
+	}
+	lone, asker, busy := guest("10.0.0.2", false, 0, 1000), guest("10.0.0.3", true, 0, 5000), guest("10.0.0.4", true, 1, 6000)
+	for _, c := range append(crowd, lone, asker, busy) {
+		victim, err := r.enter(c)
+		require.NoError(t, err)
+		require.Nil(t, victim)
+	}
+	for i, want := range []*connection{crowd[0], crowd[1]} {
+		victim, err := r.enter(guest(fmt.Sprintf("10.0.1.%d", i), true, 1, 0))
+		require.NoError(t, err)
+		assert.Same(t, want, victim)
+		r.check(t, 6)
+	}
+	for range 2 { // the two that are left have an address each
+		victim, err := r.enter(guest("10.0.2.1", true, 1, 0))
+		require.NoError(t, err)
+		assert.Contains(t, []*connection{crowd[2], lone}, victim)
+	}
+	r.check(t, 6)
+}
+
+// Who asked and is idle goes for others only where its address has more connections than theirs; who has an ask under way
+// never goes.
+func TestRoomIdle(t *testing.T) {
+	r := roomOf(4, 4, 4)
+	old, young := guest("10.0.0.1", true, 0, 50), guest("10.0.0.1", true, 0, 40)
+	for _, c := range []*connection{old, young, guest("10.0.0.1", true, 2, 90), guest("10.0.0.2", true, 0, 99)} {
+		_, err := r.enter(c)
+		require.NoError(t, err)
+	}
+	victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
+	require.NoError(t, err)
+	assert.Same(t, old, victim)
+	_, err = r.enter(guest("10.0.0.1", true, 1, 0))
+	require.ErrorIs(t, err, netproto.Busy, "it has more than all others itself")
+	victim, err = r.enter(guest("10.0.0.3", true, 1, 0))
+	require.ErrorIs(t, err, netproto.Busy, "it would have as many then")
+	assert.Nil(t, victim)
+	r.check(t, 4)
+}
+
+// Limits of an address and of a device are kept at the expense of their own connections.
+func TestRoomLimits(t *testing.T) {
+	r := roomOf(100, 2, 2)
+	first, busy := guest("10.0.0.1", true, 0, 9), guest("10.0.0.1", true, 1, 8)
+	for _, c := range []*connection{first, busy, guest("10.0.0.2", false, 0, 99)} {
+		_, err := r.enter(c)
+		require.NoError(t, err)
+	}
+	working := guest("10.0.0.1", true, 1, 0)
+	victim, err := r.enter(working)
+	require.NoError(t, err)
+	assert.Same(t, first, victim)
+	_, err = r.enter(guest("10.0.0.1", true, 1, 0))
+	require.ErrorIs(t, err, netproto.Busy)
+	assert.ErrorContains(t, err, "the 2 connections that one address may have are in use")
+
+	mine := &device{}
+	var its []*connection
+	for i := range 3 {
+		c := guest(fmt.Sprintf("10.1.0.%d", i), true, min(i, 1), 0)
+		_, err := r.enter(c)
+		require.NoError(t, err)
+		victim, err = r.welcome(c, mine)
+		require.NoError(t, err)
+		its = append(its, c)
+	}
+	assert.Same(t, its[0], victim)
+	c := guest("10.1.0.9", true, 0, 0)
+	_, err = r.enter(c)
+	require.NoError(t, err)
+	_, err = r.welcome(c, mine)
+	require.ErrorIs(t, err, netproto.Busy)
+	assert.ErrorContains(t, err, "one device")
+	for _, c := range append(its, c, working, busy) {
+		r.leave(c)
+		r.leave(c) // twice is once
+	}
+	assert.Empty(t, r.byDevice)
+	r.check(t, 1)
+}
+
+// One host can use all of a /64: it counts as one address. So does an IPv4 address, however it is written.
+func TestPrefix(t *testing.T) {
+	of := func(a string) netip.Prefix { return prefixOf(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a))) }
+	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::ffff:2]:9"))
+	assert.NotEqual(t, of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"))
+	assert.Equal(t, of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:7"))
+	assert.NotEqual(t, of("10.0.0.1:1"), of("10.0.0.2:1"))
+	assert.Equal(t, of("[fe80::1%eth0]:1"), of("[fe80::1]:1"))
+	assert.False(t, prefixOf(&net.UnixAddr{Name: "x"}).IsValid())
+}
