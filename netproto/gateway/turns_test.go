@@ -103,11 +103,14 @@ func TestTurnsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8) // places
 		var all sync.WaitGroup
+		var mu sync.Mutex
 		var release []func()
 		take := func(who string) error {
 			r, err := turns.take(t.Context(), dev(who), 1, false)
 			if err == nil {
+				mu.Lock()
 				release = append(release, r)
+				mu.Unlock()
 			}
 			return err
 		}
@@ -133,10 +136,12 @@ func TestTurnsLimits(t *testing.T) {
 		err := take("late")
 		require.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "asks of all devices are open")
-		for turns.open > 0 {
+		for range 24 { // each that is released lets another one in
+			mu.Lock()
 			for _, r := range release {
 				r()
 			}
+			mu.Unlock()
 			synctest.Wait()
 		}
 		all.Wait()
