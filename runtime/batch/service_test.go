@@ -270,7 +270,7 @@ func TestRefusals(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := start(t, m, 10, batch.Options{})
 	for _, q := range []batch.Question{
-		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}}, {Context: []int32{1}, K: 33},
+		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}}, {Context: []int32{1}, K: 257},
 		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: sample.Options{Temperature: -1}},
 	} {
 		_, err := s.Ask(t.Context(), q)
