@@ -167,7 +167,7 @@ func (s *Service) stay(st *step, a *ask, left int) {
 
 // noRoom is stay for an ask that finds no free slot. A background question is given up.
 func (s *Service) noRoom(st *step, a *ask, left int) bool {
-	if a.Background {
+	if a.Background && a.step != st.number {
 		s.shed(a)
 		return false
 	}
