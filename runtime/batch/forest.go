@@ -1,171 +1,255 @@
 package batch
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// errFull says that the contexts of one batch do not fit into the KV store together.
-var errFull = errors.New("the KV store is full")
-
-// forest keeps the tokens of all sessions in one KV store: a tree for each, whose nodes are tokens with a slot.
+// forest keeps the tokens of all sessions in one KV store: a tree for each session, whose nodes are tokens with a
+// slot.
 type forest struct {
-	kv    backend.KV
-	used  []bool
-	free  int
-	trees map[uint64]*tree
-	clock uint64 // counts batches
+	free     *slotSet
+	slots    int // of the store
+	trees    map[uint64]*tree
+	holders  map[uint64]*holder
+	most     sorted[*holder] // those with something to evict, that of the most slots first
+	past     past
+	clock    uint64 // number of the step that is made up or runs
+	serial   uint64 // counts trees
+	sessions int    // trees that have slots
+	evicted  uint64 // slots, since the start
+}
+
+// holder is a device as the owner of slots.
+type holder struct {
+	device uint64
+	open   int           // trees
+	slots  int           // of its trees
+	trees  sorted[*tree] // those with something to evict, the one whose leaf was used least recently first
+	place  int
 }
 
 // tree is what is kept of one session.
 type tree struct {
-	root  node
-	stamp uint64 // batch that used it last
+	session   uint64
+	holder    *holder
+	root      node
+	open      int           // asks that are not answered yet
+	slots     int           // in use
+	past      int           // evicted tokens that are remembered
+	forgotten bool          // it goes when its last ask is answered
+	leaves    sorted[*node] // those that nobody holds, least recently used first
+	place     int
+	waiting   *ask // its background question
 }
 
 // node is a token at a position of a session. The root stands before the first.
 type node struct {
-	token    int32
-	pos      int32 // -1 for the root
-	slot     int32
-	parent   *node
-	children []*node
-	stamp    uint64              // batch that used it last
-	top      []backend.Candidate // what the head gave for it; nil if it was not asked
-	lse      float32
+	tree   *tree
+	parent *node
+	only   *node           // a child
+	more   map[int32]*node // further ones, by token
+	hash   uint64          // of the tree and the tokens up to here
+	used   uint64          // step that used it last: no node is used later than its parent
+	place  int             // in leaves
+	step   uint64          // step with a row for it
+	row    int             // of that step
+	held   int             // asks that have come as far as here
+	token  int32
+	pos    int32 // -1 for the root
+	slot   int32
+	choice
 }
 
-func newForest(kv backend.KV) *forest {
-	n := kv.Config().Slots
-	return &forest{kv: kv, used: make([]bool, n), free: n, trees: map[uint64]*tree{}}
+// choice is what the head gave for a node.
+type choice struct {
+	top []backend.Candidate // nil if it was not asked
+	k   int                 // how many were asked for: a small vocabulary has fewer
+	lse float32
 }
 
-// grow returns the nodes of a context, making those that are missing, and how many were there. Everything that the current
-// batch has touched stays; what was used least recently makes room. errFull if that is not enough: then nothing is new.
-func (f *forest) grow(session uint64, context []int32) (path []*node, reused int, err error) {
+func newForest(slots int) *forest {
+	f := &forest{free: newSlotSet(slots), slots: slots, trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
+	f.most = sorted[*holder]{
+		before: func(a, b *holder) bool { return a.slots > b.slots },
+		place:  func(h *holder) *int { return &h.place },
+	}
+	f.past = newPast(pastPerSlot * slots)
+	return f
+}
+
+// open returns the tree of a session, for one more ask. A new one belongs to the device.
+func (f *forest) open(session, device uint64) *tree {
 	t := f.trees[session]
 	if t == nil {
-		t = &tree{root: node{pos: -1, slot: -1}}
+		t = &tree{session: session, holder: f.holder(device)}
+		t.holder.open++
+		t.leaves = sorted[*node]{
+			before: func(a, b *node) bool { return a.used < b.used },
+			place:  func(n *node) *int { return &n.place },
+		}
+		f.serial++
+		t.root = node{tree: t, pos: -1, slot: -1, hash: mix(f.serial)}
 		f.trees[session] = t
 	}
-	t.stamp = f.clock
-	at := &t.root
-	for _, id := range context {
-		i := slices.IndexFunc(at.children, func(n *node) bool { return n.token == id })
-		if i < 0 {
-			break
-		}
-		at = at.children[i]
-		at.stamp = f.clock
-		path = append(path, at)
-	}
-	reused = len(path)
-	if !f.makeRoom(len(context) - reused) {
-		return nil, 0, fmt.Errorf("%d more tokens, %d of %d slots free: %w", len(context)-reused, f.free, len(f.used), errFull)
-	}
-	hint := at.slot + 1
-	for _, id := range context[reused:] {
-		n := &node{token: id, pos: at.pos + 1, slot: f.take(hint), parent: at, stamp: f.clock}
-		at.children = append(at.children, n)
-		at, hint = n, n.slot+1
-		path = append(path, n)
-	}
-	return path, reused, nil
+	t.open++
+	return t
 }
 
-// take takes a free slot, hint if it is free, so that paths lie in few spans. There must be one.
-func (f *forest) take(hint int32) int32 {
-	for i := range f.used {
-		if s := (int(hint) + i) % len(f.used); !f.used[s] {
-			f.used[s] = true
-			f.free--
-			return int32(s)
-		}
+func (f *forest) holder(device uint64) *holder {
+	h := f.holders[device]
+	if h == nil {
+		h = &holder{device: device, trees: sorted[*tree]{
+			before: func(a, b *tree) bool { return a.leaves.first().used < b.leaves.first().used },
+			place:  func(t *tree) *int { return &t.place },
+		}}
+		f.holders[device] = h
 	}
-	panic("batch: no free slot after room was made")
+	return h
 }
 
-// makeRoom frees n slots, sessions before branches, least recently used first, and reports whether it could.
-func (f *forest) makeRoom(n int) bool {
-	for f.free < n {
-		var oldest uint64
-		var stale *tree
-		for session, t := range f.trees {
-			if t.stamp < f.clock && (stale == nil || t.stamp < stale.stamp) {
-				oldest, stale = session, t
-			}
-		}
-		if stale == nil {
-			break
-		}
-		f.forget(oldest)
-	}
-	for f.free < n {
-		leaf := f.stalestLeaf()
-		if leaf == nil {
-			return false
-		}
-		f.remove(leaf)
-	}
-	return true
+// close says that an ask of a tree is answered, or given up.
+func (f *forest) close(t *tree) {
+	t.open--
+	f.tidy(t)
 }
 
-// stalestLeaf returns the leaf that was used least recently, nil if the current batch uses all.
-func (f *forest) stalestLeaf() (stalest *node) {
-	for _, t := range f.trees {
-		t.root.each(func(n *node) {
-			if len(n.children) == 0 && n.parent != nil && n.stamp < f.clock && (stalest == nil || n.stamp < stalest.stamp) {
-				stalest = n
-			}
-		})
-	}
-	return stalest
-}
-
-// each calls f for n and all below it, children first.
-func (n *node) each(f func(*node)) {
-	for _, c := range slices.Clone(n.children) {
-		c.each(f)
-	}
-	f(n)
-}
-
-// remove drops n and all below it.
-func (f *forest) remove(n *node) {
-	n.each(func(d *node) {
-		f.used[d.slot] = false
-		f.free++
-	})
-	n.parent.children = slices.DeleteFunc(n.parent.children, func(c *node) bool { return c == n })
-}
-
-// forget drops a session.
+// forget drops a session. What its open asks use stays until they are answered; later asks begin anew.
 func (f *forest) forget(session uint64) {
 	if t := f.trees[session]; t != nil {
-		for _, c := range slices.Clone(t.root.children) {
-			f.remove(c)
-		}
+		t.forgotten = true
 		delete(f.trees, session)
+		f.tidy(t)
 	}
 }
 
-// row is the row that computes n, which sees its ancestors and itself.
-func (n *node) row() backend.Row {
-	var slots []int32
+// tidy drops what is no longer needed of a tree without open asks.
+func (f *forest) tidy(t *tree) {
+	if t.open > 0 {
+		return
+	}
+	for t.forgotten && t.leaves.Len() > 0 {
+		f.remove(t.leaves.first())
+	}
+	if t.slots > 0 || t.past > 0 && !t.forgotten || t.holder == nil {
+		return
+	}
+	if !t.forgotten {
+		delete(f.trees, t.session)
+	}
+	if t.holder.open--; t.holder.open == 0 {
+		delete(f.holders, t.holder.device)
+	}
+	t.holder = nil
+}
+
+// child returns the child of n with a token, or nil.
+func (n *node) child(token int32) *node {
+	if n.only != nil && n.only.token == token {
+		return n.only
+	}
+	return n.more[token]
+}
+
+func (n *node) isLeaf() bool { return n.only == nil && len(n.more) == 0 }
+
+// add makes a child of n in a free slot, of which there must be one: the one after that of n if it is free, so that
+// paths lie in few spans.
+func (f *forest) add(n *node, token int32) *node {
+	c := &node{tree: n.tree, parent: n, token: token, pos: n.pos + 1, used: f.clock, slot: f.free.take(n.slot + 1)}
+	c.hash = mix(n.hash ^ uint64(uint32(token)))
+	if n.only == nil {
+		n.only = c
+	} else {
+		if n.more == nil {
+			n.more = map[int32]*node{}
+		}
+		n.more[token] = c
+	}
+	if n.tree.slots == 0 {
+		f.sessions++
+	}
+	f.account(n.tree, 1)
+	f.review(n)
+	return c
+}
+
+// remove frees the slot of a leaf.
+func (f *forest) remove(n *node) {
+	t, p := n.tree, n.parent
+	if p.only == n {
+		p.only = nil
+	} else {
+		delete(p.more, n.token)
+	}
+	n.parent = nil
+	f.free.put(n.slot)
+	f.review(n)
+	f.account(t, -1)
+	f.review(p)
+	if t.slots == 0 {
+		f.sessions--
+	}
+}
+
+// account counts slots of a tree.
+func (f *forest) account(t *tree, n int) {
+	t.slots += n
+	t.holder.slots += n
+	f.most.set(t.holder, t.holder.trees.Len() > 0)
+}
+
+// hold keeps n and what is before it in memory until release.
+func (f *forest) hold(n *node) {
+	n.held++
+	f.review(n)
+}
+
+func (f *forest) release(n *node) {
+	n.held--
+	f.review(n)
+}
+
+// review puts n among the leaves that can be evicted, or takes it away from them.
+func (f *forest) review(n *node) {
+	in := n.parent != nil && n.held == 0 && n.isLeaf()
+	if t := n.tree; in != (n.place > 0) {
+		t.leaves.set(n, in)
+		t.holder.trees.set(t, t.leaves.Len() > 0)
+		f.most.set(t.holder, t.holder.trees.Len() > 0)
+	}
+}
+
+// spans returns what the row of n sees: its ancestors and itself. If before is its parent, seen is what that one sees.
+func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
+	if n.parent == before && before != nil {
+		see := append(make([]backend.Span, 0, len(seen)+1), seen...)
+		return appendSlot(see, n.slot)
+	}
+	slots := make([]int32, 0, n.pos+1)
 	for a := n; a.parent != nil; a = a.parent {
 		slots = append(slots, a.slot)
 	}
-	slices.Reverse(slots)
 	var see []backend.Span
-	for _, s := range slots {
-		if k := len(see); k > 0 && see[k-1].To == s {
-			see[k-1].To++
-		} else {
-			see = append(see, backend.Span{From: s, To: s + 1})
-		}
+	for _, s := range slices.Backward(slots) {
+		see = appendSlot(see, s)
 	}
-	return backend.Row{Token: n.token, Pos: n.pos, Slot: n.slot, See: see}
+	return see
+}
+
+func appendSlot(see []backend.Span, slot int32) []backend.Span {
+	if n := len(see); n > 0 && see[n-1].To == slot {
+		see[n-1].To++
+		return see
+	}
+	return append(see, backend.Span{From: slot, To: slot + 1})
+}
+
+// mix scatters the bits of x (the last steps of MurmurHash3, Appleby 2011).
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>33) * 0xFF51AFD7ED558CCD
+	x = (x ^ x>>33) * 0xC4CEB9FE1A85EC53
+	return x ^ x>>33
 }

@@ -1,8 +1,10 @@
 // Package batch is the large model as a service: it answers, for many sessions at once, which token follows a context.
 //
-// Asks that wait together go through the model together. Keys and values are kept by session in a tree of tokens, so that
-// what two contexts of a session have in common is computed once: a draft that goes on, and branches beside each other. A
-// context always comes whole; what is in memory is an economy, and eviction never changes an answer.
+// The service runs the model in steps. A step is one call with a bounded number of new tokens, which come from many
+// questions; a long context takes several steps, and devices take turns by the work that they cause. Keys and values
+// are kept by session in a tree of tokens, so that what two contexts of a session have in common is computed once: a
+// draft that goes on, and branches beside each other. A question always brings its whole context: what is in memory
+// only saves time, and eviction never changes an answer.
 package batch
 
 import (
@@ -10,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -23,28 +23,36 @@ import (
 var (
 	ErrClosed  = errors.New("the service is closed")
 	ErrContext = errors.New("the context is empty or longer than the service allows")
+	ErrShed    = errors.New("a background question was given up in favour of others")
 )
 
-// Model is what the service runs: *qwen2.Model.
+// Model is what the service runs: *qwen2.Model. A Forward whose context ends should return soon, with an error.
 type Model interface {
 	Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 }
 
 // Options bound the service. The zero value works.
 type Options struct {
-	Context int // longest context of an ask, in tokens; 0 means all slots of the KV store
-	Rows    int // most tokens that asks bring into one batch, unless one ask alone brings more; 0 means 512
-	Best    int // most candidates that an ask can have; 0 means 32
+	Context int // longest context of a question, in tokens; 0 means all slots of the KV store
+	Rows    int // most new tokens of one step, which everybody may have to wait for; 0 means 128
+	Best    int // most candidates that a question can ask for; 0 means 256
 	Now     func() time.Time
 }
 
 // Question asks which token follows Context.
 type Question struct {
 	Session   uint64         // contexts of one session share what they have in common
+	Device    uint64         // who asks: work and memory are shared between devices; 0 is a device like any other
 	Context   []int32        // all tokens from the beginning
 	K         int            // how many candidates come with the answer; at least 1
 	Sampling  sample.Options // how the token is chosen; zero: greedy
 	AuditFrom int            // positions from here on are compared with what this model would have chosen; 0 means none
+
+	// Background means that keys and values are wanted for a later question, and nobody waits for the answer. It is
+	// computed in steps in which no other question waits, in slots that are free or its session's own, and given up
+	// with ErrShed when it finds no room, when others are busy for long, or when its session asks a newer one in the
+	// background.
+	Background bool
 }
 
 // Candidate is a possible next token.
@@ -62,63 +70,81 @@ type Difference struct {
 // Answer is the token that follows.
 type Answer struct {
 	Token   int32
-	Top     []Candidate   // the K best, best first
+	Top     []Candidate   // the K best, best first; fewer if the vocabulary is smaller
 	Audited int           // positions at the end of the context that were compared, as far back as the head ran for all of them
 	Audit   []Difference  // those of them with another token, by rising position
-	Reused  int           // tokens of the context whose keys and values were there already
-	Queue   time.Duration // from the ask until its batch began
-	Compute time.Duration // of its batch
+	Reused  int           // tokens of the context that were in memory, or being computed, when its first step began
+	Queue   time.Duration // from the question until its first step began
+	Compute time.Duration // from then until the answer: its own steps, and those of others between them
 }
 
 // Service answers questions with one model. It runs one goroutine, from New to Close.
 type Service struct {
-	m     Model
-	o     Options
-	trees *forest
-	asks  chan *ask
-	quit  context.CancelFunc
-	done  sync.WaitGroup
-	ctx   context.Context // ends with Close
-	kept  atomic.Int64    // slots in use after the last batch
-}
+	m    Model
+	o    Options
+	kv   backend.KV
+	ctx  context.Context // ends with Close
+	quit context.CancelFunc
+	done sync.WaitGroup
+	wake chan struct{} // holds a value when arrived or left may have grown
 
-// ask is a question that waits for its answer.
-type ask struct {
-	Question
-	ctx     context.Context
-	sampler *sample.Sampler
-	since   time.Time
-	forget  bool // not a question: drop the session
-	answer  Answer
-	err     error
-	ready   chan struct{} // closed when answer and err are set
+	mu        sync.Mutex
+	closed    bool
+	arrived   []*ask                  // and are not yet known to the goroutine of the service, in order
+	left      []*ask                  // whose callers have gone
+	present   int                     // callers of the running step that have not gone
+	abort     context.CancelCauseFunc // of the running step
+	waiting   int
+	published Stats
+
+	// of the goroutine of the service
+	trees      *forest
+	front      *fair        // questions that somebody waits for
+	back       *fair        // background questions
+	backOrder  backOrder    // the same, those that wait longest first
+	partly     sorted[*ask] // questions of which a part is computed, outside of the step: first those to give way
+	begun      uint64       // counts questions
+	frontSteps uint64       // counts steps that were not for background questions
+	stats      Stats
 }
 
 // New starts a service over a KV store that nobody else uses.
 func New(m Model, kv backend.KV, o Options) (*Service, error) {
-	o.Rows, o.Best = cmp.Or(o.Rows, 512), cmp.Or(o.Best, 32)
-	o.Context = cmp.Or(o.Context, kv.Config().Slots)
+	slots := kv.Config().Slots
+	o.Rows, o.Best, o.Context = cmp.Or(o.Rows, 128), cmp.Or(o.Best, 256), cmp.Or(o.Context, slots)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Rows < 0 || o.Best < 0 || o.Context < 1 || o.Context > kv.Config().Slots {
-		return nil, fmt.Errorf("batch: context of %d tokens in %d slots, %d rows, %d candidates: out of range", o.Context, kv.Config().Slots, o.Rows, o.Best)
+	switch {
+	case o.Rows < 1:
+		return nil, fmt.Errorf("batch: steps of %d rows: at least 1 is needed", o.Rows)
+	case o.Best < 1:
+		return nil, fmt.Errorf("batch: %d candidates: at least 1 is needed", o.Best)
+	case o.Context < 1 || o.Context > slots:
+		return nil, fmt.Errorf("batch: contexts of %d tokens: the KV store has slots for 1 to %d", o.Context, slots)
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	s := &Service{m: m, o: o, trees: newForest(kv), asks: make(chan *ask), quit: quit, ctx: ctx}
+	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1), trees: newForest(slots)}
+	b := bounds{short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice)}
+	s.front, s.back = newFair(b), newFair(bounds{})
+	s.partly = sorted[*ask]{before: givesWay, place: func(a *ask) *int { return &a.place }}
+	s.publish()
 	s.done.Add(1)
 	go s.run()
 	return s, nil
 }
 
-// Close ends the service; asks that wait get [ErrClosed].
+// headStart is by how many steps a device that waits for little may be ahead of its share of the work.
+const headStart = 128
+
+// Close ends the service, and the call of the model that runs; questions that wait get [ErrClosed].
 func (s *Service) Close() {
 	s.quit()
 	s.done.Wait()
 }
 
-// Ask waits for the answer to q. When ctx ends the ask is dropped, and its tokens are not computed if they have not been
-// yet. Any number of goroutines may ask at once; asking again gives the same answer.
+// Ask waits for the answer to q. When ctx ends the question is dropped, and the call of the model that runs is left if
+// it was for nobody else. Any number of goroutines may ask at once; asking again gives the same answer.
 func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if len(q.Context) == 0 || len(q.Context) > s.o.Context {
 		return Answer{}, fmt.Errorf("%d tokens, at most %d: %w", len(q.Context), s.o.Context, ErrContext)
@@ -130,78 +156,24 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a := &ask{Question: q, ctx: ctx, sampler: sampler}
+	a := &ask{Question: q, sampler: sampler}
 	if err := s.submit(ctx, a); err != nil {
 		return Answer{}, err
 	}
-	return a.answer, a.err
+	return a.complete(), nil
 }
 
-// InUse is how many slots of the KV store hold tokens of sessions, as of the last batch.
-func (s *Service) InUse() int { return int(s.kept.Load()) }
-
-// Forget drops what is kept of a session. Its open asks are still answered.
+// Forget drops what is kept of a session. Its open questions are still answered, but those in the background are given
+// up.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
-	return s.submit(ctx, &ask{Question: Question{Session: session}, ctx: ctx, forget: true})
+	return s.submit(ctx, &ask{Question: Question{Session: session}, forget: true})
 }
 
-// submit hands a to the goroutine of the service and waits until it is ready.
-func (s *Service) submit(ctx context.Context, a *ask) error {
-	a.since, a.ready = s.o.Now(), make(chan struct{})
-	select {
-	case s.asks <- a:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.ctx.Done():
-		return ErrClosed
+// complete fills in what is chosen from the output of the head. It runs in the goroutine of the caller.
+func (a *ask) complete() Answer {
+	a.answer.Token = a.sampler.Pick(len(a.Context), a.out)
+	for _, c := range a.out.Top[:min(a.K, len(a.out.Top))] {
+		a.answer.Top = append(a.answer.Top, Candidate{ID: c.ID, LogProb: c.Logit - a.out.LogSumExp})
 	}
-	select {
-	case <-a.ready:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// run answers asks, batch after batch, until the service is closed.
-func (s *Service) run() {
-	defer s.done.Done()
-	var waiting []*ask
-	for {
-		if len(waiting) == 0 {
-			select {
-			case a := <-s.asks:
-				waiting = append(waiting, a)
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		waiting = s.gather(waiting)
-		if s.ctx.Err() != nil {
-			s.fail(waiting, ErrClosed)
-			return
-		}
-		n := s.batch(waiting)
-		s.kept.Store(int64(len(s.trees.used) - s.trees.free))
-		waiting = slices.Delete(waiting, 0, n)
-	}
-}
-
-// gather adds the asks that are at the door, without waiting for more.
-func (s *Service) gather(waiting []*ask) []*ask {
-	for {
-		select {
-		case a := <-s.asks:
-			waiting = append(waiting, a)
-		default:
-			return waiting
-		}
-	}
-}
-
-func (s *Service) fail(asks []*ask, err error) {
-	for _, a := range asks {
-		a.err = err
-		close(a.ready)
-	}
+	return a.answer
 }

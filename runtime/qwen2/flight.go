@@ -40,7 +40,7 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 	} else {
 		f.p = device.BeginAfter(after.p, kv, row)
 	}
-	m.encode(f.p, f.out, f.want)
+	m.encode(context.Background(), f.p, f.out, f.want)
 	f.p.Commit()
 	return f, nil
 }

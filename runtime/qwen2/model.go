@@ -106,7 +106,7 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 // pass runs rows through all layers.
 func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	p := m.device.Begin(kv, rows)
-	m.encode(p, out, want)
+	m.encode(ctx, p, out, want)
 	if err := p.End(ctx); err != nil {
 		return err
 	}
@@ -114,10 +114,14 @@ func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out
 }
 
 // encode says what a pass consists of. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F inside.
-func (m *Model) encode(p backend.Pass, out []backend.Output, want backend.Want) {
+// When ctx ends it stops before the next layer, and End reports the cause.
+func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                                                [T, D]
 	for i := range m.w.layers {
+		if ctx.Err() != nil {
+			return
+		}
 		l := &m.w.layers[i]
 		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv) // h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike  [T, H·Dh], [T, Hkv·Dh]
 		p.Attend(a, q, k, v, i)                                 // turn (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V

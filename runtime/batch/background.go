@@ -1,0 +1,65 @@
+package batch
+
+import "container/list"
+
+// backOrder is a list of background questions, those that wait longest first.
+type backOrder struct{ list.List }
+
+// backPatience is how many steps of others in a row a background question waits out.
+const backPatience = 16
+
+// admitBackground takes in a background question, of which so many tokens are known. It is given up at once if what is
+// free, or its session's own, is not enough. It takes the place of an older one of its session.
+func (s *Service) admitBackground(a *ask, known int) {
+	if old := a.tree.waiting; old != nil {
+		s.shed(old)
+	}
+	a.tree.waiting = a
+	a.order = s.backOrder.PushBack(a)
+	a.patience = s.frontSteps + backPatience
+	if len(a.Context)-known > s.trees.free.n+max(0, a.tree.slots-known) {
+		s.shed(a)
+	}
+}
+
+// leaveBackground forgets a background question that is answered or given up.
+func (s *Service) leaveBackground(a *ask) {
+	if a.order == nil {
+		return
+	}
+	s.backOrder.Remove(a.order)
+	a.order = nil
+	if a.tree.waiting == a {
+		a.tree.waiting = nil
+	}
+}
+
+// shed gives up a background question that is not in the running step.
+func (s *Service) shed(a *ask) {
+	s.stats.Shed++
+	s.drop(a, ErrShed)
+}
+
+// shedStale gives up the background questions that have waited too long for others.
+func (s *Service) shedStale() {
+	for e := s.backOrder.Front(); e != nil && e.Value.(*ask).patience < s.frontSteps; e = s.backOrder.Front() {
+		s.shed(e.Value.(*ask))
+	}
+}
+
+// renew gives a background question that was computed in part its patience back.
+func (s *Service) renew(a *ask) {
+	if a.order != nil {
+		a.patience = s.frontSteps + backPatience
+		s.backOrder.MoveToBack(a.order)
+	}
+}
+
+// givesWay says which of two partly computed questions loses its place in memory first: that in the background, and
+// the one that began later.
+func givesWay(a, b *ask) bool {
+	if a.Background != b.Background {
+		return a.Background
+	}
+	return a.begun > b.begun
+}

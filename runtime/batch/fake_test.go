@@ -1,0 +1,200 @@
+package batch_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// counter is a model that takes time for each row, and counts. What it says depends on nothing but the tokens that a row sees in
+// the KV store, which it keeps and checks.
+type counter struct {
+	perCall, perRow time.Duration
+	vocab           int         // 0 means 40
+	broken          atomic.Bool // calls return errBroken, after their time
+
+	kv    []cell
+	calls []made
+	wrong error // a row that saw what it should not
+	rows  int   // of all calls
+	left  int   // calls that were left
+}
+
+var errBroken = errors.New("broken")
+
+// cell is a slot of the store. Tokens count from 1: 0 means that there is nothing.
+type cell struct{ token, pos int32 }
+
+// made is a call: its rows, those with the head, and what was wanted.
+type made struct {
+	rows, heads, k int
+	logits         bool
+}
+
+// slots is a KV store that holds nothing.
+type slots int
+
+func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
+func (s slots) Copy(_, _ int32)          {}
+func (s slots) Swap(_, _ int32)          {}
+
+// Forward implements [batch.Model].
+func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	if m.kv == nil {
+		m.kv = make([]cell, kv.Config().Slots)
+	}
+	m.calls = append(m.calls, made{len(rows), len(want.Rows), want.K, want.Logits})
+	m.rows += len(rows)
+	for _, r := range rows {
+		m.kv[r.Slot] = cell{token: -1}
+	}
+	select {
+	case <-time.After(m.perCall + time.Duration(len(rows))*m.perRow):
+	case <-ctx.Done():
+		m.left++
+		return context.Cause(ctx)
+	}
+	if m.broken.Load() {
+		return errBroken
+	}
+	for _, r := range rows {
+		m.kv[r.Slot] = cell{r.Token + 1, r.Pos}
+	}
+	for i, r := range rows {
+		text := m.sees(r)
+		if n := slices.Index(want.Rows, i); n >= 0 {
+			out[n] = m.say(text, want)
+		}
+	}
+	return nil
+}
+
+// sees returns the tokens that a row sees, which must be those of all positions up to its own.
+func (m *counter) sees(r backend.Row) (text []int32) {
+	for _, s := range r.See {
+		for _, c := range m.kv[s.From:s.To] {
+			if c.token < 1 || int(c.pos) != len(text) {
+				m.wrong = fmt.Errorf("token %d at %d sees %+v at %d", r.Token, r.Pos, c, len(text))
+			}
+			text = append(text, c.token-1)
+		}
+	}
+	if len(text) != int(r.Pos)+1 || text[r.Pos] != r.Token {
+		m.wrong = fmt.Errorf("token %d at %d sees %d tokens", r.Token, r.Pos, len(text))
+	}
+	return text
+}
+
+var textSeed = maphash.MakeSeed()
+
+// say is what follows a text.
+func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
+	r := rand.New(rand.NewPCG(maphash.Comparable(textSeed, fmt.Sprint(text)), 0))
+	sum, logits := 0.0, make([]float32, cmp.Or(m.vocab, 40))
+	for i := range logits {
+		logits[i] = float32(r.NormFloat64())
+		sum += math.Exp(float64(logits[i]))
+		o.Top = append(o.Top, backend.Candidate{ID: int32(i), Logit: logits[i]})
+	}
+	slices.SortFunc(o.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
+	o.Top, o.LogSumExp = o.Top[:min(want.K, len(o.Top))], float32(math.Log(sum))
+	if want.Logits {
+		o.Logits = logits
+	}
+	return o
+}
+
+// answer is the answer to q if nothing is in memory.
+func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
+	s, err := sample.New(q.Sampling)
+	require.NoError(t, err)
+	last := m.say(q.Context, s.Want(backend.Want{K: q.K}))
+	a := batch.Answer{Token: s.Pick(len(q.Context), &last)}
+	for _, c := range last.Top[:min(q.K, len(last.Top))] {
+		a.Top = append(a.Top, batch.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
+	}
+	for p := q.AuditFrom; p > 0 && p < len(q.Context); p++ {
+		a.Audited++
+		if o := m.say(q.Context[:p], backend.Want{K: 1}); o.Top[0].ID != q.Context[p] {
+			a.Audit = append(a.Audit, batch.Difference{Pos: p, Choice: batch.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
+		}
+	}
+	return a
+}
+
+// right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed is, all of it
+// if there was room.
+func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
+	t.Helper()
+	if q.AuditFrom > 0 {
+		if room {
+			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
+		}
+		from := len(q.Context) - got.Audited
+		want.Audited = got.Audited
+		want.Audit = slices.DeleteFunc(want.Audit, func(d batch.Difference) bool { return d.Pos < from })
+		if len(want.Audit) == 0 {
+			want.Audit = nil
+		}
+	}
+	require.Equal(t, want, plain(got), "%+v", q)
+}
+
+// service starts a service over m.
+func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service {
+	t.Helper()
+	s, err := batch.New(m, slots(n), o)
+	require.NoError(t, err)
+	return s
+}
+
+// text is n tokens that differ from those of other kinds.
+func text(kind, n int) []int32 {
+	r, all := rand.New(rand.NewPCG(uint64(kind), 7)), make([]int32, n)
+	for i := range all {
+		all[i] = r.Int32N(40)
+	}
+	return all
+}
+
+// crowd is goroutines that ask.
+type crowd struct {
+	t    testing.TB
+	s    *batch.Service
+	wait sync.WaitGroup
+}
+
+// ask asks in a goroutine and hands on the answer and how long it took.
+func (c *crowd) ask(q batch.Question, f func(a batch.Answer, took time.Duration, err error)) {
+	c.wait.Go(func() {
+		begin := time.Now()
+		a, err := c.s.Ask(c.t.Context(), q)
+		if errors.Is(err, context.Canceled) && c.t.Context().Err() != nil {
+			return
+		}
+		f(a, time.Since(begin), err)
+	})
+}
+
+func (c *crowd) mustAsk(q batch.Question) batch.Answer {
+	c.t.Helper()
+	a, err := c.s.Ask(c.t.Context(), q)
+	require.NoError(c.t, err)
+	return a
+}

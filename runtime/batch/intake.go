@@ -1,0 +1,238 @@
+package batch
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// ask is a question that waits for its answer.
+type ask struct {
+	Question
+	forget  bool // not a question: drop the session
+	sampler *sample.Sampler
+	since   time.Time
+	ready   chan struct{} // closed when answer, out and err are set
+	answer  Answer
+	out     *backend.Output // for the token that follows
+	err     error
+
+	gone, running bool // under Service.mu: the caller has gone; it has a part in the running step
+
+	// of the goroutine of the service
+	tree     *tree         // nil before it is admitted, and when it is answered
+	flow     *flow         // of its device
+	element  *list.Element // in flow.asks, while it waits
+	work     uint64        // tokens that it still needs, about
+	at       *node         // the last of its context that is held for it, or nil
+	done     int           // tokens of the context up to at
+	begun    uint64        // counts questions in the order in which their computing began; 0 before that
+	begin    time.Time     // of its first step
+	step     uint64        // the last in which it has a part
+	place    int           // in Service.partly
+	order    *list.Element // in Service.backOrder
+	patience uint64        // of a background question: the step of others after which it is given up
+}
+
+// submit hands a to the goroutine of the service and waits until it is ready.
+func (s *Service) submit(ctx context.Context, a *ask) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.since, a.ready = s.o.Now(), make(chan struct{})
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.arrived = append(s.arrived, a)
+	if !a.forget {
+		s.waiting++
+	}
+	s.mu.Unlock()
+	s.rouse()
+	select {
+	case <-a.ready:
+		return a.err
+	case <-ctx.Done():
+		s.leave(a, context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+}
+
+// rouse makes the goroutine of the service look at who has arrived and left.
+func (s *Service) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave says that the caller of a has gone.
+func (s *Service) leave(a *ask, why error) {
+	if a.forget {
+		return // it is done nevertheless
+	}
+	s.mu.Lock()
+	a.gone = true
+	s.left = append(s.left, a)
+	if a.running {
+		if s.present--; s.present == 0 {
+			s.abort(why)
+		}
+	}
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// begin says that a step runs, which abort ends, and reports whether anybody waits for it.
+func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.present, s.abort = 0, abort
+	for _, a := range st.asks {
+		if a.running = !a.gone; a.running {
+			s.present++
+		}
+	}
+	return s.present > 0
+}
+
+// end says that the step has ended.
+func (s *Service) end(st *step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range st.asks {
+		a.running = false
+	}
+}
+
+// run answers questions, step after step, until the service is closed.
+func (s *Service) run() {
+	defer s.done.Done()
+	for s.news() {
+		if s.front.active.Len()+s.back.active.Len() > 0 {
+			s.compute(s.plan())
+		}
+		s.publish()
+	}
+	s.mu.Lock()
+	s.closed = true
+	arrived := s.arrived
+	s.mu.Unlock()
+	for _, a := range append(append(s.front.all(), s.back.all()...), arrived...) {
+		s.answered(a, ErrClosed)
+	}
+}
+
+// news takes in who has arrived and left, and waits for somebody if nobody is there. It reports whether the service is
+// open.
+func (s *Service) news() bool {
+	if s.front.active.Len()+s.back.active.Len() == 0 {
+		select {
+		case <-s.wake:
+		case <-s.ctx.Done():
+		}
+	}
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.mu.Lock()
+	arrived, left := s.arrived, s.left
+	s.arrived, s.left = nil, nil
+	s.mu.Unlock()
+	for _, a := range arrived {
+		s.admit(a)
+	}
+	for _, a := range left {
+		if a.tree != nil {
+			s.drop(a, nil)
+		}
+	}
+	return true
+}
+
+// admit lets a wait for its turn.
+func (s *Service) admit(a *ask) {
+	if a.forget {
+		if t := s.trees.trees[a.Session]; t != nil && t.waiting != nil {
+			s.shed(t.waiting)
+		}
+		s.trees.forget(a.Session)
+		s.answered(a, nil)
+		return
+	}
+	a.tree = s.trees.open(a.Session, a.Device)
+	found := s.known(a)
+	a.work = uint64(max(1, len(a.Context)-found))
+	s.queueOf(a).add(a)
+	if a.Background {
+		s.admitBackground(a, found)
+	}
+}
+
+// known counts the tokens of the context of a that are in memory, or wanted by the ask of the same session that came
+// before.
+func (s *Service) known(a *ask) int {
+	n, at := 0, &a.tree.root
+	for ; n < len(a.Context); n++ {
+		if at = at.child(a.Context[n]); at == nil {
+			break
+		}
+	}
+	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
+		if last := f.asks.Back().Value.(*ask); last.tree == a.tree {
+			n = max(n, common(last.Context, a.Context))
+		}
+	}
+	return n
+}
+
+// common is how many tokens two contexts begin with alike.
+func common(a, b []int32) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func (s *Service) queueOf(a *ask) *fair {
+	if a.Background {
+		return s.back
+	}
+	return s.front
+}
+
+// drop takes out a question that is not in the running step, and gives it err.
+func (s *Service) drop(a *ask, err error) {
+	if a.element != nil {
+		s.queueOf(a).remove(a)
+	}
+	s.answer(a, err)
+}
+
+// answer ends a question that is out of the queue: a.answer or err is set.
+func (s *Service) answer(a *ask, err error) {
+	s.letGo(a)
+	s.leaveBackground(a)
+	t := a.tree
+	a.tree = nil
+	s.trees.close(t)
+	s.answered(a, err)
+}
+
+// answered lets the caller of a go on.
+func (s *Service) answered(a *ask, err error) {
+	if !a.forget {
+		s.mu.Lock()
+		s.waiting--
+		s.mu.Unlock()
+	}
+	a.err = err
+	close(a.ready)
+}

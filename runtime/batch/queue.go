@@ -1,0 +1,116 @@
+package batch
+
+import "container/list"
+
+// fair shares work between devices by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
+// SIGCOMM 1996): the device whose work so far ends first, in virtual time, is next. Who did little is ahead of those
+// who did much, and who did nothing for a while is ahead of none but by the head start that all have.
+//
+// Devices that wait for little go before all others, as long as they are not too far ahead of their share (borrowed
+// virtual time; Duda and Cheriton, SOSP 1999).
+type fair struct {
+	now    uint64 // virtual time, in units of work
+	flows  map[uint64]*flow
+	active sorted[*flow] // with asks that wait
+	light  sorted[*flow] // those of them that wait for little
+	idle   sorted[*flow] // without, but ahead of now
+	bounds
+}
+
+// bounds say what is little, in tokens.
+type bounds struct {
+	short uint64 // for one ask
+	whole uint64 // for all asks of a device
+	lead  uint64 // units by which a device may be ahead
+}
+
+// flow is what a device waits for.
+type flow struct {
+	device              uint64
+	start               uint64    // in virtual time, of the next work
+	asks                list.List // of *ask, in order of arrival
+	work                uint64    // tokens that they still need, about
+	active, light, idle int       // places
+}
+
+func newFair(b bounds) *fair {
+	before := func(a, b *flow) bool { return a.start < b.start }
+	return &fair{
+		flows:  map[uint64]*flow{},
+		active: sorted[*flow]{before: before, place: func(f *flow) *int { return &f.active }},
+		light:  sorted[*flow]{before: before, place: func(f *flow) *int { return &f.light }},
+		idle:   sorted[*flow]{before: before, place: func(f *flow) *int { return &f.idle }},
+		bounds: b,
+	}
+}
+
+// add lets a wait. Of what it needs, a.work is set.
+func (q *fair) add(a *ask) {
+	f := q.flows[a.Device]
+	if f == nil {
+		f = &flow{device: a.Device}
+		q.flows[a.Device] = f
+	}
+	if f.asks.Len() == 0 {
+		f.start = max(f.start, q.now)
+	}
+	a.flow, a.element = f, f.asks.PushBack(a)
+	f.work += a.work
+	q.place(f)
+}
+
+// remove takes a out, answered or given up.
+func (q *fair) remove(a *ask) {
+	f := a.flow
+	f.asks.Remove(a.element)
+	f.work -= a.work
+	a.element = nil
+	q.place(f)
+}
+
+// estimate corrects what a needs.
+func (a *ask) estimate(tokens int) {
+	a.flow.work += uint64(tokens) - a.work
+	a.work = uint64(tokens)
+}
+
+// place puts f where it belongs.
+func (q *fair) place(f *flow) {
+	waits := f.asks.Len() > 0
+	q.active.set(f, waits)
+	q.light.set(f, waits && f.work <= q.whole && f.asks.Front().Value.(*ask).work <= q.short)
+	q.idle.set(f, !waits && f.start > q.now)
+	if !waits && f.idle == 0 {
+		delete(q.flows, f.device)
+	}
+}
+
+// aside takes f out of the order until it is placed again.
+func (q *fair) aside(f *flow) {
+	q.active.set(f, false)
+	q.light.set(f, false)
+}
+
+// advance sets the virtual time to that of the device that is most behind, and forgets devices that are idle and not
+// ahead of it.
+func (q *fair) advance() {
+	if q.active.Len() > 0 {
+		q.now = max(q.now, q.active.first().start)
+	}
+	for q.idle.Len() > 0 && (q.active.Len() == 0 || q.idle.first().start <= q.now) {
+		f := q.idle.first()
+		q.now = max(q.now, f.start)
+		q.idle.set(f, false)
+		delete(q.flows, f.device)
+	}
+}
+
+// all returns every ask that waits.
+func (q *fair) all() (asks []*ask) {
+	for _, f := range q.flows {
+		for e := f.asks.Front(); e != nil; e = e.Next() {
+			asks = append(asks, e.Value.(*ask))
+		}
+	}
+	return asks
+}

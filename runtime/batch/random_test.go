@@ -1,0 +1,105 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// anyQuestion goes on from a context asked before, leaves it somewhere, or begins anew.
+func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question {
+	var text []int32
+	if len(before) > 0 && r.IntN(5) > 0 {
+		old := before[r.IntN(len(before))]
+		text = append(text, old[:1+r.IntN(len(old))]...)
+	}
+	for range 1 + r.IntN(10) {
+		if len(text) < longest {
+			text = append(text, r.Int32N(vocab))
+		}
+	}
+	q := batch.Question{Session: r.Uint64N(4), Context: text, K: 1 + r.IntN(4), Background: r.IntN(5) == 0}
+	q.Device = q.Session % 3
+	switch r.IntN(8) {
+	case 0, 1:
+		q.Sampling = sample.Options{Temperature: 1, TopP: 0.9, Seed: r.Uint64()}
+	case 2:
+		q.K = 1 + r.IntN(256)
+	}
+	if r.IntN(3) == 0 {
+		q.AuditFrom = 1 + r.IntN(len(text))
+	}
+	return q
+}
+
+// TestSchedules: whoever asks what, in whatever order, leaves, drops sessions or meets an error of the model, in whatever memory
+// and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind. In virtual time.
+func TestSchedules(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50}[r.IntN(5)]
+		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows) })
+		})
+	}
+}
+
+func schedule(t *testing.T, r *rand.Rand, room, rows int) {
+	m := &counter{perCall: time.Millisecond, perRow: time.Millisecond}
+	s := service(t, m, room, batch.Options{Rows: rows, Context: 30})
+	bored := errors.New("bored")
+	var wait sync.WaitGroup
+	var before [][]int32
+	for range 120 {
+		q := anyQuestion(r, before, 30, 40)
+		before = append(before, q.Context)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if r.IntN(6) == 0 {
+			time.AfterFunc(time.Duration(r.IntN(100))*time.Millisecond, func() { cancel(bored) })
+		}
+		wait.Go(func() {
+			defer cancel(nil)
+			a, err := s.Ask(ctx, q)
+			switch {
+			case err == nil:
+				right(t, m.answer(t, q), a, q, room >= 600)
+			case q.Background && errors.Is(err, batch.ErrShed), errors.Is(err, bored), errors.Is(err, errBroken):
+			default:
+				assert.NoError(t, err)
+			}
+		})
+		switch r.IntN(12) {
+		case 0:
+			require.NoError(t, s.Forget(t.Context(), r.Uint64N(4)))
+		case 1:
+			synctest.Wait()
+			m.broken.Store(true)
+			time.Sleep(3 * time.Millisecond)
+			synctest.Wait()
+			m.broken.Store(false)
+		case 2, 3, 4:
+			time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
+		}
+	}
+	wait.Wait()
+	for session := range uint64(4) {
+		require.NoError(t, s.Forget(t.Context(), session))
+	}
+	synctest.Wait()
+	st := s.Stats()
+	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
+	assert.GreaterOrEqual(t, m.rows, int(st.Computed))
+	require.NoError(t, m.wrong)
+	s.Close()
+}

@@ -1,0 +1,152 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// compute runs a step and answers the asks that are complete.
+func (s *Service) compute(st *step) {
+	outputs, err := s.forward(st)
+	if err != nil {
+		s.failStep(st, err)
+		return
+	}
+	for i := range st.rows {
+		r := &st.rows[i]
+		if !r.again && s.trees.past.take(r.hash) {
+			s.stats.Recomputed++
+		}
+		if out := outputs[i]; out != nil {
+			r.top, r.lse, r.choice.k = slices.Clone(out.Top[:min(r.k, len(out.Top))]), out.LogSumExp, r.k
+		}
+	}
+	for _, a := range st.asks {
+		if a.done < len(a.Context) {
+			s.partly.set(a, true)
+			s.renew(a)
+			continue
+		}
+		a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
+		if a.at.step == st.number && outputs[a.at.row] != nil {
+			a.out = outputs[a.at.row]
+		}
+		s.finish(a)
+	}
+}
+
+// failStep gives err to all asks of a step that was not computed, and takes out what it was to compute.
+func (s *Service) failStep(st *step, err error) {
+	if s.ctx.Err() != nil {
+		err = ErrClosed
+	}
+	for _, a := range st.asks {
+		s.letGo(a)
+	}
+	s.undo(st)
+	for _, a := range st.asks {
+		s.drop(a, err)
+	}
+}
+
+// errLeft is why a pass is left: nobody waits for what it computes.
+var errLeft = errors.New("everybody who asked has left")
+
+// forward runs the model and returns what the head found, for each row of the step; nil where it was not asked.
+func (s *Service) forward(st *step) ([]*backend.Output, error) {
+	outputs := make([]*backend.Output, len(st.rows))
+	if len(st.rows) == 0 {
+		return outputs, nil
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	if !s.begin(st, cancel) {
+		return nil, errLeft
+	}
+	defer s.end(st)
+	first, second := s.split(st)
+	for _, c := range []*call{first, second} {
+		if len(c.rows) == 0 {
+			continue
+		}
+		found := make([]backend.Output, len(c.want.Rows))
+		if err := s.m.Forward(ctx, s.kv, c.rows, found, c.want); err != nil {
+			return nil, err
+		}
+		for i, n := range c.heads {
+			outputs[n] = &found[i]
+		}
+		s.stats.Steps++
+		s.stats.Computed += uint64(len(c.rows))
+	}
+	return outputs, nil
+}
+
+// call is a call of the model.
+type call struct {
+	rows  []backend.Row
+	want  backend.Want
+	heads []int // rows of the step that the head runs for
+}
+
+// split makes the calls of a step: one, or if some rows want so much of the head that it would be dear for all, a
+// second in which these are computed once more.
+func (s *Service) split(st *step) (first, second *call) {
+	heads, deepest := 0, 0
+	for _, r := range st.rows {
+		if r.k > 0 {
+			heads, deepest = heads+1, max(deepest, depth(r.k, r.logits))
+		}
+	}
+	first, second = &call{want: backend.Want{K: 1}}, &call{want: backend.Want{K: 1}}
+	var before *node
+	var row backend.Row
+	for i, r := range st.rows {
+		row = backend.Row{Token: r.token, Pos: r.pos, Slot: r.slot, See: r.spans(before, row.See)}
+		before = r.node
+		if heads*deepest > s.deepest() && depth(r.k, r.logits) > plainDepth {
+			if !r.again {
+				first.rows = append(first.rows, row)
+			}
+			second.add(row, i, r)
+		} else {
+			first.add(row, i, r)
+		}
+	}
+	return first, second
+}
+
+// add adds row i of a step.
+func (c *call) add(row backend.Row, i int, r stepRow) {
+	if r.k > 0 {
+		c.want.Rows, c.heads = append(c.want.Rows, len(c.rows)), append(c.heads, i)
+		c.want.K, c.want.Logits = max(c.want.K, r.k), c.want.Logits || r.logits
+	}
+	c.rows = append(c.rows, row)
+}
+
+// finish hands a its answer, which [Service.Ask] completes.
+func (s *Service) finish(a *ask) {
+	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)
+	if a.AuditFrom >= 1 {
+		a.answer.Audited, a.answer.Audit = audit(a.at, a.AuditFrom)
+	}
+	s.stats.Reused += uint64(a.answer.Reused)
+	s.answer(a, nil)
+}
+
+// audit compares the tokens up to n, from its end back to position from, with the most probable ones, as far as the
+// head ran before each of them. It returns how many it compared, and those that differ.
+func audit(n *node, from int) (audited int, all []Difference) {
+	for ; int(n.pos) >= from && n.parent.top != nil; n = n.parent {
+		audited++
+		if best := n.parent.top[0]; best.ID != n.token {
+			all = append(all, Difference{Pos: int(n.pos), Choice: Candidate{ID: best.ID, LogProb: best.Logit - n.parent.lse}})
+		}
+	}
+	slices.Reverse(all)
+	return audited, all
+}

@@ -1,0 +1,40 @@
+package batch
+
+// Stats says what a service has done since its start, and what it keeps. Counts only rise.
+type Stats struct {
+	Slots    int    // tokens that the KV store can keep
+	InUse    int    // tokens that it keeps now
+	Sessions int    // sessions of which it keeps any
+	Waiting  int    // questions that are not answered yet
+	Steps    uint64 // calls of the model
+	Computed uint64 // rows of these calls: tokens computed
+	Reused   uint64 // tokens of answered questions that were there already when their computing began
+	Evicted  uint64 // tokens that made room for others
+	Shed     uint64 // background questions that were given up
+
+	// Recomputed counts tokens that were computed again because they had been evicted: when it is a good part of
+	// Computed, the store is too small for the sessions in use. Sessions that [Service.Forget] dropped do not count,
+	// nor do tokens after whose eviction more than 4 times Slots others were evicted.
+	Recomputed uint64
+}
+
+// Stats returns the state after the last step.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.published
+	st.Waiting = s.waiting
+	return st
+}
+
+// InUse is how many slots of the KV store hold tokens of sessions, as of the last step.
+func (s *Service) InUse() int { return s.Stats().InUse }
+
+// publish makes the state known to Stats.
+func (s *Service) publish() {
+	f := s.trees
+	s.stats.Slots, s.stats.InUse, s.stats.Sessions, s.stats.Evicted = f.slots, f.slots-f.free.n, f.sessions, f.evicted
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.published = s.stats
+}

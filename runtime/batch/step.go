@@ -1,0 +1,283 @@
+package batch
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// step is one call of the model: rows of several asks, and what the head is to find for them.
+type step struct {
+	number uint64
+	begin  time.Time
+	rows   []stepRow
+	asks   []*ask // that have a part in it
+	full   uint64 // no ask that began later, and does not end in this step, finds room; 0 means that nobody was refused
+	uncut  int    // asks that need up to so many tokens are not cut in two
+	used   int    // rows that are paid for: what is in memory costs an ask one, too
+	deep   int    // depths of what deep asks want of the head
+}
+
+// stepRow is a node to be computed.
+type stepRow struct {
+	*node
+	again  bool // it has been computed before, but what was kept of the head is not enough
+	k      int  // candidates that are wanted of the head; 0 means none
+	logits bool
+}
+
+// plain is up to how deep the head of any row of a step may look: the cost of more is bounded by the step.
+const plainDepth = 8
+
+// depth is what the head of a row costs, in candidates. All logits cost as much as so many.
+func depth(k int, logits bool) int {
+	if logits {
+		return max(k, 32)
+	}
+	return k
+}
+
+// Prices in units of work: a row through the layers, and a row through the head, which costs about a quarter of it and
+// more if many candidates are wanted.
+const rowPrice = 4
+
+func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
+
+// Shares of a step that are fixed.
+func shortRows(rows int) int   { return max(1, rows/4) } // tokens of an ask that is short, and that a device gets at a time
+func trickleRows(rows int) int { return max(1, rows/8) } // rows that others get beside short asks
+
+// plan makes up the next step: short asks of devices that wait for little, and beside them a few rows of others; else
+// as many rows as may be, by turns. Background questions have their turn when nobody else waits.
+func (s *Service) plan() *step {
+	s.trees.clock++
+	st := &step{number: s.trees.clock, begin: s.o.Now()}
+	q := s.front
+	if q.active.Len() == 0 {
+		q = s.back
+	} else {
+		s.frontSteps++
+		s.shedStale()
+	}
+	q.advance()
+	if q == s.front && s.planShort(st) {
+		s.planTurns(st, q, min(s.o.Rows, st.used+trickleRows(s.o.Rows)))
+	} else {
+		s.planTurns(st, q, s.o.Rows)
+	}
+	return st
+}
+
+// planShort adds the short asks of devices that wait for little, and reports whether there are any.
+func (s *Service) planShort(st *step) bool {
+	q, limit := s.front, s.o.Rows
+	if q.light.Len() < q.active.Len() {
+		limit = max(1, limit-trickleRows(limit))
+	}
+	st.uncut = math.MaxInt
+	var aside []*flow
+	for st.used < limit && q.light.Len() > 0 && q.light.first().start <= q.now+q.lead {
+		f := q.light.first()
+		a := f.asks.Front().Value.(*ask)
+		if s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.element != nil {
+			q.aside(f)
+			aside = append(aside, f)
+		}
+	}
+	for _, f := range aside {
+		q.place(f)
+	}
+	return st.used > 0
+}
+
+// planTurns gives every device of q a turn, those that are most behind first, up to limit rows.
+func (s *Service) planTurns(st *step, q *fair, limit int) {
+	if st.uncut = 0; limit == s.o.Rows {
+		st.uncut = shortRows(s.o.Rows)
+	}
+	var aside []*flow
+	for st.used < limit && q.active.Len() > 0 {
+		f := q.active.first()
+		a := f.asks.Front().Value.(*ask)
+		if !s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)) && f.asks.Len() > 0 {
+			q.aside(f)
+			aside = append(aside, f)
+		}
+	}
+	for _, f := range aside {
+		q.place(f)
+	}
+}
+
+// join gives a up to most rows of the step, and reports whether it got any. An ask that is complete with it leaves the
+// queue.
+func (s *Service) join(st *step, a *ask, most int) bool {
+	q := s.queueOf(a)
+	if !a.Background && st.full > 0 && (a.begun == 0 || a.begun > st.full) && a.work > uint64(most) {
+		return false
+	}
+	s.partly.set(a, false)
+	s.find(st, a)
+	left := len(a.Context) - a.done
+	ends := left <= most
+	if !ends && left <= st.uncut || ends && !s.headFits(st, a) {
+		s.stay(st, a, left)
+		return false
+	}
+	before := st.used
+	cost := s.grow(st, a, min(left, most), ends)
+	if a.done == len(a.Context) {
+		cost += s.wantLast(st, a)
+		st.used += max(0, 1-(st.used-before))
+	}
+	if st.used == before {
+		return s.noRoom(st, a, left)
+	}
+	if a.step != st.number {
+		a.step = st.number
+		st.asks = append(st.asks, a)
+	}
+	if a.begun == 0 {
+		s.begun++
+		a.begun, a.begin = s.begun, st.begin
+	}
+	a.flow.start += max(cost, rowPrice)
+	if a.estimate(len(a.Context) - a.done); a.done == len(a.Context) {
+		q.remove(a)
+	} else {
+		q.place(a.flow)
+	}
+	return true
+}
+
+// stay lets a wait for another step. What it has found is only kept for it if it has begun.
+func (s *Service) stay(st *step, a *ask, left int) {
+	a.estimate(max(1, left))
+	s.queueOf(a).place(a.flow)
+	switch {
+	case a.step == st.number: // the step holds it
+	case a.begun == 0 || a.at.step == st.number: // what another ask has in this step may come to nothing
+		s.letGo(a)
+	default:
+		s.partly.set(a, true)
+	}
+}
+
+// noRoom is stay for an ask that finds no free slot. A background question is given up.
+func (s *Service) noRoom(st *step, a *ask, left int) bool {
+	if a.Background && a.step != st.number {
+		s.shed(a)
+		return false
+	}
+	if st.full == 0 {
+		st.full = math.MaxUint64
+	}
+	if a.begun > 0 {
+		st.full = min(st.full, a.begun)
+	}
+	s.stay(st, a, left)
+	return false
+}
+
+// find goes on along what is there of the context of a.
+func (s *Service) find(st *step, a *ask) {
+	at := a.at
+	if at == nil {
+		at, a.done = &a.tree.root, 0
+	}
+	for ; a.done < len(a.Context); a.done++ {
+		next := at.child(a.Context[a.done])
+		if next == nil {
+			break
+		}
+		at = next
+		at.used = s.trees.clock
+		s.wantAudit(st, a, at)
+	}
+	s.moveTo(a, at)
+	if a.begun == 0 {
+		a.answer.Reused = a.done
+	}
+}
+
+// moveTo holds at, instead of what was held for a before.
+func (s *Service) moveTo(a *ask, at *node) {
+	if at == a.at {
+		return
+	}
+	s.trees.hold(at)
+	if a.at != nil {
+		s.trees.release(a.at)
+	}
+	a.at = at
+}
+
+// grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
+func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
+	for ; n > 0 && s.room(a, ends); n-- {
+		next := s.trees.add(a.at, a.Context[a.done])
+		next.step, next.row = st.number, len(st.rows)
+		st.rows = append(st.rows, stepRow{node: next})
+		s.moveTo(a, next)
+		a.done++
+		st.used++
+		cost += rowPrice + s.wantAudit(st, a, next)
+	}
+	return cost
+}
+
+// wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
+func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
+	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number || st.rows[n.row].again {
+		return 0
+	}
+	if r := &st.rows[n.row]; r.k == 0 {
+		r.k = 1
+		return headPrice(1, false)
+	}
+	return 0
+}
+
+// need is what the answer of a takes of the head.
+func (a *ask) need() backend.Want { return a.sampler.Want(backend.Want{K: a.K}) }
+
+// headFits reports whether the head of this step can serve a, whose last token it has or gets. One deep ask always has
+// its turn.
+func (s *Service) headFits(st *step, a *ask) bool {
+	w := a.need()
+	d := depth(w.K, w.Logits)
+	return d <= plainDepth || st.deep == 0 || st.deep+d <= s.deepest()
+}
+
+// deepest is the most that the head does in one call: rows times depth.
+func (s *Service) deepest() int { return plainDepth * s.o.Rows }
+
+// wantLast asks the head for what follows the context of a, unless enough is kept of it, and returns the price.
+func (s *Service) wantLast(st *step, a *ask) uint64 {
+	n, w := a.at, a.need()
+	if !w.Logits && n.k >= w.K {
+		return 0
+	}
+	if n.step != st.number {
+		n.step, n.row = st.number, len(st.rows)
+		st.rows = append(st.rows, stepRow{node: n, again: true})
+		st.used++
+	}
+	r := &st.rows[n.row]
+	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits
+	if d := depth(w.K, w.Logits); d > plainDepth {
+		st.deep += d
+	}
+	return headPrice(w.K, w.Logits)
+}
+
+// undo takes the new tokens of a step out of memory: they were not computed. Nobody holds them any more.
+func (s *Service) undo(st *step) {
+	for _, r := range slices.Backward(st.rows) { // children come after parents
+		if r.step = 0; !r.again {
+			s.trees.remove(r.node)
+		}
+	}
+}
