@@ -55,7 +55,7 @@ func (t task) stop() error {
 
 // NewStage starts it. Close it before the engines.
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
-	service, err := large.Serve(engine.ServeOptions{AnswerTime: o.AnswerTime})
+	service, err := large.Serve(engine.ServeOptions{Slots: 32 * large.Context(), AnswerTime: o.AnswerTime})
 	if err != nil {
 		return nil, err
 	}

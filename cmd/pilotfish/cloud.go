@@ -5,23 +5,31 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // cloudCommandFlags are the flags of `pilotfish cloud`.
 type cloudCommandFlags struct {
 	model     modelFlags
+	limits    limitFlags
+	access    accessFlags
 	listen    string
 	cert, key string
-	token     string
 	slots     int
+	rows      int
+	log       string
 }
 
 // newCloudCommand serves the large model.
@@ -32,72 +40,187 @@ func newCloudCommand(a *app) *cobra.Command {
 		Short: "Serve a large model to devices that ask for single tokens",
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
-The first start makes a self-signed certificate and prints its fingerprint, which devices pin with --pin; a certificate of
-your own is given with --cert and --key. With a token of authentication (--token-file or PILOTFISH_TOKEN, at least 16 bytes)
-only devices that have it may ask. SIGTERM and Ctrl-C let open questions finish.`,
-		Example: `  pilotfish cloud -m big.gguf --listen :4433`,
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return f.serve(c.Context(), a) },
+The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
+--pin. A certificate of your own is given with --cert and --key.
+
+Devices need an access token. The first start makes one and prints the line to paste on the device; it is kept beside
+the certificate. Tokens of your own are given in a file (--token-file), one per line as NAME:SECRET, the secret at least
+16 bytes long, with limits behind it if wanted:
+
+  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000
+
+or, one for all, in the environment variable PILOTFISH_TOKEN. Any number of devices may use one token: each has its own
+share of the work. Without a token the gateway serves anybody: that is so on a loopback address, and with --open.
+
+What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`,
+		Example: `  pilotfish cloud -m big.gguf
+  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.access.given = c.Flags().Changed("token-file")
+			return f.serve(c.Context(), a)
+		},
 	}
 	f.model.register(c)
 	p := c.Flags()
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
 	p.StringVar(&f.cert, "cert", "", "certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
-	p.StringVar(&f.key, "key", "", "its private key `file`, PEM")
-	p.StringVar(&f.token, "token-file", "", "`file` with the token that devices must have (or PILOTFISH_TOKEN)")
-	p.IntVar(&f.slots, "slots", 0, "tokens kept in memory for all devices together; 0 means four contexts")
+	p.StringVar(&f.key, "key", "", "private key `file` of the certificate, PEM")
+	p.StringVar(&f.access.file, "token-file", "", "`file` with the access tokens that devices may use (default: one is made on the first start)")
+	p.BoolVar(&f.access.open, "open", false, "serve anybody who can reach the address, without an access token")
+	p.IntVar(&f.slots, "slots", 0, "`tokens` whose keys and values are kept in memory, for all devices together (default: what fits into half of the free memory)")
+	p.IntVar(&f.rows, "rows", 0, "most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
+	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
+	f.limits.register(p)
 	return c
 }
 
-func (f *cloudCommandFlags) serve(ctx context.Context, a *app) error {
-	if (f.cert == "") != (f.key == "") {
-		return usagef("--cert and --key belong together")
+func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return usagef("--cert and --key belong together: give both or none")
+	case f.slots < 0 || f.rows < 0:
+		return usagef("--slots and --rows must be above 0")
+	}
+	log, err := a.newLog(f.log)
+	if err != nil {
+		return err
+	}
+	o, err := f.limits.options()
+	if err != nil {
+		return err
+	}
+	socket, err := f.socket()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	who, err := f.secure(&o, socket.LocalAddr())
+	if err != nil {
+		return err
 	}
 	e, err := f.model.open()
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots})
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	o, err := f.options(a)
-	if err != nil {
-		return err
-	}
+	events := gateway.NewLog(log)
+	defer events.Close()
+	o.Events = events.Event
 	g, err := s.Gateway(o)
 	if err != nil {
 		return err
 	}
-	socket, err := net.ListenPacket("udp", f.listen)
-	if err != nil {
-		return err
-	}
-	defer socket.Close()
-	fmt.Fprintf(a.stderr, "listening on %s, up to %d MB of keys and values\n", socket.LocalAddr(), s.KVBytes()>>20)
-	fmt.Fprintf(a.stdout, "%s\n", g.Fingerprint())
+	defer spendMemory(s.KVBytes())()
+	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
+	watch := watchRecomputing(s, log)
+	defer watch()
 	return g.Serve(ctx, socket)
 }
 
-// options returns the certificate and the token of authentication.
-func (f *cloudCommandFlags) options(a *app) (o engine.GatewayOptions, err error) {
-	if o.Certificate, err = f.certificate(); err != nil {
-		return o, err
-	}
-	secret, err := a.secret(f.token)
+// socket opens the address that the gateway listens on.
+func (f *cloudCommandFlags) socket() (net.PacketConn, error) {
+	socket, err := net.ListenPacket("udp", f.listen)
 	if err != nil {
-		return o, err
+		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
-	if secret != "" {
-		o.Tokens = []engine.GatewayToken{{Name: "token", Secret: netproto.Secret(secret)}}
+	return socket, nil
+}
+
+// secure sets the certificate and the access tokens of a gateway.
+func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (who access, err error) {
+	token := ""
+	dir, noDir := os.UserConfigDir()
+	if noDir == nil {
+		dir = filepath.Join(dir, "pilotfish")
+		token = filepath.Join(dir, "cloud.token")
+	} else if f.cert == "" {
+		return who, fmt.Errorf("no place for a certificate: %w; name one with --cert and --key", noDir)
 	}
-	return o, nil
+	if o.Certificate, err = f.certificate(dir); err != nil {
+		return who, err
+	}
+	who, err = f.access.tokens(listen, token)
+	o.Tokens = who.tokens
+	return who, err
+}
+
+// greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to stderr.
+func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Service) {
+	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
+	fmt.Fprintf(a.stderr, "memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
+		s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes())))
+	if who.made {
+		fmt.Fprintf(a.stderr, "on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
+			"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish do?\"\n",
+			string(who.tokens[0].Secret), at.(*net.UDPAddr).Port, pin)
+	}
+	fmt.Fprintf(a.stdout, "%s\n", pin)
+}
+
+// newLog returns a log of the form that --log names.
+func (a *app) newLog(form string) (*slog.Logger, error) {
+	switch form {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, nil)), nil
+	case "off":
+		return slog.New(slog.DiscardHandler), nil
+	}
+	return nil, usagef("--log %s is not a form of log: choose text, json or off", form)
+}
+
+// spendMemory lets the garbage collector run when the rest of the program has taken some memory, not when it has taken
+// as much again as the keys and values do; those hold nothing to be collected. It returns what undoes that. Whoever sets
+// GOGC decides himself.
+func spendMemory(kv int64) (undo func()) {
+	const garbage = 256 << 20 // bytes
+	if _, set := os.LookupEnv("GOGC"); set || kv <= garbage {
+		return func() {}
+	}
+	before := debug.SetGCPercent(int(max(garbage*100/kv, 1)))
+	return func() { debug.SetGCPercent(before) }
+}
+
+// watchRecomputing warns when texts are computed again because their keys and values had to give way. It returns what
+// ends that.
+func watchRecomputing(s *engine.Service, log *slog.Logger) (stop func()) {
+	const every = 30 * time.Second
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		before := s.Stats()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			now := s.Stats()
+			if again := now.Recomputed - before.Recomputed; again > 0 {
+				log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
+					"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),
+					"slots", now.Slots, "sessions", now.Sessions)
+			}
+			before = now
+		}
+	}()
+	return func() {
+		close(end)
+		<-done
+	}
 }
 
 // certificate reads the certificate, and makes one where none was named and none was made before.
-func (f *cloudCommandFlags) certificate() (tls.Certificate, error) {
+func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	if f.cert != "" {
 		c, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
@@ -105,11 +228,6 @@ func (f *cloudCommandFlags) certificate() (tls.Certificate, error) {
 		}
 		return c, err
 	}
-	config, err := os.UserConfigDir()
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("no place for a certificate: %w; name one with --cert and --key", err)
-	}
-	dir := filepath.Join(config, "pilotfish")
 	cert, key := filepath.Join(dir, "cloud.crt"), filepath.Join(dir, "cloud.key")
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if !errors.Is(err, os.ErrNotExist) {

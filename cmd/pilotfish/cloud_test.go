@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,36 +19,54 @@ import (
 // startCloud runs `pilotfish cloud` in this process until the test ends or stop is called, and returns its address and pin.
 func startCloud(t *testing.T, args ...string) (address, pin string, stop func()) {
 	t.Helper()
+	address, pin, _, stop = startCloudSaying(t, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+	return address, pin, stop
+}
+
+// startCloudSaying is startCloud with what was said to stderr before the pin came.
+func startCloudSaying(t *testing.T, args ...string) (address, pin, said string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	outRead, outWrite := io.Pipe()
-	errRead, errWrite := io.Pipe()
+	var errs lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		code := run(ctx, append([]string{"cloud", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), outWrite, errWrite)
-		errWrite.Close()
+		code := run(ctx, append([]string{"cloud"}, args...), strings.NewReader(""), outWrite, &errs)
 		outWrite.Close()
 		ended <- code
 	}()
-	said, err := bufio.NewReader(errRead).ReadString('\n')
-	require.NoError(t, err)
-	go io.Copy(io.Discard, errRead)
-	pin, err = bufio.NewReader(outRead).ReadString('\n')
-	require.NoError(t, err)
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			select {
-			case <-ended:
-			case <-time.After(30 * time.Second):
-				t.Error("the cloud does not stop")
-			}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Error("the cloud does not stop")
 		}
-	}
+	})
 	t.Cleanup(stop)
+	pin, err := bufio.NewReader(outRead).ReadString('\n')
+	said = errs.String()
+	require.NoError(t, err, said)
 	address, _, _ = strings.Cut(strings.TrimPrefix(said, "listening on "), ",")
-	return address, strings.TrimSpace(pin), stop
+	return address, strings.TrimSpace(pin), said, stop
+}
+
+// lockedBuffer is written by one goroutine and read by another.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // ownFolders gives a test folders of its own for configuration and cache.

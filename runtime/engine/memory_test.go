@@ -28,7 +28,9 @@ func TestFreeMemory(t *testing.T) {
 func TestGroupMemory(t *testing.T) {
 	const none = ^uint64(0)
 	dir := t.TempDir()
-	set := func(name, text string) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	set := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	assert.Equal(t, none, groupMemory(dir))
 	set("memory.max", "1000\n")
 	assert.Equal(t, none, groupMemory(dir))

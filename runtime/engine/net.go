@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -46,7 +47,8 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	name, _ := s.e.file.String("general.name") // only for people: a file may have none
-	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context}})
+	const parallel = 1 << 20                   // all: the service knows better what each question costs, and shares it fairly
+	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: parallel}})
 }
 
 // upstream is a service as what a gateway asks.
@@ -61,7 +63,7 @@ func (u upstream) Info() gateway.Info { return u.info }
 // Ask implements [gateway.Upstream].
 func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
 	a, err := u.s.ask(ctx, batch.Question{
-		Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Device: q.Device, Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
 		Sampling: sample.Options{Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed},
 	})
 	if err != nil {
@@ -79,7 +81,10 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
-	_, err := u.s.Service.Ask(ctx, batch.Question{Session: q.Session, Context: q.Context, K: 1})
+	_, err := u.s.Service.Ask(ctx, batch.Question{Device: q.Device, Session: q.Session, Context: q.Context, K: 1, Background: true})
+	if errors.Is(err, batch.ErrShed) {
+		err = fmt.Errorf("%w: %w", netproto.Busy, err)
+	}
 	return err
 }
 

@@ -13,32 +13,36 @@ import (
 
 // ServeOptions bound an engine that answers questions of others. The zero value works.
 type ServeOptions struct {
-	Slots int // tokens kept in memory for all sessions together; 0 means four contexts
-	Rows  int // most new tokens of several questions that are computed together; 0 means 512
+	Slots int // tokens kept in memory for all sessions together; 0 means what fits into half of the free memory, see [Service.Slots]
+	Rows  int // most new tokens that one step computes; 0 means 128
 
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
 }
 
-// Service answers, with one engine, which token follows a context: for many sessions at once, and asks that wait together are
-// computed together. Within one process [Service.Local] makes it the cloud of a draft.
+// Service answers, with one engine, which token follows a context: for many sessions at once, and questions that wait
+// together are computed together. Within one process [Service.Local] makes it the cloud of a draft.
 type Service struct {
 	*batch.Service
-	e       *Engine
-	kvBytes int64
-	least   time.Duration
+	e     *Engine
+	kv    backend.KVConfig
+	least time.Duration
 }
 
 // Serve starts a service. Close it before the engine.
 func (e *Engine) Serve(o ServeOptions) (*Service, error) {
-	if o.Slots == 0 {
-		o.Slots = 4 * e.o.Context
-	}
-	if o.Slots < e.o.Context {
-		return nil, fmt.Errorf("%d slots for contexts of up to %d tokens", o.Slots, e.o.Context)
-	}
 	kind := gguf.F16
 	if e.wideKV() {
 		kind = gguf.F32
+	}
+	if o.Slots == 0 {
+		free, err := freeMemory()
+		if err != nil {
+			return nil, fmt.Errorf("%w; say how many tokens to keep", err)
+		}
+		o.Slots = fitSlots(free, uint64(e.file.Size()), e.model.KVConfig(1, kind).Bytes(), e.o.Context)
+	}
+	if o.Slots < e.o.Context {
+		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context", o.Slots, e.o.Context)
 	}
 	done := e.mustHold()
 	kv, err := e.model.NewKV(o.Slots, kind)
@@ -50,11 +54,17 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{Service: s, e: e, kvBytes: kv.Config().Bytes(), least: o.AnswerTime}, nil
+	return &Service{Service: s, e: e, kv: kv.Config(), least: o.AnswerTime}, nil
 }
 
+// Slots is how many tokens the service keeps in memory, of all sessions together.
+func (s *Service) Slots() int { return s.kv.Slots }
+
+// Context is the longest context of a question, in tokens.
+func (s *Service) Context() int { return s.e.o.Context }
+
 // KVBytes is the memory for keys and values when all slots are in use.
-func (s *Service) KVBytes() int64 { return s.kvBytes }
+func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 
 // ask answers q, after the least time at the soonest.
 func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
@@ -91,7 +101,9 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	a, err := l.s.ask(ctx, batch.Question{Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling})
+	a, err := l.s.ask(ctx, batch.Question{
+		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+	})
 	if err != nil {
 		return draft.Answer{}, err
 	}

@@ -69,10 +69,15 @@ func (m *Model) Device() backend.Device { return m.device }
 
 // NewKV makes a KV store for this model: slots rows of type F16 or F32 in each layer.
 func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
+	return m.device.NewKV(m.KVConfig(slots, t))
+}
+
+// KVConfig is the shape of such a KV store.
+func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 	c := m.config
-	return m.device.NewKV(backend.KVConfig{
+	return backend.KVConfig{
 		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, RopeBase: c.RopeBase, Type: t,
-	})
+	}
 }
 
 // Forward evaluates rows in their order, stores their keys and values in kv, and fills out[i] for row want.Rows[i].

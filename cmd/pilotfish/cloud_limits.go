@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// limitFlags are the limits and timeouts of a gateway. Each flag is 0, or not positive, where it is wrong.
+type limitFlags struct {
+	o            engine.GatewayOptions
+	dictionaries []string
+	set          *pflag.FlagSet
+}
+
+func (l *limitFlags) register(f *pflag.FlagSet) {
+	l.set = f
+	number := func(v *int, name, def, usage string) {
+		f.IntVar(v, name, 0, usage)
+		f.Lookup(name).DefValue = def // cobra shows it
+	}
+	duration := func(v *time.Duration, name string, def time.Duration, usage string) {
+		f.DurationVar(v, name, def, usage)
+	}
+	number(&l.o.MaxContext, "max-context", "--ctx", "longest context that a device may send, in `tokens`")
+	number(&l.o.MaxConns, "max-connections", "8192", "open connections of all devices; when there are more, idle ones make room")
+	number(&l.o.MaxConnsPerAddress, "max-connections-per-address", "half of all", "of one IPv4 address, or of one /64 of IPv6")
+	number(&l.o.MaxConnsPerDevice, "max-connections-per-device", "8", "of one device")
+	number(&l.o.MaxAsks, "max-questions", "4096", "open questions of all devices, from which on those with few come before those with many")
+	number(&l.o.MaxAsksPerDevice, "max-questions-per-device", "256", "open questions of one device")
+	number(&l.o.MaxStreams, "max-questions-per-connection", "128", "open questions of one connection")
+	number(&l.o.MaxSessions, "max-sessions", "65536", "texts of all devices that are remembered")
+	number(&l.o.MaxSessionsPerDevice, "max-sessions-per-device", "64", "texts of one device that are remembered")
+	number(&l.o.MaxTokens, "max-session-tokens", "16777216", "`tokens` of all texts that are remembered, 12 bytes each")
+	number(&l.o.MaxSessionTokens, "max-tokens-per-session", "4 contexts", "`tokens` of one text with its drafts that are remembered")
+	f.Float64Var(&l.o.DeviceRate, "device-rate", 0, "questions per second of one device, on an open gateway of one address")
+	f.Lookup("device-rate").DefValue = "no limit"
+	number(&l.o.DeviceBurst, "device-burst", "2 seconds' worth", "questions that may come at once under --device-rate")
+	duration(&l.o.SessionIdle, "session-idle", 15*time.Minute, "after which an unused text is forgotten")
+	duration(&l.o.IdleTimeout, "idle-timeout", 30*time.Second, "after which a silent connection is closed")
+	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "for a message to arrive as a whole, or to be taken")
+	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "for an answer, whatever deadline the device states")
+	duration(&l.o.DrainTimeout, "drain-timeout", 10*time.Second, "for open questions to be answered when the gateway is to end")
+	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "serve devices whose chat template differs from the model's")
+	f.StringArrayVar(&l.dictionaries, "dictionary", nil, "trained zstd dictionary for token ids, `NUMBER:FILE`; may be repeated, the best first")
+}
+
+// options returns the options, once all flags are known to be right.
+func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
+	l.set.Visit(func(f *pflag.Flag) {
+		v := f.Value.String()
+		if d, bad := time.ParseDuration(v); f.Value.Type() == "duration" && bad == nil && d <= 0 && err == nil {
+			err = usagef("--%s %s: give a time above 0", f.Name, v)
+		}
+		x, bad := strconv.ParseFloat(v, 64)
+		if l.isLimit(f.Name) && bad == nil && !(x > 0 && x <= 1e9) && err == nil {
+			err = usagef("--%s %s: give a number from 1 to 1000000000", f.Name, v)
+		}
+	})
+	if err != nil {
+		return o, err
+	}
+	if l.set.Changed("device-burst") && !l.set.Changed("device-rate") {
+		return o, usagef("--device-burst needs --device-rate")
+	}
+	o = l.o
+	o.Dictionaries, err = readDictionaries(l.dictionaries)
+	return o, err
+}
+
+func (l *limitFlags) isLimit(flag string) bool {
+	return strings.HasPrefix(flag, "max-") || strings.HasPrefix(flag, "device-")
+}
+
+// readDictionaries reads dictionaries, each written as NUMBER:FILE.
+func readDictionaries(all []string) (read []netproto.Dictionary, err error) {
+	for _, one := range all {
+		number, path, ok := strings.Cut(one, ":")
+		id, err := strconv.ParseUint(number, 10, 32)
+		if !ok || err != nil || id == 0 || path == "" {
+			return nil, usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside", one)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--dictionary: %w", err)
+		}
+		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
+	}
+	return read, nil
+}

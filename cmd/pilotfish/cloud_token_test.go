@@ -1,0 +1,206 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+const secretA, secretB = "0123456789abcdef", "fedcba9876543210"
+
+// A token that is asked for and empty, or wrong in another way, keeps the gateway from starting, and no message shows a
+// secret.
+func TestCloudTokenRefused(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	file := filepath.Join(t.TempDir(), "tokens")
+	for _, c := range []struct {
+		name, content, variable string
+		args                    []string
+		code                    int
+		want                    string
+	}{
+		{"empty file", "", "unset", []string{"--token-file", file}, exitFailed, "there is no access token in it"},
+		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, exitFailed, "there is no access token in it"},
+		{"no file", "", "unset", []string{"--token-file", ""}, exitUsage, `--token-file "" names no file`},
+		{"absent file", "", "unset", []string{"--token-file", file + "x"}, exitFailed, "--token-file: open"},
+		{"empty variable", "", "", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
+		{"blank variable", "", "  \n", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes"},
+		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, exitFailed, "line 1: the access token has 12 bytes: give at least 16"},
+		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, exitFailed, "line 1: the access token has 0 bytes"},
+		{"limit", "\nlab:" + secretA + " rate=fast\n", "unset", []string{"--token-file", file}, exitFailed, `line 2: limit 1 of "lab": rate needs a number above 0`},
+		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed, "write rate=N, burst=N or devices=N"},
+		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed, "burst needs a rate"},
+		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed, `two access tokens have the name "lab"`},
+		{"open and closed", "", "unset", []string{"--open", "--token-file", file}, exitUsage, "--open serves anybody"},
+		{"open and variable", "", secretA, []string{"--open"}, exitUsage, "--open serves anybody"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
+			if t.Setenv("PILOTFISH_TOKEN", c.variable); c.variable == "unset" {
+				require.NoError(t, os.Unsetenv("PILOTFISH_TOKEN"))
+			}
+			code, stdout, stderr := call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, c.args...)...)
+			assert.Equal(t, c.code, code, stderr)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr, c.want)
+			for _, secret := range []string{secretA, secretB, "secretsecret"} {
+				assert.NotContains(t, stderr, secret)
+			}
+		})
+	}
+}
+
+func TestParseToken(t *testing.T) {
+	for line, want := range map[string]engine.GatewayToken{
+		secretA:                                     {Name: "line 1", Secret: secretA},
+		"a secret with spaces":                      {Name: "line 1", Secret: "a secret with spaces"},
+		"lab:" + secretA:                            {Name: "lab", Secret: secretA},
+		"lab:" + secretA + " rate=2.5 devices=7":    {Name: "lab", Secret: secretA, AskRate: 2.5, MaxDevices: 7},
+		"a.b-c_1:x:" + secretA + "\trate=2 burst=9": {Name: "a.b-c_1", Secret: "x:" + secretA, AskRate: 2, AskBurst: 9},
+	} {
+		have, err := parseToken(line, "line 1")
+		require.NoError(t, err, line)
+		assert.Equal(t, want, have)
+	}
+}
+
+// On loopback no token is needed. On other addresses one is made on the first start and kept; --open does without.
+func TestCloudMakesToken(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	kept := filepath.Join(config, "pilotfish", "cloud.token")
+	start := func(args ...string) (address, pin, said string, stop func()) {
+		return startCloudSaying(t, append([]string{"-m", m, "--log", "off"}, args...)...)
+	}
+	_, _, said, stop := start("--listen", "127.0.0.1:0")
+	stop()
+	assert.Contains(t, said, "open to programs on this machine")
+	assert.NoFileExists(t, kept)
+
+	address, pin, said, stop := start("--listen", "0.0.0.0:0")
+	line := regexp.MustCompile(`PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `).FindStringSubmatch(said)
+	require.NotNil(t, line, said)
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	assert.Equal(t, []string{port, pin}, line[2:])
+	info, err := os.Stat(kept)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	run := []string{"-m", m, "--cloud", "127.0.0.1:" + port, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "10s"}
+	code, _, stderr := call(t, append([]string{"run"}, run...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "access token")
+	t.Setenv("PILOTFISH_TOKEN", line[1])
+	_, origins, _, _ := routedTokens(t, run...)
+	assert.Contains(t, origins, "cloud")
+	require.NoError(t, os.Unsetenv("PILOTFISH_TOKEN"))
+	stop()
+
+	_, pin2, said, stop := start("--listen", "0.0.0.0:0")
+	stop()
+	assert.Equal(t, pin, pin2)
+	assert.NotContains(t, said, line[1], "it was shown once")
+	assert.Contains(t, said, kept)
+
+	_, _, said, stop = start("--listen", "0.0.0.0:0", "--open")
+	stop()
+	assert.Contains(t, said, "open to anybody who can reach it")
+}
+
+// Every option of a gateway has a flag, and every flag sets one: two flags never set the same.
+func TestLimitFlags(t *testing.T) {
+	elsewhere := map[string]bool{"Certificate": true, "Tokens": true, "Events": true, "Dictionaries": true}
+	set := func(args ...string) engine.GatewayOptions {
+		var l limitFlags
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		l.register(f)
+		require.NoError(t, f.Parse(args))
+		o, err := l.options()
+		require.NoError(t, err)
+		return o
+	}
+	changed := map[string]string{}
+	before := set()
+	var l limitFlags
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	l.register(all)
+	all.VisitAll(func(f *pflag.Flag) {
+		value := map[string]string{"int": "77", "float64": "7.5", "duration": "77s", "bool": "true"}[f.Value.Type()]
+		if value == "" {
+			return // --dictionary, below
+		}
+		args := []string{"--" + f.Name + "=" + value}
+		if f.Name == "device-burst" {
+			args = append(args, "--device-rate=3")
+		}
+		after := reflect.ValueOf(set(args...))
+		for i := range after.NumField() {
+			name := after.Type().Field(i).Name
+			if elsewhere[name] || after.Field(i).Interface() == reflect.ValueOf(before).Field(i).Interface() || f.Name == "device-burst" && name == "DeviceRate" {
+				continue
+			}
+			assert.Empty(t, changed[name], "%s is set by --%s and --%s", name, changed[name], f.Name)
+			changed[name] = f.Name
+		}
+	})
+	o := reflect.TypeFor[engine.GatewayOptions]()
+	for i := range o.NumField() {
+		if name := o.Field(i).Name; !elsewhere[name] {
+			assert.Contains(t, changed, name, "no flag sets it")
+		}
+	}
+	for option, flag := range map[string]string{"MaxConns": "max-connections", "MaxAsksPerDevice": "max-questions-per-device",
+		"MaxTokens": "max-session-tokens", "MaxSessionTokens": "max-tokens-per-session", "AskTimeout": "question-timeout"} {
+		assert.Equal(t, flag, changed[option])
+	}
+	assert.Equal(t, 15*time.Minute, before.SessionIdle)
+}
+
+// Values without sense are refused by the name of the flag.
+func TestLimitFlagsRefused(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	for _, c := range [][2]string{
+		{"--max-connections=0", "--max-connections 0"}, {"--max-sessions=-5", "--max-sessions -5"}, {"--device-rate=NaN", "--device-rate NaN"},
+		{"--device-rate=+Inf", "--device-rate +Inf"}, {"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
+		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`}, {"--log=loud", "--log loud"},
+		{"--slots=-1", "--slots"}, {"--rows=-1", "--rows"}, {"--key=x", "--cert and --key belong together"},
+	} {
+		code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", c[0])
+		assert.Equal(t, exitUsage, code, c[0])
+		assert.Contains(t, stderr, c[1])
+	}
+	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:99999")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--listen 127.0.0.1:99999")
+}
+
+// A dictionary given on the command line is offered to devices.
+func TestCloudDictionary(t *testing.T) {
+	d, err := netproto.TrainDictionary(7, 500, [][]int32{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13}, {1, 2, 3, 4, 5, 6}, {4, 5, 6, 7, 8, 9}})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "dictionary")
+	require.NoError(t, os.WriteFile(file, d.Bytes, 0o600))
+	read, err := readDictionaries([]string{"7:" + file})
+	require.NoError(t, err)
+	assert.Equal(t, []netproto.Dictionary{d}, read)
+	for _, wrong := range []string{"0:" + file, "7", "7:", "seven:" + file, strings.Repeat("9", 30) + ":" + file} {
+		_, err := readDictionaries([]string{wrong})
+		assert.ErrorContains(t, err, "write NUMBER:FILE")
+	}
+}
