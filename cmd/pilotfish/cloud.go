@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -117,6 +118,8 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	defer spendMemory(s.KVBytes())()
+	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
+	defer runtime.GOMAXPROCS(before)
 	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
 	watch := watchRecomputing(s, log)
 	defer watch()
