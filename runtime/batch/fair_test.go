@@ -196,7 +196,7 @@ func TestBackground(t *testing.T) {
 		assert.EqualValues(t, 1, c.s.Stats().Shed)
 
 		require.NoError(t, c.s.Forget(t.Context(), 1))
-		results := map[int]error{}
+		var results [4]error
 		for i := range 4 { // four of one session: only the last is computed, and in steps of its own
 			c.wait.Go(func() { results[i] = sync(5, text(5, 300+i)) })
 			synctest.Wait()
@@ -235,6 +235,8 @@ func TestLeaving(t *testing.T) {
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
 		bored := errors.New("bored")
+		c.ask(batch.Question{Session: 7, Context: text(7, 5), K: 1}, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		time.Sleep(tick) // while this is computed, the others gather
 		var leave [3]context.CancelCauseFunc
 		for i := range leave {
 			var ctx context.Context
@@ -248,8 +250,7 @@ func TestLeaving(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait() // one or all of them are in the first step, of 20 ms or 60
-		time.Sleep(tick)
+		time.Sleep(10 * tick)
 		leave[0](bored)
 		leave[1](bored)
 		c.wait.Wait()

@@ -143,7 +143,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
 	t.Helper()
 	if q.AuditFrom > 0 {
-		if room {
+		if room && !q.Background { // others may compute what a background question goes on with
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}
 		from := len(q.Context) - got.Audited

@@ -227,7 +227,7 @@ func TestStar(t *testing.T) {
 
 // BenchmarkFifthBranch is the fifth context of full length of one session, which displaces others, with a model that does nothing.
 func BenchmarkFifthBranch(b *testing.B) {
-	const context = 32768
+	const context = 4096
 	m := &counter{vocab: 1}
 	s := service(b, idle{}, 4*context, batch.Options{Context: context})
 	defer s.Close()
