@@ -1,31 +1,72 @@
 package batch
 
-// room frees a slot for the next token of a if none is free, and reports whether there is one. In this order go: the
-// leaves of its own session; background questions that are partly computed; the least recently used leaves of the
-// device that has most slots; questions that are partly computed and began after a, which then find later what is
-// still there of them. The last ask of a step that it ends may displace older ones, too: it needs its slots for this
-// step only. What a step uses stays.
-//
-// The question that began first always gets room, so that several of them cannot wait for each other. A background
-// question displaces nothing but leaves of its own session.
-func (s *Service) room(a *ask, ends bool) bool {
+import "slices"
+
+// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. In this order go:
+// leaves of its own session; background questions that are partly computed; leaves of the device that holds most; and for an ask
+// that ends in this step, other questions that are partly computed, which find later what is still there of them. What a step
+// uses stays. A background question displaces nothing but leaves of its own session.
+func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
-	for f.free.n == 0 {
-		switch {
-		case a.tree.leaves.Len() > 0:
+	for f.free.n < n {
+		if a.tree.leaves.Len() > 0 {
 			f.evict(a.tree.leaves.first())
-		case a.Background:
-			return false
-		case s.partly.Len() > 0 && s.partly.first().Background:
+		} else if a.Background {
+			break
+		} else if s.partly.Len() > 0 && s.partly.first().Background {
 			s.shed(s.partly.first())
-		case f.most.Len() > 0:
-			f.evict(f.most.first().trees.first().leaves.first())
-		case s.partly.Len() > 0 && (ends || a.begun > 0 && s.partly.first().begun > a.begun):
+		} else if leaf := f.victim(a); leaf != nil {
+			f.evict(leaf)
+		} else if ends && s.partly.Len() > 0 {
 			s.letGo(s.partly.first())
-		default:
-			return false
+		} else {
+			break
 		}
 	}
+	return min(n, f.free.n)
+}
+
+// victim returns a leaf to be evicted for a, nil if there is none: the least recently used one of the device that holds most, where
+// devices that hold up to twice as much as each other count as equal, but that of a itself comes first. If nobody holds as much
+// as two contexts like that of a, nobody has more than others, and the least recently used leaf of all goes.
+func (f *forest) victim(a *ask) *node {
+	var oldest *holder
+	slots := 0 // of the device that holds most
+	for i := range slices.Backward(f.bySize[:]) {
+		if f.bySize[i].Len() == 0 {
+			continue
+		}
+		h := f.bySize[i].first()
+		switch own := a.tree.holder; {
+		case oldest == nil && own.trees.Len() > 0 && own.slots >= h.slots:
+			return own.oldest()
+		case oldest == nil:
+			oldest, slots = h, h.slots
+		case slots >= 2*len(a.Context) && 2*h.slots < slots:
+			return oldest.oldest()
+		case h.oldest().used < oldest.oldest().used:
+			oldest = h
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	return oldest.oldest()
+}
+
+// reserve reports whether a, which takes more than one step, may begin, and keeps room for it until it is answered. What is partly
+// computed takes at most half of the store, or is one question alone: so questions neither wait for each other's slots for ever, nor
+// push out what others come back to. Those that wait begin in their order.
+func (s *Service) reserve(st *step, a *ask) bool {
+	if a.Background || a.reserved > 0 {
+		return true
+	}
+	if st.closed || s.reserved > 0 && s.reserved+len(a.Context) > s.trees.slots/2 {
+		st.closed = true
+		return false
+	}
+	a.reserved = len(a.Context)
+	s.reserved += a.reserved
 	return true
 }
 
@@ -46,7 +87,7 @@ func (s *Service) letGo(a *ask) {
 }
 
 // pastPerSlot is how many evicted tokens are remembered for each slot of the store.
-const pastPerSlot = 4
+const pastPerSlot = 8
 
 // past remembers which tokens were evicted last, by the hash of all tokens up to them.
 type past struct {

@@ -143,7 +143,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
 	t.Helper()
 	if q.AuditFrom > 0 {
-		if room {
+		if room && !q.Background { // others may compute what a background question goes on with
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}
 		from := len(q.Context) - got.Audited
@@ -197,4 +197,15 @@ func (c *crowd) mustAsk(q batch.Question) batch.Answer {
 	a, err := c.s.Ask(c.t.Context(), q)
 	require.NoError(c.t, err)
 	return a
+}
+
+// idle is a model that does nothing.
+type idle struct{}
+
+// Forward implements [batch.Model].
+func (idle) Forward(_ context.Context, _ backend.KV, _ []backend.Row, out []backend.Output, _ backend.Want) error {
+	for i := range out {
+		out[i].Top = []backend.Candidate{{ID: 7}}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -13,7 +14,7 @@ type forest struct {
 	slots    int // of the store
 	trees    map[uint64]*tree
 	holders  map[uint64]*holder
-	most     sorted[*holder] // those with something to evict, that of the most slots first
+	bySize   [33]sorted[*holder] // those with something to evict, by the bits of their number of slots: used least recently first
 	past     past
 	clock    uint64 // number of the step that is made up or runs
 	serial   uint64 // counts trees
@@ -27,8 +28,12 @@ type holder struct {
 	open   int           // trees
 	slots  int           // of its trees
 	trees  sorted[*tree] // those with something to evict, the one whose leaf was used least recently first
+	size   int           // index in bySize
 	place  int
 }
+
+// oldest returns the leaf that was used least recently. There must be one.
+func (h *holder) oldest() *node { return h.trees.first().leaves.first() }
 
 // tree is what is kept of one session.
 type tree struct {
@@ -71,9 +76,11 @@ type choice struct {
 
 func newForest(slots int) *forest {
 	f := &forest{free: newSlotSet(slots), slots: slots, trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
-	f.most = sorted[*holder]{
-		before: func(a, b *holder) bool { return a.slots > b.slots },
-		place:  func(h *holder) *int { return &h.place },
+	for i := range f.bySize {
+		f.bySize[i] = sorted[*holder]{
+			before: func(a, b *holder) bool { return a.oldest().used < b.oldest().used },
+			place:  func(h *holder) *int { return &h.place },
+		}
 	}
 	f.past = newPast(pastPerSlot * slots)
 	return f
@@ -193,11 +200,39 @@ func (f *forest) remove(n *node) {
 	}
 }
 
+// cut removes n and all below it. Nobody holds any of them.
+func (f *forest) cut(n *node) {
+	for at := n; n.parent != nil; {
+		switch {
+		case at.only != nil:
+			at = at.only
+		case len(at.more) > 0:
+			for _, at = range at.more {
+				break
+			}
+		default:
+			up := at.parent
+			f.remove(at)
+			at = up
+		}
+	}
+}
+
 // account counts slots of a tree.
 func (f *forest) account(t *tree, n int) {
 	t.slots += n
 	t.holder.slots += n
-	f.most.set(t.holder, t.holder.trees.Len() > 0)
+	f.rank(t.holder)
+}
+
+// rank puts h where it belongs among those with something to evict.
+func (f *forest) rank(h *holder) {
+	size := bits.Len32(uint32(h.slots))
+	if size != h.size && h.place > 0 {
+		f.bySize[h.size].set(h, false)
+	}
+	h.size = size
+	f.bySize[size].set(h, h.trees.Len() > 0)
 }
 
 // hold keeps n and what is before it in memory until release.
@@ -217,7 +252,7 @@ func (f *forest) review(n *node) {
 	if t := n.tree; in != (n.place > 0) {
 		t.leaves.set(n, in)
 		t.holder.trees.set(t, t.leaves.Len() > 0)
-		f.most.set(t.holder, t.holder.trees.Len() > 0)
+		f.rank(t.holder)
 	}
 }
 

@@ -30,6 +30,7 @@ type ask struct {
 	at       *node         // the last of its context that is held for it, or nil
 	done     int           // tokens of the context up to at
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
+	reserved int           // tokens for which it has room reserved
 	begin    time.Time     // of its first step
 	step     uint64        // the last in which it has a part
 	place    int           // in Service.partly
@@ -220,6 +221,7 @@ func (s *Service) drop(a *ask, err error) {
 func (s *Service) answer(a *ask, err error) {
 	s.letGo(a)
 	s.leaveBackground(a)
+	s.reserved -= a.reserved
 	t := a.tree
 	a.tree = nil
 	s.trees.close(t)

@@ -10,6 +10,7 @@ import "container/list"
 // virtual time; Duda and Cheriton, SOSP 1999).
 type fair struct {
 	now    uint64 // virtual time, in units of work
+	spent  uint64 // work since it advanced
 	flows  map[uint64]*flow
 	active sorted[*flow] // with asks that wait
 	light  sorted[*flow] // those of them that wait for little
@@ -91,19 +92,28 @@ func (q *fair) aside(f *flow) {
 	q.light.set(f, false)
 }
 
-// advance sets the virtual time to that of the device that is most behind, and forgets devices that are idle and not
-// ahead of it.
+// charge adds work to what f had, in units.
+func (q *fair) charge(f *flow, work uint64) {
+	f.start += work
+	q.spent += work
+}
+
+// advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the last time: so
+// a device does not lose its claim when it waits for nothing for a moment. Devices that are idle and not ahead are forgotten.
 func (q *fair) advance() {
 	if q.active.Len() > 0 {
-		q.now = max(q.now, q.active.first().start)
+		q.now = max(q.now, min(q.active.first().start, q.now+q.spent))
 	}
-	for q.idle.Len() > 0 && (q.active.Len() == 0 || q.idle.first().start <= q.now) {
+	q.spent = 0
+	for q.idle.Len() > mostIdle || q.idle.Len() > 0 && q.idle.first().start <= q.now {
 		f := q.idle.first()
-		q.now = max(q.now, f.start)
 		q.idle.set(f, false)
 		delete(q.flows, f.device)
 	}
 }
+
+// mostIdle is how many devices that wait for nothing are remembered, those that are most ahead.
+const mostIdle = 1024
 
 // all returns every ask that waits.
 func (q *fair) all() (asks []*ask) {

@@ -104,6 +104,7 @@ type Service struct {
 	backOrder  backOrder    // the same, those that wait longest first
 	partly     sorted[*ask] // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64       // counts questions
+	reserved   int          // tokens of the contexts for which room is reserved
 	frontSteps uint64       // counts steps that were not for background questions
 	stats      Stats
 }

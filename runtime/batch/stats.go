@@ -14,7 +14,7 @@ type Stats struct {
 
 	// Recomputed counts tokens that were computed again because they had been evicted: when it is a good part of
 	// Computed, the store is too small for the sessions in use. Sessions that [Service.Forget] dropped do not count,
-	// nor do tokens after whose eviction more than 4 times Slots others were evicted.
+	// nor do tokens after whose eviction more than 8 times Slots others were evicted.
 	Recomputed uint64
 }
 

@@ -14,7 +14,7 @@ type step struct {
 	begin  time.Time
 	rows   []stepRow
 	asks   []*ask // that have a part in it
-	full   uint64 // no ask that began later, and does not end in this step, finds room; 0 means that nobody was refused
+	closed bool   // an ask could not begin for want of room: those after it do not either, unless they end in this step
 	uncut  int    // asks that need up to so many tokens are not cut in two
 	used   int    // rows that are paid for: what is in memory costs an ask one, too
 	deep   int    // depths of what deep asks want of the head
@@ -101,7 +101,11 @@ func (s *Service) planTurns(st *step, q *fair, limit int) {
 	for st.used < limit && q.active.Len() > 0 {
 		f := q.active.first()
 		a := f.asks.Front().Value.(*ask)
-		if !s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)) && f.asks.Len() > 0 {
+		most := limit - st.used
+		if q.active.Len() > 1 {
+			most = min(most, shortRows(s.o.Rows))
+		}
+		if !s.join(st, a, most) && f.asks.Len() > 0 {
 			q.aside(f)
 			aside = append(aside, f)
 		}
@@ -115,14 +119,14 @@ func (s *Service) planTurns(st *step, q *fair, limit int) {
 // queue.
 func (s *Service) join(st *step, a *ask, most int) bool {
 	q := s.queueOf(a)
-	if !a.Background && st.full > 0 && (a.begun == 0 || a.begun > st.full) && a.work > uint64(most) {
+	if st.closed && a.reserved == 0 && !a.Background && a.work > uint64(most) {
 		return false
 	}
 	s.partly.set(a, false)
 	s.find(st, a)
 	left := len(a.Context) - a.done
 	ends := left <= most
-	if !ends && left <= st.uncut || ends && !s.headFits(st, a) {
+	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || !ends && !s.reserve(st, a) {
 		s.stay(st, a, left)
 		return false
 	}
@@ -143,7 +147,7 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 		s.begun++
 		a.begun, a.begin = s.begun, st.begin
 	}
-	a.flow.start += max(cost, rowPrice)
+	q.charge(a.flow, max(cost, rowPrice))
 	if a.estimate(len(a.Context) - a.done); a.done == len(a.Context) {
 		q.remove(a)
 	} else {
@@ -170,12 +174,6 @@ func (s *Service) noRoom(st *step, a *ask, left int) bool {
 	if a.Background && a.step != st.number {
 		s.shed(a)
 		return false
-	}
-	if st.full == 0 {
-		st.full = math.MaxUint64
-	}
-	if a.begun > 0 {
-		st.full = min(st.full, a.begun)
 	}
 	s.stay(st, a, left)
 	return false
@@ -216,7 +214,7 @@ func (s *Service) moveTo(a *ask, at *node) {
 
 // grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
 func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
-	for ; n > 0 && s.room(a, ends); n-- {
+	for range s.room(a, n, ends) {
 		next := s.trees.add(a.at, a.Context[a.done])
 		next.step, next.row = st.number, len(st.rows)
 		st.rows = append(st.rows, stepRow{node: next})
@@ -273,11 +271,18 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// undo takes the new tokens of a step out of memory: they were not computed. Nobody holds them any more.
+// undo takes the tokens of a step, and what follows them, out of memory: their slots are undefined. No ask of the step holds any.
 func (s *Service) undo(st *step) {
+	for _, r := range st.rows {
+		if r.again { // others may hold what follows it
+			for s.partly.Len() > 0 {
+				s.letGo(s.partly.first())
+			}
+		}
+	}
 	for _, r := range slices.Backward(st.rows) { // children come after parents
-		if r.step = 0; !r.again {
-			s.trees.remove(r.node)
+		if r.parent != nil {
+			s.trees.cut(r.node)
 		}
 	}
 }

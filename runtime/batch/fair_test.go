@@ -1,0 +1,290 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+const tick = time.Millisecond // of a row of the model in these tests
+
+// attacks are what others do while a bystander asks: so many devices, each for itself.
+var attacks = map[string]func(c *crowd, ctx context.Context, device int){
+	"32 cold asks of 500 tokens": func(c *crowd, ctx context.Context, device int) {
+		for i := range 32 {
+			c.wait.Go(func() {
+				c.s.Ask(ctx, batch.Question{Session: uint64(1000 + 32*device + i), Device: uint64(device), Context: text(32*device+i, 500), K: 1})
+			})
+		}
+	},
+	"syncs": func(c *crowd, ctx context.Context, device int) {
+		for i := range 4 {
+			c.wait.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device), Context: text(n, 500), K: 1, Background: true}
+					if _, err := c.s.Ask(ctx, q); err != nil {
+						time.Sleep(50 * tick)
+					}
+				}
+			})
+		}
+	},
+	"a stream of audits with many candidates": func(c *crowd, ctx context.Context, device int) {
+		for i := range 4 {
+			c.wait.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					session := uint64(1000 + 4*device + i)
+					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Context: text(n, 300), K: 256, AuditFrom: 1})
+				}
+			})
+		}
+	},
+}
+
+// TestBystander: whatever others do, who asks for little waits for at most one bounded step, and then for its own, with a few rows
+// of others. In virtual time.
+func TestBystander(t *testing.T) {
+	for name, attack := range attacks {
+		for _, attackers := range []int{1, 4, 64} {
+			t.Run(fmt.Sprint(attackers, " times ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { bystander(t, attack, attackers) })
+			})
+		}
+	}
+}
+
+func bystander(t *testing.T, attack func(*crowd, context.Context, int), attackers int) {
+	m := &counter{perRow: tick}
+	c := &crowd{t: t, s: service(t, m, 4*600, batch.Options{Context: 600})}
+	defer c.s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	mine := batch.Question{Session: 1, Device: 9999, Context: text(1, 100), K: 4}
+	c.mustAsk(mine)
+	for device := range attackers {
+		attack(c, ctx, device)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		time.Sleep(time.Duration(r.IntN(300)) * tick)
+		mine.Context = append(mine.Context, text(r.IntN(1000), 1+r.IntN(10))...)
+		mine.AuditFrom = len(mine.Context) - r.IntN(10)
+		begin := time.Now()
+		a := c.mustAsk(mine)
+		again := len(mine.Context) - 10 - a.Reused // what others displaced: nothing
+		require.LessOrEqual(t, again, 0)
+		require.LessOrEqual(t, time.Since(begin), (128+4+10+16)*tick, "a step, what it adds for the head, and its own")
+		if len(mine.Context) > 580 {
+			mine.Context = mine.Context[:100]
+		}
+	}
+	stop()
+	c.wait.Wait()
+	require.NoError(t, m.wrong)
+}
+
+// TestEqualShares: devices that always wait get as many tokens each, within those of a step, however they cut their work.
+func TestEqualShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, 6000, batch.Options{Context: 600, Rows: 64})}
+		defer c.s.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		sizes, tokens := []int{500, 90, 40, 500}, make([]atomic.Int64, 4)
+		for device, size := range sizes {
+			for i := range 2 + 400/size {
+				c.wait.Go(func() {
+					for n := 0; ; n++ {
+						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device), Context: text(1000*i+n, size), K: 1}
+						if _, err := c.s.Ask(ctx, q); err != nil {
+							return
+						}
+						tokens[device].Add(int64(size))
+					}
+				})
+			}
+		}
+		time.Sleep(100_000 * tick)
+		for device := range tokens {
+			assert.InDelta(t, 25_000, tokens[device].Load(), 500+64, "device %d", device)
+		}
+		stop()
+		c.wait.Wait()
+	})
+}
+
+// TestLight: a device that asks for little at a time is first, but does not take more than its share for ever.
+func TestLight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, 6000, batch.Options{Rows: 16})}
+		defer c.s.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		var tokens [3]atomic.Int64
+		streams := 0
+		stream := func(device uint64, size int) {
+			streams++
+			first := streams * 1_000_000
+			c.wait.Go(func() {
+				for n := 0; ; n++ {
+					q := batch.Question{Session: uint64(first + n), Device: device, Context: text(first+n, size), K: 1}
+					if _, err := c.s.Ask(ctx, q); err != nil {
+						return
+					}
+					tokens[device].Add(int64(size))
+				}
+			})
+		}
+		for device := range uint64(2) { // one of them always waits while the other is computed
+			stream(device, 4)
+			stream(device, 4)
+			time.Sleep(6 * tick)
+		}
+		stream(2, 400)
+		time.Sleep(10_000 * tick)
+		assert.Greater(t, 2*tokens[0].Load(), 3*tokens[2].Load(), "at first they are ahead")
+		time.Sleep(90_000 * tick)
+		for device := range tokens {
+			assert.InDelta(t, tokens[device].Load(), tokens[2].Load(), 128*16+400+16)
+		}
+		stop()
+		c.wait.Wait()
+	})
+}
+
+// TestDevicesAreForgotten: a device that waits for nothing leaves nothing behind: memory does not grow with their number.
+func TestDevicesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 520, batch.Options{})}
+		defer c.s.Close()
+		for device := range uint64(5000) {
+			session := 2 + device
+			c.mustAsk(batch.Question{Session: session, Device: device, Context: []int32{1}, K: 1, Background: device%2 == 0})
+			require.NoError(t, c.s.Forget(t.Context(), session))
+		}
+		assert.Less(t, batch.Remembered(c.s), 2*1024+10)
+	})
+}
+
+// TestBackground: a background question takes neither time nor memory from others.
+func TestBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
+		defer c.s.Close()
+		sync := func(session uint64, text []int32) error {
+			_, err := c.s.Ask(t.Context(), batch.Question{Session: session, Device: session, Context: text, K: 1, Background: true})
+			return err
+		}
+		require.NoError(t, sync(1, text(1, 300)))
+		assert.Equal(t, 300, c.mustAsk(batch.Question{Session: 1, Device: 1, Context: append(text(1, 300), 1), K: 1}).Reused)
+		c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1})
+		begin := time.Now()
+		assert.ErrorIs(t, sync(3, text(3, 300)), batch.ErrShed, "there is no room but that of others")
+		assert.Zero(t, time.Since(begin), "it is said at once")
+		require.NoError(t, sync(1, text(4, 480)), "its own session's tokens make room")
+		assert.Equal(t, 500, c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1}).Reused)
+		assert.EqualValues(t, 1, c.s.Stats().Shed)
+
+		require.NoError(t, c.s.Forget(t.Context(), 1))
+		var results [4]error
+		for i := range 4 { // four of one session: only the last is computed, and in steps of its own
+			c.wait.Go(func() { results[i] = sync(5, text(5, 300+i)) })
+			synctest.Wait()
+			time.Sleep(tick)
+		}
+		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 2, Context: text(6, 100), K: 1}) })
+		c.wait.Wait()
+		assert.NoError(t, results[3])
+		for i := range 3 {
+			assert.ErrorIs(t, results[i], batch.ErrShed)
+		}
+	})
+}
+
+// TestBackgroundWaits: not longer than some steps of others.
+func TestBackgroundWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
+		defer c.s.Close()
+		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 1, Context: text(1, 5000), K: 1}) })
+		time.Sleep(tick)
+		q := batch.Question{Session: 2, Device: 2, Context: text(2, 10), K: 1, Background: true}
+		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
+			assert.ErrorIs(t, err, batch.ErrShed)
+			assert.InDelta(t, 17*128, took/tick, 128)
+		})
+		c.wait.Wait()
+		assert.Zero(t, c.s.Stats().Waiting)
+	})
+}
+
+// TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the first.
+func TestLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
+		defer c.s.Close()
+		bored := errors.New("bored")
+		c.ask(batch.Question{Session: 7, Context: text(7, 5), K: 1}, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		time.Sleep(tick) // while this is computed, the others gather
+		var leave [3]context.CancelCauseFunc
+		for i := range leave {
+			var ctx context.Context
+			ctx, leave[i] = context.WithCancelCause(t.Context())
+			c.wait.Go(func() {
+				_, err := c.s.Ask(ctx, batch.Question{Session: uint64(i), Context: text(i, 20), K: 1})
+				if i < 2 {
+					assert.ErrorIs(t, err, bored)
+				} else {
+					assert.NoError(t, err)
+				}
+			})
+		}
+		time.Sleep(10 * tick)
+		leave[0](bored)
+		leave[1](bored)
+		c.wait.Wait()
+		assert.Zero(t, m.left)
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c.wait.Go(func() {
+			_, err := c.s.Ask(ctx, batch.Question{Session: 9, Context: text(9, 300), K: 1})
+			assert.ErrorIs(t, err, bored)
+		})
+		time.Sleep(200 * tick) // in its second step
+		before := c.s.Stats().InUse
+		cancel(bored)
+		c.wait.Wait()
+		synctest.Wait()
+		assert.Equal(t, 1, m.left)
+		assert.Equal(t, before, c.s.Stats().InUse, "the first step stays")
+		assert.Equal(t, 128, c.mustAsk(batch.Question{Session: 9, Context: text(9, 300), K: 1}).Reused)
+		require.NoError(t, m.wrong)
+	})
+}
+
+// TestCloseIsSoon: Close does not wait for the model, and everybody learns of it.
+func TestCloseIsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: time.Hour}, 1000, batch.Options{})}
+		for i := range 10 {
+			c.ask(batch.Question{Session: uint64(i), Context: text(i, 100), K: 1, Background: i == 9}, func(_ batch.Answer, took time.Duration, err error) {
+				assert.ErrorIs(t, err, batch.ErrClosed)
+				assert.Equal(t, time.Minute, took)
+			})
+		}
+		time.Sleep(time.Minute)
+		c.s.Close()
+		c.wait.Wait()
+	})
+}

@@ -1,0 +1,245 @@
+package batch_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+// inBubble runs f over a service in virtual time.
+func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *counter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, slots, o)}
+		f(c, m)
+		c.wait.Wait()
+		require.NoError(t, m.wrong)
+		c.s.Close()
+	})
+}
+
+// TestLongContextsShareSteps: questions share a step by their new tokens, not by their contexts.
+func TestLongContextsShareSteps(t *testing.T) {
+	for _, devices := range []int{1, 4, 64} {
+		inBubble(t, 64*700, batch.Options{}, func(c *crowd, m *counter) {
+			for _, size := range []int{600, 610} {
+				m.calls = nil
+				for i := range 64 {
+					q := batch.Question{Session: uint64(i), Device: uint64(i % devices), Context: text(i, size), K: 4}
+					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(c.t, err) })
+				}
+				c.wait.Wait()
+			}
+			assert.LessOrEqual(c.t, len(m.calls), 640/128+3, "%d devices", devices)
+		})
+	}
+}
+
+// TestPrefillsDoNotBlockEachOther: long questions end, whatever of the store each would like, and little is computed twice.
+func TestPrefillsDoNotBlockEachOther(t *testing.T) {
+	for _, room := range []int{500, 501, 750, 1100, 2000} {
+		inBubble(t, room, batch.Options{Context: 500}, func(c *crowd, m *counter) {
+			for i := range 12 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i % 6), Context: text(i, 300+i*200/11), K: 1}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(c.t, err)
+					right(c.t, m.answer(c.t, q), a, q, true)
+				})
+				c.ask(batch.Question{Session: 100, Device: 100, Context: text(100, 10+i), K: 1}, func(_ batch.Answer, _ time.Duration, err error) {
+					assert.NoError(c.t, err)
+				})
+			}
+			c.wait.Wait()
+			assert.Less(c.t, m.rows, 12*400*3/2, "%d slots", room)
+		})
+	}
+}
+
+// TestEvicts: what makes room for a context: its session's own branches, then the device that holds most, then who asked longest ago.
+func TestEvicts(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, _ *counter) {
+		reused := func(session, device uint64, text []int32) int {
+			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+		}
+		reused(1, 1, text(1, 100))                          // the oldest of all, of a device with little
+		reused(2, 2, text(2, 300))                          // the device with most,
+		reused(3, 2, text(3, 300))                          // younger
+		reused(4, 3, text(4, 200))                          // the asker,
+		reused(4, 3, append(text(4, 150), text(5, 50)...))  // with a branch
+		reused(4, 3, append(text(4, 150), text(6, 100)...)) // its own branches make room for the most part
+		assert.Equal(t, 300, reused(2, 2, text(2, 300)))    // so that nobody else has lost anything
+		assert.Equal(t, 100, reused(1, 1, text(1, 100)))    //
+		reused(5, 5, text(7, 100))                          // the device with most loses what it used least recently
+		assert.Equal(t, 300, reused(2, 2, text(2, 300)))    //
+		assert.Equal(t, 100, reused(1, 1, text(1, 100)))    //
+		assert.Less(t, reused(3, 2, text(3, 300)), 300)     //
+		assert.Equal(t, 250, reused(4, 3, append(text(4, 150), text(6, 100)...)))
+	})
+}
+
+// TestRecomputed: tokens that are computed a second time after an eviction are counted, and no others.
+func TestRecomputed(t *testing.T) {
+	inBubble(t, 100, batch.Options{}, func(c *crowd, m *counter) {
+		want, had := 0, map[string]bool{}
+		r := rand.New(rand.NewPCG(1, 1))
+		key := func(session uint64, text []int32) string { return fmt.Sprint(session, text) }
+		for range 200 {
+			q := batch.Question{Session: r.Uint64N(2), Context: text(1, 1+r.IntN(90)), K: 1}
+			if r.IntN(10) == 0 {
+				require.NoError(t, c.s.Forget(c.t.Context(), q.Session))
+				for n := range 91 {
+					delete(had, key(q.Session, text(1, n)))
+				}
+			}
+			a := c.mustAsk(q)
+			for n := a.Reused + 1; n <= len(q.Context); n++ {
+				if k := key(q.Session, q.Context[:n]); had[k] {
+					want++
+				} else {
+					had[k] = true
+				}
+			}
+		}
+		st := c.s.Stats()
+		assert.Greater(t, want, 1000)
+		assert.EqualValues(t, want, st.Recomputed)
+		assert.EqualValues(t, m.rows, st.Computed)
+		assert.EqualValues(t, len(m.calls), st.Steps)
+		assert.Equal(t, 100, st.Slots)
+	})
+}
+
+// TestModelFailsForAll: after an error of the model nothing of the step is left, of no session.
+func TestModelFailsForAll(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		together := func(n int, check func(i int, a batch.Answer, err error)) {
+			for i := range 4 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, n), K: 1 + n%7}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) { check(i, a, err) })
+			}
+			c.wait.Wait()
+		}
+		together(10, func(_ int, _ batch.Answer, err error) { assert.NoError(t, err) })
+		m.broken.Store(true)
+		together(25, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
+		m.broken.Store(false)
+		assert.Equal(t, 40, c.s.InUse())
+		together(25, func(i int, a batch.Answer, err error) {
+			require.NoError(t, err)
+			assert.Equal(t, 10, a.Reused, "session %d", i)
+		})
+		m.broken.Store(true) // more of the head: the last tokens are computed once more, and their slots are undefined then
+		together(25+7*10-1, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
+		m.broken.Store(false)
+		together(25, func(_ int, a batch.Answer, err error) { require.NoError(t, err) })
+	})
+}
+
+// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no dearer for others, and
+// gets them, even if fewer were kept.
+func TestManyCandidates(t *testing.T) {
+	inBubble(t, 3000, batch.Options{}, func(c *crowd, m *counter) {
+		m.vocab = 300
+		for round, k := range []int{1, 256, 3} {
+			for i := range 20 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 20), K: k}
+				if round == 1 && i%2 == 0 {
+					q = batch.Question{Session: uint64(100 + i), Device: uint64(i), Context: text(i, 25), K: 1, AuditFrom: 1}
+				}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					right(t, m.answer(t, q), a, q, true)
+				})
+			}
+			c.wait.Wait()
+		}
+		for _, call := range m.calls {
+			assert.LessOrEqual(t, call.heads*call.k, 8*128, "%+v", call)
+		}
+		_, err := c.s.Ask(c.t.Context(), batch.Question{Session: 1, Context: text(1, 3), K: 257})
+		assert.Error(t, err)
+	})
+}
+
+// TestForgetBeside: a session that is dropped while its questions wait, or are partly computed, still answers them, and is gone then.
+func TestForgetBeside(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		for i := range 6 {
+			q := batch.Question{Session: 1, Device: uint64(i % 2), Context: append(text(1, 200), text(i, 10)...), K: 1}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(t, q), a, q, true)
+			})
+			synctest.Wait()
+			time.Sleep(60 * tick)
+			require.NoError(t, c.s.Forget(c.t.Context(), 1))
+		}
+		c.wait.Wait()
+		synctest.Wait()
+		assert.Zero(t, c.s.InUse())
+		assert.Zero(t, c.s.Stats().Sessions)
+		err := c.s.Forget(c.t.Context(), 77)
+		assert.NoError(t, err)
+	})
+}
+
+// TestLinear: the work of a step grows with its own tokens, not with those in memory: counted in comparisons of what could go.
+func TestLinear(t *testing.T) {
+	for _, size := range []int{2_000, 32_000} {
+		inBubble(t, size, batch.Options{Rows: 512}, func(c *crowd, _ *counter) {
+			for i := range size / 100 {
+				c.mustAsk(batch.Question{Session: uint64(i), Device: uint64(i % 50), Context: text(i, 100), K: 1})
+			}
+			n := batch.CountComparisons(c.s)
+			before := c.s.Stats().Evicted
+			for i := range 20 {
+				c.mustAsk(batch.Question{Session: 1_000_000, Context: text(size+i, 1000), K: 1})
+			}
+			evicted := c.s.Stats().Evicted - before
+			assert.GreaterOrEqual(t, evicted, uint64(19_000))
+			assert.Less(t, *n, 40*20_000, "%d slots, %d evicted", size, evicted)
+		})
+	}
+}
+
+// TestStar: as many branches as there are slots, at one token, are found at once.
+func TestStar(t *testing.T) {
+	inBubble(t, 5000, batch.Options{}, func(c *crowd, m *counter) {
+		for i := range int32(3000) {
+			c.mustAsk(batch.Question{Session: 1, Context: []int32{1, 2, i}, K: 1})
+		}
+		for _, i := range []int32{0, 1, 2999} {
+			assert.Equal(t, 3, c.mustAsk(batch.Question{Session: 1, Context: []int32{1, 2, i}, K: 1}).Reused)
+		}
+		assert.Equal(t, 3002, m.rows)
+	})
+}
+
+// BenchmarkFifthBranch is the fifth context of full length of one session, which displaces others, with a model that does nothing.
+func BenchmarkFifthBranch(b *testing.B) {
+	const context = 4096
+	m := &counter{vocab: 1}
+	s := service(b, idle{}, 4*context, batch.Options{Context: context})
+	defer s.Close()
+	branch := func(i int) {
+		q := slices.Concat(text(0, 100), text(i, context-100))
+		_, err := s.Ask(b.Context(), batch.Question{Session: 1, Context: q, K: 1})
+		require.NoError(b, errors.Join(err, m.wrong))
+	}
+	for i := range 4 {
+		branch(1 + i)
+	}
+	for i := 5; b.Loop(); i++ {
+		branch(i)
+	}
+}

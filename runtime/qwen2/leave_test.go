@@ -1,0 +1,72 @@
+package qwen2_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// counting is a device whose passes count what they are told to do, and end a context on the way.
+type counting struct {
+	backend.Device
+	layers, heads int
+	onLayer       func(layer int)
+}
+
+type countingPass struct {
+	backend.Pass
+	d *counting
+}
+
+func (d *counting) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
+	return countingPass{d.Device.Begin(kv, rows), d}
+}
+
+func (p countingPass) Attend(a, q, k, v backend.Tensor, layer int) {
+	p.d.layers++
+	p.d.onLayer(layer)
+	p.Pass.Attend(a, q, k, v, layer)
+}
+
+func (p countingPass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+	p.d.heads++
+	p.Pass.Head(out, x, g, w, want)
+}
+
+// TestForwardIsLeft: a forward pass whose context ends computes no further layer, and returns the cause.
+func TestForwardIsLeft(t *testing.T) {
+	r, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(r, 3).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	h, err := host.New(host.Options{Threads: 2})
+	require.NoError(t, err)
+	defer h.Close()
+	d := &counting{Device: h}
+	m, err := qwen2.Load(f, d)
+	require.NoError(t, err)
+	c, err := m.NewCache(10, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend([]int32{1, 2, 3})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	bored := errors.New("bored")
+	d.onLayer = func(int) { cancel(bored) }
+	want := backend.Want{Rows: []int{2}, K: 1}
+	require.ErrorIs(t, m.Forward(ctx, c.KV(), rows, make([]backend.Output, 1), want), bored)
+	assert.Equal(t, [2]int{1, 0}, [2]int{d.layers, d.heads}, "layers and heads")
+	d.onLayer = func(int) {}
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want), "the device goes on")
+}
