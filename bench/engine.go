@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
 // EngineOptions say what [Engine] measures.
@@ -38,6 +40,8 @@ type EngineSample struct {
 type EngineReport struct {
 	PromptTPS     float64        `json:"prompt_tps"`     // median of the samples
 	GenerationTPS float64        `json:"generation_tps"` // median of the samples
+	PromptTokens  int            `json:"prompt_tokens"`
+	DecodedTokens int            `json:"generated_tokens"`
 	Samples       []EngineSample `json:"samples"`
 	LoadMS        float64        `json:"load_ms"`                  // until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
 	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
@@ -69,6 +73,7 @@ type Scale struct {
 	GenerationTPS float64  `json:"generation_tps"`
 	Bandwidth     float64  `json:"bandwidth_gbs"`
 	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [EngineReport]
+	FitsCache     bool     `json:"fits_cache,omitempty"`      // alike
 }
 
 // firstPrompt is the length of the prompt of the first token.
@@ -109,17 +114,33 @@ func (o EngineOptions) check() error {
 	return nil
 }
 
-// Need is the context that the longest run takes, in tokens.
-func (o EngineOptions) Need() int { return max(o.Prompt+1, o.depth()+o.Decode+1) }
+// ContextLimit is the longest text that a model holds, in tokens.
+func ContextLimit(path string) (int, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	c, err := qwen2.ReadConfig(f)
+	if err != nil {
+		return 0, fmt.Errorf("load %s: %w", path, err)
+	}
+	return c.Context, nil
+}
+
+// need is the context that the longest run takes, in tokens.
+func (o EngineOptions) need() int { return max(o.Prompt+1, o.depth()+o.Decode+1) }
 
 // scale is the line of r among those of other numbers of threads.
 func (r *EngineReport) scale() Scale {
-	return Scale{Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share}
+	return Scale{
+		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share, FitsCache: r.FitsCache,
+	}
 }
 
 // measureEngine is [Engine] with one number of threads.
 func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
-	o.Engine.Context = max(o.Engine.Context, o.Need())
+	o.Engine.Context = max(o.Engine.Context, o.need())
 	begin := time.Now()
 	e, err := engine.Open(o.Model, o.Engine)
 	if err != nil {
@@ -129,7 +150,7 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	if _, err := e.Tokenizer(); err != nil {
 		return EngineReport{}, err
 	}
-	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads()}
+	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads(), PromptTokens: o.Prompt, DecodedTokens: o.Decode}
 	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(0, 0))}
 	if _, err := m.generate(ctx, firstPrompt, 1); err != nil {
 		return r, err

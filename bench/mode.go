@@ -65,8 +65,8 @@ func (m Mode) OverLink() bool { return m.kind == routed }
 // Pipelined reports whether drafting goes on while answers are under way.
 func (m Mode) Pipelined() bool { return m.branches > 0 }
 
-// draft returns the options of routed decoding.
-func (m Mode) draft(o draft.Options) draft.Options {
+// Draft returns the options of routed decoding in this mode, from those that all modes share.
+func (m Mode) Draft(o draft.Options) draft.Options {
 	o.Mode = draft.Serial
 	if m.branches > 0 {
 		o.Mode, o.Branches = draft.Pipelined, m.branches

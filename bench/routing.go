@@ -226,7 +226,7 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer) error {
-	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.draft(b.Draft), Pace: b.EdgeTPS, Observe: a.tally.Add}
+	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS, Observe: a.tally.Add}
 	if m.kind != local {
 		var err error
 		if r.Router, err = router.New(b.Router); err != nil {

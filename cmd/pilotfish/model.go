@@ -30,7 +30,7 @@ func (m *modelFlags) register(c *cobra.Command) {
 	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
-	f.BoolVar(&m.exact, "exact", false, "float32 activations, keys and values, and generic Go throughout: slow, the reference")
+	f.BoolVar(&m.exact, "exact", false, "compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
@@ -38,11 +38,13 @@ func (m *modelFlags) register(c *cobra.Command) {
 func (m *modelFlags) open() (*engine.Engine, error) {
 	switch {
 	case m.exact && m.backend != string(engine.CPU):
-		return nil, usagef("--exact needs --backend cpu")
+		return nil, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
+	case m.exact && m.kv == string(engine.KVF16):
+		return nil, usagef("--exact keeps keys and values in float32: leave out --kv f16")
 	case m.threads < 0:
-		return nil, usagef("--threads %d: negative", m.threads)
+		return nil, usagef("--threads %d is negative: give 0 or more", m.threads)
 	case m.context < 0:
-		return nil, usagef("--ctx %d: negative", m.context)
+		return nil, usagef("--ctx %d is negative: give 0 or more", m.context)
 	}
 	kv, err := parseKV(m.kv)
 	if err != nil {
@@ -77,7 +79,7 @@ func parseKV(name string) (engine.KVType, error) {
 	case "f16", "f32":
 		return engine.KVType(name), nil
 	}
-	return "", usagef("--kv %s: auto, f16 or f32", name)
+	return "", usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
 }
 
 func registerBackend(f *pflag.FlagSet, name *string) {
@@ -87,7 +89,7 @@ func registerBackend(f *pflag.FlagSet, name *string) {
 func parseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
-		return "", usagef("--%w", err)
+		return "", usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], where a variant is fast, fastmath, check or ubsan", name)
 	}
 	return b, nil
 }
@@ -98,7 +100,7 @@ func parseIDs(list string) ([]int32, error) {
 	for field := range strings.SplitSeq(list, ",") {
 		id, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)
 		if err != nil || id < 0 {
-			return nil, usagef("--tokens: %q is not a token id", field)
+			return nil, usagef("--tokens: %.40q is not a token id: give numbers such as 1,2,3", field)
 		}
 		ids = append(ids, int32(id))
 	}
