@@ -73,7 +73,7 @@ func (s *Stage) start(o StageOptions) error {
 	if err := s.train(o.Typical); err != nil {
 		return err
 	}
-	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries})
+	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,9 @@ func (s *Stage) start(o StageOptions) error {
 	s.relay = spawn(s.link.Run)
 	return nil
 }
+
+// patience is how long a connection or a message may take over the link.
+func (s *Stage) patience() time.Duration { return 5*time.Second + 4*s.rtt }
 
 // train makes a dictionary.
 func (s *Stage) train(typical [][]int32) error {
@@ -127,7 +130,7 @@ func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 // Dial connects a device through the link. It waits for as long as that takes over a long link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: 5*time.Second + 4*s.rtt,
+		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
