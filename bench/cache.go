@@ -5,7 +5,7 @@ import "github.com/klauspost/cpuid/v2"
 // leastFar is the least memory that the bandwidth is measured with, and mostFar the most, in bytes.
 const (
 	leastFar = 256 << 20
-	mostFar  = 1 << 30
+	mostFar  = 512 << 20
 )
 
 // surelyCached is what the cores of any CPU that a model is worth running on keep in their caches, in bytes. A cache that is

@@ -93,8 +93,8 @@ func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []Mod
 type routing struct {
 	RoutingOptions
 	web  *web
-	mu   sync.Mutex // of done
-	done int
+	mu   sync.Mutex // of done, while devices run
+	done int        // answers of all modes
 }
 
 // answer is what became of one question.
@@ -115,7 +115,7 @@ func (a answer) equal(b answer) bool {
 func (b *routing) run(ctx context.Context, m Mode) ([]answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answers := make([]answer, len(b.Questions))
+	answers, before := make([]answer, len(b.Questions)), b.done
 	next := make(chan int)
 	var devices sync.WaitGroup
 	for n := range min(b.Parallel, len(b.Questions)) {
@@ -135,6 +135,9 @@ feed:
 	}
 	close(next)
 	devices.Wait()
+	if b.done-before == len(answers) { // whatever ended ctx came too late
+		return answers, nil
+	}
 	return answers, context.Cause(ctx)
 }
 

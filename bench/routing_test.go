@@ -154,27 +154,30 @@ func TestTally(t *testing.T) {
 	}, got)
 }
 
-// TestRoutingInterrupted: the modes that are finished are reported, beside the error.
+// TestRoutingInterrupted: the modes that are finished are reported, beside the error, also where the end comes with the last answer.
 func TestRoutingInterrupted(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := NewStage(edge, edge, StageOptions{})
 	require.NoError(t, err)
 	defer stage.Close()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	stop := errors.New("enough")
-	reports, err := Routing(ctx, RoutingOptions{
-		Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}}, Modes: modes(t, "serial", "pipelined-1", "pipelined-2"),
-		Router: router.Options{Policy: router.Random, Threshold: 0.1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
-		Progress: func(done, _ int) {
-			if done == 5 {
-				cancel(stop)
-			}
-		},
-	})
-	assert.ErrorIs(t, err, stop)
-	assert.ErrorContains(t, err, "pipelined-2")
-	require.Len(t, reports, 2)
-	assert.True(t, *reports[1].EqualToSerial)
+	for last, finished := range map[int]int{1: 0, 2: 1, 4: 2, 5: 2, 6: 3} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("enough")
+		reports, err := Routing(ctx, RoutingOptions{
+			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}}, Modes: modes(t, "serial", "pipelined-1", "pipelined-2"),
+			Router: router.Options{Policy: router.Random, Threshold: 0.1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
+			Progress: func(done, _ int) {
+				if done == last {
+					cancel(stop)
+				}
+			},
+		})
+		require.Len(t, reports, finished)
+		assert.Equal(t, finished < 3, errors.Is(err, stop), "%v", err)
+		for _, r := range reports {
+			assert.True(t, *r.EqualToSerial)
+		}
+	}
 }
 
 // TestRoutingFails: what one device cannot do ends the measurement with its error.
