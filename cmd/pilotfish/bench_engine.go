@@ -114,6 +114,8 @@ func (f *benchEngineFlags) check() (err error) {
 		return err
 	}
 	switch {
+	case o.Engine.Threads > mostThreads:
+		return usagef("-t %d is too large: give at most %d", o.Engine.Threads, mostThreads)
 	case o.Prompt == 0 && o.Decode == 0:
 		return usagef("-p 0 and -n 0 leave nothing to measure: give one of them a number of tokens")
 	case o.Depth > 0 && o.Decode == 0:
@@ -152,7 +154,7 @@ func printEngineReport(a *app, r bench.EngineReport) {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
 		if r.PromptBound > 0 {
 			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows", min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
-			fmt.Fprintf(a.stdout, "\n             %8.1f billion multiplications with weights per second; the instructions alone: %.0f of bytes, %.0f of float32",
+			fmt.Fprintf(a.stdout, "\n             %8.1f billion multiplications with weights per second; this CPU can do %.0f of bytes or %.0f of float32",
 				r.PromptMACs, r.PeakBytes, r.PeakFloats)
 		}
 		fmt.Fprintln(a.stdout)

@@ -56,7 +56,7 @@ each, or with --json those of the whole vocabulary.`,
 			return nil
 		},
 	}
-	model.register(c)
+	model.registerWithoutContext(c)
 	c.Flags().StringVar(&tokens, "tokens", "", "the text so far as token `ids`: 1,2,3 (required)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print all logits as one JSON object")
 	c.Flags().IntVar(&best, "best", 10, "how many of the best tokens to print without --json")

@@ -13,6 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
+// mostThreads is more than any computer has; with many more than it has, nothing ever ends.
+const mostThreads = 1024
+
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
 	path    string
@@ -24,10 +27,15 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) register(c *cobra.Command) {
+	m.registerWithoutContext(c)
+	c.Flags().IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
+}
+
+// registerWithoutContext leaves --ctx out, for commands that are given the whole text.
+func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
-	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false, "compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
@@ -41,8 +49,8 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 		return nil, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
 	case m.exact && m.kv == string(engine.KVF16):
 		return nil, usagef("--exact keeps keys and values in float32: leave out --kv f16")
-	case m.threads < 0:
-		return nil, usagef("--threads %d is negative: give 0 or more", m.threads)
+	case m.threads < 0 || m.threads > mostThreads:
+		return nil, usagef("--threads %d is out of range: give 0 to %d", m.threads, mostThreads)
 	case m.context < 0:
 		return nil, usagef("--ctx %d is negative: give 0 or more", m.context)
 	}

@@ -126,7 +126,7 @@ func routingColumns(reports []bench.ModeReport) []routingColumn {
 		{"accuracy", "share of the questions that were answered rightly", func(r bench.ModeReport) string { return percent(r.Accuracy) }},
 		{"interval", "where that share lies with 95% confidence, for this number of questions", interval},
 		{"from cloud", "share of the generated tokens that the large model chose, end tokens included", func(r bench.ModeReport) string { return percent(r.EscalatedShare) }},
-		{"timed out", "generated tokens, in all answers together, that stayed the small model's since no answer came before --deadline", timedOut},
+		{"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline", timedOut},
 		{"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold", func(r bench.ModeReport) string { return number(r.Asks) }},
 		{"ms p50", "milliseconds until an answer was complete: median of the questions", func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) }},
 		{"ms p90", "the same: nine of ten answers took no longer", func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) }},
@@ -134,7 +134,7 @@ func routingColumns(reports []bench.ModeReport) []routingColumn {
 		{"hits", "share of the answers from the large model that were among the guesses", func(r bench.ModeReport) string { return percent(r.HitRate) }},
 		{"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses", func(r bench.ModeReport) string { return number(r.BytesUp) }},
 		{"bytes down", "payload received, alike", func(r bench.ModeReport) string { return number(r.BytesDown) }},
-		{"as serial", "whether all tokens are those of serial, and from the same model; if not, how many timed out here and there", asSerial(reports)},
+		{"as serial", "whether all tokens are those of serial, from the same model; if not, how many timed out in both together", asSerial(reports)},
 	}
 }
 
@@ -159,7 +159,7 @@ func printRouting(out io.Writer, reports []bench.ModeReport) error {
 	for _, c := range columns[1:] {
 		fmt.Fprintf(&legend, "%-11s %s\n", c.name, c.legend)
 	}
-	_, err := fmt.Fprintf(out, "\n%sA cell is empty where the mode has no such figure, or no answer came from the large model.\n", legend.String())
+	_, err := fmt.Fprintf(out, "\n%s\nA cell is empty where the mode has no such figure, or no answer came from the large model.\n", legend.String())
 	return err
 }
 
