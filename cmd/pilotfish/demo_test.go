@@ -44,7 +44,7 @@ func TestDemo(t *testing.T) {
 	}
 
 	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
-		"--policy", "learned", "--modes", "local,serial")
+		"--deadline", "60s", "--policy", "learned", "--modes", "local,serial")
 	require.Equal(t, exitDone, code, stderr)
 	reports = lines[bench.ModeReport](t, stdout)
 	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the router that comes with the pair")
@@ -74,7 +74,7 @@ func TestBenchRoutingOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(`{"question":"who?","answer":""}`+"\n"+`{"question":"where?","answer":"there"}`+"\n"), 0o644))
 	code, stdout, stderr := call(t, "bench", "routing", "--workload", file, "-m", edge, "--large", large, "--rtt", "0", "--cloud-ms", "0",
-		"--modes", "serial,pipelined-2", "--policy", "random", "--threshold", "0.1", "--json")
+		"--modes", "serial,pipelined-2", "--deadline", "60s", "--policy", "random", "--threshold", "0.1", "--json")
 	require.Equal(t, exitDone, code, stderr)
 	reports := lines[bench.ModeReport](t, stdout)
 	require.Len(t, reports, 2)

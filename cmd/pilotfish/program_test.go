@@ -65,8 +65,8 @@ func printers(t *testing.T) [][]string {
 	return all
 }
 
-// TestFullOutput: a stdout that takes nothing ends every command with one line and 1.
-func TestFullOutput(t *testing.T) {
+// TestFullStdout: a stdout that takes nothing ends every command with one line and 1.
+func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("this system has no /dev/full")

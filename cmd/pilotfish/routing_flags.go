@@ -112,16 +112,16 @@ func parseModes(list string) (all []bench.Mode, err error) {
 // check refuses values out of range, traces that cannot be read, and flags without an effect.
 func (f *routingFlags) check(modes []bench.Mode) error {
 	if f.flags.Changed("edge-tps") && f.route.edgeTPS != 0 {
-		if err := inRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, "0 for full speed, or 0.1 to 1000000 tokens per second"); err != nil {
+		if err := checkRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, "0 for full speed, or 0.1 to 1000000 tokens per second"); err != nil {
 			return err
 		}
 	}
 	for _, err := range []error{
-		inRange("questions", f.questions, 1, mostQuestions, "1 or more"),
-		inRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
-		inRange("rtt", f.rtt, 0, longestRTT, "0 to 10s"),
-		inRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
-		inRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
+		checkRange("questions", f.questions, 1, mostQuestions, "1 or more"),
+		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
+		checkRange("rtt", f.rtt, 0, longestRTT, "0 to 10s"),
+		checkRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
+		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
 		f.checkTraces(),
 		f.checkUse(modes),
 	} {
@@ -132,8 +132,8 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 	return nil
 }
 
-// inRange refuses what is not in [low, high], which NaN never is. want says what is.
-func inRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
+// checkRange refuses what is not in [low, high], which NaN never is. want says what is.
+func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 	if v >= low && v <= high {
 		return nil
 	}

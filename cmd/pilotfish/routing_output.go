@@ -96,12 +96,12 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.stdout, "\n(%s: %s)\n\n", o.Modes[mode].Name, summary(tally))
+	_, err = fmt.Fprintf(a.stdout, "\n(%s: %s)\n\n", o.Modes[mode].Name, tallyText(tally))
 	return err
 }
 
-// summary says in a few words where tokens came from.
-func summary(t bench.Tally) string {
+// tallyText says in a few words where tokens came from.
+func tallyText(t bench.Tally) string {
 	text := fmt.Sprintf("%d tokens, %d of them from the large model", t.Tokens, t.Cloud)
 	if t.Timeouts > 0 {
 		text += fmt.Sprintf(", %d from the small one since no answer came in time", t.Timeouts)

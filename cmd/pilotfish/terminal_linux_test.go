@@ -42,7 +42,7 @@ func TestColours(t *testing.T) {
 		t.Setenv("NO_COLOR", c.env)
 		tty, text := terminal(t)
 		var stderr strings.Builder
-		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --modes pipelined-2"), strings.NewReader(""), tty, &stderr)
+		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline 1m --modes pipelined-2"), strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, exitDone, code, stderr.String())
 		answer, table, _ := strings.Cut(shown, "(pipelined-2: ")
