@@ -165,7 +165,7 @@ func TestRoutingInterrupted(t *testing.T) {
 		stop := errors.New("enough")
 		reports, err := Routing(ctx, RoutingOptions{
 			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}}, Modes: modes(t, "serial", "pipelined-1", "pipelined-2"),
-			Router: router.Options{Policy: router.Random, Threshold: 0.1}, Draft: draft.Options{Deadline: -1},
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1},
 			Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
 			Progress: func(done, _ int) {
 				if done == last {
