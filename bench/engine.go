@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
 // EngineOptions say what [Engine] measures.
@@ -18,29 +20,30 @@ type EngineOptions struct {
 	Model    string         // a GGUF file
 	Engine   engine.Options // its Context grows to hold the longest run
 	Prompt   int            // tokens of a prompt; 0 leaves prompts out
-	Decode   int            // tokens generated; 0 leaves generation out
-	Depth    int            // tokens of context before those generated; at least a prompt of 8
+	Decode   int            // tokens generated; 0 leaves generation out. One of the two must be positive
+	Depth    int            // tokens of context before those generated; less than 8 means 8
 	Scaling  bool           // measure with 1, 2, … threads too
 	Repeat   int            // samples of each; at least 1
-	Seed     uint64         // of the random prompts
 	OnSample func(done int) // told after each sample, if given
 }
 
 // EngineSample is one run, and the bandwidth measured right after it. Rates are tokens per second, 0 where that part was
 // left out.
 type EngineSample struct {
-	PromptTPS     float64 `json:"prompt_tps"`
-	GenerationTPS float64 `json:"generation_tps"`
-	Bandwidth     float64 `json:"bandwidth_gbs"`
-	Share         float64 `json:"bandwidth_share"`
+	PromptTPS     float64  `json:"prompt_tps"`
+	GenerationTPS float64  `json:"generation_tps"`
+	Bandwidth     float64  `json:"bandwidth_gbs"`
+	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [EngineReport]
 }
 
 // EngineReport is what [Engine] found. Its JSON is a contract.
 type EngineReport struct {
 	PromptTPS     float64        `json:"prompt_tps"`     // median of the samples
 	GenerationTPS float64        `json:"generation_tps"` // median of the samples
+	PromptTokens  int            `json:"prompt_tokens"`
+	DecodedTokens int            `json:"generated_tokens"`
 	Samples       []EngineSample `json:"samples"`
-	LoadMS        float64        `json:"load_ms"`                  // opening the file and its tokenizer
+	LoadMS        float64        `json:"load_ms"`                  // until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
 	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
 	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
 	FileBytes     int64          `json:"file_bytes"`
@@ -50,7 +53,8 @@ type EngineReport struct {
 	Bandwidth     float64        `json:"bandwidth_gbs"`             // 1e9 bytes per second: streaming read with as many threads; median of the samples
 	ByThreads     []float64      `json:"bandwidth_by_threads_gbs"`  // the same with 1, 2, … threads, once at the end
 	Bound         float64        `json:"generation_bound_tps"`      // bandwidth over the bytes of a token, weights, keys and values
-	Share         float64        `json:"bandwidth_share"`           // generation_tps over the bound by the bandwidth of the same sample; median
+	Share         *float64       `json:"bandwidth_share,omitempty"` // generation_tps over the bound of the same sample, at most 1; median. Absent where nothing was generated, and above 1 with fits_cache
+	FitsCache     bool           `json:"fits_cache,omitempty"`      // the bytes of a token stay in the CPU's cache: the bandwidth of memory is no bound
 	PromptMACs    float64        `json:"prompt_gmacs,omitempty"`    // 1e9 multiply-adds per second with weights, in prompts
 	PeakBytes     float64        `json:"peak_int8_gmacs,omitempty"` // the same of the instruction that multiplies bytes, from registers
 	PeakFloats    float64        `json:"peak_float32_gmacs,omitempty"`
@@ -64,11 +68,12 @@ type EngineReport struct {
 
 // Scale is what so many threads reach.
 type Scale struct {
-	Threads       int     `json:"threads"`
-	PromptTPS     float64 `json:"prompt_tps"`
-	GenerationTPS float64 `json:"generation_tps"`
-	Bandwidth     float64 `json:"bandwidth_gbs"`
-	Share         float64 `json:"bandwidth_share"`
+	Threads       int      `json:"threads"`
+	PromptTPS     float64  `json:"prompt_tps"`
+	GenerationTPS float64  `json:"generation_tps"`
+	Bandwidth     float64  `json:"bandwidth_gbs"`
+	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [EngineReport]
+	FitsCache     bool     `json:"fits_cache,omitempty"`      // alike
 }
 
 // firstPrompt is the length of the prompt of the first token.
@@ -76,8 +81,8 @@ const firstPrompt = 8
 
 // Engine measures prompts, generation, loading and memory of a model, and the bandwidth and the multiplications that bound them, in one run.
 func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
-	if o.Prompt < 0 || o.Decode < 0 || o.Depth < 0 || o.Repeat < 1 {
-		return EngineReport{}, fmt.Errorf("bench: prompt %d, decode %d, depth %d and repeat %d: the first three must not be negative, the last is at least 1", o.Prompt, o.Decode, o.Depth, o.Repeat)
+	if err := o.check(); err != nil {
+		return EngineReport{}, err
 	}
 	r, err := measureEngine(ctx, o)
 	if err != nil || !o.Scaling || r.Threads < 1 {
@@ -96,14 +101,46 @@ func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	return r, nil
 }
 
+// check refuses what cannot be measured.
+func (o EngineOptions) check() error {
+	switch {
+	case o.Prompt < 0 || o.Decode < 0 || o.Depth < 0:
+		return fmt.Errorf("bench: prompt %d, decode %d and depth %d must not be negative", o.Prompt, o.Decode, o.Depth)
+	case o.Prompt == 0 && o.Decode == 0:
+		return errors.New("bench: prompt and decode are both 0: there is nothing to measure")
+	case o.Repeat < 1:
+		return fmt.Errorf("bench: repeat %d must be at least 1", o.Repeat)
+	}
+	return nil
+}
+
+// ContextLimit is the longest text that a model holds, in tokens.
+func ContextLimit(path string) (int, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	c, err := qwen2.ReadConfig(f)
+	if err != nil {
+		return 0, fmt.Errorf("load %s: %w", path, err)
+	}
+	return c.Context, nil
+}
+
+// need is the context that the longest run takes, in tokens.
+func (o EngineOptions) need() int { return max(o.Prompt+1, o.depth()+o.Decode+1) }
+
 // scale is the line of r among those of other numbers of threads.
 func (r *EngineReport) scale() Scale {
-	return Scale{Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share}
+	return Scale{
+		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share, FitsCache: r.FitsCache,
+	}
 }
 
 // measureEngine is [Engine] with one number of threads.
 func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
-	o.Engine.Context = max(o.Engine.Context, o.Prompt+1, o.depth()+o.Decode+1)
+	o.Engine.Context = max(o.Engine.Context, o.need())
 	begin := time.Now()
 	e, err := engine.Open(o.Model, o.Engine)
 	if err != nil {
@@ -113,8 +150,8 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	if _, err := e.Tokenizer(); err != nil {
 		return EngineReport{}, err
 	}
-	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads()}
-	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(o.Seed, 0))}
+	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads(), PromptTokens: o.Prompt, DecodedTokens: o.Decode}
+	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(0, 0))}
 	if _, err := m.generate(ctx, firstPrompt, 1); err != nil {
 		return r, err
 	}
@@ -154,10 +191,9 @@ func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory []by
 			if m.o.Depth > 0 {
 				r.DepthBytes = m.kvBytes / int64(m.e.Context()) * int64(m.o.Depth+m.o.Decode/2)
 			}
-			memory = touched()
+			memory = touched(farMemory())
 		}
 		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory) / 1e9
-		s.Share = s.GenerationTPS * float64(r.TokenBytes+r.DepthBytes) / (s.Bandwidth * 1e9)
 		r.Samples = append(r.Samples, s)
 		if m.o.OnSample != nil {
 			m.o.OnSample(i + 1)
@@ -191,13 +227,20 @@ func (r *EngineReport) boundPrompt(e *engine.Engine, n int) {
 	r.PromptBound = float64(n) / seconds
 }
 
-// summarise sets the medians.
+// summarise sets the medians, and says whether the bound means anything.
 func (r *EngineReport) summarise() {
 	r.PromptTPS = median(r.Samples, func(s EngineSample) float64 { return s.PromptTPS })
 	r.GenerationTPS = median(r.Samples, func(s EngineSample) float64 { return s.GenerationTPS })
 	r.Bandwidth = median(r.Samples, func(s EngineSample) float64 { return s.Bandwidth })
-	r.Share = median(r.Samples, func(s EngineSample) float64 { return s.Share })
-	r.Bound = r.Bandwidth * 1e9 / float64(r.TokenBytes+r.DepthBytes)
+	token := float64(r.TokenBytes + r.DepthBytes)
+	r.Bound = r.Bandwidth * 1e9 / token
+	share := func(s EngineSample) float64 { return s.GenerationTPS * token / (s.Bandwidth * 1e9) }
+	all := median(r.Samples, share)
+	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, cacheBytes(), all)
+	r.Share = shareOfBound(all, r.FitsCache)
+	for i, s := range r.Samples {
+		r.Samples[i].Share = shareOfBound(share(s), r.FitsCache)
+	}
 }
 
 // tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output matrix too
@@ -218,16 +261,6 @@ func tokenBytes(e *engine.Engine) int64 {
 func tied(e *engine.Engine) bool {
 	_, untied := e.File().Tensor("output.weight")
 	return !untied
-}
-
-// touched returns memory far larger than caches, of which every page was written: pages that were not may all be one page of
-// zeros.
-func touched() []byte {
-	b := make([]byte, 256<<20)
-	for i := 0; i < len(b); i += 4096 {
-		b[i] = 1
-	}
-	return b
 }
 
 // measurement runs prompts through an engine.

@@ -45,7 +45,10 @@ func TestEngine(t *testing.T) {
 		}
 		for _, s := range r.Samples {
 			assert.Positive(t, s.PromptTPS)
-			assert.InEpsilon(t, s.GenerationTPS*float64(r.TokenBytes+r.DepthBytes)/1e9/s.Bandwidth, s.Share, 1e-9)
+			share := s.GenerationTPS * float64(r.TokenBytes+r.DepthBytes) / 1e9 / s.Bandwidth
+			if want := shareOfBound(share, true); assert.Equal(t, want == nil, s.Share == nil) && want != nil {
+				assert.InEpsilon(t, *want, *s.Share, 1e-9)
+			}
 		}
 		assert.Equal(t, int64(2*2*128*2*42), r.DepthBytes, "keys and values of 42 tokens in F16")
 		assert.Len(t, r.ByThreads, 2)
@@ -60,16 +63,48 @@ func TestEngine(t *testing.T) {
 		assert.InEpsilon(t, float64(macs)/30*r.PromptTPS/1e9, r.PromptMACs, 1e-9)
 		assert.InEpsilon(t, 30*r.PeakBytes*1e9/float64(macs), r.PromptBound, 1e-9, "all weights are bytes")
 		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
+		assert.True(t, r.FitsCache, "less than a megabyte")
 	}
 }
 
 func TestEngineStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Engine(ctx, EngineOptions{Model: "none.gguf", Repeat: 1})
+	_, err := Engine(ctx, EngineOptions{Model: "none.gguf", Prompt: 1, Repeat: 1})
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Engine(ctx, EngineOptions{Model: "none.gguf"})
+	_, err = Engine(ctx, EngineOptions{Model: "none.gguf", Prompt: 1})
 	assert.ErrorContains(t, err, "repeat 0")
+	_, err = Engine(ctx, EngineOptions{Model: "none.gguf", Depth: 9, Repeat: 1})
+	assert.ErrorContains(t, err, "nothing to measure")
+}
+
+// TestFitsCache: a model that memory cannot bound is told apart, and no share is above 1.
+func TestFitsCache(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		bytes, cache int64
+		share        float64
+		fits         bool
+	}{
+		{1 * mib, 32 * mib, 0.6, true}, // small models are bound by the computing, however fast that is
+		{1 * mib, 0, 4.14, true},
+		{1 * mib, 0, 0.6, true},
+		{30 * mib, 480 * mib, 1.7, true},
+		{30 * mib, 480 * mib, 0.9, false}, // a large cache that others fill
+		{30 * mib, 0, 1.7, true},
+		{500 * mib, 32 * mib, 1.03, false}, // an error of measurement
+		{500 * mib, 0, 1.03, false},
+		{2 * mib, 1 * mib, 0.9, false},
+	} {
+		assert.Equal(t, c.fits, fitsCache(c.bytes, c.cache, c.share), "%+v", c)
+		if share := shareOfBound(c.share, c.fits); share != nil {
+			assert.LessOrEqual(t, *share, 1.0)
+			assert.InDelta(t, c.share, *share, 0.031)
+		} else {
+			assert.True(t, c.fits && c.share > 1, "%+v", c)
+		}
+	}
+	assert.Nil(t, shareOfBound(0, false), "nothing was generated")
 }
 
 func TestMedian(t *testing.T) {

@@ -47,11 +47,26 @@ func ParseMode(name string) (Mode, error) {
 			return Mode{name, routed, branches}, nil
 		}
 	}
-	return Mode{}, fmt.Errorf("mode %q: known are local, cloud, paper, serial and pipelined-1 to pipelined-64", name)
+	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial and pipelined-1 to pipelined-64", name)
 }
 
-// draft returns the options of routed decoding.
-func (m Mode) draft(o draft.Options) draft.Options {
+// SmallModel reports whether the small model takes part.
+func (m Mode) SmallModel() bool { return m.kind != cloud }
+
+// LargeModel reports whether the large model takes part.
+func (m Mode) LargeModel() bool { return m.kind != local }
+
+// Routes reports whether single tokens are asked for, so that a router decides and deadlines count.
+func (m Mode) Routes() bool { return m.kind == paper || m.kind == routed }
+
+// OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
+func (m Mode) OverLink() bool { return m.kind == routed }
+
+// Pipelined reports whether drafting goes on while answers are under way.
+func (m Mode) Pipelined() bool { return m.branches > 0 }
+
+// Draft returns the options of routed decoding in this mode, from those that all modes share.
+func (m Mode) Draft(o draft.Options) draft.Options {
 	o.Mode = draft.Serial
 	if m.branches > 0 {
 		o.Mode, o.Branches = draft.Pipelined, m.branches

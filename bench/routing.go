@@ -39,10 +39,11 @@ type RoutingOptions struct {
 	Progress func(done, total int)                                              // answers of all modes, if given
 }
 
-// Routing asks all questions in each mode and reports them in the order of the modes.
+// Routing asks all questions in each mode and reports them in the order of the modes. Where a mode fails or ctx is done, the
+// reports are those of the modes before it.
 func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
-		return nil, errors.New("bench: no questions or no modes")
+		return nil, errors.New("bench: there are no questions or no modes")
 	}
 	if o.Parallel == 0 {
 		o.Parallel = 8
@@ -61,26 +62,39 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	for _, m := range o.Modes {
 		got, err := b.run(ctx, m)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
+			return compared(all, o.Modes, answers), fmt.Errorf("mode %s: %w", m.Name, err)
 		}
 		answers[m.Name] = got
 		all = append(all, report(m, got))
 	}
+	return compared(all, o.Modes, answers), nil
+}
+
+// compared says in the reports over our protocol how many answers are not those of the mode serial, if that was measured.
+func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []ModeReport {
+	serial, ok := answers["serial"]
 	for i := range all {
-		if serial, ok := answers["serial"]; ok && o.Modes[i].kind == routed {
-			same := slices.EqualFunc(serial, answers[all[i].Mode], func(a, b answer) bool { return a.equal(b) })
-			all[i].EqualToSerial = &same
+		if !ok || !modes[i].OverLink() {
+			continue
 		}
+		differing := 0
+		for n, a := range answers[all[i].Mode] {
+			if !a.equal(serial[n]) {
+				differing++
+			}
+		}
+		same := differing == 0
+		all[i].EqualToSerial, all[i].Differing = &same, &differing
 	}
-	return all, nil
+	return all
 }
 
 // routing is one call of [Routing].
 type routing struct {
 	RoutingOptions
 	web  *web
-	mu   sync.Mutex // of done
-	done int
+	mu   sync.Mutex // of done, while devices run
+	done int        // answers of all modes
 }
 
 // answer is what became of one question.
@@ -90,7 +104,7 @@ type answer struct {
 	known   bool // whether there is a right answer
 	correct bool
 	took    time.Duration
-	sum     draft.Summary
+	tally   Tally
 }
 
 func (a answer) equal(b answer) bool {
@@ -101,7 +115,7 @@ func (a answer) equal(b answer) bool {
 func (b *routing) run(ctx context.Context, m Mode) ([]answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answers := make([]answer, len(b.Questions))
+	answers, before := make([]answer, len(b.Questions)), b.done
 	next := make(chan int)
 	var devices sync.WaitGroup
 	for n := range min(b.Parallel, len(b.Questions)) {
@@ -121,6 +135,9 @@ feed:
 	}
 	close(next)
 	devices.Wait()
+	if b.done-before == len(answers) { // whatever ended ctx came too late
+		return answers, nil
+	}
 	return answers, context.Cause(ctx)
 }
 
@@ -212,7 +229,7 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer) error {
-	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.draft(b.Draft), Pace: b.EdgeTPS}
+	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS, Observe: a.tally.Add}
 	if m.kind != local {
 		var err error
 		if r.Router, err = router.New(b.Router); err != nil {
@@ -225,6 +242,5 @@ func (b *routing) decode(ctx context.Context, m Mode, s *engine.Session, far dra
 		}
 		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, t.Origin)
 	}
-	a.sum = s.Routing()
 	return nil
 }

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"runtime"
 	"strings"
@@ -77,12 +79,15 @@ func TestRouting(t *testing.T) {
 		assert.InDelta(t, 0.6, *r.Accuracy, 1e-9)
 		assert.True(t, *r.AccuracyLow < 0.6 && *r.AccuracyHigh > 0.6)
 		assert.True(t, r.Time.P50 <= r.Time.P90 && r.Time.P50 > 0)
-		assert.Zero(t, r.Timeouts)
 	}
 	assert.Nil(t, reports[0].EscalatedShare)
+	assert.Nil(t, reports[0].Timeouts)
 	assert.Nil(t, reports[1].HitRate)
 	for _, r := range reports[3:] {
 		assert.True(t, *r.EqualToSerial, r.Mode)
+		assert.Zero(t, *r.Differing, r.Mode)
+		assert.Zero(t, *r.Timeouts, r.Mode)
+		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are asked")
 		require.NotNil(t, r.MissedShare, r.Mode)
 		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9, "a matter of the text, not of when it is asked about")
 		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
@@ -93,6 +98,86 @@ func TestRouting(t *testing.T) {
 	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each")
 	for start := time.Now(); runtime.NumGoroutine() > before+8; time.Sleep(10 * time.Millisecond) { // the pools of the engines stay
 		require.Less(t, time.Since(start), 20*time.Second, "goroutines are left")
+	}
+}
+
+// TestRoutingCounts: a share of tokens is one of tokens, and where no answer came there is nothing to praise.
+func TestRoutingCounts(t *testing.T) {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	for _, c := range []struct {
+		name     string
+		slow     time.Duration // the large model
+		deadline time.Duration
+		answered bool
+	}{{"all are answered", 0, -1, true}, {"none is answered", time.Minute, 20 * time.Millisecond, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			stage, err := NewStage(edge, large, StageOptions{AnswerTime: c.slow})
+			require.NoError(t, err)
+			defer stage.Close()
+			reports, err := Routing(t.Context(), RoutingOptions{
+				Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "where?"}}, MaxTokens: 12,
+				Modes:  modes(t, "paper", "serial", "pipelined-2"),
+				Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: c.deadline},
+				Direct: stage.Direct(), Dial: stage.Dial,
+			})
+			require.NoError(t, err)
+			for _, r := range reports {
+				share, timeouts := 0.0, r.TokensPerAnswer*2
+				if c.answered {
+					share, timeouts = 1, 0
+				}
+				assert.Equal(t, share, *r.EscalatedShare, r.Mode)
+				assert.InDelta(t, timeouts, *r.Timeouts, 2, "%s: besides end tokens", r.Mode)
+				for _, of := range []*float64{r.BytesUp, r.BytesDown} {
+					assert.Equal(t, c.answered, of != nil, r.Mode)
+				}
+				for _, of := range []*float64{r.HiddenShare, r.HitRate} {
+					assert.Equal(t, c.answered && r.Mode == "pipelined-2", of != nil, r.Mode)
+				}
+			}
+		})
+	}
+}
+
+// TestTally: bytes, waits and hits are those of answered escalations; asks are all that were sent.
+func TestTally(t *testing.T) {
+	var got Tally
+	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped, draft.Probing, draft.Probed} {
+		got.Add(draft.Event{Escalation: &draft.Escalation{Outcome: o, Wait: 10, Hidden: 3, BytesUp: 100, BytesDown: 10}})
+	}
+	got.Add(draft.Event{Warming: &draft.Warming{BytesUp: 1000, BytesDown: 1}})
+	for _, o := range []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout} {
+		got.Add(draft.Event{Token: &draft.Token{Origin: o}})
+	}
+	assert.Equal(t, Tally{
+		Tokens: 3, Cloud: 1, Timeouts: 1, Escalations: 5, Asks: 7, Answered: 2, Hits: 1, Wait: 20, Hidden: 6, Up: 1300, Down: 31,
+	}, got)
+}
+
+// TestRoutingInterrupted: the modes that are finished are reported, beside the error, also where the end comes with the last answer.
+func TestRoutingInterrupted(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := NewStage(edge, edge, StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	for last, finished := range map[int]int{1: 0, 2: 1, 4: 2, 5: 2, 6: 3} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("enough")
+		reports, err := Routing(ctx, RoutingOptions{
+			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}}, Modes: modes(t, "serial", "pipelined-1", "pipelined-2"),
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1},
+			Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
+			Progress: func(done, _ int) {
+				if done == last {
+					cancel(stop)
+				}
+			},
+		})
+		require.Len(t, reports, finished)
+		assert.Equal(t, finished < 3, errors.Is(err, stop), "%v", err)
+		for _, r := range reports {
+			assert.True(t, *r.EqualToSerial)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -25,6 +26,7 @@ type StageOptions struct {
 // Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.
 type Stage struct {
 	edge    *engine.Engine
+	rtt     time.Duration
 	service *engine.Service
 	link    *link.Link
 	relay   task
@@ -59,7 +61,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{edge: edge, service: service}
+	s := &Stage{edge: edge, rtt: o.RTT, service: service}
 	if err := s.start(o); err != nil {
 		service.Close()
 		return nil, err
@@ -71,7 +73,7 @@ func (s *Stage) start(o StageOptions) error {
 	if err := s.train(o.Typical); err != nil {
 		return err
 	}
-	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries})
+	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
 	if err != nil {
 		return err
 	}
@@ -94,6 +96,9 @@ func (s *Stage) start(o StageOptions) error {
 	s.relay = spawn(s.link.Run)
 	return nil
 }
+
+// patience is how long a connection or a message may take over the link.
+func (s *Stage) patience() time.Duration { return 5*time.Second + 4*s.rtt }
 
 // train makes a dictionary.
 func (s *Stage) train(typical [][]int32) error {
@@ -122,11 +127,13 @@ func (s *Stage) Link() *link.Link { return s.link }
 // Direct is the large model without gateway and link, at the same pace.
 func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 
-// Dial connects a device through the link.
+// Dial connects a device through the link. It waits for as long as that takes over a long link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
-	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{Pin: s.pin, Dictionaries: s.dictionaries})
+	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
+		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
+	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
 	}
 	c, end, err := r.Session(ctx)
 	if err != nil {

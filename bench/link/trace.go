@@ -17,12 +17,12 @@ var (
 	ErrNumber  = errors.New("not a number of milliseconds in the range")
 	ErrOrder   = errors.New("time goes backwards")
 	ErrColumn  = errors.New("column is missing")
-	ErrEmpty   = errors.New("nothing but a beginning: a trace has rows, and lasts")
+	ErrEmpty   = errors.New("the trace is too short: round trips need two rows, a capacity needs a time after 0 ms")
 	ErrTooLong = errors.New("line is too long")
 )
 
-// ErrTraceName says that neither name nor ending of a file tell what kind of trace it is.
-var ErrTraceName = errors.New("a trace is called NAME.rtt.csv, NAME.up or NAME.down")
+// ErrTraceName says that a name has none of the endings of traces, and that there are no NAME.up and NAME.down either.
+var ErrTraceName = errors.New("there is no such trace: give NAME.rtt.csv, NAME.up or NAME.down, or a NAME of which the last two exist")
 
 // maxTrace is the latest moment of a trace, and maxRTT the longest round trip.
 const (
@@ -49,8 +49,8 @@ func (e *TraceError) Error() string {
 func (e *TraceError) Unwrap() error { return e.Err }
 
 // AddTrace reads a recorded trace into the options, by the name of its file: NAME.rtt.csv becomes RTT, NAME.up and
-// NAME.down become the Capacity of their direction, and a NAME for which there is no file means its .up and .down, of
-// which one may be absent.
+// NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and NAME.down, of
+// which one may be absent. It replaces a trace of the same kind.
 func (o *Options) AddTrace(path string) error {
 	switch {
 	case strings.HasSuffix(path, ".rtt.csv"):

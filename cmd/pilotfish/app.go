@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit codes.
+// The exit codes, beside those of an [interruption].
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -29,6 +29,7 @@ type app struct {
 
 // run runs the command that args name and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.stdout = &output{w: a.stdout}
 	return a.execute(ctx, newRootCommand(a), args)
 }
 
@@ -38,19 +39,32 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 	began := watchBegin(root)
 
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitDone
+	if stopped := (*interruption)(nil); errors.As(context.Cause(ctx), &stopped) {
+		return a.interrupted(stopped, err)
 	}
-	var wrong *usageError
-	if !*began || errors.As(err, &wrong) {
+	if wrong := (*usageError)(nil); err != nil && (!*began || errors.As(err, &wrong)) {
 		fmt.Fprintf(a.stderr, "pilotfish: %v\nusage: %s\nTry '%s --help'.\n", err, cmd.UseLine(), cmd.CommandPath())
 		return exitUsage
 	}
-	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil && !errors.Is(err, cause) {
-		err = cause // such as "interrupt signal received", which says more than "context canceled"
+	if unwritten, silent := a.outputError(); silent {
+		return exitFailed
+	} else if unwritten != nil {
+		err = unwritten // whatever else went wrong is a consequence
+	}
+	if err == nil {
+		return exitDone
 	}
 	fmt.Fprintf(a.stderr, "pilotfish: %v\n", err)
 	return exitFailed
+}
+
+// interrupted says that a signal ended the command, and what was done until then where its error tells.
+func (a *app) interrupted(stopped *interruption, err error) int {
+	if err != nil {
+		errors.As(err, &stopped)
+		fmt.Fprintf(a.stderr, "pilotfish: %v\n", stopped)
+	}
+	return stopped.code()
 }
 
 // watchBegin reports through its result whether a command of the tree began its work. Whatever cobra refuses before that
@@ -93,6 +107,9 @@ func (a *app) printJSON(v any) error {
 
 // isTerminal reports whether w, one of the app's writers, is a terminal.
 func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*output); ok {
+		w = o.w
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

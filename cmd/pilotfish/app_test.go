@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -83,7 +86,10 @@ func TestVersionJSON(t *testing.T) {
 // What a command returns decides between 1 and 2, and an interrupted command says so.
 func TestErrorsOfCommands(t *testing.T) {
 	interrupted, interrupt := context.WithCancelCause(t.Context())
-	interrupt(errors.New("interrupt signal received"))
+	interrupt(&interruption{signal: os.Interrupt})
+	terminated, terminate := context.WithCancelCause(t.Context())
+	terminate(&interruption{signal: syscall.SIGTERM})
+	progress := &interruption{signal: os.Interrupt, progress: "3 of 7 modes are finished"}
 	for _, c := range []struct {
 		name   string
 		ctx    context.Context
@@ -94,7 +100,11 @@ func TestErrorsOfCommands(t *testing.T) {
 		{"none", t.Context(), nil, exitDone, ""},
 		{"failure", t.Context(), io.ErrUnexpectedEOF, exitFailed, "pilotfish: unexpected EOF\n"},
 		{"usage", t.Context(), usagef("-a excludes -b"), exitUsage, "pilotfish: -a excludes -b\nusage: root\nTry 'root --help'.\n"},
-		{"interrupt", interrupted, context.Canceled, exitFailed, "pilotfish: interrupt signal received\n"},
+		{"interrupt", interrupted, context.Canceled, 130, "pilotfish: interrupted\n"},
+		{"interrupt of a part", interrupted, fmt.Errorf("paper: %w", context.Cause(interrupted)), 130, "pilotfish: interrupted\n"},
+		{"interrupt with progress", interrupted, errors.Join(nil, progress), 130, "pilotfish: interrupted: 3 of 7 modes are finished\n"},
+		{"interrupt of a server that ends in order", interrupted, nil, 130, ""},
+		{"terminate", terminated, context.Canceled, 143, "pilotfish: terminated\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr bytes.Buffer

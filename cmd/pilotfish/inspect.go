@@ -66,6 +66,9 @@ func newInspectCommand(a *app) *cobra.Command {
 		Example: `  pilotfish inspect model.gguf`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if most < -1 {
+				return usagef("--elements %d is not a number of elements: give 0 or more, or -1 for all", most)
+			}
 			f, err := gguf.Open(args[0])
 			if err != nil {
 				return err
@@ -79,7 +82,7 @@ func newInspectCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().IntVar(&most, "elements", 8, "print arrays of at most this many elements in full; -1 means all")
+	c.Flags().IntVar(&most, "elements", 8, "print arrays of at most this many elements in full, of longer ones the length; -1 means all")
 	return c
 }
 

@@ -21,8 +21,10 @@ func newLogitsCommand(a *app) *cobra.Command {
 		best   int
 	)
 	c := &cobra.Command{
-		Use:     "logits -m FILE --tokens IDS [flags]",
-		Short:   "Print the logits of the token that follows",
+		Use:   "logits -m FILE --tokens IDS [flags]",
+		Short: "Print the logits of the token that follows",
+		Long: `Print the logits of the token that follows, for checking against other engines: the best tokens, one "id<TAB>logit" line
+each, or with --json those of the whole vocabulary.`,
 		Example: `  pilotfish logits -m model.gguf --tokens 9707,11,1879 --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -30,12 +32,18 @@ func newLogitsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			switch {
+			case best < 1:
+				return usagef("--best %d is too small: give 1 or more", best)
+			case asJSON && c.Flags().Changed("best"):
+				return usagef("--best has no effect with --json, which prints all logits: leave one of them out")
+			}
 			e, err := model.open()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			logits, top, err := e.Logits(c.Context(), ids, max(best, 1))
+			logits, top, err := e.Logits(c.Context(), ids, best)
 			if err != nil {
 				return err
 			}
@@ -48,7 +56,7 @@ func newLogitsCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	model.register(c)
+	model.registerWithoutContext(c)
 	c.Flags().StringVar(&tokens, "tokens", "", "the text so far as token `ids`: 1,2,3 (required)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print all logits as one JSON object")
 	c.Flags().IntVar(&best, "best", 10, "how many of the best tokens to print without --json")

@@ -13,6 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
+// mostThreads is more than any computer has; with many more than it has, nothing ever ends.
+const mostThreads = 1024
+
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
 	path    string
@@ -24,13 +27,18 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) register(c *cobra.Command) {
+	m.registerWithoutContext(c)
+	c.Flags().IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
+}
+
+// registerWithoutContext leaves --ctx out, for commands that are given the whole text.
+func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
-	f.IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
-	f.BoolVar(&m.exact, "exact", false, "float32 activations, keys and values, and generic Go throughout: slow, the reference")
+	f.BoolVar(&m.exact, "exact", false, "compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
@@ -38,11 +46,13 @@ func (m *modelFlags) register(c *cobra.Command) {
 func (m *modelFlags) open() (*engine.Engine, error) {
 	switch {
 	case m.exact && m.backend != string(engine.CPU):
-		return nil, usagef("--exact needs --backend cpu")
-	case m.threads < 0:
-		return nil, usagef("--threads %d: negative", m.threads)
+		return nil, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
+	case m.exact && m.kv == string(engine.KVF16):
+		return nil, usagef("--exact keeps keys and values in float32: leave out --kv f16")
+	case m.threads < 0 || m.threads > mostThreads:
+		return nil, usagef("--threads %d is out of range: give 0 to %d", m.threads, mostThreads)
 	case m.context < 0:
-		return nil, usagef("--ctx %d: negative", m.context)
+		return nil, usagef("--ctx %d is negative: give 0 or more", m.context)
 	}
 	kv, err := parseKV(m.kv)
 	if err != nil {
@@ -77,7 +87,7 @@ func parseKV(name string) (engine.KVType, error) {
 	case "f16", "f32":
 		return engine.KVType(name), nil
 	}
-	return "", usagef("--kv %s: auto, f16 or f32", name)
+	return "", usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
 }
 
 func registerBackend(f *pflag.FlagSet, name *string) {
@@ -87,7 +97,7 @@ func registerBackend(f *pflag.FlagSet, name *string) {
 func parseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
-		return "", usagef("--%w", err)
+		return "", usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], where a variant is fast, fastmath, check or ubsan", name)
 	}
 	return b, nil
 }
@@ -98,7 +108,7 @@ func parseIDs(list string) ([]int32, error) {
 	for field := range strings.SplitSeq(list, ",") {
 		id, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)
 		if err != nil || id < 0 {
-			return nil, usagef("--tokens: %q is not a token id", field)
+			return nil, usagef("--tokens: %.40q is not a token id: give numbers such as 1,2,3", field)
 		}
 		ids = append(ids, int32(id))
 	}

@@ -206,14 +206,17 @@ func TestBenchEngine(t *testing.T) {
 	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-p", "20", "-n", "10", "-r", "2", "-t", "2", "--json")
 	require.Equal(t, exitDone, code, stderr)
 	r := lines[map[string]any](t, stdout)[0]
-	for _, field := range []string{"prompt_tps", "generation_tps", "load_ms", "first_token_ms", "bandwidth_gbs", "bandwidth_share"} {
+	for _, field := range []string{"prompt_tps", "generation_tps", "load_ms", "first_token_ms", "bandwidth_gbs"} {
 		assert.Greater(t, r[field], 0.0, field)
 	}
 	assert.Len(t, r["samples"], 2)
 	assert.EqualValues(t, 2, r["threads"])
+	assert.Equal(t, true, r["fits_cache"])
+	assert.EqualValues(t, 20, r["prompt_tokens"])
+	assert.EqualValues(t, 10, r["generated_tokens"])
 	_, stdout, _ = call(t, "bench", "engine", "-m", m, "-p", "0", "-n", "3", "-r", "1")
 	assert.NotContains(t, stdout, "prompt  ")
-	assert.Contains(t, stdout, "of the bound")
+	assert.Contains(t, stdout, "fits in the CPU's cache")
 }
 
 func TestProfile(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 type profileFlag struct{ kind string }
 
 func (p *profileFlag) register(c *cobra.Command) {
-	c.Flags().StringVar(&p.kind, "profile", "", "write a profile of this run to ./`KIND`.pprof: cpu, mem, block or trace")
+	c.Flags().StringVar(&p.kind, "profile", "", "write a profile of this run: `KIND` is cpu, mem or block, for ./KIND.pprof, or trace, for ./trace.out")
 }
 
 // start begins the profile and returns what ends and writes it.
@@ -22,7 +22,7 @@ func (p *profileFlag) start(a *app) (stop func(), err error) {
 	}
 	kind, ok := kinds[p.kind]
 	if !ok {
-		return nil, usagef("--profile %s: cpu, mem, block or trace", p.kind)
+		return nil, usagef("--profile %s is not a kind of profile: choose cpu, mem, block or trace", p.kind)
 	}
 	// The command ends by itself on a signal, so that the profile is whole: the library need not watch for one.
 	return profile.Start(kind, profile.ProfilePath("."), profile.NoShutdownHook, profile.Quiet).Stop, nil

@@ -10,9 +10,18 @@ import (
 // newRootCommand returns the command tree.
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:                        "pilotfish COMMAND",
-		DisableFlagsInUseLine:      true,
-		Short:                      "A small language model on this device that asks a large one for the few tokens that matter",
+		Use:                   "pilotfish COMMAND",
+		DisableFlagsInUseLine: true,
+		Short:                 "A small language model on this device that asks a large one for the few tokens that matter",
+		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for the few tokens that matter.
+Start with "pilotfish demo", which needs nothing else.
+
+Text goes to stdout, everything else to stderr. Exit codes:
+  0    done
+  1    failed. If stdout is a pipe that its reader has closed, as head does, there is no message
+  2    called the wrong way
+  130  ended by Ctrl-C
+  143  ended by SIGTERM`,
 		Version:                    buildVersion(),
 		Args:                       knownCommand,
 		SuggestionsMinimumDistance: 2,
@@ -23,7 +32,7 @@ func newRootCommand(a *app) *cobra.Command {
 			if err := c.Help(); err != nil {
 				return err
 			}
-			return usagef("which command?")
+			return usagef("which command? The list is above")
 		},
 	}
 	root.SetIn(a.stdin)

@@ -30,7 +30,7 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
   echo '"Hello, world"' | pilotfish tokenize -m model.gguf --jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if jsonl && len(args) > 0 {
-				return usagef("--jsonl reads stdin: it excludes a text")
+				return usagef("--jsonl reads texts from stdin: leave out the text on the command line")
 			}
 			f, err := gguf.Open(path)
 			if err != nil {
@@ -69,7 +69,7 @@ func (a *app) tokenizeLines(t *tokenizer.Tokenizer, special bool) error {
 		if err := in.Decode(&text); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("stdin: text %d: %w", n, err)
+			return fmt.Errorf("stdin: text %d is not a JSON string: %w", n, err)
 		}
 		ids := t.Encode(text, special)
 		if ids == nil {

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// Tally counts what answers cost, from the stream of events. How often a guess was right, how much waiting was hidden and
+// how many bytes an answer took is counted of answered escalations alone: where no answer came, nothing was won.
+type Tally struct {
+	Tokens      int           // generated, end tokens included
+	Cloud       int           // of these, chosen by the large model
+	Timeouts    int           // of these, the small model's since no answer came before the deadline, or the ask failed
+	Escalations int           // questions that the text passed, answered or not
+	Asks        int           // questions sent: also those that were dropped since a draft did not hold
+	Answered    int           // escalations that were answered in time
+	Hits        int           // of these, the large model's token was already on a branch
+	Wait        time.Duration // of these, from ask to answer
+	Hidden      time.Duration // of Wait, spent on drafting that held
+	Up, Down    int           // payload bytes of these, of dropped asks and of text sent ahead
+	Audited     int           // tokens of the small model that the large one compared with its own choice
+	Missed      int           // of these, those where it would have chosen another
+}
+
+// Add counts an event.
+func (t *Tally) Add(e draft.Event) {
+	var one draft.Summary
+	one.Add(e)
+	t.plus(Tally{
+		Tokens: one.Tokens, Cloud: one.Cloud, Timeouts: one.Timeouts, Escalations: one.Escalations, Asks: one.Asks,
+		Audited: one.Audited, Missed: one.Missed,
+	})
+	if w := e.Warming; w != nil {
+		t.plus(Tally{Up: w.BytesUp, Down: w.BytesDown})
+	}
+	if q := e.Escalation; q != nil {
+		t.plus(answeredPart(q))
+	}
+}
+
+// answeredPart is what an escalation adds to the counts of answered ones.
+func answeredPart(q *draft.Escalation) Tally {
+	switch q.Outcome {
+	case draft.Hit:
+		return Tally{Answered: 1, Hits: 1, Wait: q.Wait, Hidden: q.Hidden, Up: q.BytesUp, Down: q.BytesDown}
+	case draft.Miss:
+		return Tally{Answered: 1, Wait: q.Wait, Hidden: q.Hidden, Up: q.BytesUp, Down: q.BytesDown}
+	case draft.Dropped: // the price of asking on guesses
+		return Tally{Up: q.BytesUp, Down: q.BytesDown}
+	}
+	return Tally{}
+}
+
+// plus adds another tally.
+func (t *Tally) plus(o Tally) {
+	t.Tokens += o.Tokens
+	t.Cloud += o.Cloud
+	t.Timeouts += o.Timeouts
+	t.Escalations += o.Escalations
+	t.Asks += o.Asks
+	t.Answered += o.Answered
+	t.Hits += o.Hits
+	t.Wait += o.Wait
+	t.Hidden += o.Hidden
+	t.Up += o.Up
+	t.Down += o.Down
+	t.Audited += o.Audited
+	t.Missed += o.Missed
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// TestBenchEngineFits: what nobody asked for becomes as long as the model holds; what somebody asked for is refused.
+func TestBenchEngineFits(t *testing.T) {
+	m := tinyModel(t, "q8_0") // of 512 tokens
+	measure := func(args ...string) bench.EngineReport {
+		code, stdout, stderr := call(t, append([]string{"bench", "engine", "-m", m, "-r", "1", "-t", "1", "--json"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		return lines[bench.EngineReport](t, stdout)[0]
+	}
+	r := measure()
+	assert.Equal(t, 511, r.PromptTokens)
+	assert.Equal(t, 64, r.DecodedTokens)
+	r = measure("-d", "480", "-p", "3")
+	assert.Equal(t, 3, r.PromptTokens)
+	assert.Equal(t, 31, r.DecodedTokens)
+	assert.Positive(t, r.DepthBytes)
+	r = measure("-p", "511", "-n", "0")
+	assert.Nil(t, r.Share, "nothing was generated")
+	assert.Zero(t, r.GenerationTPS)
+	assert.Len(t, measure("-n", "1", "-p", "0", "-r", "2").Samples, 2)
+	assert.Equal(t, 2*measure("-p", "9", "-n", "1", "--kv", "f16").KVBytes, measure("-p", "9", "-n", "1", "--kv", "f32").KVBytes)
+
+	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2", "--scaling")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "prompt ")
+	assert.Contains(t, stdout, ", 9 at once")
+	assert.Regexp(t, `(?m)^ +1 .*\n +2 .*fits in the cache$`, stdout)
+	assert.NotRegexp(t, `\d{3}%`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
+}
+
+// TestWrongFlags: each refusal names the flag and says what to do.
+func TestWrongFlags(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	for _, c := range []struct {
+		args  string
+		parts string // of the message, separated by |
+	}{
+		{"bench", "engine, routing or synth"},
+		{"bench engine -m M -p 512", "-p 512 is too long|give at most 511"},
+		{"bench engine -m M -n 504", "-n 504 is too long|give at most 503"},
+		{"bench engine -m M -d 511", "-d 511 is too long|give at most 510"},
+		{"bench engine -m M -d 500 -n 12", "-n 12 is too long|at most 11"},
+		{"bench engine -m M -p 0 -n 0", "-p 0 and -n 0|give"},
+		{"bench engine -m M -d 20 -n 0", "-d 20 has no effect"},
+		{"bench engine -m M -d 3", "-d 3 is too short: give 8"},
+		{"bench engine -m M -p -1", "-p -1 is too small: give 0"},
+		{"bench engine -m M -t -1", "-t -1 is too small: give 0"},
+		{"bench engine -m M -t 1025", "-t 1025 is too large: give at most 1024"},
+		{"bench engine -m M -r 0", "-r 0 is too small: give 1"},
+		{"bench engine -m M --scaling -t 1", "--scaling|give more than -t 1"},
+		{"bench engine -m M --kv q8", "--kv q8 is not|choose auto, f16 or f32"},
+		{"bench engine -m M --backend cuda", "--backend cuda is not|choose cpu, metal, soft"},
+		{"bench engine -m M --profile heap", "--profile heap is not|choose cpu"},
+		{"bench synth --shape 9b x", "--shape 9b is not|choose tiny or 0.5b"},
+		{"logits -m M --tokens 1 --best 0", "--best 0 is too small: give 1"},
+		{"logits -m M --tokens 1 --best 3 --json", "--best has no effect with --json"},
+		{"logits -m M --tokens x", "--tokens|give numbers"},
+		{"logits -m M --tokens 1 --exact --kv f16", "--exact|leave out --kv"},
+		{"logits -m M --tokens 1 --exact --backend soft", "--exact|leave out --backend"},
+		{"logits -m M --tokens 1 -t -1", "--threads -1|give 0 to 1024"},
+		{"logits -m M --tokens 1 -t 1025", "--threads 1025|give 0 to 1024"},
+		{"run -m M -c -1 hello", "--ctx -1 is negative: give"},
+		{"logits -m M --tokens 1 -c 9", "-c"},
+		{"inspect M --elements -2", "--elements -2|-1 for all"},
+		{"tokenize -m M --jsonl hi", "--jsonl|leave out the text"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := call(t, strings.Fields(strings.ReplaceAll(c.args, "M", m))...)
+			assert.Equal(t, exitUsage, code, stderr)
+			assert.Empty(t, stdout)
+			for part := range strings.SplitSeq(c.parts, "|") {
+				assert.Contains(t, stderr, part)
+			}
+		})
+	}
+	code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", m)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "exists already: choose another name")
+}
+
+// TestTokenizeSpecial: --no-special holds with --jsonl too.
+func TestTokenizeSpecial(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	for _, c := range []struct {
+		flags string
+		ids   []int32
+	}{{"--jsonl", []int32{511}}, {"--jsonl --no-special", nil}} {
+		var out, errs bytes.Buffer
+		args := append([]string{"tokenize", "-m", m}, strings.Fields(c.flags)...)
+		require.Equal(t, exitDone, run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs), errs.String())
+		ids := lines[[]int32](t, out.String())[0]
+		if c.ids != nil {
+			assert.Equal(t, c.ids, ids)
+		} else {
+			assert.Greater(t, len(ids), 1, "as plain text")
+			assert.NotContains(t, ids, int32(511))
+		}
+	}
+}
+
+// TestInspectElements: longer arrays are printed by their length.
+func TestInspectElements(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	for elements, whole := range map[string]bool{"511": false, "512": true, "-1": true} {
+		_, stdout, _ := call(t, "inspect", m, "--elements", elements, "--json")
+		_, list := lines[inspection](t, stdout)[0].Metadata["tokenizer.ggml.tokens"].([]any)
+		assert.Equal(t, whole, list, elements)
+		_, stdout, _ = call(t, "inspect", m, "--elements", elements)
+		assert.Equal(t, !whole, strings.Contains(stdout, "512 elements"), elements)
+	}
+}
+
+// TestSynthSeed: another seed gives other weights of the same shape, the same one the same bytes.
+func TestSynthSeed(t *testing.T) {
+	write := func(name, seed string) string {
+		path := filepath.Join(t.TempDir(), name)
+		code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", "--seed", seed, path)
+		require.Equal(t, exitDone, code, stderr)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(b)
+	}
+	one := write("a", "1")
+	assert.True(t, one == write("b", "1"))
+	other := write("c", "2")
+	assert.True(t, one != other)
+}

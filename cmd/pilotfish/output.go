@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+)
+
+// output is stdout. It remembers the first error, so that none is lost where a command does not look at it, and writes nothing
+// after it.
+type output struct {
+	w  io.Writer
+	mu sync.Mutex // of e
+	e  error
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.e != nil {
+		return 0, o.e
+	}
+	var n int
+	n, o.e = o.w.Write(b)
+	return n, o.e
+}
+
+// err is the first error of a write.
+func (o *output) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.e
+}
+
+// outputError returns why stdout could not be written, if it could not, and whether that is worth a message: a reader of a
+// pipe that has closed it, such as head, wants no more.
+func (a *app) outputError() (err error, silent bool) {
+	o, ok := a.stdout.(*output)
+	if !ok || o.err() == nil {
+		return nil, false
+	}
+	return o.err(), errors.Is(o.err(), syscall.EPIPE) || errors.Is(o.err(), io.ErrClosedPipe)
+}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProgram is no test: it is the program, in a process of its own, for the tests that call [program].
+func TestProgram(t *testing.T) {
+	args, set := os.LookupEnv("PILOTFISH_TEST_ARGS")
+	if !set {
+		t.Skip("only for other tests")
+	}
+	os.Args = strings.Split(args, "\n")
+	main()
+}
+
+// program returns the program with such arguments, to be started as a process.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram$")
+	c.Env = append(os.Environ(), "PILOTFISH_TEST_ARGS="+strings.Join(append([]string{"pilotfish"}, args...), "\n"))
+	return c
+}
+
+// exitCode runs a process to its end; -1 is the end by a signal.
+func exitCode(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	if err := c.Run(); c.ProcessState == nil {
+		require.NoError(t, err)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// printers are calls of every command that prints something.
+func printers(t *testing.T) [][]string {
+	m := tinyModel(t, "q8_0")
+	var all [][]string
+	for _, call := range []string{
+		"--help", "help", "version", "version --json", "completion bash", "demo --help",
+		"demo --questions 1 --modes local --edge-tps 0", "demo --questions 1 --modes local --edge-tps 0 --json",
+		"bench routing --questions 1 --modes local", "bench routing --questions 1 --modes local --json",
+		"bench engine -m M -p 4 -n 4 -r 1 -t 1", "bench engine -m M -p 4 -n 4 -r 1 -t 1 --json",
+		"bench synth --shape tiny NEW", "inspect M", "inspect M --json",
+		"tokenize -m M hello", "logits -m M --tokens 1", "logits -m M --tokens 1 --json",
+	} {
+		place := strings.NewReplacer("NEW", filepath.Join(t.TempDir(), "new.gguf"), "M", m)
+		var args []string
+		for _, a := range strings.Fields(call) {
+			args = append(args, place.Replace(a))
+		}
+		all = append(all, args)
+	}
+	return all
+}
+
+// TestFullStdout: a stdout that takes nothing ends every command with one line and 1.
+func TestFullStdout(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close()
+	for _, args := range printers(t) {
+		var stderr bytes.Buffer
+		c := program(t, args...)
+		c.Stdout, c.Stderr = full, &stderr
+		assert.Equal(t, exitFailed, exitCode(t, c), "%v: %s", args, &stderr)
+		said := failures(stderr.String())
+		assert.Len(t, said, 1, "%v: %s", args, &stderr)
+		assert.Contains(t, stderr.String(), "no space left on device", args)
+	}
+}
+
+// TestClosedPipe: a reader that wants no more ends every command with 1, without a word.
+func TestClosedPipe(t *testing.T) {
+	for _, args := range printers(t) {
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, read.Close())
+		var stderr bytes.Buffer
+		c := program(t, args...)
+		c.Stdout, c.Stderr = write, &stderr
+		assert.Equal(t, exitFailed, exitCode(t, c), "%v: %s", args, &stderr)
+		assert.Empty(t, failures(stderr.String()), args)
+		require.NoError(t, write.Close())
+	}
+}
+
+// failures are the lines of stderr that are no progress.
+func failures(stderr string) (all []string) {
+	for line := range strings.Lines(stderr) {
+		if !strings.Contains(line, "% of ") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// waitFor is a writer that tells when a text was written to it.
+type waitFor struct {
+	all  bytes.Buffer
+	text string
+	seen chan struct{}
+}
+
+func (w *waitFor) Write(b []byte) (int, error) {
+	before := strings.Contains(w.all.String(), w.text)
+	n, err := w.all.Write(b)
+	if !before && strings.Contains(w.all.String(), w.text) {
+		close(w.seen)
+	}
+	return n, err
+}
+
+// TestSignals: Ctrl-C is 130 and SIGTERM 143, and what is finished is printed.
+func TestSignals(t *testing.T) {
+	for _, s := range []struct {
+		signal syscall.Signal
+		code   int
+		word   string
+	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
+		var stdout bytes.Buffer
+		stderr := &waitFor{text: "50% of 2", seen: make(chan struct{})}
+		c := program(t, "demo", "--questions", "1", "--modes", "local,serial", "--rtt", "8s", "--deadline", "10m", "--json")
+		c.Stdout, c.Stderr = &stdout, stderr
+		require.NoError(t, c.Start())
+		select {
+		case <-stderr.seen: // the mode local is finished, and serial waits for seconds
+		case <-time.After(time.Minute):
+			t.Error("no progress")
+		}
+		require.NoError(t, c.Process.Signal(s.signal))
+		c.Wait()
+		assert.Equal(t, s.code, c.ProcessState.ExitCode(), stderr.all.String())
+		assert.Equal(t, []string{"pilotfish: " + s.word + ": 1 of 2 modes are finished\n"}, failures(stderr.all.String()))
+		assert.Contains(t, stdout.String(), `"mode":"local"`)
+		assert.Equal(t, 1, strings.Count(stdout.String(), "\n"))
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+)
+
+// modesHelp says what the modes are.
+const modesHelp = `  local        the small model alone
+  cloud        the large model alone, its text streamed over HTTP
+  paper        single tokens asked for as in the paper: wait for each, over HTTP, with the whole text each time
+  serial       wait for each, over our protocol
+  pipelined-N  go on drafting while answers are under way, from N guesses at each answer
+
+HTTP has the round trip of the link but neither its losses nor its traces.`
+
+// promiseHelp says when pipelined decoding gives the tokens of serial decoding.
+const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
+not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and "as
+serial" then says "no" with their number. With a deadline that never passes, such as --deadline 1h, the tokens are the same
+over poor links too.`
+
+// routingFlags are shared by `demo` and `bench routing`.
+type routingFlags struct {
+	route     routeFlags
+	flags     *pflag.FlagSet // to know which of them were given
+	modes     string
+	questions int
+	rtt       time.Duration
+	loss      float64
+	traces    []string
+	cloudMS   float64
+	seed      uint64
+	parallel  int
+	json      bool
+}
+
+// The ends of the ranges of flags.
+const (
+	longestRTT    = 10 * time.Second
+	mostCloudMS   = 60_000
+	leastEdgeTPS  = 0.1
+	mostEdgeTPS   = 1e6
+	mostDevices   = 64 // connections that a gateway takes from one address
+	mostQuestions = 1_000_000
+)
+
+func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
+	p := c.Flags()
+	f.flags = p
+	f.route.register(p)
+	cobra.CheckErr(p.MarkHidden("branches")) // a mode names its own
+	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
+	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
+	p.StringVar(&f.modes, "modes", "local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4", "`modes` to compare, in this order")
+	p.IntVar(&f.questions, "questions", 100, "how many questions are asked in each mode")
+	p.DurationVar(&f.rtt, "rtt", 100*time.Millisecond, "round trip to the cloud, up to 10s")
+	p.Float64Var(&f.loss, "loss", 0, "`share` of packets that the link loses, each way")
+	p.StringArrayVar(&f.traces, "trace", nil, "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
+	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "least `milliseconds` that the large model takes for a token")
+	p.Uint64Var(&f.seed, "seed", 0, "seed of the chance by which --loss loses packets")
+	p.IntVar(&f.parallel, "parallel", 8, "answers at the same time, each as if on a device of its own; up to 64")
+	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
+}
+
+// options turns the flags into what package bench takes. own is the router of the small model, where one comes with it.
+func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.StageOptions, err error) {
+	if o.Modes, err = parseModes(f.modes); err != nil {
+		return o, s, err
+	}
+	if err := f.check(o.Modes); err != nil {
+		return o, s, err
+	}
+	if o.Draft, err = f.route.draft(); err != nil {
+		return o, s, err
+	}
+	if o.Router, err = f.route.router(own); err != nil {
+		return o, s, err
+	}
+	o.RTT, o.EdgeTPS, o.Parallel = f.rtt, f.route.edgeTPS, f.parallel
+	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
+	s = bench.StageOptions{RTT: f.rtt, Loss: f.loss, Traces: f.traces, Seed: f.seed, AnswerTime: o.CloudPace}
+	return o, s, nil
+}
+
+// parseModes reads a list of different modes.
+func parseModes(list string) (all []bench.Mode, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		m, err := bench.ParseMode(strings.TrimSpace(name))
+		if err != nil {
+			return nil, usagef("--modes: %w", err)
+		}
+		if slices.Contains(all, m) {
+			return nil, usagef("--modes names %s twice: give each mode once", m.Name)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// check refuses values out of range, traces that cannot be read, and flags without an effect.
+func (f *routingFlags) check(modes []bench.Mode) error {
+	if f.flags.Changed("edge-tps") && f.route.edgeTPS != 0 {
+		if err := checkRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, "0 for full speed, or 0.1 to 1000000 tokens per second"); err != nil {
+			return err
+		}
+	}
+	for _, err := range []error{
+		checkRange("questions", f.questions, 1, mostQuestions, "1 or more"),
+		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
+		checkRange("rtt", f.rtt, 0, longestRTT, "0 to 10s"),
+		checkRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
+		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
+		f.checkTraces(),
+		f.checkUse(modes),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRange refuses what is not in [low, high], which NaN never is. want says what is.
+func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return usagef("--%s %v is out of range: give %s", flag, v, want)
+}
+
+// checkTraces reads the traces, so that what is wrong with one is said before anything begins.
+func (f *routingFlags) checkTraces() error {
+	rtt, up, down := 0, 0, 0
+	for _, path := range f.traces {
+		var o link.Options
+		if err := o.AddTrace(path); err != nil {
+			return fmt.Errorf("--trace %s: %w", path, err)
+		}
+		if o.RTT != nil {
+			rtt++
+		}
+		if o.Up.Capacity != nil {
+			up++
+		}
+		if o.Down.Capacity != nil {
+			down++
+		}
+		if max(rtt, up, down) > 1 {
+			return usagef("--trace %s is a second trace of its kind: give only one of round trips, one up and one down", path)
+		}
+	}
+	return nil
+}
+
+// checkUse refuses flags that none of the modes looks at.
+func (f *routingFlags) checkUse(modes []bench.Mode) error {
+	if f.flags.Changed("branches") {
+		return usagef("--branches has no effect here: a mode names its number of branches, such as --modes pipelined-%d", max(1, min(f.route.branches, 64)))
+	}
+	for _, use := range []struct {
+		flags string
+		by    func(bench.Mode) bool
+		modes string
+	}{
+		{"edge-tps", bench.Mode.SmallModel, "all but cloud"},
+		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
+		{"policy threshold budget router deadline", bench.Mode.Routes, "paper, serial and pipelined-N"},
+		{"loss trace seed no-audit", bench.Mode.OverLink, "serial and pipelined-N"},
+		{"window inflight", bench.Mode.Pipelined, "pipelined-N"},
+	} {
+		if slices.ContainsFunc(modes, use.by) {
+			continue
+		}
+		for name := range strings.FieldsSeq(use.flags) {
+			if f.flags.Changed(name) {
+				return usagef("--%s has no effect with --modes %s: add a mode that it is for (%s), or leave it out", name, f.modes, use.modes)
+			}
+		}
+	}
+	if f.flags.Changed("seed") && !f.flags.Changed("loss") {
+		return usagef("--seed has no effect without --loss: it decides which packets are lost")
+	}
+	return nil
+}
