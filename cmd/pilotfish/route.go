@@ -65,7 +65,10 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	if err != nil {
 		return router.Options{}, usagef("--policy: %w", err)
 	}
-	o := router.Options{Policy: policy, Threshold: r.threshold, Budget: r.budget}
+	o := router.Options{Policy: policy, Budget: r.budget}
+	if r.threshold != 0 {
+		o.Threshold = &r.threshold
+	}
 	switch {
 	case policy != router.Learned && r.routerGGM != "", policy == router.Learned && r.routerGGM == "" && own == nil:
 		return o, usagef("--policy learned and --router belong together")
