@@ -86,7 +86,7 @@ func (f *cloudCommandFlags) options(a *app) (o engine.GatewayOptions, err error)
 	if o.Certificate, err = f.certificate(); err != nil {
 		return o, err
 	}
-	secret, err := a.secret(f.token)
+	secret, _, err := a.secret(f.token, f.token != "")
 	if err != nil {
 		return o, err
 	}

@@ -110,7 +110,7 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if l.early { // else openTo watches
-		l.c.tasks.Go(func() { l.sockets[0].watch(ctx, l.to, giveUp) })
+		l.c.tasks.Go(func() { l.sockets[0].watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
 	}
 	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
 	w, err := l.repeatHello(ctx)

@@ -64,11 +64,11 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	start := time.Now()
 	s, err := newSocket(to)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", to, reason(err))
+		return nil, c.at(to, reason(err))
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	c.tasks.Go(func() { s.watch(ctx, to, giveUp) })
+	c.tasks.Go(func() { s.watch(ctx, to, func(err error) { giveUp(c.at(to, err)) }) })
 	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
 		c.tickets.refused(err)
@@ -95,6 +95,14 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		return nil, s.slow(err, to, start)
 	}
 	return l, nil
+}
+
+// at says which address an error is about, if there may be others.
+func (c *Client) at(to netip.AddrPort, err error) error {
+	if to.String() == c.addr {
+		return err
+	}
+	return fmt.Errorf("%s: %w", to, err)
 }
 
 func handshakeDone(qc *quic.Conn) bool {

@@ -67,7 +67,7 @@ func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(
 		}
 	}
 	if err != nil && ctx.Err() == nil && !s.heard.Load() {
-		unreachable(fmt.Errorf("%s: %w", to, reason(err)))
+		unreachable(reason(err))
 	}
 }
 
