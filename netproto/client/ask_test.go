@@ -30,10 +30,7 @@ func TestAcknowledged(t *testing.T) {
 	c, session := s.dial(t, nil)
 	for i, n := range []int{20, 25, 24, 30} {
 		if i == 3 {
-			c.mu.Lock()
-			l := c.current
-			c.mu.Unlock()
-			c.retire(l)
+			s.retire(c)
 		}
 		_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
 		require.NoError(t, err)

@@ -140,6 +140,16 @@ func (s *script) dial(t *testing.T, change func(*Options)) (*Client, *Session) {
 	return c, session
 }
 
+// retire takes the connection of a client out of use.
+func (s *script) retire(c *Client) {
+	c.mu.Lock()
+	l := c.current
+	c.mu.Unlock()
+	if l != nil {
+		c.retire(l)
+	}
+}
+
 // always answers with a token.
 func always(token int32) func(int, netproto.Ask) []byte {
 	return func(int, netproto.Ask) []byte { return netproto.Answer{Token: token}.Append(nil) }
