@@ -65,7 +65,7 @@ func TestRouting(t *testing.T) {
 	o := RoutingOptions{
 		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
-		Router: router.Options{Policy: router.Random, Threshold: 0.25}, Draft: draft.Options{Deadline: -1, Audit: true, Warm: 20},
+		Router: router.Options{Policy: router.Random, Threshold: new(0.25)}, Draft: draft.Options{Deadline: -1, Audit: true, Warm: 20},
 		Direct: stage.Direct(), Dial: stage.Dial, Progress: func(done, total int) { told = done; assert.Equal(t, 60, total) },
 	}
 	reports, err := Routing(t.Context(), o)

@@ -124,27 +124,6 @@ func TestCloud(t *testing.T) {
 	assert.Contains(t, stderr, "no answer from the cloud")
 }
 
-// TestCloudRefuses: a wrong pin or a wrong token is said, and the answer goes on alone.
-func TestCloudRefuses(t *testing.T) {
-	ownFolders(t)
-	m := tinyModel(t, "q8_0")
-	secret := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
-	address, pin, _ := startCloud(t, "-m", m, "--token-file", secret)
-	ask := func(args ...string) string {
-		_, origins, _, stderr := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "10s"}, args...)...)
-		if !bytes.Contains([]byte(stderr), []byte("no answer")) {
-			assert.NotContains(t, origins, "edge-timeout")
-		}
-		return stderr
-	}
-	assert.NotContains(t, ask("--pin", pin, "--token-file", secret), "no answer")
-	assert.Contains(t, ask("--pin", pin), "no answer from the cloud, going on alone")
-	wrong := strings.Repeat("00", 31) + "01"
-	assert.Contains(t, ask("--pin", wrong, "--token-file", secret), "certificate")
-	assert.NotContains(t, ask("--pin", wrong, "--token-file", secret), "another secret")
-}
-
 // TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches none.
 func TestCloudResumes(t *testing.T) {
 	ownFolders(t)

@@ -34,7 +34,7 @@ type access struct {
 // tokens decides who may ask a gateway that listens at an address: those with a token of the file or of the environment;
 // anybody with --open or on loopback; else those with the token that is made on the first start and kept at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
-	variable, set := os.LookupEnv("PILOTFISH_TOKEN")
+	variable, set := os.LookupEnv(tokenVariable)
 	switch {
 	case f.open && (f.given || set):
 		return access{}, usagef("--open serves anybody: leave out --open, or --token-file and PILOTFISH_TOKEN")

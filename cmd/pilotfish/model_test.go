@@ -249,7 +249,7 @@ func TestWrongCalls(t *testing.T) {
 		{"run -m M --tokens -1", exitUsage, `"-1"`},
 		{"run -m M --tokens 1 hello", exitUsage, "exclude"},
 		{"run -m M --raw --system s hello", exitUsage, "--system"},
-		{"run -m M --temp -1 hello", exitUsage, "temperature"},
+		{"run -m M --temp -1 hello", exitUsage, "--temp -1"},
 		{"run -m M --top-p 2 hello", exitUsage, "top-p"},
 		{"run -m M -n -1 hello", exitUsage, "negative"},
 		{"run -m M --kv q8 hello", exitUsage, "f16"},

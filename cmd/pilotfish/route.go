@@ -1,23 +1,22 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // routeFlags say which tokens the cloud is asked for, and how drafting goes on meanwhile.
 type routeFlags struct {
+	set       *pflag.FlagSet // where they are registered, and which of them were given
 	policy    string
 	threshold float64
 	budget    float64
@@ -25,38 +24,95 @@ type routeFlags struct {
 	branches  int
 	window    int
 	inflight  int
-	deadline  time.Duration
+	deadline  deadline
 	edgeTPS   float64
 	noAudit   bool
 }
 
 func (r *routeFlags) register(f *pflag.FlagSet) {
-	var policies []string
+	r.set, r.deadline = f, deadline(800*time.Millisecond)
+	var policies, thresholds []string
 	for _, p := range router.Policies() {
 		policies = append(policies, string(p))
+		if p != router.Never && p != router.Always {
+			thresholds = append(thresholds, fmt.Sprintf("%v with %s", p.DefaultThreshold(), p))
+		}
 	}
 	f.StringVar(&r.policy, "policy", "margin", "`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", "))
-	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this; 0 means the policy's own")
-	f.Float64Var(&r.budget, "budget", 0, "`share` of tokens to ask for, in place of a threshold")
-	f.StringVar(&r.routerGGM, "router", "", "router `file` of the policy learned")
-	f.IntVar(&r.branches, "branches", 2, "guesses at each answer that are drafted on")
-	f.IntVar(&r.window, "window", 32, "most tokens drafted past the oldest open question")
-	f.IntVar(&r.inflight, "inflight", 4, "most open questions")
-	f.DurationVar(&r.deadline, "deadline", 800*time.Millisecond, "how long a question may take before the local token stands")
-	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with what it would have said")
+	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 (default "+strings.Join(thresholds, ", ")+")")
+	f.Float64Var(&r.budget, "budget", 0, "ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
+	f.StringVar(&r.routerGGM, "router", "", "router `file` for --policy learned")
+	f.IntVar(&r.branches, "branches", 2, "guesses at each answer to draft on from")
+	f.IntVar(&r.window, "window", 32, "most tokens to draft past the oldest question that waits for its answer")
+	f.IntVar(&r.inflight, "inflight", 4, "most questions that wait for their answers at a time")
+	f.Var(&r.deadline, "deadline", "longest `time` to wait for an answer, after which the small model's token stands; "+
+		"off (or 0): as long as it takes, so that pipelined gives the same tokens as serial")
+	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those it would have chosen")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0, "slow the small model down to so many tokens per second; 0: as fast as it goes")
 }
 
+// deadline is a time to wait for an answer. Off, which is -1, means without end.
+type deadline time.Duration
+
+const deadlineOff deadline = -1
+
+// String implements pflag.Value.
+func (d *deadline) String() string {
+	if *d == deadlineOff {
+		return "off"
+	}
+	return time.Duration(*d).String()
+}
+
+// Set implements pflag.Value.
+func (d *deadline) Set(s string) error {
+	if s == "off" {
+		*d = deadlineOff
+		return nil
+	}
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil || t < 0:
+		return errors.New("give a time such as 800ms or 2s, or off to wait as long as it takes")
+	case t == 0:
+		*d = deadlineOff
+	default:
+		*d = deadline(t)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *deadline) Type() string { return "time" }
+
+// given reports whether a flag is on the command line.
+func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Changed(name) }
+
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
-	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: r.deadline, Audit: !r.noAudit}
-	if r.branches < 1 || r.window < 1 || r.inflight < 1 {
-		return o, usagef("--branches, --window and --inflight are at least 1")
+	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"branches", r.branches}, {"window", r.window}, {"inflight", r.inflight}} {
+		if n.value < 1 {
+			return o, usagef("--%s %d is too few: it must be at least 1", n.name, n.value)
+		}
 	}
-	if r.deadline <= 0 || r.edgeTPS < 0 {
-		return o, usagef("--deadline must be positive, and --edge-tps not negative")
+	return o, inRange("edge-tps", r.edgeTPS, 0, math.MaxFloat64)
+}
+
+// inRange refuses a value of a flag outside of low to high, infinities, and what is no number.
+func inRange(name string, v, low, high float64) error {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return usagef("--%s %v is not a finite number", name, v)
+	case v < low && high == math.MaxFloat64:
+		return usagef("--%s %v is too small: it must be at least %v", name, v, low)
+	case v < low || v > high:
+		return usagef("--%s %v is out of range: it must be %v to %v", name, v, low, high)
 	}
-	return o, nil
+	return nil
 }
 
 // router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
@@ -65,22 +121,40 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	if err != nil {
 		return router.Options{}, usagef("--policy: %w", err)
 	}
-	o := router.Options{Policy: policy, Threshold: r.threshold, Budget: r.budget}
+	o := router.Options{Policy: policy, Budget: r.budget}
+	if err := r.checkPolicy(policy, own != nil); err != nil {
+		return o, err
+	}
+	if r.given("threshold") {
+		o.Threshold = &r.threshold
+	}
 	switch {
-	case policy != router.Learned && r.routerGGM != "", policy == router.Learned && r.routerGGM == "" && own == nil:
-		return o, usagef("--policy learned and --router belong together")
 	case policy == router.Learned && r.routerGGM == "":
 		o.Net, err = parseRouter(own)
 	case policy == router.Learned:
 		o.Net, err = readRouter(r.routerGGM)
 	}
-	if err != nil {
-		return o, err
+	return o, err
+}
+
+// checkPolicy refuses flags that the policy has no use for.
+func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
+	for _, name := range []string{"threshold", "budget"} {
+		if (policy == router.Never || policy == router.Always) && r.given(name) {
+			return usagef("--%s has no effect with --policy %s: leave one of them out", name, policy)
+		}
 	}
-	if err := o.Validate(); err != nil {
-		return o, usagef("%w", err)
+	switch {
+	case r.given("threshold") && r.given("budget"):
+		return usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
+	case r.given("budget") && r.budget == 0:
+		return usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
+	case policy != router.Learned && r.given("router"):
+		return usagef("--router has no effect with --policy %s: give --policy learned", policy)
+	case policy == router.Learned && r.routerGGM == "" && (r.given("router") || !own):
+		return usagef("--policy learned needs a router: give its file with --router")
 	}
-	return o, nil
+	return errors.Join(inRange("threshold", r.threshold, 0, 1), inRange("budget", r.budget, 0, 1))
 }
 
 func parseRouter(b []byte) (*router.Net, error) {
@@ -102,52 +176,4 @@ func readRouter(path string) (*router.Net, error) {
 		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
 	return n, nil
-}
-
-// cloudFlags say where the gateway is and how it is trusted.
-type cloudFlags struct {
-	address string
-	pin     string
-	token   string
-	forget  bool
-}
-
-func (c *cloudFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&c.address, "cloud", "", "the gateway, `host:port`")
-	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, as it prints it; without one the system's roots have to vouch for it")
-	f.StringVar(&c.token, "token-file", "", "`file` with the token of authentication (or PILOTFISH_TOKEN)")
-	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect without a round trip")
-}
-
-// dial connects. A gateway that is away is no error: questions then go unanswered until it is there.
-func (c *cloudFlags) dial(ctx context.Context, a *app, e *engine.Engine) (*engine.Remote, error) {
-	o := engine.DialOptions{Lazy: true}
-	if c.pin != "" {
-		pin, err := netproto.ParseDigest(c.pin)
-		if err != nil {
-			return nil, usagef("--pin: %w", err)
-		}
-		o.Pin = pin
-	}
-	secret, err := a.secret(c.token)
-	if err != nil {
-		return nil, err
-	}
-	o.Secret = netproto.Secret(secret)
-	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
-		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
-	}
-	return e.Dial(ctx, c.address, o)
-}
-
-// secret reads a token of authentication from a file, or from the environment if path is empty. None is none.
-func (a *app) secret(path string) (string, error) {
-	if path == "" {
-		return strings.TrimSpace(a.env("PILOTFISH_TOKEN")), nil
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
 }

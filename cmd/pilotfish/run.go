@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -22,10 +23,11 @@ import (
 
 // runFlags are the flags of `pilotfish run`.
 type runFlags struct {
+	set       *pflag.FlagSet // which were given
 	model     modelFlags
 	profile   profileFlag
 	route     routeFlags
-	cloud     cloudFlags
+	gateway   gatewayFlags
 	mode      string
 	system    string
 	ids       string
@@ -65,23 +67,29 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
 	f.profile.register(c)
 	p := c.Flags()
-	f.cloud.register(p)
+	f.set = p
+	f.gateway.register(p)
 	f.route.register(p)
-	p.StringVar(&f.mode, "mode", "", "local: this device alone; serial: wait for each answer of the cloud; pipelined: draft on meanwhile (default pipelined with --cloud, else local)")
-	p.StringVar(&f.system, "system", "", "system `message` of the chat, in place of the model's own")
+	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; serial: stop at each question to the cloud until its answer is there; "+
+		"pipelined: draft on meanwhile, with the same tokens as serial where every question is answered (default pipelined with --cloud, else local)")
+	p.StringVar(&f.system, "system", "", `system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
 	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens to generate; 0 means as many as the context holds")
 	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after an end token")
 	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always takes the best token")
-	p.IntVar(&f.sampling.TopK, "top-k", 0, "draw among the k best tokens only; 0 means all")
-	p.Float64Var(&f.sampling.TopP, "top-p", 1, "draw among the best tokens that make up this share only")
-	p.Uint64Var(&f.sampling.Seed, "seed", 0, "seed of the draw: the same seed gives the same text")
+	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
+	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
+	p.Uint64Var(&f.sampling.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one gives the same text (default: drawn anew, and printed)")
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := f.check(args); err != nil {
+		return err
+	}
+	route, dial, err := f.routing(a)
+	if err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -93,103 +101,84 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := a.preload(ctx, e); err != nil {
 		return err
 	}
-	ids, err := f.prompt(a, e, args)
-	if err != nil {
-		return err
-	}
 	s, err := e.NewSession()
 	if err != nil {
 		return err
 	}
-	tokens, end, err := f.tokens(ctx, a, e, s, ids)
+	out := newRunOutput(a, f, time.Since(begin), e, s)
+	ids, err := f.prompt(a, e, args)
 	if err != nil {
 		return err
 	}
-	defer end()
-	out := newRunOutput(a, f.json, time.Since(begin), s)
-	for t, err := range tokens {
-		if err == nil {
-			err = out.token(t)
-		}
-		if err != nil {
-			return errors.Join(err, out.finish())
-		}
+	if !f.set.Changed("cloud") {
+		return out.finish(ctx, out.print(s.Generate(ctx, ids, route.Request)))
 	}
-	return out.finish()
+	return f.routed(ctx, a, e, ids, route, dial, out)
 }
 
-// tokens begins the generation that the mode asks for, and returns what ends it.
-func (f *runFlags) tokens(ctx context.Context, a *app, e *engine.Engine, s *engine.Session, ids []int32) (iter.Seq2[engine.Token, error], func(), error) {
-	request := engine.Request{MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd}
-	if f.cloud.address == "" || f.mode == "local" {
-		return s.Generate(ctx, ids, request), func() {}, nil
+// routing returns what the flags say of decoding, and of the gateway where there is one.
+func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, err error) {
+	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
+		f.sampling.Seed = uint64(rand.Uint32()) // ten digits are enough to type
 	}
-	r := engine.Route{Request: request, Pace: f.route.edgeTPS, Observe: a.warnOnce()}
-	var err error
+	r.Request = engine.Request{MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd}
+	if !f.set.Changed("cloud") {
+		return r, o, nil
+	}
+	if o, err = f.gateway.parse(a); err != nil {
+		return r, o, err
+	}
 	if r.Draft, err = f.route.draft(); err != nil {
-		return nil, nil, err
+		return r, o, err
 	}
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}
 	policy, err := f.route.router(nil)
 	if err != nil {
-		return nil, nil, err
+		return r, o, err
 	}
-	if r.Router, err = router.New(policy); err != nil {
-		return nil, nil, usagef("%w", err)
-	}
-	remote, err := f.cloud.dial(ctx, a, e)
+	r.Pace = f.route.edgeTPS
+	r.Router, err = router.New(policy)
+	return r, o, err
+}
+
+// routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
+func (f *runFlags) routed(ctx context.Context, a *app, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions, out *runOutput) error {
+	begun, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
+		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
+	})
+	o.Attempted, r.Observe, out.watch = w.attempted, w.observe, w
+	remote, err := f.gateway.dial(begun, a, e, o)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	cloud, end, err := remote.Session(ctx)
+	defer remote.Close()
+	cloud, end, err := remote.Session(begun)
 	if err != nil {
-		return nil, nil, errors.Join(err, remote.Close())
+		return err
 	}
+	defer end()
 	r.Cloud = cloud
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
-	return s.Routed(ctx, ids, r), func() {
-		end()
-		remote.Close()
-		runtime.GOMAXPROCS(before)
-	}, nil
-}
-
-// warnOnce says on stderr why the cloud did not answer, the first time that it does not.
-func (a *app) warnOnce() func(engine.Event) {
-	warned := false
-	return func(e engine.Event) {
-		if e.Escalation == nil || e.Escalation.Err == nil || warned {
-			return
-		}
-		warned = true
-		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", e.Escalation.Err)
+	defer runtime.GOMAXPROCS(before)
+	err = out.print(out.session.Routed(begun, ids, r))
+	if err == nil {
+		err = w.settle(ctx)
+	} else if fatal := w.failed(); fatal != nil {
+		err = fatal
 	}
-}
-
-// check refuses flags that make no sense before the model is opened.
-func (f *runFlags) check(args []string) error {
-	switch err := f.sampling.Validate(); {
-	case err != nil:
-		return usagef("%w", err)
-	case f.mode != "" && f.mode != "local" && f.mode != "serial" && f.mode != "pipelined":
-		return usagef("--mode %s: local, serial or pipelined", f.mode)
-	case (f.mode == "serial" || f.mode == "pipelined") && f.cloud.address == "":
-		return usagef("--mode %s needs --cloud", f.mode)
-	case f.max < 0:
-		return usagef("-n %d: negative", f.max)
-	case f.ids != "" && len(args) > 0:
-		return usagef("--tokens and a prompt exclude each other")
-	case f.system != "" && (f.raw || f.ids != ""):
-		return usagef("--system belongs to a chat: it excludes --raw and --tokens")
+	if err == nil && f.gateway.require {
+		err = w.required()
 	}
-	return nil
+	return out.finish(ctx, err)
 }
 
 // prompt returns the ids to begin with.
 func (f *runFlags) prompt(a *app, e *engine.Engine, args []string) ([]int32, error) {
-	if f.ids != "" {
+	if f.set.Changed("tokens") {
 		return parseIDs(f.ids)
 	}
 	text, err := readPrompt(a, args)
@@ -200,7 +189,7 @@ func (f *runFlags) prompt(a *app, e *engine.Engine, args []string) ([]int32, err
 		return e.RawPrompt(text)
 	}
 	chat := []tokenizer.Message{{Role: "user", Content: text}}
-	if f.system != "" {
+	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
 		chat = slices.Insert(chat, 0, tokenizer.Message{Role: "system", Content: f.system})
 	}
 	ids, err := e.Chat(chat...)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -10,16 +13,19 @@ import (
 // runOutput prints what `pilotfish run` generates.
 type runOutput struct {
 	a       *app
-	json    bool
-	load    time.Duration
+	f       *runFlags
+	load    time.Duration // from opening the model's file until a session could begin, without waiting for a prompt
+	context int           // tokens of the longest text
 	session *engine.Session
-	print   func(engine.Token) error
+	watch   *cloudWatch // nil without a cloud
+	write   func(engine.Token) error
 	ids     []int32
-	printed int // bytes of text
+	printed int   // bytes of text
+	broken  error // why stdout takes no more
 }
 
-func newRunOutput(a *app, json bool, load time.Duration, s *engine.Session) *runOutput {
-	return &runOutput{a: a, json: json, load: load, session: s, print: newTokenPrinter(a)}
+func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
+	return &runOutput{a: a, f: f, load: load, context: e.Context(), session: s, write: newTokenPrinter(a)}
 }
 
 // tokenEvent is one line of --json. Its fields are a contract.
@@ -35,83 +41,169 @@ type tokenEvent struct {
 type summaryEvent struct {
 	Tokens          []int32 `json:"tokens"`
 	Text            string  `json:"text"`
-	Stop            string  `json:"stop"` // end, length or interrupted
+	Stop            string  `json:"stop"` // end, length (-n), context (it is full), interrupted, or failed
 	PromptTokens    int     `json:"prompt_tokens"`
 	GeneratedTokens int     `json:"generated_tokens"`
-	LoadMS          float64 `json:"load_ms"`
-	PromptMS        float64 `json:"prompt_ms"` // until the first token
-	DecodeMS        float64 `json:"decode_ms"` // from then on
+	Seed            *uint64 `json:"seed,omitempty"` // of the draws, with a temperature only
+	LoadMS          float64 `json:"load_ms"`        // from opening the model's file until the prompt could begin, without waiting for stdin
+	PromptMS        float64 `json:"prompt_ms"`      // until the first token
+	DecodeMS        float64 `json:"decode_ms"`      // from then on
 	PromptTPS       float64 `json:"prompt_tps"`
 	GenerationTPS   float64 `json:"generation_tps"`
 	KVBytes         int64   `json:"kv_bytes"`
+	Error           *string `json:"error"` // why the run failed, or questions to the cloud stayed without an answer; else null
 
 	*RoutedEvent // with a cloud only
 }
 
 // RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded fields.)
 type RoutedEvent struct {
-	CloudTokens int     `json:"cloud_tokens"`
-	Timeouts    int     `json:"edge_timeout_tokens"`
-	Escalations int     `json:"escalations"`
-	Hits        int     `json:"hits"`
-	Asks        int     `json:"asks"`
-	Drafted     int     `json:"drafted"`
-	Wasted      int     `json:"wasted"`
-	Audited     int     `json:"audited"` // edge tokens that the cloud compared with its own choice
-	Missed      int     `json:"missed"`  // of these, those where it would have said something else
-	BytesUp     int     `json:"bytes_up"`
-	BytesDown   int     `json:"bytes_down"`
-	WaitMS      float64 `json:"wait_ms"` // what serial decoding would have waited
-	HiddenMS    float64 `json:"hidden_ms"`
-	ExposedMS   float64 `json:"exposed_ms"`
+	CloudTokens  int     `json:"cloud_tokens"`
+	Timeouts     int     `json:"timeouts"`            // tokens of the small model that stood because an answer was late or failed
+	EdgeTimeouts int     `json:"edge_timeout_tokens"` // the same; the older name
+	Escalations  int     `json:"escalations"`         // questions that the text passed
+	Answered     int     `json:"answered"`            // of these, answered
+	Unanswered   int     `json:"unanswered"`          // of these, without an answer
+	Hits         int     `json:"hits"`
+	Asks         int     `json:"asks"`
+	Drafted      int     `json:"drafted"`
+	Wasted       int     `json:"wasted"`
+	Audited      int     `json:"audited"` // edge tokens that the cloud compared with its own choice
+	Missed       int     `json:"missed"`  // of these, those where it would have chosen another
+	BytesUp      int     `json:"bytes_up"`
+	BytesDown    int     `json:"bytes_down"`
+	WaitMS       float64 `json:"wait_ms"`    // for the answers that came: what serial decoding would have waited
+	HiddenMS     float64 `json:"hidden_ms"`  // of this, spent on drafting that held
+	ExposedMS    float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
+	LostMS       float64 `json:"lost_ms"`    // of this, for answers that never came
+}
+
+// print prints tokens until they end, and returns why they ended early.
+func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
+	for t, err := range tokens {
+		if err != nil {
+			return err
+		}
+		if o.broken = o.token(t); o.broken != nil {
+			break
+		}
+	}
+	return o.broken
 }
 
 // token prints one token.
 func (o *runOutput) token(t engine.Token) error {
 	o.ids = append(o.ids, t.ID)
-	if o.json {
+	if o.f.json {
 		return o.a.printJSON(tokenEvent{Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence})
 	}
 	o.printed += len(t.Text)
-	return o.print(t)
+	return o.write(t)
 }
 
-// finish prints the rest of the text and what it took. Nothing is printed where not even the prompt was run.
-func (o *runOutput) finish() error {
+// finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout takes
+// no more, and as text where not even the prompt was run, it prints nothing.
+func (o *runOutput) finish(ctx context.Context, err error) error {
 	s := o.session.Summary()
-	if s.PromptTime == 0 {
-		return nil
+	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
+		return err
 	}
-	if s.Stop == "" {
-		s.Stop = "interrupted"
+	e := o.summary(ctx, err)
+	if o.f.json {
+		return errors.Join(err, o.a.printJSON(map[string]summaryEvent{"summary": e}))
 	}
+	if _, full := fmt.Fprintln(o.a.stdout, e.Text[min(o.printed, len(e.Text)):]); full != nil {
+		return errors.Join(err, full)
+	}
+	o.report(e)
+	return err
+}
+
+// summary says what the run did, if err ended it or is what is wrong with it.
+func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
+	s := o.session.Summary()
 	e := summaryEvent{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens, GeneratedTokens: s.Tokens,
 		LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime), KVBytes: o.session.KVBytes(),
 		PromptTPS:     perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 	}
-	if r := o.session.Routing(); r.Tokens > 0 {
-		e.RoutedEvent = &RoutedEvent{
-			CloudTokens: r.Cloud, Timeouts: r.Timeouts, Escalations: r.Escalations, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted,
-			Wasted: r.Wasted, Audited: r.Audited, Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown, WaitMS: ms(r.Wait), HiddenMS: ms(r.Hidden), ExposedMS: ms(r.Exposed),
+	switch {
+	case e.Stop == "" && ctx.Err() != nil:
+		e.Stop = "interrupted"
+	case e.Stop == "":
+		e.Stop = "failed"
+	}
+	if o.f.sampling.Temperature > 0 {
+		e.Seed = &o.f.sampling.Seed
+	}
+	if w := o.watch; w != nil {
+		e.RoutedEvent = o.routed()
+		if err == nil {
+			err = w.why()
 		}
 	}
-	if o.json {
-		return o.a.printJSON(map[string]summaryEvent{"summary": e})
+	if err != nil {
+		e.Error = new(err.Error())
 	}
-	fmt.Fprintln(o.a.stdout, s.Text[o.printed:])
-	if r := e.RoutedEvent; r != nil {
-		fmt.Fprintf(o.a.stderr, "%d tokens from the cloud, %d for want of an answer from the edge; %.0f of %.0f ms waiting were hidden; %d bytes up, %d down\n",
-			r.CloudTokens, r.Timeouts, r.HiddenMS, r.WaitMS, r.BytesUp, r.BytesDown)
-		if r.Audited > 0 {
-			fmt.Fprintf(o.a.stderr, "audit: of %d tokens that were not asked for, the cloud would have chosen %d otherwise (%.1f%%)\n",
-				r.Audited, r.Missed, 100*float64(r.Missed)/float64(r.Audited))
-		}
+	return e
+}
+
+func (o *runOutput) routed() *RoutedEvent {
+	r, w := o.session.Routing(), o.watch
+	return &RoutedEvent{
+		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
+		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
+		Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
 	}
-	_, err := fmt.Fprintf(o.a.stderr, "%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, stopped by %s; loaded in %.0f ms\n",
-		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, e.Stop, e.LoadMS)
-	return err
+}
+
+// report says on stderr what the run did.
+func (o *runOutput) report(e summaryEvent) {
+	if e.Seed != nil {
+		fmt.Fprintf(o.a.stderr, "drawn with --seed %d, which gives the same text again\n", *e.Seed)
+	}
+	if e.RoutedEvent != nil {
+		o.reportCloud(e)
+	}
+	fmt.Fprintf(o.a.stderr, "%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
+		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+}
+
+// reportCloud says what came from the cloud, and what did not.
+func (o *runOutput) reportCloud(e summaryEvent) {
+	r := e.RoutedEvent
+	if r.Escalations == 0 {
+		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
+		return
+	}
+	fmt.Fprintf(o.a.stderr, "%d of %d tokens come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n",
+		r.CloudTokens, e.GeneratedTokens, r.Answered, r.Escalations, r.BytesUp, r.BytesDown)
+	if r.Answered > 0 {
+		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS, r.HiddenMS)
+	}
+	if r.Unanswered > 0 {
+		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, so that the text may differ from that of "+
+			"serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
+	}
+	if r.Audited > 0 {
+		fmt.Fprintf(o.a.stderr, "of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n",
+			r.Audited, r.Missed, 100*float64(r.Missed)/float64(r.Audited))
+	}
+}
+
+// stopped says in words why the text ended.
+func (o *runOutput) stopped(why string) string {
+	switch {
+	case why == "end":
+		return "stopped at the end token"
+	case why == "length" && o.f.max > 0:
+		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.max)
+	case why == "length" || why == "context":
+		return fmt.Sprintf("stopped: the context of %d tokens is full (-c)", o.context)
+	}
+	return why // interrupted, failed
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

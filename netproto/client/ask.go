@@ -127,6 +127,7 @@ func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Pa
 	r, err = l.exchange(ctx, b, func() { s.noteSent(l, path) })
 	if err != nil && ctx.Err() != nil && l.silent(before, start) {
 		s.c.retire(l)
+		err = fmt.Errorf("%w: %w", err, noReply(s.c.addr, start))
 	}
 	if err == nil && r.kind == netproto.KindRefusal && errors.Is(refusal(r.b), netproto.Draining) {
 		s.c.retire(l)

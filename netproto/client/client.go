@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -23,8 +22,9 @@ var (
 // Client holds the connection to a gateway. It is safe for concurrent use.
 type Client struct {
 	opt  Options
-	addr string
+	addr string // host:port as given
 	host string
+	port uint16
 
 	ctx     context.Context // until Close
 	cancel  context.CancelCauseFunc
@@ -36,7 +36,8 @@ type Client struct {
 	closed   bool
 	current  *link // nil: none
 	attempt  *attempt
-	failures int // attempts in a row
+	failures int   // attempts in a row
+	failure  error // why the last of them failed; nil after a success
 	welcome  netproto.Welcome
 	links    map[*link]struct{}
 	stats    Stats
@@ -50,15 +51,16 @@ type Stats struct {
 	RTT         time.Duration // smoothed, of the current connection; 0 without one
 }
 
-// Dial connects to the gateway at host:port and returns when it is welcome, or when that fails, after ConnectTimeout at
-// the latest. An error that comes from the gateway
-// unwraps to a netproto.Code, one from a wrong certificate to a [PinError].
+// Dial connects to the gateway at host:port and returns when the gateway says Welcome, or when that fails, after
+// ConnectTimeout at the latest; with [Options.Lazy] it returns at once, and fails only for wrong options or an address
+// that is none. An error that comes from the network or the gateway is a [ConnectError]. It unwraps to a netproto.Code
+// where the gateway refuses, to a [PinError] where its certificate is not the pinned one.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := splitAddress(addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
@@ -66,7 +68,8 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, plain: plain, tickets: &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}, links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, links: map[*link]struct{}{}}
+	c.tickets = &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
 		c.tasks.Go(c.followRoute)
@@ -76,7 +79,8 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return c, err
 	}
 	if err := c.connect(ctx); err != nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, errors.Join(err, c.Close()))
+		_ = c.Close() // why there is no connection says more
+		return nil, fmt.Errorf("dial: %w", err)
 	}
 	return c, nil
 }

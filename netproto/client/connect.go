@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,9 +18,9 @@ type attempt struct {
 }
 
 // link returns the connection, made anew where it has gone, or why there is none. A failed attempt is repeated until
-// ctx ends, unless the gateway refuses for good.
+// ctx ends, unless the next one would fail the same way.
 func (c *Client) link(ctx context.Context) (*link, error) {
-	var last error
+	start := time.Now()
 	for {
 		l, a, err := c.currentOrAttempt()
 		if l != nil || err != nil {
@@ -29,34 +28,31 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), fmt.Errorf("%w: %w", ErrNoReply, orPending(last)))
+			return nil, c.gaveUp(ctx, start)
 		case <-a.done:
 		}
 		if a.err == nil {
 			return a.link, nil
 		}
-		if last = a.err; lasting(last) {
-			return nil, last
+		if lasting(a.err) {
+			return nil, a.err
 		}
 	}
 }
 
-func orPending(err error) error {
-	if err == nil {
-		return errors.New("still connecting")
+// gaveUp says why somebody who began to wait at start has no connection when ctx ends: what the last attempt failed of,
+// also where that was before, or for how long there has been no reply.
+func (c *Client) gaveUp(ctx context.Context, start time.Time) error {
+	c.mu.Lock()
+	why := c.failure
+	c.mu.Unlock()
+	if why == nil {
+		why = &ConnectError{c.addr, noReply(c.addr, start)}
 	}
-	return err
-}
-
-// lasting reports whether an attempt would fail the same way the next time.
-func lasting(err error) bool {
-	_, wrongPin := errors.AsType[*PinError](err)
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	if wrongPin || untrusted || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
-		return true
+	if cause := context.Cause(ctx); cause != ErrNoReply {
+		return fmt.Errorf("%w: %w", cause, why)
 	}
-	code, ok := errors.AsType[netproto.Code](err)
-	return ok && code.Lasting()
+	return why
 }
 
 // currentOrAttempt returns the connection, or the attempt under way, which it starts if there is none.
@@ -102,14 +98,14 @@ func (c *Client) try(a *attempt, pause time.Duration) {
 	case <-c.ctx.Done():
 		a.err = ErrClosed
 	}
+	if a.err != nil && !errors.Is(a.err, ErrClosed) {
+		a.err = &ConnectError{c.addr, a.err}
+		c.failed(a.err)
+	}
 	c.mu.Lock()
 	c.attempt = nil
 	stale := c.closed && a.err == nil
-	switch {
-	case stale:
-	case a.err != nil:
-		c.failures++
-	default:
+	if a.err == nil && !stale {
 		c.current = a.link
 		c.stats.Connections++
 	}
@@ -118,6 +114,15 @@ func (c *Client) try(a *attempt, pause time.Duration) {
 		a.err = errors.Join(ErrClosed, a.link.close(netproto.NoReason))
 	}
 	close(a.done)
+}
+
+// failed notes why an attempt failed, so that the next one does not come at once.
+func (c *Client) failed(err error) {
+	c.mu.Lock()
+	c.failures++
+	c.failure = err
+	c.mu.Unlock()
+	c.opt.Attempted(err)
 }
 
 // retire takes a connection out of use; it is closed when its last ask is done.
@@ -133,21 +138,13 @@ func (c *Client) retire(l *link) {
 // succeed notes that the gateway welcomes us.
 func (c *Client) succeed(w netproto.Welcome, early bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures = 0
+	c.failures, c.failure = 0, nil
 	c.welcome = w
 	if early {
 		c.stats.Early++
 	}
-}
-
-// fail notes that a connection that was already in use is not welcome, so that the next one does not come at once.
-func (c *Client) fail(l *link) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if l.early {
-		c.failures++
-	}
+	c.mu.Unlock()
+	c.opt.Attempted(nil)
 }
 
 // followRoute moves the connection when the way to the gateway begins at another local address.

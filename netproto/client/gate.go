@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,13 +50,17 @@ func (g *gate) pass() {
 // there is nothing to be logged about the size of buffers.
 type gatedConn struct {
 	net.PacketConn
-	udp  *net.UDPConn
-	gate *gate
+	udp   *net.UDPConn
+	gate  *gate
+	heard *atomic.Bool
 }
 
 // ReadFrom returns a packet when the gate is open.
 func (c gatedConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := c.PacketConn.ReadFrom(b)
+	if err == nil {
+		c.heard.Store(true)
+	}
 	c.gate.pass()
 	return n, from, err
 }

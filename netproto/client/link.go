@@ -39,13 +39,16 @@ func (l *link) run() {
 	if err == nil {
 		l.codec, err = l.c.codecFor(w)
 	}
+	if l.early && err != nil && !errors.Is(err, ErrClosed) { // else the attempt fails, and wraps the error
+		err = &ConnectError{l.c.addr, err}
+		l.c.failed(err)
+	}
 	l.err = err
 	if err == nil {
 		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
 		close(l.ready)
 		l.listen()
 	} else {
-		l.c.fail(l)
 		l.c.tickets.refused(err)
 		close(l.ready)
 	}
@@ -99,10 +102,26 @@ func (l *link) discard() {
 	}
 }
 
-// welcome reads the answer to the Hello, which is repeated where the gateway does not take 0-RTT.
+// welcome returns what the gateway answers to the Hello, or why it does not.
 func (l *link) welcome() (netproto.Welcome, error) {
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.opt.ConnectTimeout)
 	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if l.early { // else openTo watches
+		l.c.tasks.Go(func() { l.sockets[0].watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
+	}
+	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
+	w, err := l.repeatHello(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return w, l.sockets[0].slow(err, l.to, start)
+}
+
+// repeatHello reads the answer to the Hello, which it repeats where the gateway does not take 0-RTT.
+func (l *link) repeatHello(ctx context.Context) (netproto.Welcome, error) {
 	w, err := l.readWelcome()
 	if !errors.Is(err, quic.Err0RTTRejected) {
 		return w, err

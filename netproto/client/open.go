@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -16,11 +17,11 @@ import (
 func (c *Client) open() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.ConnectTimeout)
 	defer cancel()
-	addresses, err := resolve(ctx, c.addr)
+	addresses, err := resolve(ctx, c.host, c.port)
 	if err != nil {
-		return nil, err
+		return nil, c.unresolved(err)
 	}
-	var errs []error
+	var failed error
 	for i, to := range addresses {
 		l, err := c.openTo(ctx, to, len(addresses)-i)
 		if err == nil {
@@ -29,9 +30,28 @@ func (c *Client) open() (*link, error) {
 		if lasting(err) {
 			return nil, err
 		}
-		errs = append(errs, err)
+		if failed == nil {
+			failed = err
+		} else {
+			failed = fmt.Errorf("%w; %w", failed, err)
+		}
 	}
-	return nil, errors.Join(errs...)
+	return nil, failed
+}
+
+// unresolved returns the error of a look-up. A host that was found before is only gone for now, as where the device has
+// no network.
+func (c *Client) unresolved(err error) error {
+	c.mu.Lock()
+	before := c.stats.Connections > 0
+	c.mu.Unlock()
+	lookup, ok := errors.AsType[*net.DNSError](err)
+	if !ok || !before {
+		return err
+	}
+	temporary := *lookup
+	temporary.IsTemporary = true
+	return &temporary
 }
 
 // openTo connects to one address, in a fair part of the time that is left for several.
@@ -41,21 +61,27 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(of))
 		defer cancel()
 	}
+	start := time.Now()
 	s, err := newSocket(to)
 	if err != nil {
-		return nil, err
+		return nil, c.at(to, reason(err))
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	c.tasks.Go(func() { s.watch(ctx, to, func(err error) { giveUp(c.at(to, err)) }) })
 	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
 		c.tickets.refused(err)
-		return nil, errors.Join(reason(err), s.close())
+		_ = s.close() // why there is no connection says more
+		return nil, s.slow(reason(err), to, start)
 	}
 	l := &link{c: c, qc: qc, to: to, sockets: []*socket{s}, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
 	err = l.hello(l.early)
 	s.gate.open()
 	if err != nil {
-		return nil, errors.Join(reason(err), l.close(netproto.NoReason))
+		_ = l.close(netproto.NoReason)
+		return nil, s.slow(reason(err), to, start)
 	}
 	c.mu.Lock()
 	c.links[l] = struct{}{}
@@ -66,9 +92,17 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	}
 	if err := l.wait(ctx); err != nil {
 		l.retire()
-		return nil, err
+		return nil, s.slow(err, to, start)
 	}
 	return l, nil
+}
+
+// at says which address an error is about, if there may be others.
+func (c *Client) at(to netip.AddrPort, err error) error {
+	if to.String() == c.addr {
+		return err
+	}
+	return fmt.Errorf("%s: %w", to, err)
 }
 
 func handshakeDone(qc *quic.Conn) bool {

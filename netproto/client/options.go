@@ -12,22 +12,26 @@ import (
 
 // Options of a client. Identity is required; the rest may stay zero.
 type Options struct {
-	Identity     netproto.Identity     // what the edge's tokens mean: the gateway refuses another one
+	Identity     netproto.Identity     // what the edge's token ids mean; a gateway whose model differs refuses
 	Secret       netproto.Secret       // access token
 	Device       netproto.Device       // this device, the same in all its connections; zero means one drawn for this client
-	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero means that the system's roots vouch for it
-	ServerName   string                // that the certificate is for; "" means the host that is dialled
+	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero: an authority that this system trusts signed it
+	ServerName   string                // name that the certificate must be for; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
-	Lazy         bool                  // Dial returns at once; asks wait for the connection
+	Lazy         bool                  // Dial returns at once, and connects meanwhile; asks wait for the connection
+
+	// Attempted, if given, is told how each attempt to connect ended: nil when the gateway said Welcome, else a
+	// [ConnectError]. It must not block.
+	Attempted func(error)
 
 	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache
-	// TicketFolder keeps them in files instead, from one process to the next. It is made if need be. What is in it is
-	// secret: who has a ticket can pretend to be the gateway that it is for, and read what 0-RTT sent with it.
+	// TicketFolder keeps them in files instead, from one process to the next. It is made where it does not exist. What is
+	// in it is secret: whoever has a ticket can pretend to be its gateway, and read what was sent with 0-RTT.
 	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
-	Patience       time.Duration // that an ask waits for a connection, if it has no deadline; 0 means 30 s
+	Patience       time.Duration // for which an ask waits for a connection at most; 0 means 30 s
 	KeepAlive      time.Duration // between signs of life on an idle connection; 0 means 10 s, negative none
 	IdleTimeout    time.Duration // after which a silent connection is given up; 0 means 30 s
 	RouteCheck     time.Duration // between looks at the local address, to follow a change of network; 0 means 2 s, negative never
@@ -48,6 +52,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *v == 0 {
 			*v = def
 		}
+	}
+	if o.Attempted == nil {
+		o.Attempted = func(error) {}
 	}
 	if o.Device == (netproto.Device{}) {
 		if _, err := rand.Read(o.Device[:]); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go"
 )
@@ -15,7 +17,8 @@ type socket struct {
 	udp       *net.UDPConn
 	transport *quic.Transport
 	gate      *gate
-	source    netip.Addr // where packets to the gateway start; the socket itself is bound to no address
+	source    netip.Addr   // where packets to the gateway start; the socket itself is bound to no address
+	heard     *atomic.Bool // something has been received
 }
 
 // newSocket opens a socket for packets to a gateway.
@@ -32,13 +35,51 @@ func newSocket(to netip.AddrPort) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{}
-	return &socket{udp: udp, transport: &quic.Transport{Conn: gatedConn{udp, udp, g}}, gate: g, source: source}, nil
+	g, heard := &gate{}, new(atomic.Bool)
+	return &socket{udp: udp, transport: &quic.Transport{Conn: gatedConn{udp, udp, g, heard}}, gate: g, source: source, heard: heard}, nil
 }
 
 func (s *socket) close() error {
 	s.gate.open()
 	return errors.Join(s.transport.Close(), s.udp.Close())
+}
+
+// watch calls unreachable when the network says that packets cannot get to an address, until ctx ends. The network's
+// message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not. So an empty packet goes
+// out from another one, but only if the gateway has not been heard within a moment.
+func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
+	const moment = 50 * time.Millisecond
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(moment):
+	}
+	if s.heard.Load() {
+		return
+	}
+	probe, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { probe.Close() })
+		defer stop()
+		defer probe.Close()
+		if _, err = probe.Write(nil); err == nil {
+			_, err = probe.Read(make([]byte, 1))
+		}
+	}
+	if err != nil && ctx.Err() == nil && !s.heard.Load() {
+		unreachable(reason(err))
+	}
+}
+
+// slow says what an error means that came because something took too long; other errors are returned as they are.
+func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
+	switch {
+	case !isTimeout(err):
+		return err
+	case s.heard.Load():
+		return fmt.Errorf("%s replies, but did not welcome us within %v", to, time.Since(since).Round(time.Millisecond))
+	}
+	return noReply(to.String(), since)
 }
 
 // sourceOf asks the system for the local address that packets to an address start from. Nothing is sent.
@@ -51,16 +92,8 @@ func sourceOf(to netip.AddrPort) (netip.Addr, error) {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), nil
 }
 
-// resolve returns the addresses behind host:port, those of IPv4 first.
-func resolve(ctx context.Context, addr string) ([]netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	port, err := net.DefaultResolver.LookupPort(ctx, "udp", service)
-	if err != nil {
-		return nil, err
-	}
+// resolve returns the addresses of a host, those of IPv4 first.
+func resolve(ctx context.Context, host string, port uint16) ([]netip.AddrPort, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, err
@@ -68,7 +101,7 @@ func resolve(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	var four, six []netip.AddrPort
 	for _, ip := range ips {
 		ip = ip.Unmap()
-		if to := netip.AddrPortFrom(ip, uint16(port)); ip.Is4() {
+		if to := netip.AddrPortFrom(ip, port); ip.Is4() {
 			four = append(four, to)
 		} else {
 			six = append(six, to)
@@ -79,4 +112,20 @@ func resolve(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 		return nil, fmt.Errorf("%s has no address", host)
 	}
 	return all, nil
+}
+
+// splitAddress splits host:port, where port may also be the name of a service.
+func splitAddress(addr string) (host string, port uint16, err error) {
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := net.LookupPort("udp", service)
+	if err == nil && (n == 0 || host == "") {
+		err = errors.New("a gateway is given as host:port, with a port of 1 to 65535")
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("address %s: %w", addr, err)
+	}
+	return host, uint16(n), nil
 }

@@ -96,7 +96,7 @@ func TestRunAhead(t *testing.T) {
 	defer cloud.Close()
 	routes := map[string]Route{"local": {}}
 	for branches := range 4 {
-		r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.25, Seed: 2})
+		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
 		require.NoError(t, err)
 		route := Route{Router: r, Cloud: cloud.Local(uint64(branches)), Draft: DraftOptions{Deadline: -1, Branches: branches}}
 		if branches == 0 {
@@ -104,7 +104,7 @@ func TestRunAhead(t *testing.T) {
 		}
 		routes[fmt.Sprintf("%d branches", branches)] = route
 	}
-	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: 0.5, Net: randomNet(t, 256)})
+	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: new(0.5), Net: randomNet(t, 256)})
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
 	const tokens = 24
@@ -174,7 +174,7 @@ func TestRunAheadTogether(t *testing.T) {
 	cloud, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.3})
+	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
 	require.NoError(t, err)
 	answer := func(n int) text {
 		s, err := e.NewSession()

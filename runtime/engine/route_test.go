@@ -85,7 +85,7 @@ func TestRouted(t *testing.T) {
 		sessions[name] = session(t, edge)
 	}
 	for i, o := range []router.Options{
-		{Policy: router.Random, Threshold: 0.3, Seed: 5}, {Policy: router.Margin, Threshold: 0.02}, {Policy: router.Entropy, Threshold: 0.005},
+		{Policy: router.Random, Threshold: new(0.3), Seed: 5}, {Policy: router.Margin, Threshold: new(0.02)}, {Policy: router.Entropy, Threshold: new(0.005)},
 		{Policy: router.Always}, {Policy: router.Never},
 	} {
 		prompt := []int32{1, 2, 3, int32(i % 2), 9}
@@ -118,7 +118,7 @@ func TestRouted(t *testing.T) {
 func TestRoutedSampled(t *testing.T) {
 	edge, _, cloud := pair(t)
 	run := func(mode draft.Mode) (toks []engine.Token) {
-		r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.4, Seed: 1})
+		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.4), Seed: 1})
 		require.NoError(t, err)
 		for tok, err := range session(t, edge).Routed(t.Context(), []int32{4, 5}, engine.Route{
 			Request: engine.Request{MaxTokens: 25, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopP: 0.9, Seed: 6}},
@@ -163,7 +163,7 @@ func TestRoutedWithoutCloud(t *testing.T) {
 // TestRoutedCancel: ^C ends it at once, and the session serves on.
 func TestRoutedCancel(t *testing.T) {
 	edge, _, _ := pair(t)
-	r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.2})
+	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2)})
 	require.NoError(t, err)
 	s := session(t, edge)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,7 @@ func (c count) add(escalated bool) count {
 // (This is stochastic approximation of a quantile, Robbins and Monro 1951, with a constant step.)
 func (r *Router) threshold(c count) float64 {
 	if r.o.Budget == 0 {
-		return r.o.Threshold
+		return r.start
 	}
-	return r.o.Threshold + gain*(r.o.Budget*float64(c.tokens)-float64(c.escalations))
+	return r.start + gain*(r.o.Budget*float64(c.tokens)-float64(c.escalations))
 }

@@ -51,7 +51,7 @@ func ParsePolicy(name string) (Policy, error) {
 	return "", fmt.Errorf("policy %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// DefaultThreshold is where a policy escalates unless told otherwise.
+// DefaultThreshold is the confidence below which a policy escalates if nothing else is said.
 func (p Policy) DefaultThreshold() float64 {
 	switch p {
 	case Margin:
@@ -66,11 +66,11 @@ func (p Policy) DefaultThreshold() float64 {
 
 // Options say how to decide. The zero value never escalates.
 type Options struct {
-	Policy    Policy  // "" means never
-	Threshold float64 // escalate below this confidence; 0 means [Policy.DefaultThreshold]
-	Budget    float64 // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: the threshold stays
-	Seed      uint64  // of the random policy
-	Net       *Net    // of the learned policy
+	Policy    Policy   // "" means never
+	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
+	Budget    float64  // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: the threshold stays
+	Seed      uint64   // of the random policy
+	Net       *Net     // of the learned policy
 }
 
 // Validate reports a value that is out of range.
@@ -81,8 +81,8 @@ func (o Options) Validate() error {
 		}
 	}
 	switch {
-	case !(o.Threshold >= 0 && o.Threshold <= 1):
-		return fmt.Errorf("threshold: %v is not within 0 to 1", o.Threshold)
+	case o.Threshold != nil && !(*o.Threshold >= 0 && *o.Threshold <= 1):
+		return fmt.Errorf("threshold: %v is not within 0 to 1", *o.Threshold)
 	case !(o.Budget >= 0 && o.Budget <= 1):
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
@@ -93,8 +93,9 @@ func (o Options) Validate() error {
 
 // Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
 type Router struct {
-	o  Options
-	on backend.Router // the network on a device that evaluates it, or nil
+	o     Options
+	start float64        // threshold at the start of a path
+	on    backend.Router // the network on a device that evaluates it, or nil
 }
 
 // New makes a router.
@@ -105,10 +106,11 @@ func New(o Options) (*Router, error) {
 	if o.Policy == "" {
 		o.Policy = Never
 	}
-	if o.Threshold == 0 {
-		o.Threshold = o.Policy.DefaultThreshold()
+	r := &Router{o: o, start: o.Policy.DefaultThreshold()}
+	if o.Threshold != nil {
+		r.start = *o.Threshold
 	}
-	return &Router{o: o}, nil
+	return r, nil
 }
 
 // On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
@@ -126,7 +128,7 @@ func (r *Router) On(d backend.Device) *Router {
 	if err != nil {
 		return r
 	}
-	return &Router{o: r.o, on: on}
+	return &Router{o: r.o, start: r.start, on: on}
 }
 
 // Want adds to w what the policy needs of each head.

@@ -58,12 +58,12 @@ func TestDecide(t *testing.T) {
 		want bool
 	}{
 		{Options{}, half, false},
-		{Options{Policy: Never, Threshold: 1, Budget: 1}, half, false},
-		{Options{Policy: Always, Threshold: 0.01, Budget: 0.01}, half, true},
+		{Options{Policy: Never, Threshold: new(1.0), Budget: 1}, half, false},
+		{Options{Policy: Always, Threshold: new(0.01), Budget: 0.01}, half, true},
 		{Options{Policy: Entropy}, half, true},
 		{Options{Policy: Entropy}, headOf(0.99, 0.01), false},
-		{Options{Policy: Entropy, Threshold: 0.51}, half, true},
-		{Options{Policy: Entropy, Threshold: 0.49}, half, false},
+		{Options{Policy: Entropy, Threshold: new(0.51)}, half, true},
+		{Options{Policy: Entropy, Threshold: new(0.49)}, half, false},
 		{Options{Policy: Margin}, headOf(0.85, 0.15), true},
 		{Options{Policy: Margin}, headOf(0.95, 0.05), false},
 	} {
@@ -72,7 +72,13 @@ func TestDecide(t *testing.T) {
 		_, got, _ := r.Decide(0, 5, c.head)
 		assert.Equal(t, c.want, got, "%+v", c.o)
 	}
-	r, err := New(Options{Policy: Margin, Threshold: 1})
+	for _, p := range []Policy{Random, Margin, Entropy} {
+		r, err := New(Options{Policy: p, Threshold: new(0.0)})
+		require.NoError(t, err)
+		_, got, _ := r.Decide(0, 5, headOf(0.5, 0.5))
+		assert.False(t, got, "a threshold of 0 is a value: nothing is below it (%s)", p)
+	}
+	r, err := New(Options{Policy: Margin, Threshold: new(1.0)})
 	require.NoError(t, err)
 	_, got, _ := r.Decide(0, 5, headOf(1))
 	assert.False(t, got, "a confidence of 1 is not below a threshold of 1")
@@ -83,7 +89,7 @@ func TestRandom(t *testing.T) {
 	const n = 20000
 	for _, share := range []float64{0.05, 0.5, 1} {
 		for seed := range uint64(5) {
-			r, err := New(Options{Policy: Random, Threshold: share, Seed: seed})
+			r, err := New(Options{Policy: Random, Threshold: new(share), Seed: seed})
 			require.NoError(t, err)
 			m, same := 0, 0
 			for pos := range n {
@@ -164,7 +170,7 @@ func TestOptions(t *testing.T) {
 	_, err := ParsePolicy("sometimes")
 	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
 	for _, o := range []Options{
-		{Policy: "x"}, {Threshold: -0.1}, {Threshold: 1.1}, {Threshold: math.NaN()}, {Budget: 2}, {Budget: math.NaN()},
+		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())}, {Budget: 2}, {Budget: math.NaN()},
 		{Policy: Learned},
 	} {
 		_, err := New(o)
@@ -216,6 +222,8 @@ func TestOn(t *testing.T) {
 	}
 	assert.Equal(t, backend.Want{K: 1, Router: loaded(2)}, r.On(there{}).Want(backend.Want{}))
 	assert.EqualValues(t, 0.25, r.On(there{}).Confidence(0, head))
+	_, escalate, _ := r.On(there{}).Decide(0, 0, head)
+	assert.True(t, escalate, "0.25 is below the default of 0.5, there as well")
 	margin, err := New(Options{Policy: Margin})
 	require.NoError(t, err)
 	assert.Same(t, margin, margin.On(there{}))

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// cloudWatch follows what becomes of the questions to the cloud during a run, and why some stay without an answer.
+type cloudWatch struct {
+	warn    func(why error)         // called once, at the first question without an answer
+	explain func(error) error       // an error of configuration, with what to do about it
+	cancel  context.CancelCauseFunc // ends the run
+	began   time.Time               // of the first attempt to connect
+	tried   chan struct{}           // closed when the first attempt has ended
+
+	// Of the questions that the text passed, told by observe alone.
+	answers, failures  int           // answered, and left without an answer
+	wait, hidden, lost time.Duration // for answers; of this, drafted meanwhile; and for those that never came
+
+	mu        sync.Mutex
+	connected bool  // once, at least
+	connect   error // why the last attempt to connect failed; nil after a success
+	fatal     error // an error of configuration
+	cause     error // why the last question that failed by itself stayed without an answer
+	ended     bool  // the first attempt
+}
+
+func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, warn func(error)) *cloudWatch {
+	return &cloudWatch{cancel: cancel, explain: explain, warn: warn, began: time.Now(), tried: make(chan struct{})}
+}
+
+// attempted is told how each attempt to connect ended. An error of configuration ends the run, unless there was a
+// connection before: an answer that has begun well is not cut off.
+func (w *cloudWatch) attempted(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.ended = true
+		close(w.tried)
+	}
+	w.connect = err
+	if err == nil {
+		w.connected = true
+		return
+	}
+	if c, ok := errors.AsType[*engine.ConnectError](err); ok && c.Configuration() && !w.connected && w.fatal == nil {
+		w.fatal = w.explain(err)
+		w.cancel(w.fatal)
+	}
+}
+
+// observe is told of every event of decoding, one after the other.
+func (w *cloudWatch) observe(e engine.Event) {
+	q := e.Escalation
+	if q == nil {
+		return
+	}
+	switch q.Outcome {
+	case "hit", "miss":
+		w.answers++
+		w.wait += q.Wait
+		w.hidden += q.Hidden
+	case "late", "failed", "unasked":
+		w.failures++
+		w.lost += q.Exposed
+		w.missed(q.Err, q.Outcome == "unasked")
+	}
+}
+
+// missed notes why a question stayed without an answer. What was not asked because of an earlier failure has no other
+// cause than that.
+func (w *cloudWatch) missed(err error, consequence bool) {
+	w.mu.Lock()
+	first := w.cause == nil
+	if first || !consequence {
+		w.cause = err
+	}
+	fatal := w.fatal
+	w.mu.Unlock()
+	if first && fatal == nil {
+		w.warn(w.why())
+	}
+}
+
+// why returns why questions stayed without an answer, in the words of whoever knows best; nil where none did.
+func (w *cloudWatch) why() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cause != nil && w.connect != nil {
+		return w.connect
+	}
+	if c, ok := errors.AsType[*engine.ConnectError](w.cause); ok {
+		return c // the rest says only that this took too long
+	}
+	return w.cause
+}
+
+// settle waits until the first attempt to connect has ended, but not for long, and returns an error of configuration. So
+// a wrong address or pin is told also where no token was asked for.
+func (w *cloudWatch) settle(ctx context.Context) error {
+	const patience = 500 * time.Millisecond
+	select {
+	case <-w.tried:
+	case <-ctx.Done():
+	case <-time.After(time.Until(w.began.Add(patience))):
+	}
+	return w.failed()
+}
+
+// failed returns the error of configuration, if there was one.
+func (w *cloudWatch) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fatal
+}
+
+// required returns what --require-cloud makes of questions without an answer.
+func (w *cloudWatch) required() error {
+	if w.failures == 0 {
+		return nil
+	}
+	return fmt.Errorf("--require-cloud: %d of %d questions to the cloud stayed without an answer: %w",
+		w.failures, w.failures+w.answers, w.why())
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// configFolder gives a test a configuration folder of its own, and returns the path of the device in it.
+func configFolder(t *testing.T) string {
+	t.Helper()
+	ownFolders(t)
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	return filepath.Join(config, "pilotfish", "device")
+}
+
+// TestDevice: it is drawn once and kept where only the user can read it. Those who start at once have the same one.
+func TestDevice(t *testing.T) {
+	path := configFolder(t)
+	var stderr bytes.Buffer
+	devices, all := make([]netproto.Device, 32), sync.WaitGroup{}
+	for i := range devices {
+		all.Go(func() {
+			var err error
+			devices[i], err = (&app{stderr: &stderr}).device()
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.Empty(t, stderr.String())
+	for _, d := range devices {
+		assert.Equal(t, devices[0].Reveal(), d.Reveal())
+	}
+	assert.NotZero(t, devices[0])
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0o600, info.Mode().Perm())
+	folder, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, folder, 1, "nothing else is left")
+	later, err := (&app{}).device()
+	require.NoError(t, err)
+	assert.Equal(t, devices[0].Reveal(), later.Reveal())
+
+	configFolder(t)
+	other, err := (&app{}).device()
+	require.NoError(t, err)
+	assert.NotEqual(t, devices[0].Reveal(), other.Reveal())
+}
+
+// TestDamagedDevice: a file that holds no device is not replaced silently, and not shown.
+func TestDamagedDevice(t *testing.T) {
+	path := configFolder(t)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	good := strings.Repeat("ab", 16)
+	for _, content := range []string{"", good[1:], good + "0", strings.Repeat("xy", 16), strings.Repeat("0", 32)} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := (&app{}).device()
+		require.ErrorContains(t, err, path)
+		assert.ErrorContains(t, err, "delete it")
+		assert.NotContains(t, err.Error(), good[2:])
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, content, string(after))
+	}
+	require.NoError(t, os.WriteFile(path, []byte(good+"\n"), 0o600))
+	d, err := (&app{}).device()
+	require.NoError(t, err)
+	assert.Equal(t, good, d.Reveal())
+}
+
+// TestDeviceNowhere: where nothing can be kept, one is drawn for the run, which says so once.
+func TestDeviceNowhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, config := range []string{"", file, filepath.Join(file, "below")} {
+		for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} {
+			t.Setenv(name, config)
+		}
+		var stderr bytes.Buffer
+		d, err := (&app{stderr: &stderr}).device()
+		require.NoError(t, err)
+		assert.NotZero(t, d)
+		assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), stderr.String())
+		assert.NotContains(t, stderr.String(), d.Reveal())
+	}
+}
+
+// TestSecret: an access token that is asked for and empty is an error, not none.
+func TestSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(" from the file\n"), 0o600))
+	for _, c := range []struct {
+		variable  string // "-": not set
+		file      string // "-": not given
+		content   string
+		want, err string
+	}{
+		{"-", "-", "", "", ""},
+		{"from the variable ", "-", "", "from the variable", ""},
+		{"", "-", "", "", "PILOTFISH_TOKEN"},
+		{" \n", "-", "", "", "PILOTFISH_TOKEN"},
+		{"from the variable", file, " from the file\n", "from the file", ""},
+		{"from the variable", "", "", "", "--token-file"},
+		{"from the variable", file, "", "", file},
+		{"-", file, "\n \n", "", file},
+		{"-", file, "one\ntwo\n", "", "more than one line"},
+		{"-", "/nowhere/t", "", "", "/nowhere/t"},
+	} {
+		t.Setenv("PILOTFISH_TOKEN", c.variable)
+		if c.variable == "-" {
+			require.NoError(t, os.Unsetenv("PILOTFISH_TOKEN"))
+		}
+		require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
+		path, given := c.file, c.file != "-"
+		if !given {
+			path = ""
+		}
+		secret, found, err := (&app{}).secret(path, given)
+		assert.Equal(t, c.want, secret)
+		assert.Equal(t, c.want != "", found)
+		if c.err == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.err)
+		assert.NotContains(t, err.Error(), "two")
+	}
+}

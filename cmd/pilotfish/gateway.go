@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// gatewayFlags say where the gateway is, how it is trusted, and what this device shows it.
+type gatewayFlags struct {
+	set     *pflag.FlagSet
+	address string
+	pin     string
+	token   string
+	forget  bool
+	require bool
+}
+
+func (c *gatewayFlags) register(f *pflag.FlagSet) {
+	c.set = f
+	f.StringVar(&c.address, "cloud", "", "the gateway to ask, `host:port`")
+	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, which `pilotfish cloud` prints when it starts; "+
+		"without it, the certificate must be signed by an authority that this system trusts")
+	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants (default: the environment variable "+tokenVariable+")")
+	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect faster, and use nothing of earlier runs")
+	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; the text is complete all the same")
+}
+
+// parse returns the options that can be known before there is a model. It touches no file but that of the access token.
+func (c *gatewayFlags) parse(a *app) (engine.DialOptions, error) {
+	o := engine.DialOptions{Lazy: true}
+	if err := checkAddress(c.address); err != nil {
+		return o, usagef("--cloud %q: %w", c.address, err)
+	}
+	if c.set.Changed("pin") {
+		pin, err := netproto.ParseDigest(c.pin)
+		if err == nil && pin == (netproto.Digest{}) {
+			err = errors.New("no certificate has a fingerprint of zeros: give the one that `pilotfish cloud` prints")
+		}
+		if err != nil {
+			return o, usagef("--pin: %w", err)
+		}
+		o.Pin = pin
+	}
+	secret, _, err := a.secret(c.token, c.set.Changed("token-file"))
+	o.Secret = netproto.Secret(secret)
+	return o, err
+}
+
+// checkAddress refuses what is not host:port.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+		return fmt.Errorf("%s: give host:port, such as gpu.example.org:4433", wrong.Err)
+	}
+	switch n, err := strconv.ParseUint(port, 10, 64); {
+	case host == "":
+		return errors.New("there is no host: give host:port, such as gpu.example.org:4433")
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("port %q is not a number", port)
+	case n < 1 || n > 65535:
+		return fmt.Errorf("port %s is out of range: it must be 1 to 65535", port)
+	}
+	return nil
+}
+
+// dial begins to connect. A gateway that is away is no error: questions then go unanswered until it is there.
+func (c *gatewayFlags) dial(ctx context.Context, a *app, e *engine.Engine, o engine.DialOptions) (*engine.Remote, error) {
+	var err error
+	if o.Device, err = a.device(); err != nil {
+		return nil, err
+	}
+	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
+		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
+	}
+	return e.Dial(ctx, c.address, o)
+}
+
+// explain adds to an error of configuration what to do about it.
+func (c *gatewayFlags) explain(err error) error {
+	const fingerprint = "`pilotfish cloud` prints it where the gateway runs"
+	why, help := err, ""
+	if e, ok := errors.AsType[*engine.ConnectError](err); ok {
+		why = e.Err
+	}
+	_, wrongPin := errors.AsType[*engine.PinError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, unknown := errors.AsType[*net.DNSError](err)
+	code, _ := errors.AsType[netproto.Code](err)
+	switch {
+	case wrongPin:
+		help = "if the gateway has a new certificate, give its new fingerprint with --pin; " + fingerprint
+	case untrusted:
+		help = "give the certificate's fingerprint with --pin; " + fingerprint
+	case unknown:
+		help = "is its name right?"
+	case code == netproto.WrongSecret && c.set.Changed("token-file"):
+		help = "put the gateway's access token into the file of --token-file"
+	case code == netproto.WrongSecret:
+		help = "give the gateway's access token with --token-file or in " + tokenVariable
+	case code == netproto.WrongTokenizer, code == netproto.WrongTemplate:
+		help = "give with -m a small model of the same family as the gateway's"
+	case code == netproto.WrongVersion:
+		help = "use the same version of pilotfish here and there"
+	default:
+		help = "is it a gateway of pilotfish?"
+	}
+	return fmt.Errorf("--cloud %s: %w (%s)", c.address, why, help)
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// closedPort is an address where nothing listens.
+const closedPort = "127.0.0.1:9"
+
+// otherTemplate copies a model with another chat template.
+func otherTemplate(t *testing.T, m string) string {
+	t.Helper()
+	b, err := os.ReadFile(m)
+	require.NoError(t, err)
+	b = bytes.Replace(b, []byte("add_generation_prompt"), []byte("add_generation_tpompr"), 1)
+	path := filepath.Join(t.TempDir(), "other.gguf")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	return path
+}
+
+// TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with the
+// cause and the flag; also where no token was asked for.
+func TestConfigurationEndsRun(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	secret, other := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
+	require.NoError(t, os.WriteFile(other, []byte("no secret of this gateway"), 0o600))
+	address, pin, _ := startCloud(t, "-m", m, "--token-file", secret)
+	good := []string{"--cloud", address, "--pin", pin, "--token-file", secret}
+	for name, c := range map[string]struct {
+		flags  []string
+		stderr []string
+	}{
+		"no such host": {[]string{"--cloud", "no..host:4433"}, []string{"--cloud no..host:4433", "no such host"}},
+		"wrong pin":    {append(good, "--pin", strings.Repeat("00", 31)+"01"), []string{"certificate", "--pin", pin, "pilotfish cloud"}},
+		"no pin":       {[]string{"--cloud", address, "--token-file", secret}, []string{"certificate", "--pin", "pilotfish cloud"}},
+		"no token":     {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
+		"wrong token":  {append(good, "--token-file", other), []string{"access token", "--token-file"}},
+		"other model":  {append(good, "-m", otherTemplate(t, m)), []string{"templates", "-m"}},
+	} {
+		for _, policy := range []string{"always", "never"} {
+			t.Run(name+"/"+policy, func(t *testing.T) {
+				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n", "3", "--json"}, c.flags...)
+				code, stdout, stderr := call(t, args...)
+				assert.Equal(t, exitFailed, code, stdout)
+				for _, part := range c.stderr {
+					assert.Contains(t, stderr, part)
+				}
+				assert.NotContains(t, stderr, "secret of")
+				assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+				events := lines[runEvent](t, stdout)
+				s := events[len(events)-1].Summary
+				require.NotNil(t, s)
+				require.NotNil(t, s.Error)
+				assert.Contains(t, stderr, *s.Error)
+			})
+		}
+	}
+	_, _, s, stderr := routedTokens(t, append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
+	assert.Empty(t, stderr)
+	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
+	assert.Nil(t, s.Error)
+}
+
+// TestClosedPort: the answer is complete without the cloud, and says why; --require-cloud makes it a failure.
+func TestClosedPort(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
+	_, local, _ := call(t, append([]string{"run"}, args...)...)
+	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "2s")
+	code, text, stderr := call(t, append([]string{"run"}, args...)...)
+	assert.Equal(t, exitDone, code)
+	assert.Equal(t, local, text)
+	assert.Contains(t, stderr, "5 tokens are the small model's")
+	assert.Contains(t, stderr, "connection refused")
+	assert.NotContains(t, stderr, "drafting went on", "nothing was gained where no answer came")
+
+	_, _, s, _ := routedTokens(t, args...)
+	require.NotNil(t, s.Error)
+	assert.Contains(t, *s.Error, "connection refused")
+	assert.Equal(t, []int{5, 5, 5, 0}, []int{s.Timeouts, s.EdgeTimeouts, s.Unanswered, s.Answered})
+	assert.Zero(t, s.WaitMS+s.HiddenMS)
+	assert.Positive(t, s.LostMS)
+
+	code, text, stderr = call(t, append([]string{"run", "--require-cloud"}, args...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, local, text)
+	assert.Contains(t, stderr, "pilotfish: --require-cloud: 5 of 5 questions")
+	code, _, stderr = call(t, append([]string{"run", "--require-cloud", "--policy", "never"}, args[:len(args)-4]...)...)
+	assert.Equal(t, exitDone, code, "no question was left without an answer")
+	assert.Contains(t, stderr, "was not asked")
+}
+
+// TestFlagsOfRouting: each flag changes what it is named after, and nothing else.
+func TestFlagsOfRouting(t *testing.T) {
+	parse := func(args string) (engine.Route, engine.DialOptions) {
+		f := parsedRun(t, "--cloud h:1 "+args)
+		require.NoError(t, f.check(nil))
+		r, o, err := f.routing(&app{})
+		require.NoError(t, err)
+		r.Router = nil
+		return r, o
+	}
+	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
+		"--branches 3":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
+		"--window 5":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
+		"--inflight 7":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
+		"--deadline 2s":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
+		"--deadline off":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--deadline 0":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--no-audit":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
+		"--mode serial":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
+		"--mode pipelined":   func(*engine.Route, *engine.DialOptions) {},
+		"--edge-tps 9":       func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
+		"-n 9":               func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
+		"--ignore-eos":       func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
+		"--temp 2 --seed 4":  func(r *engine.Route, _ *engine.DialOptions) { r.Sampling.Temperature, r.Sampling.Seed = 2, 4 },
+		"--pin " + onePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
+	} {
+		wantRoute, wantDial := parse("")
+		change(&wantRoute, &wantDial)
+		gotRoute, gotDial := parse(args)
+		assert.Equal(t, wantRoute, gotRoute, args)
+		assert.Equal(t, wantDial, gotDial, args)
+	}
+	for args, want := range map[string][2]float64{ // threshold, -1 for the policy's own, and budget
+		"": {-1, 0}, "--threshold 0": {0, 0}, "--threshold 0.25": {0.25, 0}, "--budget 0.07": {-1, 0.07},
+	} {
+		o, err := parsedRun(t, "--cloud h:1 "+args).route.router(nil)
+		require.NoError(t, err)
+		got := [2]float64{-1, o.Budget}
+		if o.Threshold != nil {
+			got[0] = *o.Threshold
+		}
+		assert.Equal(t, want, got, args)
+	}
+}
+
+func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
+
+// TestFlagsOfRoutingAct: what the flags say happens, with a gateway.
+func TestFlagsOfRoutingAct(t *testing.T) {
+	ownFolders(t)
+	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
+	address, pin, _ := startCloud(t, "-m", large)
+	do := func(args string) *summaryEvent {
+		t.Helper()
+		_, _, s, _ := routedTokens(t, append([]string{"-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "60"}, strings.Fields(args)...)...)
+		return s
+	}
+	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
+	assert.Zero(t, serial.Drafted, "serial does not draft")
+	assert.Positive(t, pipelined.Drafted)
+	assert.Equal(t, serial.Tokens, pipelined.Tokens)
+	late := do("--deadline 1us")
+	assert.Equal(t, late.Escalations, late.Timeouts)
+	require.NotNil(t, late.Error)
+	assert.Contains(t, *late.Error, "deadline")
+	assert.Zero(t, do("--deadline off --threshold 0").Asks)
+	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)
+	assert.InDelta(t, 18, do("--deadline off --policy entropy --budget 0.3").Escalations, 11)
+	assert.Zero(t, do("--deadline off --no-audit --mode serial").Audited)
+	assert.LessOrEqual(t, do("--deadline off --policy always --window 1 --branches 1 --inflight 1").Drafted, 60)
+}
+
+// TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a deadline.
+func TestCloudWatch(t *testing.T) {
+	busy := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
+	wrong := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
+	late := errors.New("no answer before the deadline")
+	missed := func(outcome draft.Outcome, err error) engine.Event {
+		return engine.Event{Escalation: &draft.Escalation{Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2}}
+	}
+	watch := func() (w *cloudWatch, ctx context.Context, warned *[]string) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		warned = new([]string)
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
+			func(err error) { *warned = append(*warned, err.Error()) }), ctx, warned
+	}
+	w, ctx, warned := watch()
+	w.attempted(busy)
+	w.observe(missed(draft.Late, late))
+	w.observe(missed(draft.Unasked, errors.New("the cloud failed just before")))
+	assert.Equal(t, []string{busy.Error()}, *warned)
+	assert.Contains(t, w.why().Error(), "64 connections")
+	assert.NoError(t, ctx.Err(), "a gateway that is busy ends nothing")
+	assert.ErrorContains(t, w.required(), "2 of 2 questions")
+
+	w.attempted(nil)
+	w.observe(missed(draft.Hit, nil))
+	assert.Equal(t, late, w.why(), "the connection is not to blame any more")
+	assert.ErrorContains(t, w.required(), "2 of 3 questions")
+	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second}, []time.Duration{w.wait, w.hidden, w.lost})
+	w.attempted(wrong)
+	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
+
+	w, ctx, _ = watch()
+	assert.NoError(t, w.why())
+	assert.NoError(t, w.required())
+	w.attempted(wrong)
+	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
+	assert.ErrorIs(t, w.settle(t.Context()), netproto.WrongSecret)
+
+	w, _, _ = watch()
+	w.observe(missed(draft.Late, fmt.Errorf("%w: ask: %w", late, busy)))
+	assert.Equal(t, busy, w.why(), "the deadline is not the reason")
+}
+
+// TestSettle: a run that needed no answer does not wait for a gateway that is silent, or not for long.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCloudWatch(nil, nil, nil)
+		start := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { w.attempted(nil) })
+		assert.NoError(t, w.settle(t.Context()))
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		w, start = newCloudWatch(nil, nil, nil), time.Now()
+		time.Sleep(400 * time.Millisecond)
+		assert.NoError(t, w.settle(t.Context()))
+		assert.Equal(t, 500*time.Millisecond, time.Since(start))
+	})
+}

@@ -1,0 +1,170 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// script is a gateway that does what a test says.
+type script struct {
+	hello func(conn int) []byte                 // what answers the Hello of the conn-th connection; nil: a Welcome
+	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
+
+	addr string
+	opt  Options // for a client of it
+	stop func()
+
+	mu       sync.Mutex
+	hellos   int
+	asks     []netproto.Ask
+	controls []*quic.Stream
+}
+
+// start serves until stop or the end of the test.
+func (s *script) start(t *testing.T) *script {
+	t.Helper()
+	certificate, key, err := gateway.NewCertificate("localhost")
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	s.listen(t, pair, netproto.ALPN)
+	s.opt = Options{Identity: netproto.Identity{Vocab: 10}, Pin: sha256.Sum256(pair.Certificate[0])}
+	return s
+}
+
+func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
+	t.Helper()
+	l, err := quic.ListenAddrEarly("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}},
+		&quic.Config{Allow0RTT: true})
+	require.NoError(t, err)
+	s.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var tasks sync.WaitGroup
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		l.Close()
+		tasks.Wait()
+	})
+	t.Cleanup(s.stop)
+	tasks.Go(func() {
+		for {
+			qc, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			tasks.Go(func() {
+				defer context.AfterFunc(ctx, func() { qc.CloseWithError(0, "") })()
+				s.serve(ctx, qc, &tasks)
+			})
+		}
+	})
+}
+
+func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup) {
+	control, err := qc.AcceptStream(ctx)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.hellos++
+	conn := s.hellos
+	s.controls = append(s.controls, control)
+	s.mu.Unlock()
+	if _, _, err := netproto.ReadFrame(control, netproto.MaxMessage); err != nil {
+		return
+	}
+	if s.hello != nil {
+		if b := s.hello(conn); b != nil {
+			control.Write(b)
+			return
+		}
+	}
+	control.Write(netproto.Welcome{Version: netproto.Version, Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}.Append(nil))
+	for {
+		stream, err := qc.AcceptStream(ctx)
+		if err != nil {
+			return
+		}
+		tasks.Go(func() {
+			_, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
+			if err != nil {
+				return
+			}
+			ask, _, err := netproto.ParseAsk(b)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.asks = append(s.asks, ask)
+			s.mu.Unlock()
+			if b := s.reply(conn, ask); b != nil {
+				stream.Write(b)
+				stream.Close()
+			} else {
+				qc.CloseWithError(quic.ApplicationErrorCode(netproto.NoReason), "")
+			}
+		})
+	}
+}
+
+// ask returns the i-th ask that came.
+func (s *script) ask(i int) netproto.Ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asks[i]
+}
+
+// dial connects a client that does not wait until it is connected, and begins a session.
+func (s *script) dial(t *testing.T, change func(*Options)) (*Client, *Session) {
+	t.Helper()
+	o := s.opt
+	o.Lazy = true
+	if change != nil {
+		change(&o)
+	}
+	c, err := Dial(t.Context(), s.addr, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	session, err := c.NewSession(t.Context())
+	require.NoError(t, err)
+	return c, session
+}
+
+// retire takes the connection of a client out of use.
+func (s *script) retire(c *Client) {
+	c.mu.Lock()
+	l := c.current
+	c.mu.Unlock()
+	if l != nil {
+		c.retire(l)
+	}
+}
+
+// always answers with a token.
+func always(token int32) func(int, netproto.Ask) []byte {
+	return func(int, netproto.Ask) []byte { return netproto.Answer{Token: token}.Append(nil) }
+}
+
+// refuse is a frame that refuses.
+func refuse(code netproto.Code) []byte { return netproto.Refusal{Code: code}.Append(nil) }
+
+// ids returns the path 0, 1, … of n tokens of a vocabulary of ten.
+func ids(n int) []int32 {
+	p := make([]int32, n)
+	for i := range p {
+		p[i] = int32(i % 10)
+	}
+	return p
+}
+
+const aWhile = 20 * time.Second // for what comes at once

@@ -1,0 +1,213 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// attempts collects how attempts to connect ended.
+type attempts struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (a *attempts) add(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, err)
+}
+
+func (a *attempts) get() []error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]error(nil), a.all...)
+}
+
+// unused is an address where nothing listens.
+func unused(t *testing.T) string {
+	t.Helper()
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, socket.Close())
+	return socket.LocalAddr().String()
+}
+
+// An address that is none is refused at once, also by a client that connects later.
+func TestAddress(t *testing.T) {
+	for _, addr := range []string{"", "host", "host:", "host:0", "host:99999", "host:nonsense", ":4433", "::1:4433"} {
+		_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true})
+		assert.Error(t, err, addr)
+	}
+}
+
+// A closed port is told as what it is, long before anybody gives up waiting; it is no mistake of configuration.
+func TestClosedPort(t *testing.T) {
+	addr := unused(t)
+	_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: time.Hour})
+	require.ErrorContains(t, err, "connection refused")
+	refused, ok := errors.AsType[*ConnectError](err)
+	require.True(t, ok)
+	assert.Equal(t, "no connection to the gateway at "+addr+": connection refused", refused.Error())
+	assert.False(t, refused.Configuration())
+
+	var seen attempts
+	s := &script{addr: addr, opt: Options{Identity: netproto.Identity{Vocab: 10}, Attempted: seen.add}}
+	_, session := s.dial(t, nil)
+	_, err = session.Ask(t.Context(), ids(3), Query{Deadline: 400 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	assert.ErrorContains(t, err, "connection refused")
+	assert.ErrorContains(t, seen.get()[0], "connection refused")
+
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	_, err = Dial(t.Context(), "localhost:"+port, s.opt)
+	assert.ErrorContains(t, err, addr+": connection refused", "one of the addresses of a name is told")
+}
+
+// silent is an address where everything is received and nothing answered.
+func silent(t *testing.T) string {
+	t.Helper()
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { socket.Close() })
+	return socket.LocalAddr().String()
+}
+
+// A gateway that is silent is told as that, with how long, while and after the first attempt.
+func TestSilence(t *testing.T) {
+	addr := silent(t)
+	_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: 80 * time.Millisecond})
+	require.ErrorIs(t, err, ErrNoReply)
+	assert.Regexp(t, "no reply from "+addr+` within \d+ms$`, err.Error())
+
+	s := &script{addr: addr, opt: Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: 100 * time.Millisecond}}
+	_, session := s.dial(t, nil)
+	for range 2 {
+		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: 70 * time.Millisecond})
+		require.ErrorIs(t, err, netproto.TooLate)
+		assert.Regexp(t, "no reply from "+addr+` within \d+ms$`, err.Error())
+	}
+}
+
+// Where a connection with 0-RTT was hoped for, a closed port is told as well.
+func TestClosedPortEarly(t *testing.T) {
+	var seen attempts
+	s := (&script{reply: always(1)}).start(t)
+	c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, ok := c.tickets.cache.Get(c.tickets.key("127.0.0.1")); return ok }, aWhile, time.Millisecond)
+	s.stop()
+	s.retire(c)
+	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
+	require.ErrorIs(t, err, netproto.TooLate)
+	assert.ErrorContains(t, err, "connection refused")
+	require.Greater(t, len(seen.get()), 1)
+	assert.NoError(t, seen.get()[0])
+	assert.ErrorContains(t, seen.get()[1], "connection refused")
+}
+
+// Pauses grow while the gateway refuses, with 0-RTT as without, and begin anew after a success.
+func TestPauses(t *testing.T) {
+	busy := true
+	var mu sync.Mutex
+	var seen attempts
+	s := (&script{reply: always(1), hello: func(conn int) []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if conn > 1 && busy {
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}).start(t)
+	c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, ok := c.tickets.cache.Get(c.tickets.key("127.0.0.1")); return ok }, aWhile, time.Millisecond)
+	s.retire(c)
+	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 500 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	assert.ErrorIs(t, err, netproto.Busy, "the gateway's own words")
+	c.mu.Lock()
+	assert.Positive(t, c.failures)
+	assert.ErrorIs(t, c.failure, netproto.Busy)
+	c.mu.Unlock()
+	assert.Less(t, len(seen.get()), 10, "50, 100, 200 ms …")
+	mu.Lock()
+	busy = false
+	mu.Unlock()
+	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: aWhile})
+	require.NoError(t, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	assert.Zero(t, c.failures)
+	assert.NoError(t, c.failure)
+}
+
+// What only another configuration mends ends the first attempt, whatever time is left.
+func TestConfigurationAtOnce(t *testing.T) {
+	s := (&script{hello: func(int) []byte { return refuse(netproto.WrongSecret) }}).start(t)
+	other := (&script{}).start(t)
+	certificate, key, err := gateway.NewCertificate("localhost")
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	other.stop()
+	other.listen(t, pair, "h3")
+	for name, c := range map[string]struct {
+		addr string
+		pin  netproto.Digest
+		text string
+	}{
+		"secret":        {s.addr, s.opt.Pin, "access token"},
+		"pin":           {s.addr, netproto.Digest{1}, "the gateway's certificate has the fingerprint"},
+		"untrusted":     {s.addr, netproto.Digest{}, "failed to verify certificate"},
+		"other service": {other.addr, s.opt.Pin, "no application protocol"},
+		"no host":       {"no..host:1", s.opt.Pin, "no such host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen attempts
+			x := &script{addr: c.addr, opt: s.opt}
+			_, session := x.dial(t, func(o *Options) { o.Pin, o.Attempted = c.pin, seen.add })
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			require.ErrorContains(t, err, c.text)
+			assert.NotErrorIs(t, err, netproto.TooLate)
+			why, ok := errors.AsType[*ConnectError](seen.get()[0])
+			require.True(t, ok)
+			assert.True(t, why.Configuration())
+			assert.False(t, strings.Contains(why.Error(), "CRYPTO") && name != "other service", why.Error())
+		})
+	}
+}
+
+// A host that was found once and is not found now is only gone for a while.
+func TestHostGone(t *testing.T) {
+	c := &Client{}
+	gone := &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}
+	assert.True(t, lasting(c.unresolved(gone)))
+	c.stats.Connections = 1
+	assert.False(t, lasting(c.unresolved(gone)))
+	assert.ErrorContains(t, c.unresolved(gone), "no such host")
+	assert.False(t, lasting(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
+}
+
+// An old connection that is retired does not take the new one with it.
+func TestRetireOld(t *testing.T) {
+	before, now := &link{open: 1}, &link{open: 1}
+	c := &Client{current: now}
+	c.retire(before)
+	assert.Same(t, now, c.current)
+	c.retire(now)
+	assert.Nil(t, c.current)
+}
