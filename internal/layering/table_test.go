@@ -22,7 +22,8 @@ func tiers() []tier {
 		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
 		{[]string{"kernels/...", "metal/..."}, "operations and devices"},
-		{[]string{"gguf", "runtime/hub", "internal/..."}, "leaves"},
+		{[]string{"gguf", "runtime/hub"}, "leaves"},
+		{[]string{"internal/..."}, "what any package may need"},
 	}
 }
 
