@@ -116,7 +116,7 @@ func (e *Engine) onDevice(ctx context.Context, r *router.Router) (*router.Router
 func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 
 // Device says what runs the model, for reports.
-func (e *Engine) Device() string { return e.device.Name() }
+func (e *Engine) Device() string { return e.name }
 
 // Threads is the number of threads that compute, or that may where a GPU does.
 func (e *Engine) Threads() int {

@@ -192,4 +192,4 @@ func (m *edge) forget(id draft.ID) {
 }
 
 // Room implements [draft.Model]. What runs ahead gives way.
-func (m *edge) Room() int { return m.s.cache.Slots() - m.s.KVTokens() }
+func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }

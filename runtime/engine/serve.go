@@ -40,7 +40,10 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if e.wideKV() {
 		kind = gguf.F32
 	}
-	done := e.mustHold()
+	done, err := e.hold(context.Background())
+	if err != nil {
+		return nil, e.named(context.Background(), err)
+	}
 	kv, err := e.model.NewKV(o.Slots, kind)
 	done()
 	if err != nil {
@@ -77,7 +80,9 @@ func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 type turns struct{ e *Engine }
 
 func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	return t.e.run(ctx, kv, rows, out, want)
+	ctx, release := t.e.bind(ctx)
+	defer release()
+	return t.e.named(ctx, t.e.run(ctx, kv, rows, out, want))
 }
 
 // local is a service as the cloud of one session in the same process.

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/lease"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -25,6 +26,8 @@ const maxActivations = 1 << 24
 
 // Model is a Qwen2 model on a device. It runs one forward pass at a time.
 type Model struct {
+	uses lease.Lease // of weights and device
+
 	config Config
 	device backend.Device
 	w      weights
@@ -61,6 +64,9 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	return m, nil
 }
 
+// Close waits for a pass that runs. Later ones give [gguf.ErrClosed]. It leaves the device and the file to their owner.
+func (m *Model) Close() { m.uses.Close() }
+
 // Config returns the shape of the model.
 func (m *Model) Config() Config { return m.config }
 
@@ -69,6 +75,10 @@ func (m *Model) Device() backend.Device { return m.device }
 
 // NewKV makes a KV store for this model: slots rows of type F16 or F32 in each layer.
 func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
+	if !m.uses.Take() {
+		return nil, gguf.ErrClosed
+	}
+	defer m.uses.Give()
 	c := m.config
 	return m.device.NewKV(backend.KVConfig{
 		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, RopeBase: c.RopeBase, Type: t,
@@ -80,6 +90,10 @@ func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 // slots of the rows undefined.
 // Everything is checked before any work: a position or slot out of range is [ErrContext].
 func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	if !m.uses.Take() {
+		return gguf.ErrClosed
+	}
+	defer m.uses.Give()
 	if err := m.check(kv, rows, out, want); err != nil {
 		return err
 	}
