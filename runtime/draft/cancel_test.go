@@ -123,7 +123,7 @@ func TestOptions(t *testing.T) {
 		assert.Error(t, err, "%+v", o)
 	}
 	_, err := New(m, m.world, nil, Options{})
-	assert.ErrorContains(t, err, "without a cloud")
+	assert.ErrorContains(t, err, "no cloud")
 	d, err := New(m, nil, nil, Options{})
 	require.NoError(t, err)
 	_, err = d.Decode(t.Context(), nil, nil)

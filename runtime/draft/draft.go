@@ -163,7 +163,7 @@ func (o Options) Validate() error {
 		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
 	} {
 		if f.v < 0 {
-			return fmt.Errorf("%s: %d is negative", f.name, f.v)
+			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
 		}
 	}
 	if o.Mode != Pipelined && o.Mode != Serial {
@@ -202,7 +202,7 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 		return nil, err
 	}
 	if r != nil && c == nil {
-		return nil, errors.New("a router without a cloud to ask")
+		return nil, errors.New("there is a router, but no cloud that it could ask")
 	}
 	o = o.withDefaults()
 	if o.Pick == nil {
@@ -221,7 +221,7 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 // the cause of ctx; a cloud that fails is no error.
 func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
-		return sum, errors.New("an empty prompt: there is nothing to go on from")
+		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{

@@ -171,7 +171,7 @@ func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("load %s: %w", e.path, err)
 	}
 	if vocab := e.model.Config().Vocab; t.Size() != vocab {
-		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens: %d tokens, the embedding has %d rows", e.path, t.Size(), vocab)
+		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows", e.path, t.Size(), vocab)
 	}
 	return t, nil
 }

@@ -95,7 +95,8 @@ func TestPackageComment(t *testing.T) {
 	}
 	comment, _, _ := strings.Cut(text("engine.go"), "\npackage engine")
 	_, rest, _ := strings.Cut(text("example_test.go"), "func Example() {")
-	body, _, _ := strings.Cut(rest, "\n}\n")
+	body, _, _ := strings.Cut(rest, "}\n}\n")
+	body += "}\n"
 	lines := 0
 	for line := range strings.SplitSeq(comment, "\n") {
 		code, ok := strings.CutPrefix(line, "//\t")

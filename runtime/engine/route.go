@@ -133,8 +133,11 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.MaxTokens < 0 || r.Pace < 0 {
-		return nil, fmt.Errorf("a most of %d tokens at a pace of %v is not possible: neither may be negative", r.MaxTokens, r.Pace)
+	if r.MaxTokens < 0 {
+		return nil, fmt.Errorf("the most tokens to generate must not be negative, but are %d", r.MaxTokens)
+	}
+	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
+		return nil, fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
 	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab

@@ -160,9 +160,9 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 		case r.Token < 0 || int(r.Token) >= m.config.Vocab:
 			return fmt.Errorf("row %d: token %d is not in the vocabulary of %d", i, r.Token, m.config.Vocab)
 		case r.Pos < 0 || int(r.Pos) >= m.config.Context:
-			return fmt.Errorf("row %d: position %d, the model's context ends at %d: %w", i, r.Pos, m.config.Context, ErrContext)
+			return fmt.Errorf("row %d: position %d lies beyond the model's context of %d tokens: %w", i, r.Pos, m.config.Context, ErrContext)
 		case r.Slot < 0 || r.Slot >= slots:
-			return fmt.Errorf("row %d: slot %d, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
+			return fmt.Errorf("row %d: slot %d does not exist, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
 		}
 		if err := checkSee(r, slots); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
