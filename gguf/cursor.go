@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // cursor walks over the bytes of a file. Each read checks that the bytes are there; the errors name the field that
@@ -69,9 +71,32 @@ func (c *cursor) count(each int, field string) (int, error) {
 	return int(n), nil
 }
 
+// countUpTo takes a number of things as count does, and refuses more than most of them.
+func (c *cursor) countUpTo(most, each int, field, things string) (int, error) {
+	off := c.off
+	n, err := c.count(each, field)
+	if err == nil && n > most {
+		err = c.fail(off, field, tooMany(uint64(n), most, things))
+	}
+	return n, err
+}
+
+// tooMany is the cause of an error for n things where most are allowed.
+func tooMany(n uint64, most int, things string) error {
+	return fmt.Errorf("%d %s, at most %d are read: %w", n, things, most, ErrLimit)
+}
+
+// extent checks that the metadata before c have not become too long.
+func (c *cursor) extent(field string) error {
+	if c.off > maxMetadata {
+		return c.fail(c.off, field, tooMany(uint64(c.off), maxMetadata, "bytes up to here"))
+	}
+	return nil
+}
+
 // str takes a string as a view of the file.
 func (c *cursor) str(field string) ([]byte, error) {
-	n, err := c.count(1, field+".length")
+	n, err := c.countUpTo(maxString, 1, field+".length", "bytes")
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +106,14 @@ func (c *cursor) str(field string) ([]byte, error) {
 // name takes a string that is a metadata key or the name of a tensor, of at most limit bytes.
 func (c *cursor) name(field string, limit int) (string, error) {
 	off := c.off
-	b, err := c.str(field)
+	n, err := c.count(1, field+".length")
+	if err != nil {
+		return "", err
+	}
+	if n > limit {
+		return "", c.fail(off, field, longName(n, limit))
+	}
+	b, err := c.bytes(n, field)
 	if err != nil {
 		return "", err
 	}
@@ -91,15 +123,17 @@ func (c *cursor) name(field string, limit int) (string, error) {
 	return string(b), nil
 }
 
+func longName(n, limit int) error { return fmt.Errorf("%d bytes, at most %d: %w", n, limit, ErrName) }
+
 // checkName returns why s cannot be a metadata key or the name of a tensor.
 func checkName(s string, limit int) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("empty: %w", ErrName)
 	case len(s) > limit:
-		return fmt.Errorf("%d bytes, at most %d: %w", len(s), limit, ErrName)
+		return longName(len(s), limit)
 	case !utf8.ValidString(s):
-		return fmt.Errorf("%q: %w: %w", s, ErrName, ErrUTF8)
+		return fmt.Errorf("%s: %w: %w", quote.Text(s), ErrName, ErrUTF8)
 	}
 	return nil
 }

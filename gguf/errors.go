@@ -12,6 +12,7 @@ var (
 	ErrVersion   = errors.New("unsupported version: 2 and 3 are read")
 	ErrBigEndian = errors.New("big-endian file: convert it to little-endian first")
 	ErrTooLong   = errors.New("more than the rest of the file can hold")
+	ErrLimit     = errors.New("more than any model needs")
 	ErrDuplicate = errors.New("occurs twice")
 	ErrName      = errors.New("bad name")
 	ErrUTF8      = errors.New("not valid UTF-8")
@@ -27,6 +28,7 @@ var (
 
 // Errors that do not come from the bytes of a file.
 var (
+	ErrClosed      = errors.New("the model is closed")                   // [File.Close] was called
 	ErrAbsent      = errors.New("absent")                                // no metadata under this key
 	ErrNoQuantizer = errors.New("this type can be read but not written") // [Type.Quantize]
 	ErrNotFinite   = errors.New("a weight is infinite, not a number, or too large for the type")

@@ -6,11 +6,19 @@ import (
 	"math/bits"
 	"os"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/internal/lease"
 )
 
-// File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines; after
-// [File.Close] the file is empty and nothing that came from it may be touched.
+// File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines, also while
+// another one calls [File.Close]; afterwards the file is empty, and reading metadata gives [ErrClosed].
 type File struct {
+	uses lease.Lease // of the mapping
+	contents
+}
+
+// contents is what a file holds.
+type contents struct {
 	version uint32
 	meta    metadata
 	tensors []Tensor
@@ -89,7 +97,7 @@ func parse(b []byte) (*File, error) {
 	if tensors > (c.rest()-pairs*minPairBytes)/minTensorBytes {
 		return nil, c.fail(off, "tensor_count", fmt.Errorf("%d with %d metadata pairs: %w", tensors, pairs, ErrTooLong))
 	}
-	f := &File{version: version, size: int64(len(b))}
+	f := &File{contents: contents{version: version, size: int64(len(b))}}
 	if f.meta, err = c.metadata(pairs); err != nil {
 		return nil, err
 	}
@@ -159,13 +167,14 @@ func (m *metadata) fail(key string, err error) error {
 	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i), Err: fmt.Errorf("%s: %w", key, err)}
 }
 
-// Close unmaps the file. Tensor data, values and string arrays that came from it must not be touched afterwards.
-// A second Close does nothing.
+// Close unmaps the file. It waits for methods that read it. Tensor data, values and string arrays that came from the file
+// must not be touched afterwards. A second Close does nothing.
 func (f *File) Close() error {
-	parts := f.parts
-	*f = File{version: f.version}
+	if !f.uses.Close() {
+		return nil
+	}
 	var err error
-	for _, m := range parts {
+	for _, m := range f.parts {
 		err = errors.Join(err, m.close())
 	}
 	return err
@@ -178,14 +187,21 @@ func (f *File) Size() int64 { return f.size }
 func (f *File) Version() uint32 { return f.version }
 
 // Tensors returns the tensors in file order, those of a split model part after part.
-func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
+func (f *File) Tensors() []Tensor {
+	if !f.uses.Take() {
+		return nil
+	}
+	defer f.uses.Give()
+	return slices.Clone(f.tensors)
+}
 
 // Tensor returns the tensor of that name.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.index[name]
-	if !ok {
+	if !ok || !f.uses.Take() {
 		return Tensor{}, false
 	}
+	defer f.uses.Give()
 	return f.tensors[i], true
 }
 

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,8 +32,55 @@ func TestOpen(t *testing.T) {
 	require.Empty(t, f.Tensors())
 	require.Empty(t, f.Keys())
 	_, err = f.String("text")
-	require.ErrorIs(t, err, ErrAbsent)
+	require.ErrorIs(t, err, ErrClosed)
+	_, ok := f.Tensor("F32")
+	require.False(t, ok)
+	require.ErrorIs(t, f.Preload(t.Context(), nil), ErrClosed)
 	require.NoError(t, f.Close())
+}
+
+// TestCloseWhileRead: Close may come at any time. What is read then is there or refused, and never a fault.
+func TestCloseWhileRead(t *testing.T) {
+	b := written(t, func(w *Writer) {
+		Put(w, "text", strings.Repeat("x", 1<<16))
+		w.Declare("a", F32, 1<<20)
+		require.NoError(t, w.WriteFloats(make([]float32, 1<<20)))
+	})
+	path := save(t, t.TempDir(), "model.gguf", b)
+	for range 30 {
+		f, err := Open(path)
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		begun := make(chan struct{}, 4)
+		read := func(one func() error) {
+			all.Go(func() {
+				for err := error(nil); err == nil; {
+					if err = one(); err != nil {
+						assert.ErrorIs(t, err, ErrClosed)
+					}
+					select {
+					case begun <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		read(func() error { _, err := f.String("text"); return err })
+		read(func() error { _, err := f.Value("text"); _ = f.Keys(); return err })
+		read(func() error { return f.Preload(t.Context(), nil) })
+		read(func() error {
+			if _, ok := f.Tensor("a"); !ok || len(f.Tensors()) == 0 {
+				return ErrClosed
+			}
+			return nil
+		})
+		for range cap(begun) {
+			<-begun
+		}
+		all.Go(func() { assert.NoError(t, f.Close()) })
+		assert.NoError(t, f.Close())
+		all.Wait()
+	}
 }
 
 // TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names it.

@@ -11,8 +11,9 @@
 // NAME-00001-of-0000N.gguf; [Open] joins them.
 //
 // The reader trusts nothing: a count, length, offset or product is compared with the bytes that are there before
-// anything is allocated or sliced, and a file that fails is refused with a [FormatError]. Metadata values and tensor
-// data are views of the mapped file, valid until [File.Close].
+// anything is allocated or sliced, and a file that fails is refused with a [FormatError]. So is metadata far beyond what
+// models have, before it is read: a string of more than 16 MiB, an array of more than 16,777,216 elements, more than
+// 256 MiB of all metadata. Metadata values and tensor data are views of the mapped file, valid until [File.Close].
 //
 // Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and the block formats of ggml's quantised types.
 package gguf
@@ -26,10 +27,13 @@ const (
 	minAlignment = 8       // the specification asks for a multiple of 8
 	maxAlignment = 1 << 24 // bytes; beyond any page size
 
-	maxNameLen = 64        // bytes of a tensor's name
-	maxKeyLen  = 1<<16 - 1 // bytes of a metadata key
-	maxDims    = 4         // dimensions of a tensor
-	maxDepth   = 8         // arrays within arrays
+	maxMetadata = 256 << 20 // bytes from the start of a file to the end of its metadata; models have some 10 MB of it
+	maxString   = 16 << 20  // bytes of a string of metadata; chat templates have some 100 kB
+	maxElements = 16 << 20  // elements of an array; vocabularies and merges have some 100,000
+	maxNameLen  = 64        // bytes of a tensor's name
+	maxKeyLen   = 1<<16 - 1 // bytes of a metadata key
+	maxDims     = 4         // dimensions of a tensor
+	maxDepth    = 8         // arrays within arrays
 
 	minPairBytes   = 8 + 1 + 4 + 1         // the shortest metadata pair: one letter and a byte
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8 // the shortest tensor entry: one letter and one dimension

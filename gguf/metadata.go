@@ -6,6 +6,8 @@ import (
 	"io"
 	"iter"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // metadata holds the pairs of a file in file order.
@@ -27,7 +29,7 @@ func (c *cursor) metadata(n int) (metadata, error) {
 			return m, err
 		}
 		if _, twice := m.index[key]; twice {
-			return m, c.fail(off, "key", fmt.Errorf("%q %w", key, ErrDuplicate))
+			return m, c.fail(off, "key", fmt.Errorf("%s %w", quote.Text(key), ErrDuplicate))
 		}
 		kind, err := c.u32("type")
 		if err != nil {
@@ -37,6 +39,9 @@ func (c *cursor) metadata(n int) (metadata, error) {
 		v, err := c.value(Kind(kind))
 		if err == nil && v.kind == KindString && !utf8.Valid(v.b) {
 			err = c.fail(valueOff, "value", ErrUTF8)
+		}
+		if err == nil {
+			err = c.extent("value")
 		}
 		if err != nil {
 			return m, err
@@ -85,7 +90,7 @@ func (c *cursor) array(depth int) (Value, error) {
 	if !ok {
 		return Value{}, c.fail(off, "value.type", fmt.Errorf("metadata type %d: %w", kind, ErrType))
 	}
-	n, err := c.count(elem.minWidth(), "value.length")
+	n, err := c.countUpTo(maxElements, elem.minWidth(), "value.length", "elements")
 	if err != nil {
 		return Value{}, err
 	}
@@ -95,7 +100,9 @@ func (c *cursor) array(depth int) (Value, error) {
 		err = c.skipStrings(n)
 	case KindArray:
 		for i := 0; i < n && err == nil; i++ {
-			_, err = c.array(depth + 1)
+			if _, err = c.array(depth + 1); err == nil {
+				err = c.extent("value")
+			}
 		}
 	default:
 		c.off += n * width // count has compared n with the bytes left
@@ -117,7 +124,12 @@ func (c *cursor) skipStrings(n int) error {
 			return c.fail(c.off, fmt.Sprintf("value[%d].length", i),
 				fmt.Errorf("%d with %d bytes left: %w", length, c.rest()-8, ErrTooLong))
 		}
-		c.off += 8 + int(length)
+		if length > maxString {
+			return c.fail(c.off, fmt.Sprintf("value[%d].length", i), tooMany(length, maxString, "bytes"))
+		}
+		if c.off += 8 + int(length); c.off > maxMetadata {
+			return c.extent(fmt.Sprintf("value[%d]", i))
+		}
 	}
 	return nil
 }
@@ -133,21 +145,42 @@ func (c *cursor) bools(off int, b []byte) error {
 }
 
 // Keys returns the metadata keys in file order. Of a split model these are the keys of the first file.
-func (f *File) Keys() []string { return append([]string(nil), f.meta.keys...) }
+func (f *File) Keys() []string {
+	if !f.uses.Take() {
+		return nil
+	}
+	defer f.uses.Give()
+	return append([]string(nil), f.meta.keys...)
+}
 
 // Metadata iterates over keys and values in file order.
 func (f *File) Metadata() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
-		for i, key := range f.meta.keys {
-			if !yield(key, f.meta.values[i]) {
+		for _, key := range f.Keys() {
+			if v, err := f.Value(key); err != nil || !yield(key, v) {
 				return
 			}
 		}
 	}
 }
 
-// Value returns the value of key, of whatever type. The error is [ErrAbsent].
-func (f *File) Value(key string) (Value, error) { return f.meta.value(key) }
+// Value returns the value of key, of whatever type. The error is [ErrAbsent] or [ErrClosed].
+func (f *File) Value(key string) (Value, error) {
+	return read(f, key, func(v Value) (Value, error) { return v, nil })
+}
+
+// read returns what of makes of the value of key, while the file cannot be closed.
+func read[T any](f *File, key string, of func(Value) (T, error)) (got T, err error) {
+	if !f.uses.Take() {
+		return got, fmt.Errorf("metadata %s: %w", key, ErrClosed)
+	}
+	defer f.uses.Give()
+	v, err := f.meta.value(key)
+	if err != nil {
+		return got, err
+	}
+	return of(v)
+}
 
 func (m *metadata) value(key string) (Value, error) {
 	i, ok := m.index[key]
@@ -157,36 +190,42 @@ func (m *metadata) value(key string) (Value, error) {
 	return m.values[i], nil
 }
 
-// String returns the string of key. The error is [ErrAbsent] or a [TypeError].
+// String returns the string of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) String(key string) (string, error) {
-	v, err := f.meta.value(key)
-	if err == nil && v.kind != KindString {
-		err = &TypeError{key, "string", v.Type()}
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(v.b), nil
+	return read(f, key, func(v Value) (string, error) {
+		if v.kind != KindString {
+			return "", &TypeError{key, "string", v.Type()}
+		}
+		return string(v.b), nil
+	})
 }
 
-// Bool returns the bool of key. The error is [ErrAbsent] or a [TypeError].
+// Bool returns the bool of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Bool(key string) (bool, error) {
-	v, err := f.meta.value(key)
-	if err == nil && v.kind != KindBool {
-		err = &TypeError{key, "bool", v.Type()}
-	}
-	return err == nil && v.b[0] == 1, err
+	return read(f, key, func(v Value) (bool, error) {
+		if v.kind != KindBool {
+			return false, &TypeError{key, "bool", v.Type()}
+		}
+		return v.b[0] == 1, nil
+	})
 }
 
-// Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent] or a [TypeError], the latter
-// also for an uint64 beyond the range of an int64.
-func (f *File) Int(key string) (int64, error) { return f.meta.int(key) }
+// Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent], [ErrClosed] or a [TypeError], the
+// latter also for an uint64 beyond the range of an int64.
+func (f *File) Int(key string) (int64, error) {
+	return read(f, key, func(v Value) (int64, error) { return v.intOf(key) })
+}
 
 func (m *metadata) int(key string) (int64, error) {
 	v, err := m.value(key)
 	if err != nil {
 		return 0, err
 	}
+	return v.intOf(key)
+}
+
+// intOf returns the integer v, which key has.
+func (v Value) intOf(key string) (int64, error) {
 	i, ok := v.int()
 	if ok {
 		return i, nil
@@ -198,57 +237,49 @@ func (m *metadata) int(key string) (int64, error) {
 	return 0, &TypeError{key, "integer of at most 63 bits", got}
 }
 
-// Float returns the float32 or float64 of key. The error is [ErrAbsent] or a [TypeError].
+// Float returns the float32 or float64 of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Float(key string) (float64, error) {
-	v, err := f.meta.value(key)
-	if err != nil {
-		return 0, err
-	}
-	switch x := v.Any().(type) {
-	case float32:
-		return float64(x), nil
-	case float64:
-		return x, nil
-	}
-	return 0, &TypeError{key, "float", v.Type()}
+	return read(f, key, func(v Value) (float64, error) {
+		switch x := v.Any().(type) {
+		case float32:
+			return float64(x), nil
+		case float64:
+			return x, nil
+		}
+		return 0, &TypeError{key, "float", v.Type()}
+	})
 }
 
-// Strings returns the array of strings of key as a view. The error is [ErrAbsent] or a [TypeError].
+// Strings returns the array of strings of key as a view. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Strings(key string) (StringArray, error) {
-	v, err := f.meta.value(key)
-	if err == nil && (v.kind != KindArray || v.elem != KindString) {
-		err = &TypeError{key, "array of string", v.Type()}
-	}
-	if err != nil {
-		return StringArray{}, err
-	}
-	return StringArray{v.n, v.b}, nil
+	return read(f, key, func(v Value) (StringArray, error) {
+		if v.kind != KindArray || v.elem != KindString {
+			return StringArray{}, &TypeError{key, "array of string", v.Type()}
+		}
+		return StringArray{v.n, v.b}, nil
+	})
 }
 
-// Ints returns the array of integers of key, of whatever width and sign, as a new slice. The error is [ErrAbsent] or a
-// [TypeError], the latter also if an uint64 is beyond the range of an int64.
+// Ints returns the array of integers of key, of whatever width and sign, as a new slice. The error is [ErrAbsent],
+// [ErrClosed] or a [TypeError], the latter also if an uint64 is beyond the range of an int64.
 func (f *File) Ints(key string) ([]int64, error) {
-	v, err := f.meta.value(key)
-	if err != nil {
-		return nil, err
-	}
-	all, ok := v.ints()
-	if !ok {
-		return nil, &TypeError{key, "array of integers of at most 63 bits", v.Type()}
-	}
-	return all, nil
+	return read(f, key, func(v Value) ([]int64, error) {
+		all, ok := v.ints()
+		if !ok {
+			return nil, &TypeError{key, "array of integers of at most 63 bits", v.Type()}
+		}
+		return all, nil
+	})
 }
 
 // Floats returns the array of float32 of key, or of float64 rounded to float32, as a new slice. The error is
-// [ErrAbsent] or a [TypeError].
+// [ErrAbsent], [ErrClosed] or a [TypeError].
 func (f *File) Floats(key string) ([]float32, error) {
-	v, err := f.meta.value(key)
-	if err != nil {
-		return nil, err
-	}
-	all, ok := v.floats()
-	if !ok {
-		return nil, &TypeError{key, "array of float", v.Type()}
-	}
-	return all, nil
+	return read(f, key, func(v Value) ([]float32, error) {
+		all, ok := v.floats()
+		if !ok {
+			return nil, &TypeError{key, "array of float", v.Type()}
+		}
+		return all, nil
+	})
 }

@@ -7,21 +7,29 @@ import (
 
 // Preload reads all tensor data once, so that a file that is not in the page cache comes from the disk in one sweep rather
 // than page by page when it is first used. progress, if given, is told how many of all bytes are there, at least once
-// every 4 MiB. It returns early, with the cause, when ctx ends.
+// every 4 MiB. It returns early, with the cause, when ctx ends, and with [ErrClosed] when the file is closed.
 func (f *File) Preload(ctx context.Context, progress func(done, total int64)) error {
-	total, done := int64(0), int64(0)
-	for _, t := range f.Tensors() {
+	if !f.uses.Take() {
+		return ErrClosed
+	}
+	f.uses.Give()
+	total, done, tensors := int64(0), int64(0), f.Tensors()
+	for _, t := range tensors {
 		total += int64(len(t.Data))
 	}
 	page := os.Getpagesize()
-	for _, t := range f.Tensors() {
+	for _, t := range tensors {
 		for rest := t.Data; len(rest) > 0; {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
 			part := rest[:min(len(rest), 4<<20)]
 			rest = rest[len(part):]
+			if !f.uses.Take() {
+				return ErrClosed
+			}
 			touch(part, page)
+			f.uses.Give()
 			if done += int64(len(part)); progress != nil {
 				progress(done, total)
 			}

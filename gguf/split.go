@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Metadata of the files of a split model.
@@ -61,11 +63,11 @@ func (f *File) join(path string) error {
 		return f.meta.fail(splitCount, fmt.Errorf("%w: part %d of %d, but the name does not end in %s",
 			ErrSplit, own.no+1, own.count, partSuffix(own)))
 	}
-	self := *f
-	*f = File{version: self.version, parts: self.parts, index: make(map[string]int)}
+	self := &File{contents: f.contents}
+	f.contents = contents{version: self.version, parts: self.parts, index: make(map[string]int)}
 	for i := range own.count {
 		want := split{own.count, i, own.tensors}
-		part := &self
+		part := self
 		if i != own.no {
 			if part, err = f.openPart(stem+partSuffix(want), want); err != nil {
 				return err
@@ -119,7 +121,7 @@ func (f *File) add(part *File, i int64, path string) error {
 	f.size += part.size
 	for _, t := range part.tensors {
 		if _, twice := f.index[t.Name]; twice {
-			return &FormatError{Path: path, Field: "tensor", Err: fmt.Errorf("%q %w in the parts", t.Name, ErrDuplicate)}
+			return &FormatError{Path: path, Field: "tensor", Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
 		}
 		f.index[t.Name] = len(f.tensors)
 		f.tensors = append(f.tensors, t)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/bits"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Tensor is one tensor of a file.
@@ -75,7 +77,7 @@ func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
 			return nil, nil, err
 		}
 		if _, twice := index[e.Name]; twice {
-			return nil, nil, c.fail(off, "name", fmt.Errorf("%q %w", e.Name, ErrDuplicate))
+			return nil, nil, c.fail(off, "name", fmt.Errorf("%s %w", quote.Text(e.Name), ErrDuplicate))
 		}
 		index[e.Name] = c.index
 		all = append(all, e)
@@ -111,7 +113,7 @@ func (c *cursor) entry() (e entry, err error) {
 // about puts the name of the tensor into the cause of a format error.
 func (c *cursor) about(name string, err error) error {
 	if fe, ok := err.(*FormatError); ok {
-		fe.Err = fmt.Errorf("%q: %w", name, fe.Err)
+		fe.Err = fmt.Errorf("%s: %w", quote.Text(name), fe.Err)
 	}
 	return err
 }
@@ -159,12 +161,12 @@ func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 		c.index = i
 		if e.offset%uint64(align) != 0 {
 			return nil, c.fail(e.at, "offset",
-				fmt.Errorf("%q: %d is no multiple of %d: %w", e.Name, e.offset, align, ErrAlignment))
+				fmt.Errorf("%s: %d is no multiple of %d: %w", quote.Text(e.Name), e.offset, align, ErrAlignment))
 		}
 		if room := uint64(len(c.b) - start); e.offset > room || uint64(e.size) > room-e.offset {
 			return nil, c.fail(e.at, "offset",
-				fmt.Errorf("%q: %d bytes of data at %d, but the data section has %d; is the file cut off? %w",
-					e.Name, e.size, e.offset, room, io.ErrUnexpectedEOF))
+				fmt.Errorf("%s: %d bytes of data at %d, but the data section has %d; is the file cut off? %w",
+					quote.Text(e.Name), e.size, e.offset, room, io.ErrUnexpectedEOF))
 		}
 		from := start + int(e.offset)
 		e.Data = c.b[from : from+e.size : from+e.size]
@@ -186,7 +188,7 @@ func (c *cursor) apart(all []entry) error {
 		a, b := all[order[k-1]], all[order[k]]
 		if a.offset+uint64(a.size) > b.offset {
 			c.index = order[k]
-			return c.fail(b.at, "offset", fmt.Errorf("%q at %d: %w, %q", b.Name, b.offset, ErrOverlap, a.Name))
+			return c.fail(b.at, "offset", fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Writer writes a version 3 file front to back: first metadata ([Put], [PutArray], [Writer.PutValue]) and declarations
@@ -59,6 +61,10 @@ func PutArray[T Element](w *Writer, key string, all []T) {
 	v := Value{kind: KindArray, elem: kindOf(zero), n: len(all)}
 	for _, e := range all {
 		if s, ok := any(e).(string); ok {
+			if len(s) > maxString {
+				w.fail(fmt.Errorf("metadata %s: %w", quote.Text(key), tooMany(uint64(len(s)), maxString, "bytes")))
+				return
+			}
 			v.b = binary.LittleEndian.AppendUint64(v.b, uint64(len(s)))
 		}
 		v.b = appendElement(v.b, e)
@@ -78,8 +84,8 @@ func (w *Writer) pair(key string, v Value) {
 	if width, ok := v.kind.width(); err == nil && (!ok || width > 0 && len(v.b) != width) {
 		err = ErrType // the zero Value
 	}
-	if err == nil && v.kind == KindString && !utf8.Valid(v.b) {
-		err = ErrUTF8
+	if err == nil {
+		err = checkValue(v)
 	}
 	if err == nil && key == alignmentKey {
 		err = w.setAlignment(v)
@@ -88,7 +94,7 @@ func (w *Writer) pair(key string, v Value) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("metadata %s: %w", key, err))
+		w.fail(fmt.Errorf("metadata %s: %w", quote.Text(key), err))
 		return
 	}
 	w.keys[key] = struct{}{}
@@ -102,6 +108,19 @@ func (w *Writer) pair(key string, v Value) {
 		w.pairs = binary.LittleEndian.AppendUint64(w.pairs, uint64(v.n))
 	}
 	w.pairs = append(w.pairs, v.b...)
+}
+
+// checkValue returns why no reader would take v.
+func checkValue(v Value) error {
+	switch {
+	case v.kind == KindString && len(v.b) > maxString:
+		return tooMany(uint64(len(v.b)), maxString, "bytes")
+	case v.kind == KindArray && v.n > maxElements:
+		return tooMany(uint64(v.n), maxElements, "elements")
+	case v.kind == KindString && !utf8.Valid(v.b):
+		return ErrUTF8
+	}
+	return nil
 }
 
 // setAlignment takes the alignment of tensor data from metadata.
@@ -128,7 +147,7 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("tensor %q: %w", name, err))
+		w.fail(fmt.Errorf("tensor %s: %w", quote.Text(name), err))
 		return
 	}
 	w.names[name] = struct{}{}
@@ -176,8 +195,8 @@ func (w *Writer) WriteFloats(x []float32) error {
 	t := w.tensors[w.current]
 	elems, bytes := t.Type.Block()
 	if len(x)%elems != 0 || len(x)/elems > (t.size-w.written)/bytes {
-		return w.fail(fmt.Errorf("tensor %q: %d floats with %d of its %d bytes written: %w",
-			t.Name, len(x), w.written, t.size, errData))
+		return w.fail(fmt.Errorf("tensor %s: %d floats with %d of its %d bytes written: %w",
+			quote.Text(t.Name), len(x), w.written, t.size, errData))
 	}
 	const blocks = 1 << 10
 	for len(x) > 0 && w.err == nil {
@@ -187,7 +206,7 @@ func (w *Writer) WriteFloats(x []float32) error {
 		}
 		b := w.buf[:n*bytes]
 		if err := t.Type.Quantize(b, x[:n*elems]); err != nil {
-			return w.fail(fmt.Errorf("tensor %q: %w", t.Name, err))
+			return w.fail(fmt.Errorf("tensor %s: %w", quote.Text(t.Name), err))
 		}
 		_, _ = w.Write(b) // its error sticks
 		x = x[n*elems:]
@@ -201,7 +220,7 @@ func (w *Writer) Close() error {
 	w.begin()
 	if w.err == nil && w.current < len(w.tensors) {
 		t := w.tensors[w.current]
-		w.fail(fmt.Errorf("tensor %q: %d of %d bytes were written: %w", t.Name, w.written, t.size, io.ErrUnexpectedEOF))
+		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size, io.ErrUnexpectedEOF))
 	}
 	return w.err
 }

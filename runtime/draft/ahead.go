@@ -34,7 +34,7 @@ func (r *run) tellWarmed() {
 // audit counts, for an escalation that the text passes, what its answer says of the tokens before it. Each token counts
 // once, with the first answer that compared it: later ones compare it with the same model.
 func (r *run) audit(e *escalation) {
-	if e.Outcome != Hit && e.Outcome != Miss {
+	if !e.answer() {
 		return
 	}
 	r.told = max(r.told, e.Pos)

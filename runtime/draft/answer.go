@@ -66,9 +66,7 @@ func (r *run) take(res result) {
 	}
 	e.back = true
 	e.BytesUp, e.BytesDown = res.answer.BytesUp, res.answer.BytesDown
-	if e.due {
-		r.report(e)
-	}
+	r.explain(e, res.err)
 	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() && r.tip.esc.Outcome == inFlight {
 		e = r.tip.esc
 	}
@@ -88,6 +86,27 @@ func (r *run) take(res result) {
 	}
 }
 
+// explain puts what its ask returned into an escalation that the deadline ended before, and into those that were not asked
+// since then. Those that are due are told now.
+func (r *run) explain(e *escalation, err error) {
+	if errors.Is(err, ErrDeadline) {
+		if e.Outcome == Late {
+			e.Err = err
+		}
+		if e == r.silent {
+			r.Breaker.explain(err)
+		}
+		for _, f := range e.followers {
+			f.Err = notAsked(err)
+		}
+	}
+	for _, told := range append([]*escalation{e}, e.followers...) {
+		if told.due {
+			r.report(told)
+		}
+	}
+}
+
 // takeProbe tells the breaker what became of a probe.
 func (r *run) takeProbe(e *escalation, res result) {
 	e.timed(res)
@@ -97,7 +116,7 @@ func (r *run) takeProbe(e *escalation, res result) {
 	} else if errors.Is(e.Err, errDecodeOver) {
 		e.Outcome = Dropped
 	} else {
-		r.Breaker.probeFailed(time.Now())
+		r.Breaker.probeFailed(time.Now(), e.Err)
 	}
 	r.Breaker.endProbe()
 	r.report(e)
@@ -119,7 +138,10 @@ func (r *run) fail(e *escalation, err error) {
 	now := time.Now()
 	e.Wait = now.Sub(e.sent)
 	if r.Deadline > 0 {
-		r.Breaker.failed(e.sent, now)
+		r.Breaker.failed(e.sent, now, err)
+	}
+	if !e.back && (r.silent == nil || r.silent.back) {
+		r.silent = e
 	}
 	r.resolve(e, outcome, e.Local, EdgeTimeout, err)
 }
@@ -155,7 +177,9 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 		keep.origin = Edge
 	}
 	e.at.children = append(e.at.children[:0], keep)
-	e.Hidden = max(0, e.Wait-e.Exposed)
+	if e.answer() {
+		e.Hidden = max(0, e.Wait-e.Exposed)
+	}
 }
 
 // abandon gives a question up because what it rests on is dropped. What it had lost was lost by the question that it
@@ -183,9 +207,9 @@ func (r *run) shut(e *escalation, why error) {
 	}
 }
 
-// report tells the stream of e, once its ask has returned and it is known what it cost.
+// report tells the stream of e, once its ask has returned and it is known what it cost, and what it failed of.
 func (r *run) report(e *escalation) {
-	if e.cancel != nil && !e.back {
+	if e.cancel != nil && !e.back || e.after != nil && !e.after.back {
 		e.due = true
 		return
 	}

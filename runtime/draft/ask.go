@@ -19,8 +19,11 @@ type escalation struct {
 	wanted  time.Time // decided
 	sent    time.Time // asked
 	cancel  context.CancelCauseFunc
-	back    bool // its ask has returned
-	due     bool // to be told of when its ask returns
+	back    bool        // its ask has returned
+	due     bool        // to be told of when its ask returns, or that of after
+	after   *escalation // not asked since this one failed, whose ask has not returned yet
+
+	followers []*escalation // those whose after this is
 
 	compared int       // tokens before it that its answer was compared with
 	findings []Finding // among these
@@ -79,7 +82,11 @@ func (r *run) ask(ctx context.Context) {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.held = r.held[1:]
 			r.probe(ctx, e)
-			r.resolve(e, Unasked, e.Local, EdgeTimeout, ErrBreaker)
+			if r.silent != nil && !r.silent.back {
+				e.after = r.silent
+				r.silent.followers = append(r.silent.followers, e)
+			}
+			r.resolve(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusal())
 		case len(r.asked) < room:
 			r.held = r.held[1:]
 			r.send(ctx, e)
@@ -126,9 +133,11 @@ func (r *run) start(ctx context.Context, res result) {
 		}
 		defer done()
 		res.answer, res.err = r.cloud.Ask(ask, q)
-		if ctx.Err() != nil {
+		if cause := context.Cause(ask); cause == ErrDeadline {
+			res.err = late(res.err)
+		} else if ctx.Err() != nil {
 			res.err = errDecodeOver // whatever the answer: the cloud did not fail
-		} else if cause := context.Cause(ask); cause != nil {
+		} else if cause != nil {
 			res.err = cause
 		} else if id := res.answer.Token; res.err == nil && (id < 0 || r.Vocab > 0 && int(id) >= r.Vocab) {
 			res.err = ErrToken

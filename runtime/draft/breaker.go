@@ -19,6 +19,7 @@ type Breaker struct {
 	mu      sync.Mutex
 	open    bool
 	since   time.Time // when the question was asked whose failure opened it
+	cause   error     // of the failure that opened it, or of the last probe
 	probing bool
 	next    time.Time     // no probe before
 	pause   time.Duration // after the next failed probe
@@ -36,13 +37,29 @@ func (b *Breaker) openSince() (time.Time, bool) {
 	return b.since, b.open
 }
 
-// failed notes that a question asked at sent has failed.
-func (b *Breaker) failed(sent, now time.Time) {
+// failed notes that a question asked at sent has failed, and why.
+func (b *Breaker) failed(sent, now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
-		b.open, b.since, b.next, b.pause = true, sent, now, firstPause
+		b.open, b.since, b.next, b.pause, b.cause = true, sent, now, firstPause, why
 	}
+}
+
+// explain notes why the cloud failed, which is known only some time after a deadline.
+func (b *Breaker) explain(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open && b.cause == ErrDeadline {
+		b.cause = why
+	}
+}
+
+// refusal returns the error of a question that is not asked while the breaker is open.
+func (b *Breaker) refusal() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return notAsked(b.cause)
 }
 
 // succeeded notes an answer.
@@ -63,11 +80,11 @@ func (b *Breaker) startProbe(now time.Time) bool {
 	return true
 }
 
-// probeFailed ends a probe that failed at now.
-func (b *Breaker) probeFailed(now time.Time) {
+// probeFailed ends a probe that failed at now, and notes why.
+func (b *Breaker) probeFailed(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.probing, b.cause = false, why
 	b.next = now.Add(b.pause)
 	b.pause = min(2*b.pause, mostPause)
 }

@@ -117,13 +117,13 @@ func TestNoRouter(t *testing.T) {
 func TestOptions(t *testing.T) {
 	m := &fakeModel{world: &world{vocab: 12}}
 	for _, o := range []Options{
-		{Branches: -1}, {Window: -1}, {InFlight: -1}, {Rows: -1}, {MaxTokens: -1}, {Vocab: -1}, {K: -1}, {Mode: 7},
+		{Branches: -1}, {Window: -1}, {InFlight: -1}, {Rows: -1}, {MaxTokens: -1}, {Room: -1}, {Vocab: -1}, {K: -1}, {Mode: 7},
 	} {
 		_, err := New(m, nil, nil, o)
 		assert.Error(t, err, "%+v", o)
 	}
 	_, err := New(m, m.world, nil, Options{})
-	assert.ErrorContains(t, err, "without a cloud")
+	assert.ErrorContains(t, err, "no cloud")
 	d, err := New(m, nil, nil, Options{})
 	require.NoError(t, err)
 	_, err = d.Decode(t.Context(), nil, nil)

@@ -102,11 +102,12 @@ const (
 	Serial                // stop and wait
 )
 
-// Causes of a token that stays the small model's although the router asked for the cloud.
+// Why a token is the small model's although the router asked for the cloud. [Escalation.Err] wraps one of these, and the
+// error that [Cloud.Ask] returned; an error of Ask before the deadline comes alone.
 var (
 	ErrDeadline   = errors.New("no answer before the deadline")
 	ErrToken      = errors.New("the answer is no token of the vocabulary")
-	ErrBreaker    = errors.New("not asked: the cloud failed just before")
+	ErrBreaker    = errors.New("not asked, since the cloud failed just before")
 	errDropped    = errors.New("the question rests on a token that did not hold")
 	errDecodeOver = errors.New("decoding is over")
 )
@@ -120,6 +121,7 @@ type Options struct {
 	Rows      int                                       // most leaves in one forward call; 0 means 8
 	Deadline  time.Duration                             // of an escalation; 0 means 800ms, negative: none, and no breaker
 	MaxTokens int                                       // most tokens to generate, the end token included; 0 means 512
+	Room      int                                       // tokens that the context can hold after the prompt; 0: any number
 	Vocab     int                                       // size of the vocabulary, to refuse other answers; 0: only negative ones are
 	End       func(id int32) bool                       // tokens that end the text; nil: none
 	Sampling  sample.Options                            // how the cloud chooses, and the edge unless Pick is set
@@ -158,16 +160,24 @@ func (o Options) Validate() error {
 		v    int
 	}{
 		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
-		{"most tokens", o.MaxTokens}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
+		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
 	} {
 		if f.v < 0 {
-			return fmt.Errorf("%s: %d is negative", f.name, f.v)
+			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
 		}
 	}
 	if o.Mode != Pipelined && o.Mode != Serial {
 		return fmt.Errorf("mode: %d is neither pipelined nor serial", o.Mode)
 	}
 	return o.Sampling.Validate()
+}
+
+// limit returns the most tokens to generate, and what [Summary.Stop] says when they are generated.
+func (o Options) limit() (tokens int, stop string) {
+	if o.Room > 0 && o.Room < o.MaxTokens {
+		return o.Room, "context"
+	}
+	return o.MaxTokens, "length"
 }
 
 // Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
@@ -192,7 +202,7 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 		return nil, err
 	}
 	if r != nil && c == nil {
-		return nil, errors.New("a router without a cloud to ask")
+		return nil, errors.New("there is a router, but no cloud that it could ask")
 	}
 	o = o.withDefaults()
 	if o.Pick == nil {
@@ -211,7 +221,7 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 // the cause of ctx; a cloud that fails is no error.
 func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
-		return sum, errors.New("an empty prompt: there is nothing to go on from")
+		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{

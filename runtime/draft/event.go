@@ -21,7 +21,7 @@ const (
 	Miss     Outcome = "miss"     // it was not, or nothing was drafted
 	Late     Outcome = "late"     // no answer before the deadline
 	Failed   Outcome = "failed"   // an error, or an answer that is no token
-	Unasked  Outcome = "unasked"  // the breaker was open: the local token stood at once
+	Unasked  Outcome = "unasked"  // the cloud had failed just before: the local token stood at once
 	Dropped  Outcome = "dropped"  // a token that it rests on did not hold, or decoding ended
 	Probing  Outcome = "probing"  // asked only to learn whether the cloud is back, and it is not
 	Probed   Outcome = "probed"   // asked only to learn whether the cloud is back, and it is
@@ -56,14 +56,17 @@ type Token struct {
 	CommitDelay time.Duration // from when it was drafted until it was shown
 }
 
-// Escalation is one question to the cloud, told when the text has passed it or it is dropped, and its ask has returned.
+// Escalation is one question to the cloud. It is told when the text has passed it or it is dropped, and its ask has
+// returned; one that was not asked, when the ask that failed before has returned.
 //
-// Serial decoding waits Wait for it. Of that, Hidden was spent on drafting that held, and Exposed was lost: waiting with
-// nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a forward call.
+// Serial decoding waits Wait for it. If it is answered, Hidden of that was spent on drafting that held, and Exposed was lost:
+// waiting with nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a forward call.
 type Escalation struct {
-	Pos             int // of the token that was asked for
-	Outcome         Outcome
-	Err             error // why the local token stands: [ErrDeadline], [ErrBreaker], [ErrToken] or one of the cloud's; else nil
+	Pos     int // of the token that was asked for
+	Outcome Outcome
+	// Err says why the local token stands; nil after an answer. It wraps the error of the cloud where there is one, and
+	// [ErrDeadline], [ErrBreaker] or [ErrToken] where that is the reason.
+	Err             error
 	Local, Token    int32 // the small model's token, and the one that stands
 	Confidence      float32
 	Held            time.Duration // from the decision until it was asked: other escalations were open
@@ -71,7 +74,8 @@ type Escalation struct {
 	Queue           time.Duration // of Wait: waiting in the cloud
 	Cloud           time.Duration // of Wait: computing in the cloud
 	Wire            time.Duration // of Wait: the rest
-	Hidden, Exposed time.Duration // see above; 0 where no wait would have been: dropped, unasked, probes
+	Hidden          time.Duration // see above; 0 unless the outcome is a hit or a miss
+	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int
 	BytesDown       int
 	Drafted, Wasted int       // tokens evaluated below it while it was open, and tokens that its answer made worthless
@@ -79,24 +83,37 @@ type Escalation struct {
 	Missed          []Finding // those of them where the large model would have said something else: escalations that were missed
 }
 
+// answer reports whether the cloud's answer decided.
+func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Miss }
+
 // Summary is the sum of a stream of events.
 type Summary struct {
-	Stop        string // why the text ended: "end" token, "length", or "" while it runs and after an error
-	Tokens      int    // shown, an end token included
-	Cloud       int    // of these, chosen by the cloud
-	Timeouts    int    // of these, the small model's for want of an answer
-	Escalations int    // questions that the text passed: hit, miss, late, failed and unasked
-	Hits        int
-	Asks        int // questions sent: escalations, dropped ones and probes
-	Dropped     int // of these, dropped
-	Drafted     int // tokens evaluated below open escalations
-	Wasted      int // tokens evaluated in vain
-	Audited     int // tokens that the router let stand and the cloud compared
-	Missed      int // of these, those where the large model would have said something else
-	BytesUp     int
-	BytesDown   int
+	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for [Options.Room];
+	// "" while it runs and after an error.
+	Stop     string
+	Tokens   int // shown, an end token included
+	Cloud    int // of these, chosen by the cloud
+	Timeouts int // of these, chosen by the small model although the cloud was to be asked: it was late, failed or not asked
 
-	Wait, Hidden, Exposed time.Duration // sums over the escalations that the text passed
+	Escalations int   // questions that the text passed: the sum of the next four
+	Answered    int   // hits and misses
+	Late        int   // no answer before the deadline
+	Failed      int   // an error, or an answer that is no token
+	Unasked     int   // not asked, since the cloud had failed just before
+	Hits        int   // of Answered, those whose token was drafted already
+	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
+
+	Asks      int // questions sent: escalations, dropped ones and probes
+	Dropped   int // of these, dropped
+	Drafted   int // tokens evaluated below open escalations
+	Wasted    int // tokens evaluated in vain
+	Audited   int // tokens that the router let stand and the cloud compared
+	Missed    int // of these, those where the large model would have said something else
+	BytesUp   int
+	BytesDown int
+
+	Wait, Hidden, Exposed time.Duration // sums over the Answered
+	TimedOut              time.Duration // sum of Wait over the Late and the Failed
 	CommitDelay           time.Duration // sum over tokens
 }
 
@@ -131,14 +148,35 @@ func (s *Summary) Add(e Event) {
 	case Dropped:
 		s.Dropped++
 		return
-	case Hit:
-		s.Hits++
 	}
 	s.Escalations++
 	s.Audited += q.Audited
 	s.Missed += len(q.Missed)
 	s.Drafted += q.Drafted
-	s.Wait += q.Wait
-	s.Hidden += q.Hidden
-	s.Exposed += q.Exposed
+	s.addOutcome(q)
+}
+
+// addOutcome counts an escalation that the text passed by whether it was answered.
+func (s *Summary) addOutcome(q *Escalation) {
+	switch q.Outcome {
+	case Hit, Miss:
+		s.Answered++
+		if q.Outcome == Hit {
+			s.Hits++
+		}
+		s.Wait += q.Wait
+		s.Hidden += q.Hidden
+		s.Exposed += q.Exposed
+		return
+	case Late:
+		s.Late++
+	case Failed:
+		s.Failed++
+	case Unasked:
+		s.Unasked++
+	}
+	s.TimedOut += q.Wait
+	if s.Cause == nil {
+		s.Cause = q.Err
+	}
 }

@@ -106,7 +106,7 @@ func TestEvents(t *testing.T) {
 			e.Outcome, e.Token, e.Exposed = Miss, 10, 45*ms
 		})}},
 		{"late", Options{Deadline: 32 * ms, Branches: 1}, []int{1}, nil, []Escalation{{
-			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Hidden: 40 * ms, Drafted: 4, BytesUp: 30, BytesDown: 7,
+			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Drafted: 4, BytesUp: 30, BytesDown: 7,
 		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

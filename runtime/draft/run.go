@@ -36,6 +36,7 @@ type run struct {
 
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
+	silent  *escalation   // one that the deadline ended and whose ask may not have returned
 	results chan result
 	asks    sync.WaitGroup
 }

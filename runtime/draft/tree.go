@@ -39,8 +39,9 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
 		origin: Edge, end: r.End(token), known: time.Now(),
 	}
+	most, _ := r.limit()
 	c.final = c.end && !(r.fault.has(faultIgnoreEnd) && r.tip.open()) ||
-		c.pos+1 >= r.prompt+r.MaxTokens && !(r.fault.has(faultIgnoreMax) && r.tip.open())
+		c.pos+1 >= r.prompt+most && !(r.fault.has(faultIgnoreMax) && r.tip.open())
 	n.children = append(n.children, c)
 	return c
 }
@@ -121,7 +122,7 @@ func (r *run) commit() (over bool) {
 		case next.end:
 			r.summary.Stop = "end"
 		case next.final:
-			r.summary.Stop = "length"
+			_, r.summary.Stop = r.limit()
 		}
 		over = r.stopped || next.final
 	}

@@ -143,7 +143,11 @@ func (s *Session) alloc(pos int) (int32, error) {
 // to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
 	if s.e.model.RunsAhead() { // keys and values may move in the device's memory
-		defer s.e.mustHold()()
+		done, err := s.e.hold(context.Background())
+		if err != nil {
+			return nil // closed: the session holds nothing any more
+		}
+		defer done()
 	}
 	for i, slot := range path {
 		if int(slot) != s.cache.Len()+i {
@@ -156,8 +160,14 @@ func (s *Session) settle(path ...int32) []qwen2.Move {
 
 // stopAhead drops what ran ahead when nothing more is wanted.
 func (s *Session) stopAhead() {
-	if len(s.ahead.flights) > 0 {
-		defer s.e.mustHold()()
-		s.dropAhead()
+	if len(s.ahead.flights) == 0 {
+		return
 	}
+	done, err := s.e.hold(context.Background())
+	if err != nil {
+		s.ahead.flights = nil // closed, and the device has waited for them
+		return
+	}
+	defer done()
+	s.dropAhead()
 }

@@ -206,3 +206,39 @@ func TestRunAheadSampled(t *testing.T) {
 	s.ahead.depth = 0
 	assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
 }
+
+// TestCloseAhead: Close while the device runs ahead, from within the loop and from beside it, at any token: the text ends
+// with ErrClosed, and what ran ahead is waited for.
+func TestCloseAhead(t *testing.T) {
+	for n := range 6 {
+		for _, inside := range []bool{true, false} {
+			e := random(t, Options{Backend: aGPU()}, 4)
+			s, err := e.NewSession()
+			require.NoError(t, err)
+			r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
+			require.NoError(t, err)
+			cloud, err := e.Serve(ServeOptions{})
+			require.NoError(t, err)
+			route := Route{Request: Request{IgnoreEnd: true}}
+			if n%2 == 1 {
+				route.Router, route.Cloud, route.Draft = r, cloud.Local(1), DraftOptions{Deadline: -1, Branches: 3}
+			}
+			var all sync.WaitGroup
+			seen, last := 0, error(nil)
+			for _, last = range s.Routed(t.Context(), []int32{1, 2, 3}, route) {
+				if seen++; seen != n+1 {
+					continue
+				}
+				if inside {
+					assert.NoError(t, e.Close())
+				} else {
+					all.Go(func() { assert.NoError(t, e.Close()) })
+				}
+			}
+			all.Wait()
+			assert.ErrorIs(t, last, ErrClosed)
+			assert.Empty(t, s.ahead.flights)
+			cloud.Close()
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
@@ -38,7 +39,7 @@ func ParseBackend(name string) (Backend, error) {
 			return "", err
 		}
 	case more || b != CPU && b != Metal:
-		return "", fmt.Errorf("backend %q: cpu, metal or soft", name)
+		return "", fmt.Errorf("%s is not a backend: choose cpu, metal or soft", quote.Text(name))
 	}
 	return Backend(name), nil
 }
@@ -47,11 +48,11 @@ func ParseBackend(name string) (Backend, error) {
 func (b Backend) how(text string) (variant string, seed uint64, err error) {
 	variant, number, more := strings.Cut(text, ":")
 	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
-		return "", 0, fmt.Errorf("backend soft:%s: fast, fastmath, check or ubsan", text)
+		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast, fastmath, check or ubsan", quote.Text(text))
 	}
 	if more {
 		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
-			return "", 0, fmt.Errorf("backend soft:%s: the seed is no number", text)
+			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: the seed after the colon must be a number", quote.Text(text))
 		}
 	}
 	return variant, seed, nil
@@ -71,7 +72,7 @@ func (e *Engine) openDevice() error {
 		e.device, e.closeDevice = d, d.Close
 		return nil
 	case e.o.Exact:
-		return fmt.Errorf("exact computing needs the backend %s", CPU)
+		return fmt.Errorf("exact computing is only possible on the backend %s", CPU)
 	}
 	return e.openGPU()
 }
@@ -116,7 +117,7 @@ func (e *Engine) onDevice(ctx context.Context, r *router.Router) (*router.Router
 func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 
 // Device says what runs the model, for reports.
-func (e *Engine) Device() string { return e.device.Name() }
+func (e *Engine) Device() string { return e.name }
 
 // Threads is the number of threads that compute, or that may where a GPU does.
 func (e *Engine) Threads() int {

@@ -41,7 +41,7 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	begin := m.s.now()
 	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
-			return nil, fmt.Errorf("position %d in a context of %d: %w", n.Pos, m.s.e.o.Context, qwen2.ErrContext)
+			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens: %w", n.Pos, m.s.e.o.Context, qwen2.ErrContext)
 		}
 	}
 	if len(nodes) == 1 {
@@ -192,4 +192,4 @@ func (m *edge) forget(id draft.ID) {
 }
 
 // Room implements [draft.Model]. What runs ahead gives way.
-func (m *edge) Room() int { return m.s.cache.Slots() - m.s.KVTokens() }
+func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }

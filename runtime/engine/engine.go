@@ -48,15 +48,18 @@ const (
 // DefaultContext is the longest text where none is asked for.
 const DefaultContext = 4096
 
-// Engine is an open model. Its sessions share the weights and run one at a time.
+// Engine is an open model. Its sessions share the weights and take turns with their forward calls. Its methods may be
+// called by any number of goroutines, also while another one calls [Engine.Close].
 type Engine struct {
+	life
 	path   string
 	file   *gguf.File
 	device backend.Device
+	name   string // of the device
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	turn   chan struct{} // holds one value: whoever takes it may use the model
+	wide   bool // keys and values are kept as float32
 
 	closeDevice func() error
 }
@@ -72,8 +75,8 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
-	e := &Engine{path: name, file: f, o: o, turn: make(chan struct{}, 1)}
-	e.turn <- struct{}{}
+	e := &Engine{path: name, file: f, o: o}
+	e.begin(e.release)
 	if err := e.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
 	}
@@ -87,7 +90,7 @@ func (e *Engine) load() (err error) {
 	if e.model, err = qwen2.Load(e.file, e.device); err != nil {
 		return err
 	}
-	e.tokens = sync.OnceValues(e.loadTokenizer)
+	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
 	return e.setDefaults()
 }
 
@@ -100,53 +103,67 @@ func (e *Engine) setDefaults() error {
 	switch e.o.KV {
 	case KVAuto, KVF16, KVF32:
 	default:
-		return fmt.Errorf("keys and values as %q: f16 or f32", e.o.KV)
+		return fmt.Errorf("keys and values cannot be kept as %q: choose f16 or f32", e.o.KV)
 	}
 	if e.o.Context < 1 || e.o.Context > limit {
-		return fmt.Errorf("context of %d tokens: the model allows 1 to %d", e.o.Context, limit)
+		return fmt.Errorf("a context of %d tokens is not possible: the model allows 1 to %d", e.o.Context, limit)
 	}
+	e.wide = e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32()
 	return nil
 }
 
 // newCache makes a KV cache of the type that the options ask for.
 func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	defer e.mustHold()()
-	if e.wideKV() {
+	done, err := e.hold(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if e.wide {
 		return e.model.NewCache(slots, gguf.F32)
 	}
 	return e.model.NewCache(slots, gguf.F16)
 }
 
 // wideKV reports whether keys and values are kept as float32.
-func (e *Engine) wideKV() bool {
-	return e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32()
-}
+func (e *Engine) wideKV() bool { return e.wide }
 
 // onlyF32 reports whether every tensor is float32: rounding keys and values would then be the only rounding of the model.
 func (e *Engine) onlyF32() bool {
 	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
 
-// Close stops the workers and unmaps the file. No session may be running.
-func (e *Engine) Close() error {
+// release gives back what the engine has when nobody uses it any more.
+func (e *Engine) release() error {
 	var err error
+	if e.model != nil {
+		e.model.Close()
+	}
 	if e.closeDevice != nil {
 		err = e.closeDevice()
 	}
 	return errors.Join(err, e.file.Close())
 }
 
-// File is the open model file.
+// File is the open model file. What it returns as a view, tensor data above all, must not be touched after [Engine.Close].
 func (e *Engine) File() *gguf.File { return e.file }
 
-// Model is the model itself, for callers that make up their own batches.
+// Model is the model itself, for callers that make up their own batches. It serves one goroutine at a time: not one beside
+// the sessions and services of the engine.
 func (e *Engine) Model() *qwen2.Model { return e.model }
 
 // Context is the longest text of a session, in tokens.
 func (e *Engine) Context() int { return e.o.Context }
 
-// Tokenizer returns the tokenizer of the file. It is loaded at the first call.
-func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) { return e.tokens() }
+// Tokenizer returns the tokenizer of the file. It is loaded at the first call, and can be used after [Engine.Close].
+func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) {
+	done, err := e.use()
+	if err != nil {
+		return nil, e.named(context.Background(), err)
+	}
+	defer done()
+	return e.tokens()
+}
 
 func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
 	t, err := tokenizer.FromGGUF(e.file)
@@ -154,7 +171,7 @@ func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("load %s: %w", e.path, err)
 	}
 	if vocab := e.model.Config().Vocab; t.Size() != vocab {
-		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens: %d tokens, the embedding has %d rows", e.path, t.Size(), vocab)
+		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows", e.path, t.Size(), vocab)
 	}
 	return t, nil
 }
@@ -187,13 +204,15 @@ func (e *Engine) RawPrompt(text string) ([]int32, error) {
 
 // Logits returns the logits [vocabulary] of the token that follows ids, and the k best tokens.
 func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []backend.Candidate, error) {
+	ctx, release := e.bind(ctx)
+	defer release()
 	cache, err := e.newCache(max(len(ids), 1))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, e.named(ctx, err)
 	}
 	out, err := e.forward(ctx, cache, ids, backend.Want{K: k, Logits: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, e.named(ctx, err)
 	}
 	return out.Logits, out.Top, nil
 }
@@ -225,20 +244,4 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 	}
 	defer done()
 	return e.model.Forward(ctx, kv, rows, out, want)
-}
-
-// hold waits until the model may be used, and returns what lets others use it.
-func (e *Engine) hold(ctx context.Context) (done func(), err error) {
-	select {
-	case <-e.turn:
-		return func() { e.turn <- struct{}{} }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// mustHold is hold without an end to patience: those who hold the model let go in the time of a forward call.
-func (e *Engine) mustHold() (done func()) {
-	<-e.turn
-	return func() { e.turn <- struct{}{} }
 }

@@ -134,7 +134,7 @@ func TestContextFull(t *testing.T) {
 	s := session(t, e)
 	toks := generate(t, s, []int32{1, 2, 3, 4}, engine.Request{IgnoreEnd: true})
 	assert.Len(t, toks, 6, "the context holds 10")
-	assert.Equal(t, "length", s.Summary().Stop)
+	assert.Equal(t, engine.StopContext, s.Summary().Stop)
 	for _, err := range s.Generate(t.Context(), make([]int32, 10), engine.Request{}) {
 		assert.ErrorIs(t, err, qwen2.ErrContext)
 	}

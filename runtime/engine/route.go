@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
@@ -13,10 +15,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// What package draft takes and tells, for programs that put the parts together through this package.
-type (
-	DraftOptions = draft.Options
-	Event        = draft.Event
+// DraftOptions say how tokens of two models are put together: mode, branches, window, deadline.
+type DraftOptions = draft.Options
+
+// Event tells of one token that was shown, or of one question to the cloud.
+type Event = draft.Event
+
+// Causes of [draft.Escalation].Err, for errors.Is.
+var (
+	ErrDeadline = draft.ErrDeadline // the cloud did not answer in time
+	ErrBreaker  = draft.ErrBreaker  // it was not asked, since it had failed just before
 )
 
 // The modes of [DraftOptions].
@@ -35,30 +43,50 @@ type Route struct {
 	Observe func(Event)    // told of every token and every escalation, if given
 }
 
-// Routing is what the last call of [Session.Routed] did, besides its [Summary]; nothing where there was no router.
-func (s *Session) Routing() draft.Summary { return s.routing }
+// Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was no
+// router.
+func (s *Session) Routing() draft.Summary { return s.tell().routing }
 
 // Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		if err := s.routed(ctx, prompt, r, func(t Token) bool { return yield(t, nil) }); err != nil {
+		more := true
+		err := s.routed(ctx, prompt, r, func(t Token) bool {
+			more = yield(t, nil)
+			return more
+		})
+		if err != nil && more {
 			yield(Token{}, err)
 		}
 	}
 }
 
+// routed is one text, which nothing else of the session disturbs.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+	if !s.busy.CompareAndSwap(false, true) {
+		return s.e.named(ctx, ErrBusy)
+	}
+	defer s.busy.Store(false)
+	ctx, release := s.e.bind(ctx)
+	defer release()
+	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
+	s.note()
+	defer s.note()
 	defer s.stopAhead()
+	return s.text(ctx, prompt, r, yield)
+}
+
+// text generates a text.
+func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	s.ahead.off = !r.Sampling.Greedy()
 	start := s.now()
-	s.summary, s.routing = Summary{PromptTokens: len(prompt)}, draft.Summary{}
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return err
 	}
 	if r.Router != nil {
 		if r.Router, err = s.e.onDevice(ctx, r.Router); err != nil {
-			return err
+			return s.e.named(ctx, err)
 		}
 	}
 	decoder, err := s.decoder(prompt, r)
@@ -81,14 +109,18 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 		s.summary.Tokens++
 		shown := Token{Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Confidence: t.Confidence}
 		all.WriteString(shown.Text)
-		return yield(shown)
+		s.note()
+		return yield(shown) && !s.e.closed()
 	})
+	if err == nil && sum.Stop == "" && s.e.closed() {
+		err = ErrClosed
+	}
 	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), sum.Stop
 	if r.Router != nil {
 		s.routing = sum
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
-	return err
+	return s.e.named(ctx, err)
 }
 
 // decoder puts the parts of a route together.
@@ -101,15 +133,15 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.MaxTokens < 0 || r.Pace < 0 {
-		return nil, errors.New("the most tokens to generate and the pace must not be negative")
+	if r.MaxTokens < 0 {
+		return nil, fmt.Errorf("the most tokens to generate must not be negative, but are %d", r.MaxTokens)
+	}
+	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
+		return nil, fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
 	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
-	room := max(1, s.cache.Slots()-len(prompt))
-	if o.MaxTokens = room; r.MaxTokens > 0 {
-		o.MaxTokens = min(r.MaxTokens, room)
-	}
+	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}

@@ -44,7 +44,10 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if o.Slots < e.o.Context {
 		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context", o.Slots, e.o.Context)
 	}
-	done := e.mustHold()
+	done, err := e.hold(context.Background())
+	if err != nil {
+		return nil, e.named(context.Background(), err)
+	}
 	kv, err := e.model.NewKV(o.Slots, kind)
 	done()
 	if err != nil {
@@ -87,7 +90,9 @@ func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 type turns struct{ e *Engine }
 
 func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	return t.e.run(ctx, kv, rows, out, want)
+	ctx, release := t.e.bind(ctx)
+	defer release()
+	return t.e.named(ctx, t.e.run(ctx, kv, rows, out, want))
 }
 
 // local is a service as the cloud of one session in the same process.

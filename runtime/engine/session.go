@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -14,7 +16,7 @@ import (
 
 // Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
 type Request struct {
-	MaxTokens int            // most tokens to generate; 0 means what the context holds
+	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
 	Sampling  sample.Options // zero value: greedy
 	IgnoreEnd bool           // go on after an end token; for benchmarks
 }
@@ -28,10 +30,17 @@ type Token struct {
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 }
 
+// Why a text ended: the values of [Summary.Stop].
+const (
+	StopEnd     = "end"     // an end token
+	StopLength  = "length"  // as many tokens as were asked for: [Request.MaxTokens]
+	StopContext = "context" // the context is full
+)
+
 // Summary is what one call of [Session.Generate] did.
 type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
-	Stop         string        // why it ended: "end" token, "length", or "" while it runs and after an error
+	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
@@ -40,38 +49,67 @@ type Summary struct {
 	DecodeTime   time.Duration // from then on
 }
 
-// Session is one text that grows: its KV cache, and the last summary. A session serves one goroutine at a time.
+// Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning another
+// one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
-	e       *Engine
-	cache   *qwen2.Cache
-	ahead   *ahead
-	out     [1]backend.Output // the head of a token evaluated by itself, until the next one
-	ids     []int32           // what the cache holds
+	e     *Engine
+	busy  atomic.Bool // a text is being generated; what follows belongs to it
+	cache *qwen2.Cache
+	ahead *ahead
+	out   [1]backend.Output // the head of a token evaluated by itself, until the next one
+	ids   []int32           // what the cache holds
+	told
+	now func() time.Time
+
+	mu   sync.Mutex
+	last told // as of the last token
+}
+
+// told is what a session tells of itself.
+type told struct {
 	summary Summary
 	routing draft.Summary
-	now     func() time.Time
+	held    int // tokens in the cache
 }
 
 // NewSession makes an empty session of [Engine.Context] tokens.
 func (e *Engine) NewSession() (*Session, error) {
 	cache, err := e.newCache(e.o.Context)
 	if err != nil {
-		return nil, err
+		return nil, e.named(context.Background(), err)
 	}
 	return &Session{e: e, cache: cache, ahead: e.newAhead(), now: time.Now}, nil
 }
 
-// Summary tells what the last call of [Session.Generate] did.
-func (s *Session) Summary() Summary { return s.summary }
+// Summary tells what the last call of [Session.Generate] did, or has done so far.
+func (s *Session) Summary() Summary { return s.tell().summary }
 
 // KVBytes is the memory for keys and values when the context is full.
 func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
 
-// KVTokens is how many tokens the cache holds: the text, and while routed decoding runs, the drafts.
-func (s *Session) KVTokens() int { return s.cache.InUse() - len(s.ahead.flights) }
+// KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the drafts.
+func (s *Session) KVTokens() int { return s.tell().held }
+
+// inUse is how many tokens the cache holds now, without those that run ahead.
+func (s *Session) inUse() int { return s.cache.InUse() - len(s.ahead.flights) }
+
+// tell returns what was noted last.
+func (s *Session) tell() told {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// note makes what the session is doing known.
+func (s *Session) note() {
+	s.held = s.inUse()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = s.told
+}
 
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
-// far is not run again. An error ends the sequence; so does ctx, with its cause.
+// far is not run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
 func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.Seq2[Token, error] {
 	return s.Routed(ctx, prompt, Route{Request: r})
 }

@@ -1,12 +1,15 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // remote is a file as the hub describes it.
@@ -23,7 +26,7 @@ func preferred() []string { return []string{"q8_0", "q4_k_m", "q4_0", "f16"} }
 func choose(r Ref, listed []remote) ([]remote, error) {
 	models := models(listed)
 	if len(models) == 0 {
-		return nil, fmt.Errorf("the repository holds no GGUF model")
+		return nil, errors.New("the repository holds no GGUF model")
 	}
 	if len(models) == 1 {
 		return models[0], nil
@@ -45,7 +48,7 @@ func named(r Ref, listed, wanted []remote) ([]remote, error) {
 	for i, w := range wanted {
 		at := slices.IndexFunc(listed, func(l remote) bool { return l.name == w.name })
 		if at < 0 {
-			return nil, choiceError(r, fmt.Sprintf("there is no file %q", w.name), models(listed))
+			return nil, choiceError(r, "there is no file "+quote.Text(w.name), models(listed))
 		}
 		wanted[i] = listed[at]
 	}
@@ -129,6 +132,14 @@ func totalSize(files []remote) int64 {
 	return total
 }
 
+// shown is a name as it is, or, if it is long or not printable, the beginning of it in quotes.
+func shown(name string) string {
+	if q := quote.Text(name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}
+
 // choiceError says what is wrong and lists what could be asked for.
 func choiceError(r Ref, what string, models [][]remote) error {
 	const most = 40
@@ -141,7 +152,7 @@ func choiceError(r Ref, what string, models [][]remote) error {
 			break
 		}
 		r.File = m[0].name
-		fmt.Fprintf(&b, "\n  %s", r)
+		fmt.Fprintf(&b, "\n  %s", shown(r.String()))
 		if size := totalSize(m); size >= 0 {
 			fmt.Fprintf(&b, "  (%.1f MB)", float64(size)/1e6)
 		}
@@ -149,5 +160,5 @@ func choiceError(r Ref, what string, models [][]remote) error {
 	if len(models) == 0 {
 		b.WriteString(" no GGUF models at all")
 	}
-	return fmt.Errorf("%s", b.String())
+	return errors.New(b.String())
 }

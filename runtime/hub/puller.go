@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // puller is one Pull under way.
@@ -60,7 +62,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("the hub's address holds a user name; give a token instead")
 	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
-		return nil, fmt.Errorf("the hub's address %q is not like %s", s, DefaultEndpoint)
+		return nil, fmt.Errorf("the hub's address %s is not like %s", quote.Text(s), DefaultEndpoint)
 	}
 	return u, nil
 }

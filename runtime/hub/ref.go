@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Ref names a file on the hub: OWNER/NAME[@REVISION][:FILE].
@@ -30,16 +32,16 @@ func ParseRef(s string) (Ref, error) {
 	}
 	switch {
 	case strings.HasPrefix(file, "//"):
-		return Ref{}, fmt.Errorf("%q is an address; write OWNER/NAME[@REVISION][:FILE] instead", s)
+		return Ref{}, fmt.Errorf("%s is an address; write OWNER/NAME[@REVISION][:FILE] instead", quote.Text(s))
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(name):
-		return Ref{}, fmt.Errorf("%q does not name a repository: write OWNER/NAME[@REVISION][:FILE], such as Qwen/Qwen2.5-0.5B-Instruct-GGUF", s)
+		return Ref{}, fmt.Errorf("%s does not name a repository: write OWNER/NAME[@REVISION][:FILE], such as Qwen/Qwen2.5-0.5B-Instruct-GGUF", quote.Text(s))
 	case r.Revision == "" || strings.ContainsAny(r.Revision, " \t\r\n"):
-		return Ref{}, fmt.Errorf("%q: the revision after @ is a branch, a tag or a commit", s)
+		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", quote.Text(s))
 	case !hasFile:
 		return r, nil
 	}
 	if err := checkFileName(file); err != nil {
-		return Ref{}, fmt.Errorf("%q: %w", s, err)
+		return Ref{}, fmt.Errorf("%s: %w", quote.Text(s), err)
 	}
 	r.File = path.Clean(file)
 	return r, nil
@@ -65,9 +67,9 @@ func checkFileName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }), strings.ContainsAny(name, `\:`),
 		!filepath.IsLocal(filepath.FromSlash(name)):
-		return fmt.Errorf("file name %q leads out of the repository or cannot be a file here", name)
+		return fmt.Errorf("file name %s leads out of the repository or cannot be a file here", quote.Text(name))
 	case !isGGUF(name):
-		return fmt.Errorf("file name %q does not end in .gguf", name)
+		return fmt.Errorf("file name %s does not end in .gguf", quote.Text(name))
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // StatusError is an answer of the hub, or of a server it redirected to, that is not the file.
@@ -72,9 +74,15 @@ func connectError(u *url.URL, err error) error {
 	return &transientError{err: err}
 }
 
-// plain returns an address without query and user, as it may be shown.
+// plain returns an address without query and user, as it may be shown; of one that is longer than those of hubs, the
+// beginning.
 func plain(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	const most = 400
+	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	if len(s) > most {
+		return quote.Text(s)
+	}
+	return s
 }
 
 // statusError turns an answer that is not the file into an error that says what to do.

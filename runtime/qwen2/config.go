@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Arch is the value of general.architecture that this package reads.
@@ -45,7 +46,7 @@ func ReadConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	if arch != Arch {
-		return Config{}, fmt.Errorf("general.architecture: %q is not supported, this program runs %q", arch, Arch)
+		return Config{}, fmt.Errorf("general.architecture: %s is not supported, this program runs %q", quote.Text(arch), Arch)
 	}
 	if err := refuseScaling(f); err != nil {
 		return Config{}, err
@@ -111,7 +112,7 @@ func refuseScaling(f *gguf.File) error {
 	case err != nil:
 		return err
 	case kind != "none":
-		return fmt.Errorf("%s: %q is not supported; use a file without rope scaling", key("rope.scaling.type"), kind)
+		return fmt.Errorf("%s: %s is not supported; use a file without rope scaling", key("rope.scaling.type"), quote.Text(kind))
 	}
 	return nil
 }

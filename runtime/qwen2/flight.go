@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // Flight is the evaluation of one row that goes on while its caller does something else. It ends with Wait or Drop.
 type Flight struct {
+	m    *Model
 	row  backend.Row
 	want backend.Want
 	out  []backend.Output
@@ -28,10 +30,14 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 	if !ok || want.Logits || want.Hidden {
 		return nil, errors.New("the device does not run ahead, or not for what is wanted")
 	}
+	if !m.uses.Take() {
+		return nil, gguf.ErrClosed
+	}
+	defer m.uses.Give()
 	if after != nil {
 		row.Token = 0
 	}
-	f := &Flight{row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router}, out: make([]backend.Output, 1)}
+	f := &Flight{m: m, row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router}, out: make([]backend.Output, 1)}
 	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
 		return nil, err
 	}
@@ -47,6 +53,10 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 
 // Wait returns what the head finds. An error leaves the slot of the row undefined.
 func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
+	if !f.m.uses.Take() {
+		return nil, gguf.ErrClosed
+	}
+	defer f.m.uses.Give()
 	if err := f.p.Wait(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +65,12 @@ func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
 
 // Drop says that nobody wants the result. The row is evaluated nevertheless: its slot is written at some time before
 // what is started later.
-func (f *Flight) Drop() { f.p.Drop() }
+func (f *Flight) Drop() {
+	if f.m.uses.Take() {
+		defer f.m.uses.Give()
+		f.p.Drop()
+	}
+}
 
 // Child returns the row of a token that follows that of row, in another slot.
 func Child(row backend.Row, slot int32) backend.Row {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/lease"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -25,6 +26,8 @@ const maxActivations = 1 << 24
 
 // Model is a Qwen2 model on a device. It runs one forward pass at a time.
 type Model struct {
+	uses lease.Lease // of weights and device
+
 	config Config
 	device backend.Device
 	w      weights
@@ -61,6 +64,9 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	return m, nil
 }
 
+// Close waits for a pass that runs. Later ones give [gguf.ErrClosed]. It leaves the device and the file to their owner.
+func (m *Model) Close() { m.uses.Close() }
+
 // Config returns the shape of the model.
 func (m *Model) Config() Config { return m.config }
 
@@ -69,6 +75,10 @@ func (m *Model) Device() backend.Device { return m.device }
 
 // NewKV makes a KV store for this model: slots rows of type F16 or F32 in each layer.
 func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
+	if !m.uses.Take() {
+		return nil, gguf.ErrClosed
+	}
+	defer m.uses.Give()
 	return m.device.NewKV(m.KVConfig(slots, t))
 }
 
@@ -85,6 +95,10 @@ func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 // slots of the rows undefined.
 // Everything is checked before any work: a position or slot out of range is [ErrContext].
 func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	if !m.uses.Take() {
+		return gguf.ErrClosed
+	}
+	defer m.uses.Give()
 	if err := m.check(kv, rows, out, want); err != nil {
 		return err
 	}
@@ -155,9 +169,9 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 		case r.Token < 0 || int(r.Token) >= m.config.Vocab:
 			return fmt.Errorf("row %d: token %d is not in the vocabulary of %d", i, r.Token, m.config.Vocab)
 		case r.Pos < 0 || int(r.Pos) >= m.config.Context:
-			return fmt.Errorf("row %d: position %d, the model's context ends at %d: %w", i, r.Pos, m.config.Context, ErrContext)
+			return fmt.Errorf("row %d: position %d lies beyond the model's context of %d tokens: %w", i, r.Pos, m.config.Context, ErrContext)
 		case r.Slot < 0 || r.Slot >= slots:
-			return fmt.Errorf("row %d: slot %d, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
+			return fmt.Errorf("row %d: slot %d does not exist, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
 		}
 		if err := checkSee(r, slots); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)

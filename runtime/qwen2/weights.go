@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -128,7 +129,7 @@ func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
 func (l *loader) refuseRest() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {
-			l.fail(fmt.Errorf("tensor %q: a %s model of %d layers has no such tensor", t.Name, Arch, l.c.Layers))
+			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor", quote.Text(t.Name), Arch, l.c.Layers))
 		}
 	}
 }

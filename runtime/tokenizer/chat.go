@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Message is one turn of a chat.
@@ -111,7 +113,7 @@ func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, err
 		case "system", "user", "assistant":
 			turn(m)
 		default:
-			return nil, fmt.Errorf("chat: message %d: %w %q (known: system, user, assistant)", i, ErrRole, m.Role)
+			return nil, fmt.Errorf("chat: message %d: %w %s (known: system, user, assistant)", i, ErrRole, quote.Text(m.Role))
 		}
 	}
 	if addGenerationPrompt {

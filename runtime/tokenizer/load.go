@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // prefix is what the keys of the vocabulary begin with.
@@ -47,14 +48,14 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 func known(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
-		err = fmt.Errorf("tokenizer model %q: %w (supported: \"gpt2\", the byte-level BPE)", model, ErrUnsupported)
+		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model), ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyModel, err}
 	}
 	pre, err := f.String(keyPre)
 	if err == nil && pre != "qwen2" && pre != "deepseek-r1-qwen" {
-		err = fmt.Errorf("pre-tokenizer %q: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", pre, ErrUnsupported)
+		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre), ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyPre, err}

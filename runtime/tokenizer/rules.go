@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // rule is what two neighbouring tokens merge into: the rank in the high half, so that the lower rule goes first, and
@@ -92,7 +94,7 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 	for rank, merge := range merges.All() {
 		cut := 1 + bytes.IndexByte(merge[min(1, len(merge)):], ' ')
 		if cut == 0 {
-			return t, fmt.Errorf("merge %d, %q, is not two tokens: %w", rank, merge, ErrVocabulary)
+			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, quote.Text(merge), ErrVocabulary)
 		}
 		left, right := v.find(merge[:cut]), v.find(merge[cut+1:])
 		whole = append(append(whole[:0], merge[:cut]...), merge[cut+1:]...)
@@ -100,7 +102,7 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 			made = v.find(whole)
 		}
 		if left < 0 || right < 0 || made < 0 {
-			return t, fmt.Errorf("merge %d, %q, names a token that is not there: %w", rank, merge, ErrVocabulary)
+			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, quote.Text(merge), ErrVocabulary)
 		}
 		t.insert(newPair(left, right), newRule(rank, made))
 	}

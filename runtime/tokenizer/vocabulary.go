@@ -7,6 +7,8 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // stringList is a list of strings of a file: a [gguf.StringArray].
@@ -51,7 +53,7 @@ func newVocabulary(tokens stringList) (vocabulary, error) {
 		v.text = append(v.text, text...)
 		v.ends = append(v.ends, uint32(len(v.text)))
 		if twin := v.insert(text, uint32(id)); twin >= 0 {
-			return v, fmt.Errorf("%q has the ids %d and %d: %w", text, twin, id, ErrVocabulary)
+			return v, fmt.Errorf("%s has the ids %d and %d: %w", quote.Text(text), twin, id, ErrVocabulary)
 		}
 	}
 	return v, nil

@@ -1,0 +1,140 @@
+package gguf
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sparse makes a file of size bytes that begins with b and holds zeros otherwise, which take no room on the disk.
+func sparse(t *testing.T, b raw, size int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sparse.gguf")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	require.NoError(t, os.Truncate(path, size))
+	return path
+}
+
+// TestLimits: metadata far beyond what models have is refused from its length alone, however large the file is.
+func TestLimits(t *testing.T) {
+	const size = 64 << 30
+	one := func() raw { return header(0, 1) }
+	for _, c := range []struct {
+		name  string
+		b     raw
+		field string
+		cause error
+		says  string
+	}{
+		{"a string", one().pair("a", KindString).u64(size - 100), "kv[0].value.length", ErrLimit, "68719476636 bytes, at most 16777216"},
+		{"a string just too long", one().pair("a", KindString).u64(maxString + 1), "kv[0].value.length", ErrLimit, "16777217 bytes"},
+		{"a key", one().u64(size - 100), "kv[0].key", ErrName, "68719476636 bytes, at most 65535"},
+		{"the name of a tensor", header(1, 0).u64(size - 100), "tensor[0].name", ErrName, "68719476636 bytes, at most 64"},
+		{"an array of numbers", one().array("a", KindUint8, size-100), "kv[0].value.length", ErrLimit, "68719476636 elements"},
+		{"an array of bools", one().array("a", KindBool, maxElements+1), "kv[0].value.length", ErrLimit, "16777217 elements, at most 16777216"},
+		{"an array of strings", one().array("a", KindString, size/16), "kv[0].value.length", ErrLimit, "elements"},
+		{"an array of arrays", one().array("a", KindArray, size/16), "kv[0].value.length", ErrLimit, "elements"},
+		{"a string of an array", one().array("a", KindString, 2).str("b").u64(size - 200), "kv[0].value[1].length", ErrLimit, "bytes"},
+		{"an array in an array", one().array("a", KindArray, 1).u32(uint32(KindInt8)).u64(size - 200), "kv[0].value.length", ErrLimit, "elements"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := sparse(t, c.b, size)
+			_, err := Open(path)
+			fe, ok := errors.AsType[*FormatError](err)
+			require.True(t, ok, "%v", err)
+			assert.ErrorIs(t, err, c.cause)
+			assert.Equal(t, c.field, fe.Field)
+			assert.Equal(t, path, fe.Path)
+			assert.Less(t, fe.Offset, int64(maxMetadata+maxElements))
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// TestManyLargePairs: pairs that are allowed alone are too much together.
+func TestManyLargePairs(t *testing.T) {
+	path := sparse(t, header(0, 100), 64<<30)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	at := int64(len(header(0, 100)))
+	for i := range 100 {
+		pair := raw{}.pair(strings.Repeat("k", i+1), KindString).u64(maxString)
+		_, err = f.WriteAt(pair, at)
+		require.NoError(t, err)
+		at += int64(len(pair)) + maxString
+	}
+	_, err = Open(path)
+	require.ErrorIs(t, err, ErrLimit)
+	assert.ErrorContains(t, err, "at most 268435456 are read")
+}
+
+// TestManyArrays: arrays that are allowed alone are too much together.
+func TestManyArrays(t *testing.T) {
+	const each = 4 + 8 // an empty array; zeros are one of bytes
+	inner := raw{}.u32(uint32(KindArray)).u64(maxElements)
+	b := header(0, 1).array("a", KindArray, 2)
+	path := sparse(t, append(b, inner...), 64<<30)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteAt(inner, int64(len(b)+len(inner)+maxElements*each))
+	require.NoError(t, err)
+	_, err = Open(path)
+	require.ErrorIs(t, err, ErrLimit)
+	fe, _ := errors.AsType[*FormatError](err)
+	assert.Less(t, fe.Offset, int64(maxMetadata+2*each), "it is left at once")
+
+	last := header(0, 1).array("a", KindString, maxElements)
+	path = sparse(t, last, 64<<30)
+	f, err = os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	for i := range 20 {
+		_, err = f.WriteAt(raw{}.u64(maxString), int64(len(last)+i*(8+maxString)))
+		require.NoError(t, err)
+	}
+	_, err = Open(path)
+	require.ErrorIs(t, err, ErrLimit)
+	assert.ErrorContains(t, err, "value[15]")
+}
+
+// TestLargeString: what is allowed is read, by the writer's rules too.
+func TestLargeString(t *testing.T) {
+	text := strings.Repeat("é", maxString/2)
+	b := written(t, func(w *Writer) { Put(w, "text", text); PutArray(w, "list", []string{"a", text}) })
+	f, err := Parse(b)
+	require.NoError(t, err)
+	got, err := f.String("text")
+	require.NoError(t, err)
+	assert.Equal(t, len(text), len(got))
+
+	for _, put := range []func(w *Writer){
+		func(w *Writer) { Put(w, "text", text+"x") },
+		func(w *Writer) { PutArray(w, "list", make([]int8, maxElements+1)) },
+		func(w *Writer) { PutArray(w, "list", []string{"a", text + "x"}) },
+	} {
+		w := NewWriter(new(strings.Builder))
+		put(w)
+		assert.ErrorIs(t, w.Close(), ErrLimit)
+	}
+}
+
+// TestForeignText: an error shows at most 100 bytes of a text in the file.
+func TestForeignText(t *testing.T) {
+	long := strings.Repeat("k", 60000)
+	for _, b := range []raw{
+		header(0, 2).pair(long, KindUint8).u8(1).pair(long, KindUint8).u8(1),
+		header(0, 1).pair(long+"\xff", KindUint8).u8(1),
+	} {
+		_, err := Parse(b)
+		require.Error(t, err)
+		assert.Less(t, len(err.Error()), 300)
+		assert.ErrorContains(t, err, strings.Repeat("k", 100)+`…" (6000`)
+	}
+}

@@ -1,0 +1,38 @@
+package lease
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestLease: whoever has begun a use keeps it until its end, also within another use; nobody begins one afterwards.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Lease
+		var closed atomic.Bool
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				for l.Take() {
+					time.Sleep(time.Millisecond)
+					if l.Take() {
+						l.Give()
+					}
+					assert.False(t, closed.Load())
+					l.Give()
+				}
+			})
+		}
+		time.Sleep(20 * time.Millisecond)
+		assert.True(t, l.Close())
+		closed.Store(true)
+		assert.False(t, l.Close())
+		assert.False(t, l.Take())
+		all.Wait()
+	})
+}

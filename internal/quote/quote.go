@@ -1,0 +1,28 @@
+// Package quote puts text of others, such as the strings of a file, into errors: in quotes, escaped, and never long.
+package quote
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Most is how many bytes of foreign text an error shows.
+const Most = 100
+
+// Text returns s in double quotes, as the verb %q does. Of a longer text it shows the beginning, at most [Most] bytes that
+// end with a whole character, "…" and the length: "aaa…" (900000 bytes).
+func Text[T string | []byte](s T) string {
+	if len(s) <= Most {
+		return strconv.Quote(string(s))
+	}
+	n := Most
+	for n > Most-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	if !utf8.RuneStart(s[n]) { // not UTF-8
+		n = Most
+	}
+	shown := strconv.Quote(string(s[:n]))
+	return fmt.Sprintf("%s…\" (%d bytes)", shown[:len(shown)-1], len(s))
+}

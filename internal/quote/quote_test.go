@@ -1,0 +1,44 @@
+package quote
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestText(t *testing.T) {
+	assert.Equal(t, `""`, Text(""))
+	assert.Equal(t, `"qwen2\n\x00"`, Text([]byte("qwen2\n\x00")))
+	assert.Equal(t, `"`+strings.Repeat("a", 100)+`"`, Text(strings.Repeat("a", 100)))
+	assert.Equal(t, `"`+strings.Repeat("a", 100)+`…" (101 bytes)`, Text(strings.Repeat("a", 101)))
+	assert.Equal(t, `"`+strings.Repeat("a", 99)+`…" (900099 bytes)`, Text(strings.Repeat("a", 99)+strings.Repeat("é", 450000)))
+	assert.Equal(t, `"`+strings.Repeat(`\xbf`, 100)+`…" (150 bytes)`, Text(strings.Repeat("\xbf", 150)))
+}
+
+// FuzzText: whatever the text, what is shown is a beginning of it, at most 100 bytes, and whole characters where it has some.
+func FuzzText(f *testing.F) {
+	f.Add("qwen2", 1)
+	f.Add("a€", 99)
+	f.Add("\xff𝄞", 60)
+	f.Fuzz(func(t *testing.T, s string, times int) {
+		s = strings.Repeat(s, min(max(times, 0), 300))
+		shown, _, cut := strings.Cut(Text(s), `…" (`)
+		if cut = cut && len(s) > Most; cut {
+			shown += `"`
+		} else {
+			shown = Text(s)
+		}
+		text, err := strconv.Unquote(shown)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(s, text))
+		require.Equal(t, !cut, text == s)
+		require.LessOrEqual(t, len(text), Most)
+		if utf8.ValidString(s) {
+			require.True(t, utf8.ValidString(text))
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProbesAreSpaced: a cloud that stays dead is asked again after pauses that double up to 5 seconds, and no more often
+// than that, nor less often than an escalation makes it possible.
+func TestProbesAreSpaced(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		tr := newTrial(11)
+		tr.world.share, tr.most = 0.5, 2500
+		var mu sync.Mutex
+		var asked []time.Duration
+		tr.cloud = &cloudFunc{ask: func(context.Context, Question) (Answer, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Since(tr.began))
+			return Answer{}, errFake
+		}}
+		_, events, _ := tr.decode(t, tr.decoder(t, mode))
+		first := slices.IndexFunc(events, func(e Event) bool { return e.Escalation != nil && e.Escalation.Outcome == Probing })
+		require.Positive(t, first)
+		probes := asked[total(events).Failed:]
+		require.Greater(t, len(probes), 8)
+		const slack = 20 * tick // until a token is for the cloud
+		want := firstPause
+		for i := 1; i < len(probes); i++ {
+			gap := probes[i] - probes[i-1]
+			require.GreaterOrEqual(t, gap, want, "probe %d", i)
+			require.LessOrEqual(t, gap, want+slack, "probe %d", i)
+			want = min(2*want, mostPause)
+		}
+		assert.Equal(t, mostPause, want)
+	})
+}
+
+// TestProbeAtTheEnd: a probe that is open when the text ends is given up, and the next text sends another.
+func TestProbeAtTheEnd(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		tr := newTrial(12)
+		tr.most = 40
+		tr.world.share = 0.5
+		tr.cloud = &cloudFunc{ask: func(ctx context.Context, _ Question) (Answer, error) { return hole(ctx) }}
+		d := tr.decoder(t, mode)
+		d.o.Breaker.failed(time.Now(), time.Now().Add(-time.Minute), errFake)
+		open := 0
+		for range 3 {
+			_, events, _ := tr.decode(t, d)
+			for _, e := range events {
+				if e.Escalation != nil && e.Escalation.Outcome == Dropped && e.Escalation.Err != nil {
+					open++
+				}
+			}
+			assert.False(t, d.o.Breaker.probing)
+		}
+		assert.Equal(t, 3, open, "one probe of each text was open at its end")
+		tr.cloud.ask = func(ctx context.Context, q Question) (Answer, error) { return tr.right(ctx, q, tick) }
+		_, events, _ := tr.decode(t, d)
+		assert.False(t, d.o.Breaker.Open())
+		assert.Positive(t, total(events).Answered, "the cloud is in use again")
+	})
+}
+
+// TestAnswerClosesBreaker: an answer to a question that was open when another one failed shows that the cloud is there, long
+// before a probe would.
+func TestAnswerClosesBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{escalate: []int{1, 2, 12}}
+		s.slots = 1000
+		cloud := &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
+			if len(q.Context) == 1 {
+				return Answer{}, errors.Join(sleep(ctx, 20*ms), errFake) // the next one is open by then
+			}
+			return s.Ask(ctx, q)
+		}}
+		d, err := New(s, s, cloud, Options{Branches: 1, MaxTokens: 20})
+		require.NoError(t, err)
+		sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool { return assert.Less(t, e.At, firstPause+50*ms) })
+		require.NoError(t, err)
+		assert.False(t, d.o.Breaker.Open())
+		assert.Equal(t, [4]int{1, 0, 0, 2}, [4]int{sum.Failed, sum.Late, sum.Unasked, sum.Answered})
+	})
+}
+
+// failingWarmer is a cloud that takes no text ahead.
+type failingWarmer struct {
+	*cloudFunc
+	warmed int
+}
+
+func (c *failingWarmer) Warm(context.Context, []int32) (up, down int, err error) {
+	c.warmed++
+	return 0, 0, errFake
+}
+
+// TestWarmFails: text that could not be sent ahead does not keep later text from being sent.
+func TestWarmFails(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode Mode) {
+		tr := newTrial(13)
+		tr.world.share = 0
+		w := &failingWarmer{cloudFunc: &cloudFunc{}}
+		d, err := New(tr.model, &tr.world, w, Options{Mode: mode, MaxTokens: tr.most, Vocab: int(tr.world.vocab), Pick: tr.world.pick, Warm: 50})
+		require.NoError(t, err)
+		told := 0
+		_, err = d.Decode(t.Context(), []int32{1, 2, 3}, func(e Event) bool {
+			if e.Warming != nil {
+				told++
+				assert.Equal(t, errFake, e.Warming.Err)
+			}
+			return true
+		})
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, w.warmed, tr.most/50-1)
+		assert.Equal(t, w.warmed, told)
+	})
+}

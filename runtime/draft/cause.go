@@ -1,0 +1,67 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// failure is [ErrDeadline] or [ErrBreaker] together with the error of the cloud behind it. Both are in its chain.
+type failure struct {
+	what error
+	why  error  // as the cloud returned it
+	text string // of why, without what "what" says already
+}
+
+// Error gives both in one line.
+func (f *failure) Error() string {
+	return f.what.Error() + ": " + strings.ReplaceAll(f.text, "\n", "; ")
+}
+
+// Unwrap returns both.
+func (f *failure) Unwrap() []error { return []error{f.what, f.why} }
+
+// late returns the error of a question that the deadline ended, where the cloud then returned err.
+func late(err error) error {
+	switch rest, _ := besideDeadline(err); {
+	case rest == nil:
+		return ErrDeadline
+	case errors.Is(rest, ErrDeadline):
+		return rest // such as "ask: no answer before the deadline"
+	default:
+		return &failure{what: ErrDeadline, why: err, text: rest.Error()}
+	}
+}
+
+// notAsked returns the error of a question that was not asked, where cause opened the breaker.
+func notAsked(cause error) error {
+	if cause == nil {
+		return ErrBreaker
+	}
+	return &failure{what: ErrBreaker, why: cause, text: cause.Error()}
+}
+
+// besideDeadline returns what err says besides that the time was over, nil if that is all, and whether this is less than
+// err says.
+func besideDeadline(err error) (rest error, less bool) {
+	switch err {
+	case nil, ErrDeadline, context.Canceled, context.DeadlineExceeded:
+		return nil, true
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() []error }:
+		var parts []error
+		for _, e := range u.Unwrap() {
+			part, cut := besideDeadline(e)
+			parts, less = append(parts, part), less || cut
+		}
+		if less {
+			return errors.Join(parts...), true
+		}
+	case interface{ Unwrap() error }:
+		if rest, less := besideDeadline(u.Unwrap()); rest != nil && less {
+			return rest, true
+		}
+	}
+	return err, false
+}

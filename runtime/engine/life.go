@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/lease"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+// Errors of use at the wrong time.
+var (
+	// ErrClosed says that [Engine.Close] was called: before, or while the call was under way.
+	ErrClosed = gguf.ErrClosed
+	// ErrBusy says that a second text was begun in a session before the first was over.
+	ErrBusy = errors.New("the session is in use by another goroutine: finish its text first, or open a session for each goroutine")
+)
+
+// life is what Close ends. Whatever touches weights, device memory or the file takes a lease first.
+type life struct {
+	uses    lease.Lease
+	closing context.Context // ends when Close is called, with ErrClosed
+	end     context.CancelCauseFunc
+	close   func() error  // once
+	turn    chan struct{} // holds one value: whoever takes it may use the model
+}
+
+// begin sets up a life that ends with release.
+func (l *life) begin(release func() error) {
+	l.closing, l.end = context.WithCancelCause(context.Background())
+	l.turn = make(chan struct{}, 1)
+	l.turn <- struct{}{}
+	l.close = sync.OnceValue(func() error {
+		l.end(ErrClosed)
+		l.uses.Close()
+		return release()
+	})
+}
+
+// Close ends the engine: it stops the workers and unmaps the file. It waits for a forward call that runs; a text that is
+// being generated then ends with [ErrClosed] at its next token, and every later call gives this error. Close may be called
+// from any goroutine, also from within a loop over [Session.Generate], and more than once.
+func (e *Engine) Close() error { return e.close() }
+
+// use keeps the engine open until done is called.
+func (l *life) use() (done func(), err error) {
+	if !l.uses.Take() {
+		return nil, ErrClosed
+	}
+	return l.uses.Give, nil
+}
+
+// closed reports whether Close has been called.
+func (l *life) closed() bool { return l.closing.Err() != nil }
+
+// bind returns a context that also ends, with ErrClosed, when Close is called. The caller calls release.
+func (l *life) bind(ctx context.Context) (bound context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.closing, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// hold waits until the model may be used, and keeps it until done is called.
+func (l *life) hold(ctx context.Context) (done func(), err error) {
+	give, err := l.use()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-l.turn:
+		if !l.closed() {
+			return func() { l.turn <- struct{}{}; give() }, nil
+		}
+		l.turn <- struct{}{} // the next one that waits is refused alike
+		err = ErrClosed
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	give()
+	return nil, err
+}
+
+// named puts the name of the model file before an error, unless ctx ended and that is all that the error says.
+func (e *Engine) named(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && !errors.Is(err, ErrClosed) && errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", e.path, err)
+}
+
+// Ask waits for the answer to q, as [batch.Service.Ask] says. After [Engine.Close] the error is [ErrClosed].
+func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
+	if s.e.closed() {
+		return batch.Answer{}, s.e.named(ctx, ErrClosed)
+	}
+	return s.Service.Ask(ctx, q)
+}
