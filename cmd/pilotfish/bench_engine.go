@@ -142,7 +142,8 @@ func (f *benchEngineFlags) fit(limit int) error {
 	}
 	o.Prompt = min(o.Prompt, most)
 	if most -= max(8, o.Depth); o.Decode > most && f.flags.Changed("generate") {
-		return usagef("-n %d is too long: %s holds %d tokens, so give at most %d after a context of %d", o.Decode, o.Model, limit, max(0, most), max(8, o.Depth))
+		return usagef("-n %d is too long: %s holds %d tokens, so give at most %d after a context of %d",
+			o.Decode, o.Model, limit, max(0, most), max(8, o.Depth))
 	}
 	o.Decode = min(o.Decode, max(0, most))
 	return nil
@@ -154,7 +155,8 @@ func printEngineReport(a *app, r bench.EngineReport) {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
 		if r.PromptBound > 0 {
 			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows", min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
-			fmt.Fprintf(a.stdout, "\n             %8.1f billion multiplications with weights per second; this CPU can do %.0f of bytes or %.0f of float32",
+			fmt.Fprintf(a.stdout,
+				"\n             %8.1f billion multiplications with weights per second; this CPU can do %.0f of bytes or %.0f of float32",
 				r.PromptMACs, r.PeakBytes, r.PeakFloats)
 		}
 		fmt.Fprintln(a.stdout)

@@ -63,11 +63,13 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	cobra.CheckErr(p.MarkHidden("branches")) // a mode names its own
 	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
 	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
-	p.StringVar(&f.modes, "modes", "local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4", "`modes` to compare, in this order")
+	p.StringVar(&f.modes, "modes",
+		"local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4", "`modes` to compare, in this order")
 	p.IntVar(&f.questions, "questions", 100, "how many questions are asked in each mode")
 	p.DurationVar(&f.rtt, "rtt", 100*time.Millisecond, "round trip to the cloud, up to 10s")
 	p.Float64Var(&f.loss, "loss", 0, "`share` of packets that the link loses, each way")
-	p.StringArrayVar(&f.traces, "trace", nil, "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
+	p.StringArrayVar(&f.traces, "trace", nil,
+		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
 	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "least `milliseconds` that the large model takes for a token")
 	p.Uint64Var(&f.seed, "seed", 0, "seed of the chance by which --loss loses packets")
 	p.IntVar(&f.parallel, "parallel", 8, "answers at the same time, each as if on a device of its own; up to 64")
@@ -112,7 +114,8 @@ func parseModes(list string) (all []bench.Mode, err error) {
 // check refuses values out of range, traces that cannot be read, and flags without an effect.
 func (f *routingFlags) check(modes []bench.Mode) error {
 	if f.flags.Changed("edge-tps") && f.route.edgeTPS != 0 {
-		if err := checkRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, "0 for full speed, or 0.1 to 1000000 tokens per second"); err != nil {
+		const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
+		if err := checkRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, want); err != nil {
 			return err
 		}
 	}
@@ -167,7 +170,8 @@ func (f *routingFlags) checkTraces() error {
 // checkUse refuses flags that none of the modes looks at.
 func (f *routingFlags) checkUse(modes []bench.Mode) error {
 	if f.flags.Changed("branches") {
-		return usagef("--branches has no effect here: a mode names its number of branches, such as --modes pipelined-%d", max(1, min(f.route.branches, 64)))
+		return usagef("--branches has no effect here: a mode names its number of branches, such as --modes pipelined-%d",
+			max(1, min(f.route.branches, 64)))
 	}
 	for _, use := range []struct {
 		flags string
@@ -185,7 +189,8 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		}
 		for name := range strings.FieldsSeq(use.flags) {
 			if f.flags.Changed(name) {
-				return usagef("--%s has no effect with --modes %s: add a mode that it is for (%s), or leave it out", name, f.modes, use.modes)
+				return usagef("--%s has no effect with --modes %s: add a mode that it is for (%s), or leave it out",
+					name, f.modes, use.modes)
 			}
 		}
 	}

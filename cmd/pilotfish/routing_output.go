@@ -87,7 +87,8 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 	print := newTokenPrinter(a)
 	var tally bench.Tally
 	for t, err := range session.Routed(ctx, prompt, engine.Route{
-		Request: engine.Request{MaxTokens: 64}, Router: r, Cloud: far, Draft: o.Modes[mode].Draft(o.Draft), Pace: o.EdgeTPS, Observe: tally.Add,
+		Request: engine.Request{MaxTokens: 64}, Router: r, Cloud: far, Draft: o.Modes[mode].Draft(o.Draft), Pace: o.EdgeTPS,
+		Observe: tally.Add,
 	}) {
 		if err != nil {
 			return err
@@ -107,7 +108,8 @@ func tallyText(t bench.Tally) string {
 		text += fmt.Sprintf(", %d from the small one since no answer came in time", t.Timeouts)
 	}
 	if t.Answered > 0 {
-		text += fmt.Sprintf("; of %v from asks to answers, %v were spent on drafting that held", t.Wait.Round(time.Millisecond), t.Hidden.Round(time.Millisecond))
+		text += fmt.Sprintf("; of %v from asks to answers, %v were spent on drafting that held",
+			t.Wait.Round(time.Millisecond), t.Hidden.Round(time.Millisecond))
 	}
 	return text
 }
@@ -123,18 +125,51 @@ type routingColumn struct {
 func routingColumns(reports []bench.ModeReport) []routingColumn {
 	return []routingColumn{
 		{"mode", "", func(r bench.ModeReport) string { return r.Mode }},
-		{"accuracy", "share of the questions that were answered rightly", func(r bench.ModeReport) string { return percent(r.Accuracy) }},
+		{
+			"accuracy", "share of the questions that were answered rightly",
+			func(r bench.ModeReport) string { return percent(r.Accuracy) },
+		},
 		{"interval", "where that share lies with 95% confidence, for this number of questions", interval},
-		{"from cloud", "share of the generated tokens that the large model chose, end tokens included", func(r bench.ModeReport) string { return percent(r.EscalatedShare) }},
-		{"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline", timedOut},
-		{"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold", func(r bench.ModeReport) string { return number(r.Asks) }},
-		{"ms p50", "milliseconds until an answer was complete: median of the questions", func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) }},
-		{"ms p90", "the same: nine of ten answers took no longer", func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) }},
-		{"hidden", "share of the time from asks to their answers that was spent on drafting which held", func(r bench.ModeReport) string { return percent(r.HiddenShare) }},
-		{"hits", "share of the answers from the large model that were among the guesses", func(r bench.ModeReport) string { return percent(r.HitRate) }},
-		{"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses", func(r bench.ModeReport) string { return number(r.BytesUp) }},
-		{"bytes down", "payload received, alike", func(r bench.ModeReport) string { return number(r.BytesDown) }},
-		{"as serial", "whether all tokens are those of serial, from the same model; if not, how many timed out in both together", asSerial(reports)},
+		{
+			"from cloud", "share of the generated tokens that the large model chose, end tokens included",
+			func(r bench.ModeReport) string { return percent(r.EscalatedShare) },
+		},
+		{
+			"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
+			timedOut,
+		},
+		{
+			"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold",
+			func(r bench.ModeReport) string { return number(r.Asks) },
+		},
+		{
+			"ms p50", "milliseconds until an answer was complete: median of the questions",
+			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) },
+		},
+		{
+			"ms p90", "the same: nine of ten answers took no longer",
+			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) },
+		},
+		{
+			"hidden", "share of the time from asks to their answers that was spent on drafting which held",
+			func(r bench.ModeReport) string { return percent(r.HiddenShare) },
+		},
+		{
+			"hits", "share of the answers from the large model that were among the guesses",
+			func(r bench.ModeReport) string { return percent(r.HitRate) },
+		},
+		{
+			"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses",
+			func(r bench.ModeReport) string { return number(r.BytesUp) },
+		},
+		{
+			"bytes down", "payload received, alike",
+			func(r bench.ModeReport) string { return number(r.BytesDown) },
+		},
+		{
+			"as serial", "whether all tokens are those of serial, from the same model; if not, how many timed out in both together",
+			asSerial(reports),
+		},
 	}
 }
 
@@ -159,7 +194,8 @@ func printRouting(out io.Writer, reports []bench.ModeReport) error {
 	for _, c := range columns[1:] {
 		fmt.Fprintf(&legend, "%-11s %s\n", c.name, c.legend)
 	}
-	_, err := fmt.Fprintf(out, "\n%s\nA cell is empty where the mode has no such figure, or no answer came from the large model.\n", legend.String())
+	const empty = "A cell is empty where the mode has no such figure, or no answer came from the large model."
+	_, err := fmt.Fprintf(out, "\n%s\n%s\n", legend.String(), empty)
 	return err
 }
 
