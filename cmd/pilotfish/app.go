@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -58,8 +59,12 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 	return exitFailed
 }
 
-// interrupted says that a signal ended the command, and what was done until then where its error tells.
+// interrupted says that a signal ended the command, and what was done until then where its error tells. A gateway that
+// SIGTERM has ended in order has done what it was started for.
 func (a *app) interrupted(stopped *interruption, err error) int {
+	if err == nil && stopped.signal == syscall.SIGTERM {
+		return exitDone
+	}
 	if err != nil {
 		errors.As(err, &stopped)
 		fmt.Fprintf(a.stderr, "pilotfish: %v\n", stopped)

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -110,7 +109,7 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	defer s.Close()
-	events := gateway.NewLog(log)
+	events := engine.NewGatewayLog(log)
 	defer events.Close()
 	o.Events = events.Event
 	g, err := s.Gateway(o)

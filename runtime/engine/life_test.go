@@ -110,7 +110,7 @@ func TestCloseInLoop(t *testing.T) {
 	cloud, err := open(t, model(t, nil), engine.Options{}).Serve(engine.ServeOptions{}) // it says what is drafted
 	require.NoError(t, err)
 	t.Cleanup(cloud.Close)
-	r, err := router.New(router.Options{Policy: router.Random, Threshold: 0.1})
+	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.1)})
 	require.NoError(t, err)
 	for n := range 20 {
 		e, err := engine.Open(model(t, nil), engine.Options{})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -154,6 +155,9 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
 	return c.s.Sync(ctx, text)
 }
+
+// NewGatewayLog returns a log whose Event method is for [GatewayOptions]. Close it when the gateway has ended.
+func NewGatewayLog(to *slog.Logger) *gateway.Log { return gateway.NewLog(to) }
 
 // NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.
 func NewCertificate(hosts ...string) (certificate, key []byte, err error) {
