@@ -242,3 +242,17 @@ func TestCloseAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
+func TestSettleAfterClose(t *testing.T) {
+	e := random(t, Options{Backend: aGPU()}, 4)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	slot, err := s.cache.Alloc(5)
+	require.NoError(t, err)
+	require.NotZero(t, slot, "it would have to be copied")
+	require.NoError(t, e.Close())
+	assert.Empty(t, s.settle(slot))
+	assert.Zero(t, s.cache.Len())
+	s.stopAhead()
+}
