@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// readme returns the README.
+func readme(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	return string(b)
+}
+
+// TestReadmeProgram: the Go program in the README builds as it stands.
+func TestReadmeProgram(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "main.go")
+		require.NoError(t, os.WriteFile(file, []byte(block[1]), 0o600))
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), file) // in this module
+		out, err := build.CombinedOutput()
+		assert.NoError(t, err, "%s", out)
+	}
+}
+
+// TestReadmeCommands: the README has a row for every command, and names no flag that no command has.
+func TestReadmeCommands(t *testing.T) {
+	text := readme(t)
+	flags := []string{"help", "version"}
+	var visit func(c *cobra.Command, path string)
+	visit = func(c *cobra.Command, path string) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		for _, sub := range c.Commands() {
+			if name := sub.Name(); name != "completion" && name != "help" && name != "version" {
+				if !sub.HasSubCommands() {
+					assert.Regexp(t, "\n\\| `"+path+name+"[ `]", text, "a row for %s%s", path, name)
+				}
+				visit(sub, path+name+" ")
+			}
+		}
+	}
+	visit(newRootCommand(&app{}), "")
+	for _, found := range regexp.MustCompile("`[^`\n]*--[^`\n]*`").FindAllString(text, -1) {
+		for _, flag := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(found, -1) {
+			assert.True(t, slices.Contains(flags, flag[1]), "%s in %s", flag[0], strings.TrimSpace(found))
+		}
+	}
+}
