@@ -228,6 +228,21 @@ func TestBackgroundWaits(t *testing.T) {
 	})
 }
 
+// TestBackgroundGoesOn: a background question that is computed between the steps of others is not given up.
+func TestBackgroundGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
+		defer c.s.Close()
+		q := batch.Question{Session: 2, Device: 2, Context: text(2, 128*40), K: 1, Background: true}
+		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		for i := range 40 {
+			c.mustAsk(batch.Question{Session: 1, Context: text(i, 10), K: 1})
+			time.Sleep(tick)
+		}
+		c.wait.Wait()
+	})
+}
+
 // TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the first.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

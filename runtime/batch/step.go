@@ -228,7 +228,7 @@ func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 
 // wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number || st.rows[n.row].again {
+	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {
