@@ -45,7 +45,8 @@ func TestLongContextsShareSteps(t *testing.T) {
 	}
 }
 
-// TestPrefillsDoNotBlockEachOther: long questions end, whatever of the store each would like, and little is computed twice.
+// TestPrefillsDoNotBlockEachOther: long questions end, whatever of the store each would like, and little is computed
+// twice.
 func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	for _, room := range []int{500, 501, 750, 1100, 2000} {
 		inBubble(t, room, batch.Options{Context: 500}, func(c *crowd, m *counter) {
@@ -65,7 +66,8 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-// TestEvicts: what makes room for a context: its session's own branches, then the device that holds most, then who asked longest ago.
+// TestEvicts: what makes room for a context: its session's own branches, then the device that holds most, then who
+// asked longest ago.
 func TestEvicts(t *testing.T) {
 	inBubble(t, 900, batch.Options{}, func(c *crowd, _ *counter) {
 		reused := func(session, device uint64, text []int32) int {
@@ -83,7 +85,7 @@ func TestEvicts(t *testing.T) {
 		assert.Equal(t, 160, reused(4, 3, branch(7, 60)))
 		assert.Equal(t, 300, reused(3, 2, text(3, 300)))
 		assert.Equal(t, 300, reused(2, 2, text(2, 300)))
-		reused(5, 5, text(8, 100)) // the device with most loses what it used least recently, not the device that was idle longest
+		reused(5, 5, text(8, 100)) // the device with most loses what it used least recently, not who was idle longest
 		assert.Equal(t, 100, reused(1, 1, text(1, 100)))
 		assert.Equal(t, 300, reused(2, 2, text(2, 300)))
 		assert.Equal(t, 200, reused(3, 2, text(3, 300)), "and itself again, for its own")
@@ -153,8 +155,42 @@ func TestModelFailsForAll(t *testing.T) {
 	})
 }
 
-// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no dearer for others, and
-// gets them, even if fewer were kept.
+// TestFailureOfAnother: a question that would have gone on with tokens of a step that fails does not miss them.
+func TestFailureOfAnother(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 12), K: 256}
+		c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+			require.NoError(t, err)
+			right(t, m.answer(t, q), a, q, true)
+		})
+		time.Sleep(tick)
+		other := batch.Question{Session: 1, Device: 2, Context: text(1, 12), K: 20} // it goes first
+		c.ask(other, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
+		time.Sleep(8 * tick)
+		m.broken.Store(true)
+		time.Sleep(4 * tick)
+		m.broken.Store(false)
+		c.wait.Wait()
+		assert.Equal(t, []int{8, 4, 4}, []int{m.calls[0].rows, m.calls[1].rows, m.calls[2].rows})
+	})
+}
+
+// TestSharedEnd: a question whose last tokens another computes in the same step, without room for its own head, is
+// answered after it.
+func TestSharedEnd(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
+		for device, k := range []int{256, 20, 200} {
+			q := batch.Question{Session: 1, Device: uint64(device), Context: text(1, 12), K: k}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(t, q), a, q, true)
+			})
+		}
+	})
+}
+
+// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no dearer for
+// others, and gets them, even if fewer were kept.
 func TestManyCandidates(t *testing.T) {
 	inBubble(t, 3000, batch.Options{}, func(c *crowd, m *counter) {
 		m.vocab = 300
@@ -179,7 +215,8 @@ func TestManyCandidates(t *testing.T) {
 	})
 }
 
-// TestForgetBeside: a session that is dropped while its questions wait, or are partly computed, still answers them, and is gone then.
+// TestForgetBeside: a session that is dropped while its questions wait, or are partly computed, still answers them,
+// and is gone then.
 func TestForgetBeside(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		for i := range 6 {
@@ -201,7 +238,8 @@ func TestForgetBeside(t *testing.T) {
 	})
 }
 
-// TestLinear: the work of a step grows with its own tokens, not with those in memory: counted in comparisons of what could go.
+// TestLinear: the work of a step grows with its own tokens, not with those in memory: counted in comparisons of what
+// could go.
 func TestLinear(t *testing.T) {
 	for _, size := range []int{2_000, 32_000} {
 		inBubble(t, size, batch.Options{Rows: 512}, func(c *crowd, _ *counter) {
@@ -233,7 +271,8 @@ func TestStar(t *testing.T) {
 	})
 }
 
-// BenchmarkFifthBranch is the fifth context of full length of one session, which displaces others, with a model that does nothing.
+// BenchmarkFifthBranch is the fifth context of full length of one session, which displaces others, with a model that
+// does nothing.
 func BenchmarkFifthBranch(b *testing.B) {
 	const context = 4096
 	m := &counter{vocab: 1}
