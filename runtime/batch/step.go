@@ -45,15 +45,16 @@ const rowPrice = 4
 
 func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
 
-// shortRows is how many tokens a short ask needs at most, in steps of so many rows. By turns a device gets as many at a time.
+// shortRows is how many tokens a short ask needs at most, in steps of so many rows. By turns a device gets as many at
+// a time.
 func shortRows(rows int) int { return max(1, rows/4) }
 
 // trickleRows is how many rows of a step other asks get beside short ones.
 func trickleRows(rows int) int { return max(1, rows/8) }
 
-// plan chooses the rows of the next step. Short asks of devices that wait for little come first, with a few rows of others
-// beside them. If there are none, devices get rows by turns until the step is full. Background questions are computed
-// when nobody else waits.
+// plan chooses the rows of the next step. Short asks of devices that wait for little come first, with a few rows of
+// others beside them. If there are none, devices get rows by turns until the step is full. Background questions are
+// computed when nobody else waits.
 func (s *Service) plan() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now()}
