@@ -85,7 +85,7 @@ func TestClosedPort(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
 	_, local, _ := call(t, append([]string{"run"}, args...)...)
-	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "2s")
+	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "600ms")
 	code, text, stderr := call(t, append([]string{"run"}, args...)...)
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, local, text)
