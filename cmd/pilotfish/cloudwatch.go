@@ -26,7 +26,8 @@ type cloudWatch struct {
 	connected bool  // once, at least
 	connect   error // why the last attempt to connect failed; nil after a success
 	fatal     error // an error of configuration
-	cause     error // why the last question that failed by itself stayed without an answer
+	cause     error // why the last question that was asked stayed without an answer
+	unasked   error // why the last one that was not asked was not: an earlier failure, which may be told later
 	ended     bool  // the first attempt
 }
 
@@ -68,21 +69,21 @@ func (w *cloudWatch) observe(e engine.Event) {
 	case "late", "failed", "unasked":
 		w.failures++
 		w.lost += q.Exposed
-		w.missed(q.Err, q.Outcome == "unasked")
+		w.missed(q.Err, q.Outcome != "unasked")
 	}
 }
 
-// missed notes why a question stayed without an answer. What was not asked because of an earlier failure has no other
-// cause than that.
-func (w *cloudWatch) missed(err error, consequence bool) {
+// missed notes why a question stayed without an answer, and warns at the first that was asked.
+func (w *cloudWatch) missed(err error, asked bool) {
 	w.mu.Lock()
-	first := w.cause == nil
-	if first || !consequence {
+	warn := asked && w.cause == nil && w.fatal == nil
+	if asked {
 		w.cause = err
+	} else {
+		w.unasked = err
 	}
-	fatal := w.fatal
 	w.mu.Unlock()
-	if first && fatal == nil {
+	if warn {
 		w.warn(w.why())
 	}
 }
@@ -91,13 +92,17 @@ func (w *cloudWatch) missed(err error, consequence bool) {
 func (w *cloudWatch) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cause != nil && w.connect != nil {
+	why := w.cause
+	if why == nil {
+		why = w.unasked
+	}
+	if why != nil && w.connect != nil {
 		return w.connect
 	}
-	if c, ok := errors.AsType[*engine.ConnectError](w.cause); ok {
+	if c, ok := errors.AsType[*engine.ConnectError](why); ok {
 		return c // the rest says only that this took too long
 	}
-	return w.cause
+	return why
 }
 
 // settle waits until the first attempt to connect has ended, but not for long, and returns an error of configuration. So

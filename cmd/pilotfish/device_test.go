@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // configFolder gives a test a configuration folder of its own, and returns the path of the device in it.
@@ -50,6 +51,15 @@ func TestDevice(t *testing.T) {
 	later, err := (&app{}).device()
 	require.NoError(t, err)
 	assert.Equal(t, devices[0].Reveal(), later.Reveal())
+
+	var o engine.DialOptions
+	require.NoError(t, new(gatewayFlags).remember(&app{}, &o))
+	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal())
+	assert.NotEmpty(t, o.TicketFolder)
+	o = engine.DialOptions{}
+	require.NoError(t, (&gatewayFlags{forget: true}).remember(&app{}, &o))
+	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal(), "tickets are forgotten, the device is not")
+	assert.Empty(t, o.TicketFolder)
 
 	configFolder(t)
 	other, err := (&app{}).device()

@@ -76,14 +76,21 @@ func checkAddress(address string) error {
 
 // dial begins to connect. A gateway that is away is no error: questions then go unanswered until it is there.
 func (c *gatewayFlags) dial(ctx context.Context, a *app, e *engine.Engine, o engine.DialOptions) (*engine.Remote, error) {
-	var err error
-	if o.Device, err = a.device(); err != nil {
+	if err := c.remember(a, &o); err != nil {
 		return nil, err
+	}
+	return e.Dial(ctx, c.address, o)
+}
+
+// remember sets what this device keeps from one run to the next.
+func (c *gatewayFlags) remember(a *app, o *engine.DialOptions) (err error) {
+	if o.Device, err = a.device(); err != nil {
+		return err
 	}
 	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
 		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
 	}
-	return e.Dial(ctx, c.address, o)
+	return nil
 }
 
 // explain adds to an error of configuration what to do about it.

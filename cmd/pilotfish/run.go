@@ -47,7 +47,16 @@ func newRunCommand(a *app) *cobra.Command {
 		Long: `Answer a prompt. The text goes to stdout as it is made, speeds go to stderr.
 
 The prompt is the question of a chat; with --raw it is the beginning of a text that the model goes on with. "-", or no
-prompt with something piped in, reads it from stdin.`,
+prompt with something piped in, reads it from stdin.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about. Where its answer is
+late (--deadline) or fails, the small model's token stands: the text is always complete, and the summary says how many
+tokens that were and why. With --deadline off, pipelined and serial decoding give the same tokens. A wrong address,
+certificate, access token or model ends the run at once, and it exits with 1.
+
+--json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
+without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
+run failed or answers did not come, else null.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,7 +80,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.gateway.register(p)
 	f.route.register(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; serial: stop at each question to the cloud until its answer is there; "+
-		"pipelined: draft on meanwhile, with the same tokens as serial where every question is answered (default pipelined with --cloud, else local)")
+		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial (default pipelined with --cloud, else local)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")

@@ -85,7 +85,7 @@ func TestClosedPort(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
 	_, local, _ := call(t, append([]string{"run"}, args...)...)
-	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "2s")
+	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "600ms")
 	code, text, stderr := call(t, append([]string{"run"}, args...)...)
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, local, text)
@@ -196,9 +196,12 @@ func TestCloudWatch(t *testing.T) {
 			func(err error) { *warned = append(*warned, err.Error()) }), ctx, warned
 	}
 	w, ctx, warned := watch()
+	before := errors.New("the cloud failed just before")
+	w.observe(missed(draft.Unasked, before))
+	assert.Equal(t, before, w.why())
+	assert.Empty(t, *warned, "the failure itself is told in a moment")
 	w.attempted(busy)
 	w.observe(missed(draft.Late, late))
-	w.observe(missed(draft.Unasked, errors.New("the cloud failed just before")))
 	assert.Equal(t, []string{busy.Error()}, *warned)
 	assert.Contains(t, w.why().Error(), "64 connections")
 	assert.NoError(t, ctx.Err(), "a gateway that is busy ends nothing")

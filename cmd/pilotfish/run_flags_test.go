@@ -174,13 +174,15 @@ func TestLoadTime(t *testing.T) {
 
 // full is an output that takes some bytes and no more.
 type full struct {
-	room int
-	err  error
+	room  int
+	err   error
+	after int // writes that failed
 }
 
 func (f *full) Write(b []byte) (int, error) {
 	n := min(len(b), f.room)
 	if f.room -= n; n < len(b) {
+		f.after++
 		return n, f.err
 	}
 	return n, nil
@@ -194,11 +196,12 @@ func TestFullOutput(t *testing.T) {
 		for _, room := range []int{0, 1, 7, 30} {
 			args := append([]string{"run", "-m", m, "--tokens", "5,6,7", "-n", "400", "--ignore-eos"}, strings.Fields(flags)...)
 			var errs bytes.Buffer
-			out := &full{room, errors.Join(syscall.ENOSPC)}
+			out := &full{room: room, err: errors.Join(syscall.ENOSPC)}
 			code := run(t.Context(), args, strings.NewReader(""), out, &errs)
 			assert.Equal(t, exitFailed, code)
 			said := strings.Split(strings.TrimSpace(errs.String()), "\n")
 			assert.Equal(t, "pilotfish: "+syscall.ENOSPC.Error(), said[len(said)-1])
+			assert.Equal(t, 1, out.after, "the first error ends the run")
 			assert.NotContains(t, errs.String(), "generated", "nothing is summed up")
 		}
 	}

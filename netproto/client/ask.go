@@ -125,9 +125,8 @@ func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Pa
 	b := frame(p)
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
 	r, err = l.exchange(ctx, b, func() { s.noteSent(l, path) })
-	if err != nil && ctx.Err() != nil && l.silent(before, start) {
-		s.c.retire(l)
-		err = fmt.Errorf("%w: %w", err, noReply(s.c.addr, start))
+	if err != nil && ctx.Err() != nil {
+		err = s.c.tooLate(l, err, before, start)
 	}
 	if err == nil && r.kind == netproto.KindRefusal && errors.Is(refusal(r.b), netproto.Draining) {
 		s.c.retire(l)
@@ -169,7 +168,7 @@ func (s *Session) difference(l *link, path []int32) (p netproto.Path, err error)
 	select {
 	case <-l.ready:
 		if l.err != nil {
-			return p, l.err
+			return p, l.over(l.err)
 		}
 		codec = l.codec
 	default:
@@ -194,6 +193,24 @@ func (s *Session) resendFrom(b []byte, path []int32) error {
 	s.known.Clear()
 	s.known.Add(base)
 	return nil
+}
+
+// tooLate adds to the error of an exchange whose time is over why it took so long, where the connection is to blame.
+func (c *Client) tooLate(l *link, err error, packets uint64, since time.Time) error {
+	silent := l.silent(packets, since)
+	if silent {
+		c.retire(l)
+	}
+	c.mu.Lock()
+	why := c.failure // of the attempt before this one, if the gateway has not said Welcome yet
+	c.mu.Unlock()
+	if why == nil && silent {
+		why = noReply(c.addr, since)
+	}
+	if why == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, why)
 }
 
 // silent reports whether nothing at all was heard during an exchange that had time enough for it: then the way to the

@@ -95,6 +95,8 @@ func (l *link) fault(ctx context.Context, err error) error {
 			return err
 		}
 		return errRepeat
+	case l.unwelcome():
+		return l.over(err)
 	case errors.Is(err, net.ErrClosed): // as all errors of a whole connection are
 		return l.over(err)
 	case l.qc.Context().Err() != nil:
@@ -106,16 +108,21 @@ func (l *link) fault(ctx context.Context, err error) error {
 	return reason(err)
 }
 
+// unwelcome reports whether the gateway has said no to the Hello, or nothing in time.
+func (l *link) unwelcome() bool {
+	select {
+	case <-l.ready:
+		return l.err != nil
+	default:
+		return false
+	}
+}
+
 // over says what the end of a connection means for an ask.
 func (l *link) over(err error) error {
 	l.c.retire(l)
-	err = reason(err)
-	select {
-	case <-l.ready:
-		if l.err != nil {
-			err = l.err
-		}
-	default:
+	if err = reason(err); l.unwelcome() {
+		err = l.err
 	}
 	if lasting(err) {
 		return err

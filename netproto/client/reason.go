@@ -92,6 +92,12 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
+// hungUp reports whether a connection ended because this side ended it.
+func hungUp(err error) bool {
+	app, ok := errors.AsType[*quic.ApplicationError](err)
+	return ok && !app.Remote
+}
+
 func codeOf(n uint64) netproto.Code {
 	if n > 255 {
 		return netproto.Failed

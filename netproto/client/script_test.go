@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -44,15 +45,18 @@ func (s *script) start(t *testing.T) *script {
 
 func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 	t.Helper()
-	l, err := quic.ListenAddrEarly("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}},
-		&quic.Config{Allow0RTT: true})
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	transport := &quic.Transport{Conn: socket}
+	l, err := transport.ListenEarly(&tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}}, &quic.Config{Allow0RTT: true})
 	require.NoError(t, err)
 	s.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var tasks sync.WaitGroup
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		l.Close()
+		transport.Close()
+		socket.Close()
 		tasks.Wait()
 	})
 	t.Cleanup(s.stop)

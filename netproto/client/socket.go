@@ -44,37 +44,50 @@ func (s *socket) close() error {
 	return errors.Join(s.transport.Close(), s.udp.Close())
 }
 
-// watch calls unreachable when the network says that packets cannot get to an address, until ctx ends. The network's
-// message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not. So an empty packet goes
-// out from another one, but only if the gateway has not been heard within a moment.
+// watch calls unreachable when the network says that packets cannot get to an address, until ctx ends or the gateway is
+// heard. The network's message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not. So
+// empty packets go out from another one, but only if the gateway has not been heard within a moment.
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
-	select {
-	case <-ctx.Done():
-		return
-	case <-time.After(moment):
-	}
-	if s.heard.Load() {
-		return
-	}
-	probe, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	if err == nil {
-		stop := context.AfterFunc(ctx, func() { probe.Close() })
-		defer stop()
-		defer probe.Close()
-		if _, err = probe.Write(nil); err == nil {
-			_, err = probe.Read(make([]byte, 1))
+	for pause := moment; ; pause *= 2 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(moment):
 		}
-	}
-	if err != nil && ctx.Err() == nil && !s.heard.Load() {
-		unreachable(reason(err))
+		if s.heard.Load() {
+			return
+		}
+		if err := probe(ctx, to, pause); err != nil && ctx.Err() == nil {
+			unreachable(reason(err))
+			return
+		}
 	}
 }
 
-// slow says what an error means that came because something took too long; other errors are returned as they are.
+// probe sends an empty packet, and returns the error that the network answers with within a pause, or nil.
+func probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := c.Write(nil); err != nil {
+		return err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(pause)) // it never errs
+	if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+		return err
+	}
+	return nil
+}
+
+// slow says what an error means that came because something took too long, or because nobody waited any more; other errors
+// are returned as they are.
 func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	switch {
-	case !isTimeout(err):
+	case !isTimeout(err) && !hungUp(err):
 		return err
 	case s.heard.Load():
 		return fmt.Errorf("%s replies, but did not welcome us within %v", to, time.Since(since).Round(time.Millisecond))

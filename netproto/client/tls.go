@@ -24,7 +24,7 @@ func (e *PinError) Error() string {
 	return fmt.Sprintf("the gateway's certificate has the fingerprint %s, pinned is %s", e.Have, e.Want)
 }
 
-// tlsConfig trusts the pinned certificate and no other, or what the system's roots vouch for.
+// tlsConfig trusts the pinned certificate and no other, or without a pin those that an authority signed which this system trusts.
 func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 	c := &tls.Config{
 		ServerName: host, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
@@ -34,7 +34,7 @@ func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 		c.ServerName = o.ServerName
 	}
 	if pin := o.Pin; pin != (netproto.Digest{}) {
-		c.InsecureSkipVerify = true // names and roots are replaced by the pin, also where a session is resumed
+		c.InsecureSkipVerify = true // the pin is checked instead of names and authorities, also where a session is resumed
 		c.VerifyConnection = func(s tls.ConnectionState) error { return verifyPin(pin, s) }
 	}
 	return c

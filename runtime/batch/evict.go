@@ -2,10 +2,11 @@ package batch
 
 import "slices"
 
-// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. In this order go:
-// leaves of its own session; background questions that are partly computed; leaves of the device that holds most; and for an ask
-// that ends in this step, other questions that are partly computed, which find later what is still there of them. What a step
-// uses stays. A background question displaces nothing but leaves of its own session.
+// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. In
+// this order go: leaves of its own session; background questions that are partly computed; leaves of the device that
+// holds most; and for an ask that ends in this step, other questions that are partly computed, which find later what
+// is still there of them. What a step uses stays. A background question displaces nothing but leaves of its own
+// session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {
@@ -26,9 +27,10 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 	return min(n, f.free.n)
 }
 
-// victim returns a leaf to be evicted for a, nil if there is none: the least recently used one of the device that holds most, where
-// devices that hold up to twice as much as each other count as equal, but that of a itself comes first. If nobody holds as much
-// as two contexts like that of a, nobody has more than others, and the least recently used leaf of all goes.
+// victim returns a leaf to be evicted for a, nil if there is none: the least recently used one of the device that
+// holds most, where devices that hold up to twice as much as each other count as equal, but that of a itself comes
+// first. If nobody holds as much as two contexts like that of a, nobody has more than others, and the least recently
+// used leaf of all goes.
 func (f *forest) victim(a *ask) *node {
 	var oldest *holder
 	slots := 0 // of the device that holds most
@@ -54,9 +56,9 @@ func (f *forest) victim(a *ask) *node {
 	return oldest.oldest()
 }
 
-// reserve reports whether a, which takes more than one step, may begin, and keeps room for it until it is answered. What is partly
-// computed takes at most half of the store, or is one question alone: so questions neither wait for each other's slots for ever, nor
-// push out what others come back to. Those that wait begin in their order.
+// reserve reports whether a, which takes more than one step, may begin, and keeps room for it until it is answered.
+// What is partly computed takes at most half of the store, or is one question alone: so questions neither wait for
+// each other's slots for ever, nor push out what others come back to. Those that wait begin in their order.
 func (s *Service) reserve(st *step, a *ask) bool {
 	if a.Background || a.reserved > 0 {
 		return true

@@ -51,8 +51,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	},
 }
 
-// TestBystander: whatever others do, who asks for little waits for at most one bounded step, and then for its own, with a few rows
-// of others. In virtual time.
+// TestBystander: whatever others do, who asks for little waits for at most one bounded step, and then for its own,
+// with a few rows of others. In virtual time.
 func TestBystander(t *testing.T) {
 	for name, attack := range attacks {
 		for _, attackers := range []int{1, 4, 64} {
@@ -92,7 +92,8 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 	require.NoError(t, m.wrong)
 }
 
-// TestEqualShares: devices that always wait get as many tokens each, within those of a step, however they cut their work.
+// TestEqualShares: devices that always wait get as many tokens each, within those of a step, however they cut their
+// work.
 func TestEqualShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
@@ -161,7 +162,8 @@ func TestLight(t *testing.T) {
 	})
 }
 
-// TestDevicesAreForgotten: a device that waits for nothing leaves nothing behind: memory does not grow with their number.
+// TestDevicesAreForgotten: a device that waits for nothing leaves nothing behind: memory does not grow with their
+// number.
 func TestDevicesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 520, batch.Options{})}
@@ -228,7 +230,23 @@ func TestBackgroundWaits(t *testing.T) {
 	})
 }
 
-// TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the first.
+// TestBackgroundGoesOn: a background question that is computed between the steps of others is not given up.
+func TestBackgroundGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
+		defer c.s.Close()
+		q := batch.Question{Session: 2, Device: 2, Context: text(2, 128*40), K: 1, Background: true}
+		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		for i := range 40 {
+			c.mustAsk(batch.Question{Session: 1, Context: text(i, 10), K: 1})
+			time.Sleep(tick)
+		}
+		c.wait.Wait()
+	})
+}
+
+// TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the
+// first.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}

@@ -22,8 +22,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// counter is a model that takes time for each row, and counts. What it says depends on nothing but the tokens that a row sees in
-// the KV store, which it keeps and checks.
+// counter is a model that takes time for each row, and counts. What it says depends on nothing but the tokens that a
+// row sees in the KV store, which it keeps and checks.
 type counter struct {
 	perCall, perRow time.Duration
 	vocab           int         // 0 means 40
@@ -138,8 +138,8 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	return a
 }
 
-// right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed is, all of it
-// if there was room.
+// right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed
+// is, all of it if there was room.
 func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
 	t.Helper()
 	if q.AuditFrom > 0 {

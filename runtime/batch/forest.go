@@ -14,7 +14,7 @@ type forest struct {
 	slots    int // of the store
 	trees    map[uint64]*tree
 	holders  map[uint64]*holder
-	bySize   [33]sorted[*holder] // those with something to evict, by the bits of their number of slots: used least recently first
+	bySize   [33]sorted[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
 	past     past
 	clock    uint64 // number of the step that is made up or runs
 	serial   uint64 // counts trees
@@ -56,7 +56,7 @@ type node struct {
 	only   *node           // a child
 	more   map[int32]*node // further ones, by token
 	hash   uint64          // of the tree and the tokens up to here
-	used   uint64          // step that used it last: no node is used later than its parent
+	used   uint64          // step that used it last
 	place  int             // in leaves
 	step   uint64          // step with a row for it
 	row    int             // of that step

@@ -3,32 +3,33 @@ package batch
 import "container/list"
 
 // fair shares work between devices by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
-// SIGCOMM 1996): the device whose work so far ends first, in virtual time, is next. Who did little is ahead of those
-// who did much, and who did nothing for a while is ahead of none but by the head start that all have.
+// SIGCOMM 1996). Each device has a start tag: the virtual time at which its next work begins, which grows with the work
+// that it has caused. The device with the smallest tag is next. A device that comes back gets at least the present
+// virtual time, so that it cannot save up a claim while it is idle.
 //
-// Devices that wait for little go before all others, as long as they are not too far ahead of their share (borrowed
-// virtual time; Duda and Cheriton, SOSP 1999).
+// Devices whose waiting asks are short go before all others, while their tag is not too far ahead of virtual time
+// (after borrowed virtual time; Duda and Cheriton, SOSP 1999).
 type fair struct {
 	now    uint64 // virtual time, in units of work
 	spent  uint64 // work since it advanced
 	flows  map[uint64]*flow
-	active sorted[*flow] // with asks that wait
-	light  sorted[*flow] // those of them that wait for little
-	idle   sorted[*flow] // without, but ahead of now
+	active sorted[*flow] // with waiting asks
+	light  sorted[*flow] // those of them whose asks are short
+	idle   sorted[*flow] // without waiting asks, with a tag after now
 	bounds
 }
 
-// bounds say what is little, in tokens.
+// bounds say which devices go before others.
 type bounds struct {
-	short uint64 // for one ask
-	whole uint64 // for all asks of a device
-	lead  uint64 // units by which a device may be ahead
+	short uint64 // most tokens of the first ask
+	whole uint64 // most tokens of all waiting asks
+	lead  uint64 // units of work by which the tag may be ahead
 }
 
-// flow is what a device waits for.
+// flow is the asks of one device.
 type flow struct {
 	device              uint64
-	start               uint64    // in virtual time, of the next work
+	start               uint64    // tag of its next work, in units of work
 	asks                list.List // of *ask, in order of arrival
 	work                uint64    // tokens that they still need, about
 	active, light, idle int       // places
@@ -98,8 +99,9 @@ func (q *fair) charge(f *flow, work uint64) {
 	q.spent += work
 }
 
-// advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the last time: so
-// a device does not lose its claim when it waits for nothing for a moment. Devices that are idle and not ahead are forgotten.
+// advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the
+// last time: so a device does not lose its claim when it waits for nothing for a moment. Devices that are idle and not
+// ahead are forgotten.
 func (q *fair) advance() {
 	if q.active.Len() > 0 {
 		q.now = max(q.now, min(q.active.first().start, q.now+q.spent))

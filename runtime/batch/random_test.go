@@ -43,8 +43,9 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 	return q
 }
 
-// TestSchedules: whoever asks what, in whatever order, leaves, drops sessions or meets an error of the model, in whatever memory
-// and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind. In virtual time.
+// TestSchedules: whoever asks what, in whatever order, leaves, drops sessions or meets an error of the model, in
+// whatever memory and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind.
+// In virtual time.
 func TestSchedules(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -61,8 +62,12 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 	bored := errors.New("bored")
 	var wait sync.WaitGroup
 	var before [][]int32
+	mixed := r.IntN(2) == 0 // several devices share a session: one may compute without an audit what another goes on with
 	for range 120 {
 		q := anyQuestion(r, before, 30, 40)
+		if mixed {
+			q.Device = r.Uint64N(3)
+		}
 		before = append(before, q.Context)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if r.IntN(6) == 0 {
@@ -73,7 +78,7 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 			a, err := s.Ask(ctx, q)
 			switch {
 			case err == nil:
-				right(t, m.answer(t, q), a, q, room >= 600)
+				right(t, m.answer(t, q), a, q, room >= 600 && !mixed)
 			case q.Background && errors.Is(err, batch.ErrShed), errors.Is(err, bored), errors.Is(err, errBroken):
 			default:
 				assert.NoError(t, err)

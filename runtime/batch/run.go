@@ -25,7 +25,7 @@ func (s *Service) compute(st *step) {
 		}
 	}
 	for _, a := range st.asks {
-		if a.done < len(a.Context) {
+		if a.element != nil { // it waits for another step
 			s.partly.set(a, true)
 			s.renew(a)
 			continue

@@ -33,10 +33,10 @@ type Model interface {
 
 // Options bound the service. The zero value works.
 type Options struct {
-	Context int // longest context of a question, in tokens; 0 means all slots of the KV store
-	Rows    int // most new tokens of one step, which everybody may have to wait for; 0 means 128
-	Best    int // most candidates that a question can ask for; 0 means 256
-	Now     func() time.Time
+	Context int              // longest context of a question, in tokens; 0 means all slots of the KV store
+	Rows    int              // most new tokens of one step, which everybody may have to wait for; 0 means 128
+	Best    int              // most candidates that a question can ask for; 0 means 256
+	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
 // Question asks which token follows Context.
@@ -71,7 +71,7 @@ type Difference struct {
 type Answer struct {
 	Token   int32
 	Top     []Candidate   // the K best, best first; fewer if the vocabulary is smaller
-	Audited int           // positions at the end of the context that were compared, as far back as the head ran for all of them
+	Audited int           // positions compared, from the end of the context back to where the head did not run
 	Audit   []Difference  // those of them with another token, by rising position
 	Reused  int           // tokens of the context that were in memory, or being computed, when its first step began
 	Queue   time.Duration // from the question until its first step began
@@ -126,8 +126,9 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	}
 	ctx, quit := context.WithCancel(context.Background())
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1), trees: newForest(slots)}
-	b := bounds{short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice)}
-	s.front, s.back = newFair(b), newFair(bounds{})
+	s.front, s.back = newFair(bounds{
+		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
+	}), newFair(bounds{})
 	s.partly = sorted[*ask]{before: givesWay, place: func(a *ask) *int { return &a.place }}
 	s.publish()
 	s.done.Add(1)
@@ -135,7 +136,7 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	return s, nil
 }
 
-// headStart is by how many steps a device that waits for little may be ahead of its share of the work.
+// headStart is by how many full steps of work a device with short asks may be ahead of its share.
 const headStart = 128
 
 // Close ends the service, and the call of the model that runs; questions that wait get [ErrClosed].

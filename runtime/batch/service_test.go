@@ -88,8 +88,8 @@ func start(t testing.TB, m *qwen2.Model, slots int, o batch.Options) *batch.Serv
 	return s
 }
 
-// TestAnswers: whatever was asked before or is asked beside it, in whatever memory and steps, an answer is that of its context
-// alone, to the last bit.
+// TestAnswers: whatever was asked before or is asked beside it, in whatever memory and steps, an answer is that of its
+// context alone, to the last bit.
 func TestAnswers(t *testing.T) {
 	m, alone := model(t), model(t)
 	for _, slots := range []int{40, 64, 500} {
@@ -138,7 +138,8 @@ func askAll(t *testing.T, s *batch.Service, questions []batch.Question, leaves b
 	}
 }
 
-// TestReuse: a context that goes on, or branches off, computes only what is new; a repeated one nothing; a forgotten one all.
+// TestReuse: a context that goes on, or branches off, computes only what is new; a repeated one nothing; a forgotten
+// one all.
 func TestReuse(t *testing.T) {
 	m := model(t)
 	s := start(t, m, 100, batch.Options{})
@@ -191,8 +192,8 @@ func (m *fake) Forward(_ context.Context, _ backend.KV, rows []backend.Row, out 
 	return nil
 }
 
-// TestBatches: what waits while the model runs goes through it together, without what was cancelled, and knows how long it
-// waited. In virtual time.
+// TestBatches: what waits while the model runs goes through it together, without what was cancelled, and knows how
+// long it waited. In virtual time.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fake{}

@@ -45,12 +45,16 @@ const rowPrice = 4
 
 func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
 
-// Shares of a step that are fixed.
-func shortRows(rows int) int   { return max(1, rows/4) } // tokens of an ask that is short, and that a device gets at a time
-func trickleRows(rows int) int { return max(1, rows/8) } // rows that others get beside short asks
+// shortRows is how many tokens a short ask needs at most, in steps of so many rows. By turns a device gets as many at
+// a time.
+func shortRows(rows int) int { return max(1, rows/4) }
 
-// plan makes up the next step: short asks of devices that wait for little, and beside them a few rows of others; else
-// as many rows as may be, by turns. Background questions have their turn when nobody else waits.
+// trickleRows is how many rows of a step other asks get beside short ones.
+func trickleRows(rows int) int { return max(1, rows/8) }
+
+// plan chooses the rows of the next step. Short asks of devices that wait for little come first, with a few rows of
+// others beside them. If there are none, devices get rows by turns until the step is full. Background questions are
+// computed when nobody else waits.
 func (s *Service) plan() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now()}
@@ -228,7 +232,7 @@ func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 
 // wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number || st.rows[n.row].again {
+	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {
@@ -271,7 +275,8 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// undo takes the tokens of a step, and what follows them, out of memory: their slots are undefined. No ask of the step holds any.
+// undo takes the tokens of a step, and what follows them, out of memory: their slots are undefined. No ask of the step
+// holds any.
 func (s *Service) undo(st *step) {
 	for _, r := range st.rows {
 		if r.again { // others may hold what follows it
