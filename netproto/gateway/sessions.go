@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -20,9 +21,9 @@ type sessions struct {
 	tokens   int // in all
 	byKey    map[sessionKey]*session
 	shelves  map[deviceID]*shelf
-	used     list.List   // all *session, the one used longest ago first
-	byCount  heap[shelf] // the device with most sessions first
-	byTokens heap[shelf] // the device with most tokens first
+	used     list.List           // all *session, the one used longest ago first
+	byCount  sorted.Heap[*shelf] // the device with most sessions first
+	byTokens sorted.Heap[*shelf] // the device with most tokens first
 }
 
 // sessionKey is what a device calls a session: two devices that draw the same number do not meet.
@@ -55,8 +56,8 @@ func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
 		limit: o.MaxSessions, perDevice: o.MaxSessionsPerDevice, tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens,
 		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
-		byCount:  heap[shelf]{before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() }, place: func(s *shelf) *int { return &s.place[0] }},
-		byTokens: heap[shelf]{before: func(a, b *shelf) bool { return a.tokens > b.tokens }, place: func(s *shelf) *int { return &s.place[1] }},
+		byCount:  sorted.Heap[*shelf]{Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() }, Place: func(s *shelf) *int { return &s.place[0] }},
+		byTokens: sorted.Heap[*shelf]{Before: func(a, b *shelf) bool { return a.tokens > b.tokens }, Place: func(s *shelf) *int { return &s.place[1] }},
 	}
 }
 
@@ -111,11 +112,11 @@ func (s *sessions) add(key sessionKey) *session {
 	if own == nil {
 		own = &shelf{device: key.device}
 		s.shelves[key.device] = own
-		s.byCount.push(own)
-		s.byTokens.push(own)
+		s.byCount.Set(own, true)
+		s.byTokens.Set(own, true)
 	}
 	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
-	s.byCount.fix(own)
+	s.byCount.Set(own, true)
 	return x
 }
 
@@ -131,7 +132,7 @@ func (s *sessions) weigh(x *session, more int) {
 	own := s.shelves[x.key.device]
 	s.tokens += more
 	own.tokens += more
-	s.byTokens.fix(own)
+	s.byTokens.Set(own, true)
 }
 
 func (s *sessions) done(held *session) {
@@ -153,9 +154,11 @@ func (s *sessions) shrink(spare *session) (out []*session) {
 		case own.used.Len() > s.perDevice:
 			victim = own.oldest(spare)
 		case len(s.byKey) > s.limit:
-			victim = s.byCount.first(others).oldest(spare)
+			heaviest, _ := s.byCount.FirstThat(others)
+			victim = heaviest.oldest(spare)
 		case s.tokens > s.tokenLimit:
-			victim = s.byTokens.first(others).oldest(spare)
+			heaviest, _ := s.byTokens.FirstThat(others)
+			victim = heaviest.oldest(spare)
 		}
 		if victim == nil {
 			return out
@@ -183,11 +186,11 @@ func (s *sessions) evict(out []*session, victim *session) []*session {
 	s.used.Remove(victim.ofAll)
 	own.used.Remove(victim.ofDevice)
 	s.weigh(victim, -victim.known.Tokens())
-	s.byCount.fix(own)
+	s.byCount.Set(own, true)
 	if own.used.Len() == 0 {
 		delete(s.shelves, own.device)
-		s.byCount.remove(own)
-		s.byTokens.remove(own)
+		s.byCount.Set(own, false)
+		s.byTokens.Set(own, false)
 	}
 	victim.gone = true
 	if victim.open == 0 {

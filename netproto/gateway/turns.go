@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -29,8 +30,8 @@ type turns struct {
 	busy  int     // devices with open asks
 	now   float64 // virtual time
 	lines map[deviceID]*line
-	sweep int        // lines from which on those without influence are looked for
-	next  heap[line] // those in which somebody waits
+	sweep int                // lines from which on those without influence are looked for
+	next  sorted.Heap[*line] // those in which somebody waits
 }
 
 // line is the asks of one device.
@@ -40,7 +41,7 @@ type line struct {
 	held    int     // places
 	ends    float64 // virtual time at which its last ask ends
 	waiting []*turn // oldest first
-	place   int     // in next; -1: not there
+	place   int     // in next
 }
 
 type turn struct {
@@ -53,7 +54,7 @@ type turn struct {
 func newTurns(o Options, places int) *turns {
 	return &turns{
 		places: places, maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, free: places, lines: map[deviceID]*line{},
-		next: heap[line]{before: func(a, b *line) bool { return a.waiting[0].ends < b.waiting[0].ends }, place: func(l *line) *int { return &l.place }},
+		next: sorted.Heap[*line]{Before: func(a, b *line) bool { return a.waiting[0].ends < b.waiting[0].ends }, Place: func(l *line) *int { return &l.place }},
 	}
 }
 
@@ -122,7 +123,7 @@ func (t *turns) line(who deviceID) *line {
 		}
 		t.sweep = 2*len(t.lines) + 64
 	}
-	l := &line{device: who, place: -1}
+	l := &line{device: who}
 	t.lines[who] = l
 	return l
 }
@@ -135,26 +136,15 @@ func busy(format string, n int) error {
 }
 
 // queue puts a line where it belongs in the order of those in which somebody waits.
-func (t *turns) queue(l *line) {
-	switch waits := len(l.waiting) > 0; {
-	case waits && l.place < 0:
-		t.next.push(l)
-	case waits:
-		t.next.fix(l)
-	case l.place >= 0:
-		t.next.remove(l)
-		l.place = -1
-	}
-}
+func (t *turns) queue(l *line) { t.next.Set(l, len(l.waiting) > 0) }
 
 // give hands free places to those whose turn it is.
 func (t *turns) give() {
 	var later []*line // hold more places than are free, so there are no more of them than places
 	for t.free > 0 && t.next.Len() > 0 {
-		l := t.next.all[0]
+		l := t.next.First()
 		if l.held >= t.free {
-			t.next.remove(l)
-			l.place = -1
+			t.next.Set(l, false)
 			later = append(later, l)
 			continue
 		}
@@ -173,10 +163,7 @@ func (t *turns) give() {
 
 // drop takes an ask out of its line.
 func (t *turns) drop(l *line, mine *turn) {
-	if l.waiting[0] == mine && l.place >= 0 {
-		t.next.remove(l) // it is ordered by its first ask
-		l.place = -1
-	}
+	t.next.Set(l, false) // it is ordered by its first ask
 	l.waiting = slices.DeleteFunc(l.waiting, func(x *turn) bool { return x == mine })
 	t.queue(l)
 }

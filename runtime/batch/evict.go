@@ -11,15 +11,15 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {
 		if a.tree.leaves.Len() > 0 {
-			f.evict(a.tree.leaves.first())
+			f.evict(a.tree.leaves.First())
 		} else if a.Background {
 			break
-		} else if s.partly.Len() > 0 && s.partly.first().Background {
-			s.shed(s.partly.first())
+		} else if s.partly.Len() > 0 && s.partly.First().Background {
+			s.shed(s.partly.First())
 		} else if leaf := f.victim(a); leaf != nil {
 			f.evict(leaf)
 		} else if ends && s.partly.Len() > 0 {
-			s.letGo(s.partly.first())
+			s.letGo(s.partly.First())
 		} else {
 			break
 		}
@@ -38,7 +38,7 @@ func (f *forest) victim(a *ask) *node {
 		if f.bySize[i].Len() == 0 {
 			continue
 		}
-		h := f.bySize[i].first()
+		h := f.bySize[i].First()
 		switch own := a.tree.holder; {
 		case oldest == nil && own.trees.Len() > 0 && own.slots >= h.slots:
 			return own.oldest()
@@ -81,7 +81,7 @@ func (f *forest) evict(n *node) {
 
 // letGo takes from a partly computed question the right to what is kept of its context.
 func (s *Service) letGo(a *ask) {
-	s.partly.set(a, false)
+	s.partly.Set(a, false)
 	if a.at != nil {
 		s.trees.release(a.at)
 		a.at = nil

@@ -1,5 +1,7 @@
 package batch
 
+import "github.com/pilotfish-ai/pilotfish/internal/sorted"
+
 // Remembered counts what is kept in memory of devices and sessions.
 func Remembered(s *Service) int {
 	return len(s.front.flows) + len(s.back.flows) + len(s.trees.holders) + len(s.trees.trees)
@@ -20,9 +22,9 @@ func CountComparisons(s *Service) *int {
 	return n
 }
 
-func counted[T any](s *sorted[T], n *int) {
-	before := s.before
-	s.before = func(a, b T) bool {
+func counted[T any](s *sorted.Heap[T], n *int) {
+	before := s.Before
+	s.Before = func(a, b T) bool {
 		*n++
 		return before(a, b)
 	}

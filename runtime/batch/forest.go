@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -14,7 +15,7 @@ type forest struct {
 	slots    int // of the store
 	trees    map[uint64]*tree
 	holders  map[uint64]*holder
-	bySize   [33]sorted[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
+	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
 	past     past
 	clock    uint64 // number of the step that is made up or runs
 	serial   uint64 // counts trees
@@ -25,26 +26,26 @@ type forest struct {
 // holder is a device as the owner of slots.
 type holder struct {
 	device uint64
-	open   int           // trees
-	slots  int           // of its trees
-	trees  sorted[*tree] // those with something to evict, the one whose leaf was used least recently first
-	size   int           // index in bySize
+	open   int                // trees
+	slots  int                // of its trees
+	trees  sorted.Heap[*tree] // those with something to evict, the one whose leaf was used least recently first
+	size   int                // index in bySize
 	place  int
 }
 
 // oldest returns the leaf that was used least recently. There must be one.
-func (h *holder) oldest() *node { return h.trees.first().leaves.first() }
+func (h *holder) oldest() *node { return h.trees.First().leaves.First() }
 
 // tree is what is kept of one session.
 type tree struct {
 	session   uint64
 	holder    *holder
 	root      node
-	open      int           // asks that are not answered yet
-	slots     int           // in use
-	past      int           // evicted tokens that are remembered
-	forgotten bool          // it goes when its last ask is answered
-	leaves    sorted[*node] // those that nobody holds, least recently used first
+	open      int                // asks that are not answered yet
+	slots     int                // in use
+	past      int                // evicted tokens that are remembered
+	forgotten bool               // it goes when its last ask is answered
+	leaves    sorted.Heap[*node] // those that nobody holds, least recently used first
 	place     int
 	waiting   *ask // its background question
 }
@@ -77,9 +78,9 @@ type choice struct {
 func newForest(slots int) *forest {
 	f := &forest{free: newSlotSet(slots), slots: slots, trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
 	for i := range f.bySize {
-		f.bySize[i] = sorted[*holder]{
-			before: func(a, b *holder) bool { return a.oldest().used < b.oldest().used },
-			place:  func(h *holder) *int { return &h.place },
+		f.bySize[i] = sorted.Heap[*holder]{
+			Before: func(a, b *holder) bool { return a.oldest().used < b.oldest().used },
+			Place:  func(h *holder) *int { return &h.place },
 		}
 	}
 	f.past = newPast(pastPerSlot * slots)
@@ -92,9 +93,9 @@ func (f *forest) open(session, device uint64) *tree {
 	if t == nil {
 		t = &tree{session: session, holder: f.holder(device)}
 		t.holder.open++
-		t.leaves = sorted[*node]{
-			before: func(a, b *node) bool { return a.used < b.used },
-			place:  func(n *node) *int { return &n.place },
+		t.leaves = sorted.Heap[*node]{
+			Before: func(a, b *node) bool { return a.used < b.used },
+			Place:  func(n *node) *int { return &n.place },
 		}
 		f.serial++
 		t.root = node{tree: t, pos: -1, slot: -1, hash: mix(f.serial)}
@@ -107,9 +108,9 @@ func (f *forest) open(session, device uint64) *tree {
 func (f *forest) holder(device uint64) *holder {
 	h := f.holders[device]
 	if h == nil {
-		h = &holder{device: device, trees: sorted[*tree]{
-			before: func(a, b *tree) bool { return a.leaves.first().used < b.leaves.first().used },
-			place:  func(t *tree) *int { return &t.place },
+		h = &holder{device: device, trees: sorted.Heap[*tree]{
+			Before: func(a, b *tree) bool { return a.leaves.First().used < b.leaves.First().used },
+			Place:  func(t *tree) *int { return &t.place },
 		}}
 		f.holders[device] = h
 	}
@@ -137,7 +138,7 @@ func (f *forest) tidy(t *tree) {
 		return
 	}
 	for t.forgotten && t.leaves.Len() > 0 {
-		f.remove(t.leaves.first())
+		f.remove(t.leaves.First())
 	}
 	if t.slots > 0 || t.past > 0 && !t.forgotten || t.holder == nil {
 		return
@@ -229,10 +230,10 @@ func (f *forest) account(t *tree, n int) {
 func (f *forest) rank(h *holder) {
 	size := bits.Len32(uint32(h.slots))
 	if size != h.size && h.place > 0 {
-		f.bySize[h.size].set(h, false)
+		f.bySize[h.size].Set(h, false)
 	}
 	h.size = size
-	f.bySize[size].set(h, h.trees.Len() > 0)
+	f.bySize[size].Set(h, h.trees.Len() > 0)
 }
 
 // hold keeps n and what is before it in memory until release.
@@ -250,8 +251,8 @@ func (f *forest) release(n *node) {
 func (f *forest) review(n *node) {
 	in := n.parent != nil && n.held == 0 && n.isLeaf()
 	if t := n.tree; in != (n.place > 0) {
-		t.leaves.set(n, in)
-		t.holder.trees.set(t, t.leaves.Len() > 0)
+		t.leaves.Set(n, in)
+		t.holder.trees.Set(t, t.leaves.Len() > 0)
 		f.rank(t.holder)
 	}
 }

@@ -1,6 +1,10 @@
 package batch
 
-import "container/list"
+import (
+	"container/list"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+)
 
 // fair shares work between devices by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
 // SIGCOMM 1996). Each device has a start tag: the virtual time at which its next work begins, which grows with the work
@@ -13,9 +17,9 @@ type fair struct {
 	now    uint64 // virtual time, in units of work
 	spent  uint64 // work since it advanced
 	flows  map[uint64]*flow
-	active sorted[*flow] // with waiting asks
-	light  sorted[*flow] // those of them whose asks are short
-	idle   sorted[*flow] // without waiting asks, with a tag after now
+	active sorted.Heap[*flow] // with waiting asks
+	light  sorted.Heap[*flow] // those of them whose asks are short
+	idle   sorted.Heap[*flow] // without waiting asks, with a tag after now
 	bounds
 }
 
@@ -39,9 +43,9 @@ func newFair(b bounds) *fair {
 	before := func(a, b *flow) bool { return a.start < b.start }
 	return &fair{
 		flows:  map[uint64]*flow{},
-		active: sorted[*flow]{before: before, place: func(f *flow) *int { return &f.active }},
-		light:  sorted[*flow]{before: before, place: func(f *flow) *int { return &f.light }},
-		idle:   sorted[*flow]{before: before, place: func(f *flow) *int { return &f.idle }},
+		active: sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.active }},
+		light:  sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.light }},
+		idle:   sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.idle }},
 		bounds: b,
 	}
 }
@@ -79,9 +83,9 @@ func (a *ask) estimate(tokens int) {
 // place puts f where it belongs.
 func (q *fair) place(f *flow) {
 	waits := f.asks.Len() > 0
-	q.active.set(f, waits)
-	q.light.set(f, waits && f.work <= q.whole && f.asks.Front().Value.(*ask).work <= q.short)
-	q.idle.set(f, !waits && f.start > q.now)
+	q.active.Set(f, waits)
+	q.light.Set(f, waits && f.work <= q.whole && f.asks.Front().Value.(*ask).work <= q.short)
+	q.idle.Set(f, !waits && f.start > q.now)
 	if !waits && f.idle == 0 {
 		delete(q.flows, f.device)
 	}
@@ -89,8 +93,8 @@ func (q *fair) place(f *flow) {
 
 // aside takes f out of the order until it is placed again.
 func (q *fair) aside(f *flow) {
-	q.active.set(f, false)
-	q.light.set(f, false)
+	q.active.Set(f, false)
+	q.light.Set(f, false)
 }
 
 // charge adds work to what f had, in units.
@@ -104,12 +108,12 @@ func (q *fair) charge(f *flow, work uint64) {
 // ahead are forgotten.
 func (q *fair) advance() {
 	if q.active.Len() > 0 {
-		q.now = max(q.now, min(q.active.first().start, q.now+q.spent))
+		q.now = max(q.now, min(q.active.First().start, q.now+q.spent))
 	}
 	q.spent = 0
-	for q.idle.Len() > mostIdle || q.idle.Len() > 0 && q.idle.first().start <= q.now {
-		f := q.idle.first()
-		q.idle.set(f, false)
+	for q.idle.Len() > mostIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
+		f := q.idle.First()
+		q.idle.Set(f, false)
 		delete(q.flows, f.device)
 	}
 }

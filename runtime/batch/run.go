@@ -26,7 +26,7 @@ func (s *Service) compute(st *step) {
 	}
 	for _, a := range st.asks {
 		if a.element != nil { // it waits for another step
-			s.partly.set(a, true)
+			s.partly.Set(a, true)
 			s.renew(a)
 			continue
 		}

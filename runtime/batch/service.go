@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -99,13 +100,13 @@ type Service struct {
 
 	// of the goroutine of the service
 	trees      *forest
-	front      *fair        // questions that somebody waits for
-	back       *fair        // background questions
-	backOrder  backOrder    // the same, those that wait longest first
-	partly     sorted[*ask] // questions of which a part is computed, outside of the step: first those to give way
-	begun      uint64       // counts questions
-	reserved   int          // tokens of the contexts for which room is reserved
-	frontSteps uint64       // counts steps that were not for background questions
+	front      *fair             // questions that somebody waits for
+	back       *fair             // background questions
+	backOrder  backOrder         // the same, those that wait longest first
+	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
+	begun      uint64            // counts questions
+	reserved   int               // tokens of the contexts for which room is reserved
+	frontSteps uint64            // counts steps that were not for background questions
 	stats      Stats
 }
 
@@ -129,7 +130,7 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s.front, s.back = newFair(bounds{
 		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
 	}), newFair(bounds{})
-	s.partly = sorted[*ask]{before: givesWay, place: func(a *ask) *int { return &a.place }}
+	s.partly = sorted.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
 	s.done.Add(1)
 	go s.run()

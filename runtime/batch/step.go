@@ -82,8 +82,8 @@ func (s *Service) planShort(st *step) bool {
 	}
 	st.uncut = math.MaxInt
 	var aside []*flow
-	for st.used < limit && q.light.Len() > 0 && q.light.first().start <= q.now+q.lead {
-		f := q.light.first()
+	for st.used < limit && q.light.Len() > 0 && q.light.First().start <= q.now+q.lead {
+		f := q.light.First()
 		a := f.asks.Front().Value.(*ask)
 		if s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.element != nil {
 			q.aside(f)
@@ -103,7 +103,7 @@ func (s *Service) planTurns(st *step, q *fair, limit int) {
 	}
 	var aside []*flow
 	for st.used < limit && q.active.Len() > 0 {
-		f := q.active.first()
+		f := q.active.First()
 		a := f.asks.Front().Value.(*ask)
 		most := limit - st.used
 		if q.active.Len() > 1 {
@@ -126,7 +126,7 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 	if st.closed && a.reserved == 0 && !a.Background && a.work > uint64(most) {
 		return false
 	}
-	s.partly.set(a, false)
+	s.partly.Set(a, false)
 	s.find(st, a)
 	left := len(a.Context) - a.done
 	ends := left <= most
@@ -169,7 +169,7 @@ func (s *Service) stay(st *step, a *ask, left int) {
 	case a.begun == 0 || a.at.step == st.number: // what another ask has in this step may come to nothing
 		s.letGo(a)
 	default:
-		s.partly.set(a, true)
+		s.partly.Set(a, true)
 	}
 }
 
@@ -281,7 +281,7 @@ func (s *Service) undo(st *step) {
 	for _, r := range st.rows {
 		if r.again { // others may hold what follows it
 			for s.partly.Len() > 0 {
-				s.letGo(s.partly.first())
+				s.letGo(s.partly.First())
 			}
 		}
 	}

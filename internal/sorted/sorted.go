@@ -1,0 +1,67 @@
+// Package sorted keeps elements in order of something that changes: a heap whose elements know their place in it.
+package sorted
+
+import "container/heap"
+
+// Heap is a heap whose first element comes before all others. An element can be taken out, or put right after it has
+// changed, in O(log n).
+type Heap[T any] struct {
+	Before func(a, b T) bool
+	Place  func(T) *int // where an element keeps its place, counted from 1; 0 means that it is not in this heap
+	items  []T
+}
+
+// First returns the first element. There must be one.
+func (h *Heap[T]) First() T { return h.items[0] }
+
+// FirstThat returns the first element that is so, where at most one element of the heap is not; ok is false if there is
+// none.
+func (h *Heap[T]) FirstThat(so func(T) bool) (found T, ok bool) {
+	for _, x := range h.items[:min(len(h.items), 3)] { // the first one and its two children
+		if so(x) && (!ok || h.Before(x, found)) {
+			found, ok = x, true
+		}
+	}
+	return found, ok
+}
+
+// Set puts x in, or where it belongs now, if in is true, and takes it out otherwise.
+func (h *Heap[T]) Set(x T, in bool) {
+	switch at := *h.Place(x); {
+	case in && at == 0:
+		heap.Push((*standard[T])(h), x)
+	case in:
+		heap.Fix((*standard[T])(h), at-1)
+	case at > 0:
+		heap.Remove((*standard[T])(h), at-1)
+	}
+}
+
+// Len returns the number of elements.
+func (h *Heap[T]) Len() int { return len(h.items) }
+
+// standard is a Heap with the methods that container/heap needs.
+type standard[T any] Heap[T]
+
+func (s *standard[T]) Len() int           { return len(s.items) }
+func (s *standard[T]) Less(i, j int) bool { return s.Before(s.items[i], s.items[j]) }
+
+func (s *standard[T]) Swap(i, j int) {
+	s.items[i], s.items[j] = s.items[j], s.items[i]
+	*s.Place(s.items[i]), *s.Place(s.items[j]) = i+1, j+1
+}
+
+func (s *standard[T]) Push(x any) {
+	s.items = append(s.items, x.(T))
+	*s.Place(x.(T)) = len(s.items)
+}
+
+func (s *standard[T]) Pop() any {
+	var none T
+	last := len(s.items) - 1
+	x := s.items[last]
+	s.items[last] = none
+	s.items = s.items[:last]
+	*s.Place(x) = 0
+	return x
+}
