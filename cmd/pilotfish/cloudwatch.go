@@ -88,7 +88,8 @@ func (w *cloudWatch) missed(err error, asked bool) {
 	}
 }
 
-// why returns why questions stayed without an answer, in the words of whoever knows best; nil where none did.
+// why returns why questions stayed without an answer: why there is no connection, or else what was said of
+// the last question. It is nil where all were answered.
 func (w *cloudWatch) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,9 +99,6 @@ func (w *cloudWatch) why() error {
 	}
 	if why != nil && w.connect != nil {
 		return w.connect
-	}
-	if c, ok := errors.AsType[*engine.ConnectError](why); ok {
-		return c // the rest says only that this took too long
 	}
 	return why
 }

@@ -31,9 +31,11 @@ func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.address, "cloud", "", "the gateway to ask, `host:port`")
 	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, which `pilotfish cloud` prints when it starts; "+
 		"without it, the certificate must be signed by an authority that this system trusts")
-	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants (default: the environment variable "+tokenVariable+")")
+	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants "+
+		"(default: the environment variable "+tokenVariable+")")
 	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect faster, and use nothing of earlier runs")
-	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; the text is complete all the same")
+	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
+		"the text is complete all the same")
 }
 
 // parse returns the options that can be known before there is a model. It touches no file but that of the access token.

@@ -39,7 +39,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 		}
 	}
 	f.StringVar(&r.policy, "policy", "margin", "`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", "))
-	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 (default "+strings.Join(thresholds, ", ")+")")
+	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 "+
+		"(default "+strings.Join(thresholds, ", ")+")")
 	f.Float64Var(&r.budget, "budget", 0, "ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
 	f.StringVar(&r.routerGGM, "router", "", "router `file` for --policy learned")
 	f.IntVar(&r.branches, "branches", 2, "guesses at each answer to draft on from")
@@ -47,7 +48,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&r.inflight, "inflight", 4, "most questions that wait for their answers at a time")
 	f.Var(&r.deadline, "deadline", "longest `time` to wait for an answer, after which the small model's token stands; "+
 		"off (or 0): as long as it takes, so that pipelined gives the same tokens as serial")
-	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those it would have chosen")
+	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those that "+
+		"it would have chosen")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0, "slow the small model down to so many tokens per second; 0: as fast as it goes")
 }
 
@@ -90,7 +92,9 @@ func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Chan
 
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
-	o := engine.DraftOptions{Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit}
+	o := engine.DraftOptions{
+		Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
+	}
 	for _, n := range []struct {
 		name  string
 		value int

@@ -79,8 +79,10 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.set = p
 	f.gateway.register(p)
 	f.route.register(p)
-	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; serial: stop at each question to the cloud until its answer is there; "+
-		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial (default pipelined with --cloud, else local)")
+	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
+		"serial: stop at each question to the cloud until its answer is there; "+
+		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial "+
+		"(default pipelined with --cloud, else local)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
@@ -89,7 +91,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always takes the best token")
 	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
 	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
-	p.Uint64Var(&f.sampling.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one gives the same text (default: drawn anew, and printed)")
+	p.Uint64Var(&f.sampling.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one gives the same text "+
+		"(default: drawn anew, and printed)")
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
 
@@ -153,7 +156,9 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, err er
 }
 
 // routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
-func (f *runFlags) routed(ctx context.Context, a *app, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions, out *runOutput) error {
+func (f *runFlags) routed(
+	ctx context.Context, a *app, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions, out *runOutput,
+) error {
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {

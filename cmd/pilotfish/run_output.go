@@ -45,7 +45,7 @@ type summaryEvent struct {
 	PromptTokens    int     `json:"prompt_tokens"`
 	GeneratedTokens int     `json:"generated_tokens"`
 	Seed            *uint64 `json:"seed,omitempty"` // of the draws, with a temperature only
-	LoadMS          float64 `json:"load_ms"`        // from opening the model's file until the prompt could begin, without waiting for stdin
+	LoadMS          float64 `json:"load_ms"`        // from opening the model's file until a prompt could be taken
 	PromptMS        float64 `json:"prompt_ms"`      // until the first token
 	DecodeMS        float64 `json:"decode_ms"`      // from then on
 	PromptTPS       float64 `json:"prompt_tps"`
@@ -178,14 +178,15 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
 		return
 	}
-	fmt.Fprintf(o.a.stderr, "%d of %d tokens come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n",
+	const all = "%d of %d tokens come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"
+	fmt.Fprintf(o.a.stderr, all,
 		r.CloudTokens, e.GeneratedTokens, r.Answered, r.Escalations, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
 		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS, r.HiddenMS)
 	}
 	if r.Unanswered > 0 {
-		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, so that the text may differ from that of "+
-			"serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
+		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, "+
+			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
 	}
 	if r.Audited > 0 {
 		fmt.Fprintf(o.a.stderr, "of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n",

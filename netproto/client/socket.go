@@ -36,7 +36,8 @@ func newSocket(to netip.AddrPort) (*socket, error) {
 		return nil, err
 	}
 	g, heard := &gate{}, new(atomic.Bool)
-	return &socket{udp: udp, transport: &quic.Transport{Conn: gatedConn{udp, udp, g, heard}}, gate: g, source: source, heard: heard}, nil
+	transport := &quic.Transport{Conn: gatedConn{udp, udp, g, heard}}
+	return &socket{udp: udp, transport: transport, gate: g, source: source, heard: heard}, nil
 }
 
 func (s *socket) close() error {
