@@ -66,6 +66,24 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
+// TestShortTakesFromPartlyComputed: short questions do not wait for a long one that has nearly all of the store.
+func TestShortTakesFromPartlyComputed(t *testing.T) {
+	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		ask := func(device, n int, took time.Duration) {
+			q := batch.Question{Session: uint64(device), Device: uint64(device), Context: text(device, n), K: 1}
+			c.ask(q, func(a batch.Answer, d time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(t, q), a, q, true)
+				assert.Equal(t, took, d, "device %d", device)
+			})
+		}
+		ask(1, 100, (6*16+8+8)*tick) // its last 4 tokens, and 4 that the others took
+		time.Sleep(90 * tick)        // in its sixth step, after which 4 slots are free
+		ask(2, 4, (6+8)*tick)
+		ask(3, 4, (6+8)*tick)
+	})
+}
+
 // TestEvicts: what makes room for a context: its session's own branches, then the device that holds most, then who
 // asked longest ago.
 func TestEvicts(t *testing.T) {
