@@ -29,8 +29,15 @@ type device struct {
 	id     deviceID
 	number uint64  // as Question.Device: the same whenever the device comes back
 	bucket *bucket // nil: no limit of rate
+	syncs  *bucket // text that is streamed ahead is the first to be refused
 	conns  int     // guarded by clients.mu
 }
+
+// How often a device may stream text ahead. One text needs less than one a second, and one when it begins.
+const (
+	syncRate  = 16 // a second
+	syncBurst = 64
+)
 
 // deviceID tells devices apart: two clients that use the same netproto.Device do not meet.
 type deviceID struct {
@@ -101,7 +108,8 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix) (*device, error) {
 		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: detail}
 	}
 	if d == nil {
-		d = &device{client: owner, id: id, number: maphash.Comparable(c.seed, id), bucket: newBucket(c.deviceRate, c.burst)}
+		d = &device{client: owner, id: id, number: maphash.Comparable(c.seed, id), bucket: newBucket(c.deviceRate, c.burst),
+			syncs: newBucket(syncRate, syncBurst)}
 		c.devices[id] = d
 	}
 	if d.conns++; d.conns == 1 {
@@ -129,11 +137,14 @@ func (c *clients) leave(d *device) {
 	defer c.mu.Unlock()
 	if d.conns--; d.conns == 0 {
 		d.client.devices--
-		if d.bucket.full() {
+		if d.rested() {
 			delete(c.devices, d.id)
 		}
 	}
 }
+
+// rested reports whether the rates of the device have recovered.
+func (d *device) rested() bool { return d.bucket.full() && d.syncs.full() }
 
 // tidy forgets devices and addresses that are gone and whose rates have recovered: before that, coming back would give
 // them a full bucket.
@@ -141,7 +152,7 @@ func (c *clients) tidy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, d := range c.devices {
-		if d.conns == 0 && d.bucket.full() {
+		if d.conns == 0 && d.rested() {
 			delete(c.devices, id)
 		}
 	}

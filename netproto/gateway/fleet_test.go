@@ -198,24 +198,43 @@ func TestLockout(t *testing.T) {
 	assert.Greater(t, open, most/2)
 }
 
-// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question.
+// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. It is the first
+// to be refused, and a device that does not stop loses its connection.
 func TestSyncFlood(t *testing.T) {
 	up := &warming{fake: &fake{parallel: 4}, hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)
 	flood := dial(t, g, nil)
 	calm := session(t, dial(t, g, nil))
-	for i := range 100 {
+	taken := 0
+	for i := range 110 {
 		_, _, err := session(t, flood).Sync(t.Context(), path(200, int32(i)))
-		require.NoError(t, err)
+		if err == nil {
+			taken++
+		} else {
+			require.ErrorIs(t, err, netproto.TooFast)
+		}
 		if i%10 == 0 {
 			ask(t, calm, path(20+i, 1))
 		}
 	}
+	assert.GreaterOrEqual(t, taken, 64)
+	assert.Less(t, taken, 100)
 	up.mu.Lock()
 	assert.LessOrEqual(t, up.most, 2)
 	assert.Positive(t, up.most)
 	up.mu.Unlock()
 	close(up.hold)
+	r := welcomed(t, g)
+	for i := range 400 {
+		s, err := r.OpenStreamSync(t.Context())
+		if err != nil {
+			require.Greater(t, i, 64+60)
+			break
+		}
+		_, _ = s.Write(netproto.Sync{Session: 1, Path: packed(t, 1, 0, netproto.RootHash, path(20, int32(i))).Path}.Append(nil))
+		_ = s.Close()
+	}
+	assert.Equal(t, netproto.TooFast, r.ends())
 }
 
 // warming counts how much it is asked to compute ahead at a time, none of which ends before hold is closed.

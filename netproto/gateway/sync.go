@@ -17,6 +17,9 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 		return nil, afterwards, malformed(err)
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
+	if wait := c.who.syncs.take(); wait > 0 {
+		return nil, afterwards, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: "text is streamed ahead too often"}
+	}
 	key := sessionKey{c.who.id, y.Session}
 	path, need, err := c.path(s.Context(), s.StreamID(), key, y.Path)
 	if err != nil || need != nil {
