@@ -230,6 +230,26 @@ func TestBackgroundWaits(t *testing.T) {
 	})
 }
 
+// TestBackgroundSteps: they are small, since whoever comes meanwhile waits for one of them.
+func TestBackgroundSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counter{perRow: tick}
+		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 100})}
+		defer c.s.Close()
+		q := batch.Question{Session: 2, Device: 2, Context: text(2, 500), K: 1, Background: true}
+		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		time.Sleep(tick)
+		begin := time.Now()
+		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1})
+		assert.LessOrEqual(t, time.Since(begin), (25+10)*tick)
+		c.wait.Wait()
+		for _, call := range m.calls {
+			assert.LessOrEqual(t, call.rows, 25)
+		}
+		assert.Len(t, m.calls, 21)
+	})
+}
+
 // TestBackgroundGoesOn: a background question that is computed between the steps of others is not given up.
 func TestBackgroundGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

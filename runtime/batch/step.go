@@ -52,6 +52,9 @@ func shortRows(rows int) int { return max(1, rows/4) }
 // trickleRows is how many rows of a step other asks get beside short ones.
 func trickleRows(rows int) int { return max(1, rows/8) }
 
+// backRows is how many rows a step of background questions has: a question that comes meanwhile waits for it to end.
+func backRows(rows int) int { return max(1, rows/4) }
+
 // plan chooses the rows of the next step. Short asks of devices that wait for little come first, with a few rows of
 // others beside them. If there are none, devices get rows by turns until the step is full. Background questions are
 // computed when nobody else waits.
@@ -66,9 +69,12 @@ func (s *Service) plan() *step {
 		s.shedStale()
 	}
 	q.advance()
-	if q == s.front && s.planShort(st) {
+	switch {
+	case q == s.back:
+		s.planTurns(st, q, backRows(s.o.Rows))
+	case s.planShort(st):
 		s.planTurns(st, q, min(s.o.Rows, st.used+trickleRows(s.o.Rows)))
-	} else {
+	default:
 		s.planTurns(st, q, s.o.Rows)
 	}
 	return st
