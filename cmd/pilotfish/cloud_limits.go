@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// limitFlags are the limits and timeouts of a gateway. Each flag is 0, or not positive, where it is wrong.
+// limitFlags are the limits and timeouts of a gateway. Their values are above 0; 0 stands for a flag that was not given.
 type limitFlags struct {
 	o            engine.GatewayOptions
 	dictionaries []string
@@ -33,7 +33,7 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	number(&l.o.MaxConns, "max-connections", "8192", "open connections of all devices; when there are more, idle ones make room")
 	number(&l.o.MaxConnsPerAddress, "max-connections-per-address", "half of all", "of one IPv4 address, or of one /64 of IPv6")
 	number(&l.o.MaxConnsPerDevice, "max-connections-per-device", "8", "of one device")
-	number(&l.o.MaxAsks, "max-questions", "4096", "open questions of all devices, from which on those with few come before those with many")
+	number(&l.o.MaxAsks, "max-questions", "4096", "open questions of all devices; above that only devices with few get in")
 	number(&l.o.MaxAsksPerDevice, "max-questions-per-device", "256", "open questions of one device")
 	number(&l.o.MaxStreams, "max-questions-per-connection", "128", "open questions of one connection")
 	number(&l.o.MaxSessions, "max-sessions", "65536", "texts of all devices that are remembered")
@@ -49,7 +49,7 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "for an answer, whatever deadline the device states")
 	duration(&l.o.DrainTimeout, "drain-timeout", 10*time.Second, "for open questions to be answered when the gateway is to end")
 	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "serve devices whose chat template differs from the model's")
-	f.StringArrayVar(&l.dictionaries, "dictionary", nil, "trained zstd dictionary for token ids, `NUMBER:FILE`; may be repeated, the best first")
+	registerDictionaries(f, &l.dictionaries)
 }
 
 // options returns the options, once all flags are known to be right.
@@ -77,6 +77,12 @@ func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
 
 func (l *limitFlags) isLimit(flag string) bool {
 	return strings.HasPrefix(flag, "max-") || strings.HasPrefix(flag, "device-")
+}
+
+// registerDictionaries adds the flag for dictionaries, which a device and its gateway must both have.
+func registerDictionaries(f *pflag.FlagSet, all *[]string) {
+	f.StringArrayVar(all, "dictionary", nil, "dictionary that makes questions shorter, `NUMBER:FILE`, which device and gateway "+
+		"must both have: a zstd dictionary trained on token ids; may be repeated, the best first")
 }
 
 // readDictionaries reads dictionaries, each written as NUMBER:FILE.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -190,12 +191,46 @@ func TestLimitFlagsRefused(t *testing.T) {
 	assert.Contains(t, stderr, "--listen 127.0.0.1:99999")
 }
 
-// A dictionary given on the command line is offered to devices.
+// tinyVocab is the vocabulary of tinyModel, as its tokenizer uses it.
+func tinyVocab(t *testing.T) int {
+	t.Helper()
+	e, err := engine.Open(tinyModel(t, "q8_0"), engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	id, err := e.Identity()
+	require.NoError(t, err)
+	return id.Vocab
+}
+
+// A dictionary given on the command line is offered to devices, and makes the questions of those that have it shorter.
 func TestCloudDictionary(t *testing.T) {
-	d, err := netproto.TrainDictionary(7, 500, [][]int32{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13}, {1, 2, 3, 4, 5, 6}, {4, 5, 6, 7, 8, 9}})
+	ownFolders(t)
+	var samples [][]int32
+	var typical string
+	for i := range int32(20) {
+		var p []int32
+		typical = ""
+		for n := range int32(60) {
+			p = append(p, (n*n*7+n*31)%500)
+			typical += fmt.Sprintf("%d,", p[n])
+		}
+		samples = append(samples, append(p, i))
+	}
+	typical += "3"
+	d, err := netproto.TrainDictionary(7, tinyVocab(t), samples)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "dictionary")
 	require.NoError(t, os.WriteFile(file, d.Bytes, 0o600))
+	m := tinyModel(t, "q8_0")
+	t.Setenv("PILOTFISH_TOKEN", secretA)
+	address, pin, _ := startCloud(t, "-m", m, "--dictionary", "7:"+file, "--log", "off")
+	up := func(args ...string) int {
+		_, _, s, _ := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--mode", "serial",
+			"--deadline", "10s", "-n", "1", "--tokens", typical}, args...)...)
+		return s.BytesUp
+	}
+	assert.Less(t, up("--dictionary", "7:"+file), up()-20)
+
 	read, err := readDictionaries([]string{"7:" + file})
 	require.NoError(t, err)
 	assert.Equal(t, []netproto.Dictionary{d}, read)

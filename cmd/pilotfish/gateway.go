@@ -24,6 +24,8 @@ type gatewayFlags struct {
 	token   string
 	forget  bool
 	require bool
+
+	dictionaries []string
 }
 
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
@@ -34,6 +36,7 @@ func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants "+
 		"(default: the environment variable "+tokenVariable+")")
 	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect faster, and use nothing of earlier runs")
+	registerDictionaries(f, &c.dictionaries)
 	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
 		"the text is complete all the same")
 }
@@ -55,7 +58,11 @@ func (c *gatewayFlags) parse(a *app) (engine.DialOptions, error) {
 		o.Pin = pin
 	}
 	secret, _, err := a.secret(c.token, c.set.Changed("token-file"))
+	if err != nil {
+		return o, err
+	}
 	o.Secret = netproto.Secret(secret)
+	o.Dictionaries, err = readDictionaries(c.dictionaries)
 	return o, err
 }
 

@@ -105,7 +105,8 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	c.order.told(s.StreamID())
 	e.Session = held.id
 	answer, err := c.g.consult(ctx, c.who, Question{
-		Device: c.who.number, Session: held.id, Context: path, Base: seen, AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
+		Device: c.who.number, Session: held.id, Context: path, Base: seen,
+		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
 	})
 	if err != nil {
 		return nil, err
@@ -128,7 +129,8 @@ func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey,
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
 	if n := p.Position(); n < 1 || n > c.g.opt.MaxContext {
-		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.MaxContext)}
+		detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", n, c.g.opt.MaxContext)
+		return nil, nil, netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
 	}
 	base, wanted, ok := c.g.sessions.base(key, p, c.hasTold(key.number))
 	if !ok {

@@ -19,7 +19,7 @@ import (
 type client struct {
 	name    string  // of the access token; "" on an open gateway
 	token   *Token  // nil on an open gateway
-	bucket  *bucket // nil: no limit of rate
+	bucket  *bucket // nil: no limit of rate; an open gateway limits addresses, as anybody can make up devices
 	devices int     // connected; guarded by clients.mu
 }
 
@@ -165,9 +165,6 @@ func (c *clients) tidy() {
 
 // take takes a permit for one message of the device, or says how long it will be until there is one.
 func (d *device) take() (wait time.Duration) {
-	if d.client.token == nil { // anybody can make up devices: an open gateway limits addresses
-		return d.client.bucket.take()
-	}
 	if wait = d.bucket.take(); wait > 0 {
 		return wait
 	}

@@ -39,8 +39,10 @@ type connection struct {
 
 func (g *Gateway) newConnection(qc *quic.Conn) *connection {
 	now := time.Now()
-	return &connection{g: g, qc: qc, address: prefixOf(qc.RemoteAddr()), began: now, used: use{since: now}, order: newOrder(),
-		told: map[uint32]struct{}{}, idle: make(chan struct{})}
+	return &connection{
+		g: g, qc: qc, address: prefixOf(qc.RemoteAddr()), began: now, used: use{since: now}, order: newOrder(),
+		told: map[uint32]struct{}{}, idle: make(chan struct{}),
+	}
 }
 
 // serve greets the client and answers its streams until the connection ends.

@@ -9,7 +9,9 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
@@ -52,9 +54,13 @@ func TestFleet(t *testing.T) {
 // An access token has its own limit of devices; a device that is connected may connect again.
 func TestTokenDevices(t *testing.T) {
 	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB}}}, &fake{})
+	var last *client.Client
 	with := func(secret netproto.Secret, device byte) error {
-		c, err := client.Dial(t.Context(), g.addr, client.Options{Identity: identity(), Pin: g.Fingerprint(), Secret: secret, Device: netproto.Device{device}})
+		c, err := client.Dial(t.Context(), g.addr, client.Options{
+			Identity: identity(), Pin: g.Fingerprint(), Secret: secret, Device: netproto.Device{device},
+		})
 		if err == nil {
+			last = c
 			t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		}
 		return err
@@ -64,8 +70,29 @@ func TestTokenDevices(t *testing.T) {
 	err := with(secretA, 3)
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorContains(t, err, "all 2 devices that this access token allows are connected")
-	require.NoError(t, with(secretA, 1))
 	require.NoError(t, with(secretB, 3))
+	require.NoError(t, with(secretA, 1))
+	require.NoError(t, last.Close()) // one of its two connections
+	require.Error(t, with(secretA, 3))
+	require.NoError(t, with(secretA, 2))
+	second := last
+	require.NoError(t, second.Close())
+	g.stop()
+}
+
+// The place of a device that is gone is free for another one.
+func TestTokenDevicesLeave(t *testing.T) {
+	var gone atomic.Int32
+	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 1}}, Events: func(e gateway.Event) {
+		if e.Kind == gateway.Disconnected {
+			gone.Add(1)
+		}
+	}}, &fake{})
+	for i := range 4 {
+		c := dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, netproto.Device{byte(1 + i)} })
+		require.NoError(t, c.Close())
+		require.Eventually(t, func() bool { return gone.Load() == int32(i+1) }, 10*time.Second, time.Millisecond)
+	}
 }
 
 // A device's rate is its own, and does not come back full when it connects again.
@@ -138,6 +165,40 @@ func TestScan(t *testing.T) {
 	assert.Equal(t, 1, up.get(func(f *fake) int { return len(f.asked) }))
 	kind, _ = victim.say(packed(t, 77, 50, netproto.RootHash.Over(secret), []int32{1}).Append(nil))
 	assert.Equal(t, netproto.KindAnswer, kind, "the victim goes on")
+}
+
+// An answer now and then does not make up for the guesses between.
+func TestScanBetweenAsks(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	r := welcomed(t, g)
+	for i := range 200 {
+		b := packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil)
+		if i%20 > 0 {
+			b = packed(t, uint32(i), 7, 1234, []int32{1}).Append(nil)
+		}
+		s, err := r.OpenStreamSync(t.Context())
+		if err != nil {
+			require.Greater(t, i, 64)
+			break
+		}
+		_, _ = s.Write(b)
+		_ = s.Close()
+		_, _, _ = netproto.ReadFrame(s, 1<<16) // else the connection is closed
+	}
+	assert.Equal(t, netproto.TooFast, r.ends())
+}
+
+// Who never asked makes room before somebody who has, however old that connection is.
+func TestAskersStay(t *testing.T) {
+	g := start(t, "", gateway.Options{MaxConnsPerAddress: 4}, &fake{})
+	c := dial(t, g, nil)
+	s := session(t, c)
+	ask(t, s, path(5, 1))
+	for range 8 {
+		welcomed(t, g)
+	}
+	ask(t, s, path(6, 1))
+	assert.Equal(t, 1, c.Stats().Connections)
 }
 
 // Even with the device's own secret a connection that told nothing of a session learns nothing of it from Need.

@@ -30,7 +30,7 @@ type Gateway struct {
 	clients  *clients
 	sessions *sessions
 	turns    *turns
-	favours  favours
+	warming  warming
 	room     *room
 	pending  atomic.Int64 // connections that have not said who they are
 }
@@ -61,7 +61,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		g.tell(e)
 	})
 	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
-	g.favours.now = map[deviceID]int{}
+	g.warming.now = map[deviceID]int{}
 	return g, nil
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	MaxConnsPerDevice  int // 0 means 8
 	MaxStreams         int // asks of one connection at a time; 0 means 128
 
-	MaxAsks          int // open asks of all devices, from which on those with few come before those with many; 0 means 4096
+	MaxAsks          int // open asks of all devices; above that only devices with few get in; 0 means 4096
 	MaxAsksPerDevice int // open asks of one device; 0 means 256
 
 	DeviceRate  float64 // asks and syncs per second of one device, on an open gateway of one address; 0 means no limit

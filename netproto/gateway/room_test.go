@@ -99,6 +99,15 @@ func TestRoomLimits(t *testing.T) {
 	require.ErrorIs(t, err, netproto.Busy)
 	assert.ErrorContains(t, err, "the 2 connections that one address may have are in use")
 
+	quiet := guest("10.0.0.8", false, 0, 1)
+	for _, c := range []*connection{guest("10.0.0.8", true, 0, 500), quiet} {
+		_, err := r.enter(c)
+		require.NoError(t, err)
+	}
+	victim, err = r.enter(guest("10.0.0.8", true, 1, 0))
+	require.NoError(t, err)
+	assert.Same(t, quiet, victim, "it never asked, though the other one is idle for longer")
+
 	mine := &device{}
 	var its []*connection
 	for i := range 3 {
@@ -121,7 +130,7 @@ func TestRoomLimits(t *testing.T) {
 		r.leave(c) // twice is once
 	}
 	assert.Empty(t, r.byDevice)
-	r.check(t, 1)
+	r.check(t, 3)
 }
 
 // One host can use all of a /64: it counts as one address. So does an IPv4 address, however it is written.

@@ -14,7 +14,8 @@ import (
 // longest ago, so that nobody pushes others out.
 type sessions struct {
 	limit, perDevice, tokenLimit, perSession int
-	forget                                   func(s *session) // called without a lock, when nothing is under way for s any more
+
+	forget func(s *session) // called without a lock, when nothing is under way for s any more
 
 	mu       sync.Mutex
 	next     uint64
@@ -56,8 +57,14 @@ func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
 		limit: o.MaxSessions, perDevice: o.MaxSessionsPerDevice, tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens,
 		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
-		byCount:  sorted.Heap[*shelf]{Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() }, Place: func(s *shelf) *int { return &s.place[0] }},
-		byTokens: sorted.Heap[*shelf]{Before: func(a, b *shelf) bool { return a.tokens > b.tokens }, Place: func(s *shelf) *int { return &s.place[1] }},
+		byCount: sorted.Heap[*shelf]{
+			Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },
+			Place:  func(s *shelf) *int { return &s.place[0] },
+		},
+		byTokens: sorted.Heap[*shelf]{
+			Before: func(a, b *shelf) bool { return a.tokens > b.tokens },
+			Place:  func(s *shelf) *int { return &s.place[1] },
+		},
 	}
 }
 

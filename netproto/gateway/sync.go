@@ -18,7 +18,8 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
 	if wait := c.who.syncs.take(); wait > 0 {
-		return nil, afterwards, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: "text is streamed ahead too often"}
+		detail := "text is streamed ahead too often"
+		return nil, afterwards, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: detail}
 	}
 	key := sessionKey{c.who.id, y.Session}
 	path, need, err := c.path(s.Context(), s.StreamID(), key, y.Path)
@@ -37,14 +38,14 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil
 }
 
-// warm lets the upstream compute tokens before they are needed, if it has nothing else to do. It is a favour: without room
-// for it, or when it fails, the next ask takes longer and that is all.
+// warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or when
+// it fails, the next ask takes longer and that is all.
 func (c *connection) warm(q Question) {
 	up, ok := c.g.up.(Warmer)
-	if !ok || q.Base == len(q.Context) || !c.g.favours.take(c.who.id) {
+	if !ok || q.Base == len(q.Context) || !c.g.warming.take(c.who.id) {
 		return
 	}
-	defer c.g.favours.release(c.who.id)
+	defer c.g.warming.release(c.who.id)
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.AskTimeout)
 	defer cancel()
 	release, err := c.g.turns.take(ctx, c.who.id, len(q.Context)-q.Base, true)
@@ -59,27 +60,27 @@ func (c *connection) warm(q Question) {
 	}
 }
 
-// favours counts what is computed ahead for each device: a few at a time, and what is more is left to the next ask.
-type favours struct {
+// warming counts what is computed ahead for each device: a little at a time, and the rest is left to the next ask.
+type warming struct {
 	mu  sync.Mutex
 	now map[deviceID]int
 }
 
-func (f *favours) take(who deviceID) bool {
+func (w *warming) take(who deviceID) bool {
 	const most = 2 // the latest text of a session, while the one before it is still under way
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.now[who] >= most {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now[who] >= most {
 		return false
 	}
-	f.now[who]++
+	w.now[who]++
 	return true
 }
 
-func (f *favours) release(who deviceID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.now[who]--; f.now[who] == 0 {
-		delete(f.now, who)
+func (w *warming) release(who deviceID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now[who]--; w.now[who] == 0 {
+		delete(w.now, who)
 	}
 }

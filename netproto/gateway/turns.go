@@ -13,11 +13,11 @@ import (
 
 // turns hands out places at the upstream, and bounds how many asks are open.
 //
-// While there are free places nobody waits, except that a device gets another place only while it holds fewer than are
-// free (dynamic thresholds; Choudhury and Hahne, 1998): so one that comes later finds some. When places are short, devices
-// share them fairly by the tokens that their asks bring, by weighted fair queueing with equal weights (Demers, Keshav, Shenker,
-// 1989): an ask ends, in virtual time, its tokens after the one before it of the same device, or after now if that is later,
-// and the one that ends first is next. Virtual time goes on by the tokens that are served over the devices that have
+// While there are free places nobody waits, except that a device gets another place only while it holds fewer than
+// are free (dynamic thresholds; Choudhury and Hahne, 1998): so a device that comes later finds some. When places are
+// short, devices share them by the new tokens of their asks, by fair queueing (Demers, Keshav, Shenker, 1989): an ask
+// ends, in virtual time, its tokens after the ask before it of the same device, or after now if that is later, and the
+// ask that ends first is next. Virtual time advances by the tokens that are served divided by the devices that have
 // asks. So a device that asks for little is next at once, however much others ask for, and nobody waits for ever.
 type turns struct {
 	places    int
@@ -54,15 +54,18 @@ type turn struct {
 func newTurns(o Options, places int) *turns {
 	return &turns{
 		places: places, maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, free: places, lines: map[deviceID]*line{},
-		next: sorted.Heap[*line]{Before: func(a, b *line) bool { return a.waiting[0].ends < b.waiting[0].ends }, Place: func(l *line) *int { return &l.place }},
+		next: sorted.Heap[*line]{
+			Before: func(a, b *line) bool { return a.waiting[0].ends < b.waiting[0].ends },
+			Place:  func(l *line) *int { return &l.place },
+		},
 	}
 }
 
-// take waits for a place for an ask of so many tokens, which release gives back. A favour, that is one nobody waits for, is refused
-// instead where it would have to wait, or take one of the last places.
-func (t *turns) take(ctx context.Context, who deviceID, tokens int, favour bool) (release func(), err error) {
+// take waits for a place for an ask of so many new tokens, which release gives back. A background ask, which nobody waits
+// for, is refused where it would have to wait or to take the last free place.
+func (t *turns) take(ctx context.Context, who deviceID, tokens int, background bool) (release func(), err error) {
 	t.mu.Lock()
-	mine, err := t.enter(who, tokens, favour)
+	mine, err := t.enter(who, tokens, background)
 	t.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -77,9 +80,9 @@ func (t *turns) take(ctx context.Context, who deviceID, tokens int, favour bool)
 }
 
 // enter puts an ask into the line of its device.
-func (t *turns) enter(who deviceID, tokens int, favour bool) (*turn, error) {
+func (t *turns) enter(who deviceID, tokens int, background bool) (*turn, error) {
 	l := t.line(who)
-	if err := t.admit(l, favour); err != nil {
+	if err := t.admit(l, background); err != nil {
 		t.tidy(l)
 		return nil, err
 	}
@@ -98,7 +101,7 @@ func (t *turns) enter(who deviceID, tokens int, favour bool) (*turn, error) {
 
 // admit decides whether there is room for another ask of a device. When the gateway is full, devices that have few open
 // asks still get in: as many as each could have if all had alike.
-func (t *turns) admit(l *line, favour bool) error {
+func (t *turns) admit(l *line, background bool) error {
 	const atLeast = 4
 	fair := max(atLeast, t.maxOpen/max(t.busy, 1))
 	switch {
@@ -106,7 +109,7 @@ func (t *turns) admit(l *line, favour bool) error {
 		return busy("%d asks of this device are open", l.open)
 	case t.open >= t.maxOpen && l.open >= fair:
 		return busy("%d asks of all devices are open", t.open)
-	case favour && (t.next.Len() > 0 || t.free < t.places && l.held+1 >= t.free):
+	case background && (t.next.Len() > 0 || t.free < t.places && l.held+1 >= t.free):
 		return busy("all places at the large model are taken", 0)
 	}
 	return nil

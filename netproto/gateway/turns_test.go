@@ -149,8 +149,8 @@ func TestTurnsLimits(t *testing.T) {
 	})
 }
 
-// A favour never waits and never takes the last place.
-func TestTurnsFavours(t *testing.T) {
+// A background ask never waits and never takes the last place.
+func TestTurnsBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
 		var release []func()

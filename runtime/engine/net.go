@@ -48,8 +48,8 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	name, _ := s.e.file.String("general.name") // only for people: a file may have none
-	const parallel = 1 << 20                   // all: the service knows better what each question costs, and shares it fairly
-	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: parallel}})
+	const all = 1 << 20                        // the service shares its work fairly by itself, and knows better what each question costs
+	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all}})
 }
 
 // upstream is a service as what a gateway asks.
@@ -82,7 +82,9 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
-	_, err := u.s.Service.Ask(ctx, batch.Question{Device: q.Device, Session: q.Session, Context: q.Context, K: 1, Background: true})
+	_, err := u.s.Service.Ask(ctx, batch.Question{
+		Device: q.Device, Session: q.Session, Context: q.Context, K: 1, Background: true,
+	})
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}

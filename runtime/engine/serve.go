@@ -13,7 +13,9 @@ import (
 
 // ServeOptions bound an engine that answers questions of others. The zero value works.
 type ServeOptions struct {
-	Slots int // tokens kept in memory for all sessions together; 0 means what fits into half of the free memory, see [Service.Slots]
+	// Slots is how many tokens are kept in memory, for all sessions together; 0 means what fits into half of the memory
+	// that is free beside the weights, at least one context and at most 256, see [Service.Slots].
+	Slots int
 	Rows  int // most new tokens that one step computes; 0 means 128
 
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
@@ -42,7 +44,8 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		o.Slots = fitSlots(free, uint64(e.file.Size()), e.model.KVConfig(1, kind).Bytes(), e.o.Context)
 	}
 	if o.Slots < e.o.Context {
-		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context", o.Slots, e.o.Context)
+		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context",
+			o.Slots, e.o.Context)
 	}
 	done, err := e.hold(context.Background())
 	if err != nil {
