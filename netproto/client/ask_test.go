@@ -150,3 +150,23 @@ func TestDeadlineText(t *testing.T) {
 	assert.NotErrorIs(t, err, ErrNoReply)
 	close(hold)
 }
+
+// TestEarlyRefusal: a gateway that refuses an ask before all of it is written is heard.
+func TestEarlyRefusal(t *testing.T) {
+	g := (&script{early: netproto.Refusal{Code: netproto.TooLarge, Detail: "much too large"}.Append(nil)}).start(t)
+	g.opt.Identity.Vocab = 1 << 20
+	c, err := Dial(t.Context(), g.addr, g.opt)
+	require.NoError(t, err)
+	defer c.Close()
+	for _, tokens := range []int{1, 800_000} { // the second is more than what a stream takes unread
+		s, err := c.NewSession(t.Context())
+		require.NoError(t, err)
+		path := make([]int32, tokens)
+		for i := range path {
+			path[i] = int32(uint32(i)*2654435761) & (1<<20 - 1)
+		}
+		_, err = s.Ask(t.Context(), path, Query{Deadline: 10 * time.Second})
+		require.ErrorIs(t, err, netproto.TooLarge)
+		require.ErrorContains(t, err, "much too large")
+	}
+}

@@ -48,17 +48,21 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads one. It sets sent, and calls written, when no more will be written.
+// talk sends a frame and reads one. It sets sent, and calls written, when no more will be written. A gateway may refuse
+// before it has taken the whole frame: writing fails then, and the refusal is there to be read all the same.
 func talk(s *quic.Stream, frame []byte, sent *atomic.Bool, written func()) (r reply, err error) {
-	if _, err := s.Write(frame); err != nil {
-		return r, err
+	_, unwritten := s.Write(frame)
+	if unwritten == nil {
+		sent.Store(true)
+		unwritten = s.Close()
 	}
-	sent.Store(true)
-	if err := s.Close(); err != nil {
-		return r, err
+	if unwritten == nil {
+		written()
 	}
-	written()
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
+	if err != nil && unwritten != nil {
+		err = unwritten
+	}
 	return r, err
 }
 

@@ -20,6 +20,7 @@ import (
 type script struct {
 	hello func(conn int) []byte                 // what answers the Hello of the conn-th connection; nil: a Welcome
 	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
+	early []byte                                // what answers an ask before it is read
 
 	addr string
 	opt  Options // for a client of it
@@ -100,6 +101,12 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			return
 		}
 		tasks.Go(func() {
+			if s.early != nil {
+				stream.CancelRead(1)
+				stream.Write(s.early)
+				stream.Close()
+				return
+			}
 			_, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
 			if err != nil {
 				return
