@@ -19,7 +19,7 @@ type ModeReport struct {
 	TokensPerAnswer float64  `json:"tokens_per_answer"`         // shown, without end tokens
 	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
 	Asks            *float64 `json:"asks_per_answer,omitempty"` // sent: escalations, and asks dropped since a draft did not hold
-	Timeouts        *int     `json:"timeouts,omitempty"`        // tokens of all answers that stayed the small model's for want of an answer in time
+	Timeouts        *int     `json:"timeouts,omitempty"`        // tokens of all answers that stayed the small model's since no answer came in time
 	Time            Times    `json:"time_per_answer_ms"`
 	HiddenShare     *float64 `json:"hidden_share,omitempty"` // of the time from ask to answer
 	HitRate         *float64 `json:"hit_rate,omitempty"`

@@ -28,8 +28,7 @@ HTTP has the round trip of the link but neither its losses nor its traces.`
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
 not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and "as
-serial" then says "no" with their number. With a deadline that never passes, such as --deadline 1h, the tokens are the same
-over poor links too.`
+serial" then says "no" with their number. With --deadline off the tokens are the same over poor links too.`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {
@@ -52,7 +51,7 @@ const (
 	mostCloudMS   = 60_000
 	leastEdgeTPS  = 0.1
 	mostEdgeTPS   = 1e6
-	mostDevices   = 64 // connections that a gateway takes from one address
+	mostDevices   = 64 // with more of them one process measures little but itself
 	mostQuestions = 1_000_000
 )
 

@@ -405,7 +405,7 @@ func TestLazy(t *testing.T) {
 	ask(t, s, path(5, 1))
 }
 
-// More asks than a token of authentication allows are refused with the time to wait, and others are not touched.
+// More asks than an access token allows are refused with the time to wait, and others are not touched.
 func TestRate(t *testing.T) {
 	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "slow", Secret: "0123456789abcdef", AskRate: 5, AskBurst: 3}, {Name: "free", Secret: "fedcba9876543210"}}}, &fake{})
 	slow := session(t, dial(t, g, func(o *client.Options) { o.Secret = "0123456789abcdef" }))

@@ -1,13 +1,15 @@
 // Package draft decodes with a small model at hand and a large one far away. A router says at each position whether the
 // small model's token may stand or the large model is to be asked. [Serial] stops at each question and waits: that is
-// the definition. [Pipelined] guesses the answer, drafts on while questions travel, and takes back what an answer
-// contradicts; what it shows is the same, token for token.
+// the definition. [Pipelined] guesses the answer, drafts on while questions travel, and drops what an answer
+// contradicts. What it shows is the same, token for token, as long as every question is answered: with a deadline
+// ([Options.Deadline]) questions can stay without an answer, and then the small model's token stands and the texts can
+// differ.
 //
 //	settled text ── tip ─?─┬─ a ─ b ─ c ─?─┬─ f     "?" is an open escalation: its children are guesses at the answer,
 //	                       │               └─ g     the k best tokens of the small model. Everything right of the tip
 //	                       └─ d ─ e                 is the draft tree.
 //
-// The tip is the last token shown. Nothing before it is open, so it is never taken back. What the package needs comes
+// The tip is the last token shown. No escalation before it is open, so it never changes. What the package needs comes
 // through three interfaces: [Model], [Router] and [Cloud].
 package draft
 
