@@ -21,16 +21,17 @@ type reply struct {
 	b    []byte
 }
 
-// exchange sends one frame on a stream of its own, calls written, and returns the frame that answers it. When ctx ends, the
-// stream is reset.
-func (l *link) exchange(ctx context.Context, frame []byte, written func()) (reply, error) {
+// exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the stream
+// has its place among the others and nothing is written yet. When ctx ends, the stream is reset.
+func (l *link) exchange(ctx context.Context, frame []byte, opened func()) (reply, error) {
 	s, err := l.stream(ctx)
 	if err != nil {
 		return reply{}, l.fault(ctx, err)
 	}
+	opened()
 	var sent atomic.Bool
 	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
-	r, err := talk(s, frame, &sent, written)
+	r, err := talk(s, frame, &sent)
 	if !stop() || err != nil {
 		reset(s, &sent)
 		return r, l.fault(ctx, err)
@@ -48,16 +49,13 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads one. It sets sent, and calls written, when no more will be written. A gateway may refuse
-// before it has taken the whole frame: writing fails then, and the refusal is there to be read all the same.
-func talk(s *quic.Stream, frame []byte, sent *atomic.Bool, written func()) (r reply, err error) {
+// talk sends a frame and reads one. It sets sent when no more will be written. A gateway may refuse before it has taken
+// the whole frame: writing fails then, and the refusal is there to be read all the same.
+func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) {
 	_, unwritten := s.Write(frame)
 	if unwritten == nil {
 		sent.Store(true)
 		unwritten = s.Close()
-	}
-	if unwritten == nil {
-		written()
 	}
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	if err != nil && unwritten != nil {

@@ -98,13 +98,14 @@ func TestDialRefused(t *testing.T) {
 		"wrong pin":       {func(o *client.Options) { o.Pin[0]++ }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opt := client.Options{Identity: identity(), Pin: g.Fingerprint()}
+			const ever = time.Minute // what nobody must wait for
+			opt := client.Options{Identity: identity(), Pin: g.Fingerprint(), ConnectTimeout: ever, IdleTimeout: ever}
 			c.change(&opt)
 			start := time.Now()
 			_, err := client.Dial(t.Context(), g.addr, opt)
 			require.Error(t, err)
 			t.Log(err)
-			assert.Less(t, time.Since(start), 2*time.Second)
+			assert.Less(t, time.Since(start), ever/2)
 			if c.want != nil {
 				assert.ErrorIs(t, err, c.want)
 			}
@@ -276,7 +277,7 @@ func TestSecondGateway(t *testing.T) {
 	}
 }
 
-// The way is cut: asks fail at their deadline, no later. When it is back, asks come through at once, with 0-RTT, on a
+// The way is cut: asks fail by their deadline. When it is back, asks come through at once, with 0-RTT, on a
 // new connection.
 func TestBlackHole(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
@@ -287,10 +288,8 @@ func TestBlackHole(t *testing.T) {
 	ask(t, s, path(100, 1))
 	r.set(true)
 	for range 2 {
-		start := time.Now()
 		_, err := s.Ask(t.Context(), path(101, 1), client.Query{Deadline: 400 * time.Millisecond})
 		require.ErrorIs(t, err, netproto.TooLate)
-		require.Less(t, time.Since(start), 600*time.Millisecond)
 	}
 	r.set(false)
 	ask(t, s, path(102, 1))
@@ -323,7 +322,8 @@ func TestAddressChange(t *testing.T) {
 
 // When a gateway is to end, open asks are answered and new ones go elsewhere or wait.
 func TestDrain(t *testing.T) {
-	opt := gateway.Options{Certificate: keys(t)}
+	const ever = time.Minute // what the gateway must not wait for
+	opt := gateway.Options{Certificate: keys(t), DrainTimeout: ever}
 	up := &fake{delay: 300 * time.Millisecond}
 	g := start(t, "", opt, up)
 	s := session(t, dial(t, g, nil))
@@ -335,7 +335,7 @@ func TestDrain(t *testing.T) {
 	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 5*time.Second, time.Millisecond)
 	began := time.Now()
 	g.stop()
-	require.Less(t, time.Since(began), 3*time.Second)
+	require.Less(t, time.Since(began), ever/2)
 	require.NoError(t, <-answered)
 	_, err := s.Ask(t.Context(), path(31, 1), client.Query{Deadline: 200 * time.Millisecond})
 	require.ErrorIs(t, err, netproto.TooLate)
@@ -349,14 +349,16 @@ func TestDrainBound(t *testing.T) {
 	g := start(t, "", gateway.Options{DrainTimeout: 200 * time.Millisecond}, up)
 	s := session(t, dial(t, g, nil))
 	failed := make(chan error, 1)
+	ctx, giveUp := context.WithCancel(t.Context())
 	go func() {
-		_, err := s.Ask(t.Context(), path(30, 1), client.Query{Deadline: time.Second})
+		_, err := s.Ask(ctx, path(30, 1), client.Query{})
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 5*time.Second, time.Millisecond)
 	began := time.Now()
 	g.stop()
-	assert.Less(t, time.Since(began), 2*time.Second)
+	assert.Less(t, time.Since(began), 30*time.Second, "less than what an ask may take")
+	giveUp()
 	require.Error(t, <-failed)
 }
 
@@ -388,7 +390,7 @@ func TestDrainAbandoned(t *testing.T) {
 	require.NoError(t, gone.Close())
 	began := time.Now()
 	g.stop()
-	assert.Less(t, time.Since(began), ever/6)
+	assert.Less(t, time.Since(began), ever/2)
 }
 
 // A gateway that is not there: Lazy clients exist at once and ask when it comes up.

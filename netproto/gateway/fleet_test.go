@@ -91,7 +91,7 @@ func TestTokenDevicesLeave(t *testing.T) {
 	for i := range 4 {
 		c := dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, netproto.Device{byte(1 + i)} })
 		require.NoError(t, c.Close())
-		require.Eventually(t, func() bool { return gone.Load() == int32(i+1) }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return gone.Load() == int32(i+1) && g.Conns() == 0 }, 10*time.Second, time.Millisecond)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestLockout(t *testing.T) {
 // Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. It is the first
 // to be refused, and a device that does not stop loses its connection.
 func TestSyncFlood(t *testing.T) {
-	up := &warming{fake: &fake{parallel: 4}, hold: make(chan struct{})}
+	up := &warming{fake: &fake{parallel: 64}, hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)
 	flood := dial(t, g, nil)
 	calm := session(t, dial(t, g, nil))
@@ -296,6 +296,29 @@ func TestSyncFlood(t *testing.T) {
 		_ = s.Close()
 	}
 	assert.Equal(t, netproto.TooFast, r.ends())
+}
+
+// What nobody waits for takes no place that an ask could have, and does not wait for one.
+func TestSyncWhileBusy(t *testing.T) {
+	up := &fake{parallel: 1, hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	busy, ahead := session(t, dial(t, g, nil)), session(t, dial(t, g, nil))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := busy.Ask(t.Context(), path(5, 1), client.Query{})
+		answered <- err
+	}()
+	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 10*time.Second, time.Millisecond)
+	_, _, err := ahead.Sync(t.Context(), path(200, 1))
+	require.NoError(t, err)
+	_, _, err = ahead.Sync(t.Context(), path(201, 1)) // so the first one has been dealt with, or waits
+	require.NoError(t, err)
+	close(up.hold)
+	require.NoError(t, <-answered)
+	for i := range 20 {
+		ask(t, busy, path(6+i, 1))
+	}
+	assert.Zero(t, up.get(func(f *fake) int { return len(f.warmed) }))
 }
 
 // warming counts how much it is asked to compute ahead at a time, none of which ends before hold is closed.

@@ -55,6 +55,44 @@ func TestSessionsLimits(t *testing.T) {
 	})
 }
 
+// Of one device's sessions only so many are kept, those that were used last.
+func TestSessionsPerDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone []sessionKey
+		o := Options{MaxSessions: 100, MaxSessionsPerDevice: 3, MaxTokens: 1000, MaxSessionTokens: 500}
+		s := newSessions(o, func(x *session) { gone = append(gone, x.key) })
+		learn := func(client string, number uint32) {
+			_, _, done := s.learn(sessionKey{dev(client), number}, ids(5, int32(number)), false)
+			done()
+			time.Sleep(time.Second)
+		}
+		for _, number := range []uint32{1, 2, 3, 1} {
+			learn("one", number)
+			learn("other", number)
+		}
+		assert.Empty(t, gone)
+		learn("one", 4)
+		assert.Equal(t, []sessionKey{{dev("one"), 2}}, gone)
+		gone = nil
+		s.expire(3500 * time.Millisecond)
+		assert.Equal(t, []sessionKey{{dev("other"), 2}, {dev("one"), 3}, {dev("other"), 3}}, gone, "the first ones were used again")
+	})
+}
+
+// A session is forgotten when the last of its asks is done, and once.
+func TestSessionsForgottenOnce(t *testing.T) {
+	forgotten := 0
+	s := newSessions(Options{MaxSessions: 1, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) { forgotten++ })
+	key := sessionKey{dev("a"), 1}
+	_, _, first := s.learn(key, ids(5, 1), false)
+	_, _, second := s.learn(key, ids(6, 1), false)
+	s.end(key)
+	first()
+	assert.Zero(t, forgotten)
+	second()
+	assert.Equal(t, 1, forgotten)
+}
+
 func count(all []sessionKey, one sessionKey) (n int) {
 	for _, k := range all {
 		if k == one {

@@ -176,7 +176,7 @@ func (t *turns) tidy(l *line) {
 	if l.open > 0 {
 		return
 	}
-	if l.ends <= t.now || t.open == 0 { // where nobody is there, nobody is ahead of others
+	if l.ends <= t.now {
 		delete(t.lines, l.device)
 	}
 }

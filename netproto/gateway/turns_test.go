@@ -97,6 +97,42 @@ func TestTurnsShareTokens(t *testing.T) {
 	})
 }
 
+// Who comes late has no claim to what others had before: from then on all get as much.
+func TestTurnsLateComer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		served := map[string]int{}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Second)
+		defer cancel()
+		work := func(name string) {
+			for range 300 {
+				all.Go(func() {
+					release, err := turns.take(ctx, dev(name), 5, false)
+					if err != nil {
+						return
+					}
+					time.Sleep(5 * time.Second)
+					mu.Lock()
+					served[name]++
+					mu.Unlock()
+					release()
+				})
+			}
+		}
+		work("early")
+		time.Sleep(1000 * time.Second)
+		mu.Lock()
+		before := served["early"]
+		mu.Unlock()
+		work("late")
+		all.Wait()
+		assert.InDelta(t, 50, served["late"], 2)
+		assert.InDelta(t, 50, served["early"]-before, 2)
+	})
+}
+
 // One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has its fill is
 // refused by name of the limit.
 func TestTurnsLimits(t *testing.T) {
