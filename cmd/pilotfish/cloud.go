@@ -120,8 +120,7 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
-	watch := watchRecomputing(s, log)
-	defer watch()
+	defer watchRecomputing(s.Stats, log)()
 	return g.Serve(ctx, socket)
 }
 
@@ -157,6 +156,7 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Serv
 	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
 	fmt.Fprintf(a.stderr, "memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
 		s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes())))
+	fmt.Fprintf(a.stderr, "a question waits for others by steps of at most %d new tokens\n", s.Rows())
 	if who.made {
 		fmt.Fprintf(a.stderr, "on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
 			"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish do?\"\n",
@@ -192,21 +192,21 @@ func spendMemory(kv int64) (undo func()) {
 
 // watchRecomputing warns when texts are computed again because their keys and values had to give way. It returns what
 // ends that.
-func watchRecomputing(s *engine.Service, log *slog.Logger) (stop func()) {
+func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop func()) {
 	const every = 30 * time.Second
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
-		before := s.Stats()
+		before := stats()
 		for {
 			select {
 			case <-end:
 				return
 			case <-tick.C:
 			}
-			now := s.Stats()
+			now := stats()
 			if again := now.Recomputed - before.Recomputed; again > 0 {
 				log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
 					"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),

@@ -23,6 +23,7 @@ type (
 	GatewayOptions = gateway.Options
 	GatewayToken   = gateway.Token
 	DialOptions    = client.Options
+	ServiceStats   = batch.Stats
 )
 
 // Identity says what the ids of the model mean: edge and cloud must agree in it.
@@ -63,10 +64,7 @@ func (u upstream) Info() gateway.Info { return u.info }
 
 // Ask implements [gateway.Upstream].
 func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
-	a, err := u.s.ask(ctx, batch.Question{
-		Device: q.Device, Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
-		Sampling: sample.Options{Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed},
-	})
+	a, err := u.s.ask(ctx, questionOf(q))
 	if err != nil {
 		return gateway.Answer{}, err
 	}
@@ -80,11 +78,21 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 	return out, nil
 }
 
+// questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
+func questionOf(q gateway.Question) batch.Question {
+	return batch.Question{
+		Device: q.Device, Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Sampling: sample.Options{
+			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
+		},
+	}
+}
+
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
-	_, err := u.s.Service.Ask(ctx, batch.Question{
-		Device: q.Device, Session: q.Session, Context: q.Context, K: 1, Background: true,
-	})
+	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Context: q.Context})
+	ahead.Background = true
+	_, err := u.s.Service.Ask(ctx, ahead)
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}

@@ -2,13 +2,16 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -121,6 +124,19 @@ func TestCloudMakesToken(t *testing.T) {
 	_, _, said, stop = start("--listen", "0.0.0.0:0", "--open")
 	stop()
 	assert.Contains(t, said, "open to anybody who can reach it")
+}
+
+// The sizes that are asked for are those that the service has.
+func TestCloudSizes(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	_, _, said, stop := startCloudSaying(t, "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50", "--slots", "777", "--rows", "33")
+	stop()
+	assert.Contains(t, said, "memory for 777 tokens of all devices together, that is for 15 devices with a full context of 50 tokens")
+	assert.Contains(t, said, "steps of at most 33 new tokens")
+	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50", "--slots", "49")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "memory for 49 tokens is less than one context of 50 tokens")
 }
 
 // Every option of a gateway has a flag, and every flag sets one: two flags never set the same.
@@ -238,4 +254,28 @@ func TestCloudDictionary(t *testing.T) {
 		_, err := readDictionaries([]string{wrong})
 		assert.ErrorContains(t, err, "write NUMBER:FILE")
 	}
+}
+
+// TestWatchRecomputing: texts that are computed again are told of, in the period in which it happens and in no other.
+func TestWatchRecomputing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		var now atomic.Pointer[engine.ServiceStats]
+		now.Store(&engine.ServiceStats{Slots: 9, Computed: 100, Recomputed: 7})
+		stop := watchRecomputing(func() engine.ServiceStats { return *now.Load() }, slog.New(slog.NewTextHandler(&out, nil)))
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		assert.Empty(t, out.String(), "that was before")
+		now.Store(&engine.ServiceStats{Slots: 9, Sessions: 3, Computed: 150, Recomputed: 27})
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		said := out.String()
+		assert.Contains(t, said, "level=WARN")
+		assert.Contains(t, said, "raise --slots")
+		assert.Contains(t, said, "computed_again=20 computed=50 seconds=30 slots=9 sessions=3")
+		time.Sleep(300 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, said, out.String())
+		stop()
+	})
 }
