@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"sync"
@@ -105,7 +106,7 @@ func (c *connection) greet() error {
 	defer cancel()
 	control, err := c.qc.AcceptStream(ctx)
 	if err != nil {
-		return errors.Join(netproto.Malformed, err)
+		return fmt.Errorf("%w: there was no Hello: %w", netproto.Malformed, err)
 	}
 	_ = control.SetDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	welcome, err := c.admit(control)
