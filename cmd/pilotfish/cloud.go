@@ -178,15 +178,18 @@ func (a *app) newLog(form string) (*slog.Logger, error) {
 	return nil, usagef("--log %s is not a form of log: choose text, json or off", form)
 }
 
-// spendMemory lets the garbage collector run when the rest of the program has taken some memory, not when it has taken
-// as much again as the keys and values do; those hold nothing to be collected. It returns what undoes that. Whoever sets
-// GOGC decides himself.
+// spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
+// takes an eighth of the memory that is free, at most 1 GiB. Keys and values, of so many bytes, hold nothing to be
+// collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that
+// stands.
 func spendMemory(kv int64) (undo func()) {
-	const garbage = 256 << 20 // bytes
-	if _, set := os.LookupEnv("GOGC"); set || kv <= garbage {
+	const most, rest = 1 << 30, 64 << 20 // bytes; rest: what a gateway takes beside keys and values, about
+	free, err := engine.FreeMemory()
+	if _, set := os.LookupEnv("GOGC"); set || err != nil {
 		return func() {}
 	}
-	before := debug.SetGCPercent(int(max(garbage*100/kv, 1)))
+	garbage := int64(min(free/8, most))
+	before := debug.SetGCPercent(int(max(garbage*100/(kv+rest), 1)))
 	return func() { debug.SetGCPercent(before) }
 }
 

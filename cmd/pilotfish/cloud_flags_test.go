@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -278,4 +279,28 @@ func TestWatchRecomputing(t *testing.T) {
 		assert.Equal(t, said, out.String())
 		stop()
 	})
+}
+
+// TestSpendMemory: large keys and values make the collector run at a smaller share, small ones at a larger, and in the
+// end it is as before. Whoever sets GOGC decides himself.
+func TestSpendMemory(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	percent := func() int {
+		now := debug.SetGCPercent(100)
+		debug.SetGCPercent(now)
+		return now
+	}
+	undo := spendMemory(1 << 20)
+	small := percent()
+	undo()
+	undo = spendMemory(64 << 30)
+	large := percent()
+	undo()
+	assert.Positive(t, large)
+	assert.Less(t, large, 3)
+	assert.Greater(t, small, large)
+	assert.Equal(t, 100, percent())
+	t.Setenv("GOGC", "70")
+	spendMemory(64 << 30)()
+	assert.Equal(t, 100, percent())
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// freeMemory returns how many bytes this process may still take without others having to give way: what the system says
+// FreeMemory returns how many bytes this process may still take without others having to give way: what the system says
 // is available, or less where a control group of Linux sets a limit, as containers do.
-func freeMemory() (uint64, error) {
+func FreeMemory() (uint64, error) {
 	v, err := mem.VirtualMemory()
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)

@@ -18,7 +18,7 @@ func TestFitSlots(t *testing.T) {
 }
 
 func TestFreeMemory(t *testing.T) {
-	free, err := freeMemory()
+	free, err := FreeMemory()
 	require.NoError(t, err)
 	assert.Positive(t, free)
 	assert.Less(t, free, uint64(1)<<50)

@@ -42,7 +42,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		kind = gguf.F32
 	}
 	if o.Slots == 0 {
-		free, err := freeMemory()
+		free, err := FreeMemory()
 		if err != nil {
 			return nil, fmt.Errorf("%w; say how many tokens to keep", err)
 		}
