@@ -343,27 +343,9 @@ func (w *warming) Warm(ctx context.Context, _ gateway.Question) error {
 	return nil
 }
 
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // The log has a line for what an operator has to know, without secrets, and not one for each of a thousand attempts.
 func TestLog(t *testing.T) {
-	var out lockedBuffer
+	var out bytes.Buffer // written by one goroutine, which Close waits for
 	log := gateway.NewLog(slog.New(slog.NewTextHandler(&out, nil)))
 	d := netproto.Device{1, 2, 3, 4, 5, 6, 7, 8}
 	g := start(t, "", gateway.Options{Events: log.Event, Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}, &fake{})

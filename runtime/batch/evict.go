@@ -94,7 +94,8 @@ const pastPerSlot = 8
 // past remembers which tokens were evicted last, by the hash of all tokens up to them.
 type past struct {
 	at   map[uint64]int // index in ring
-	ring []memory
+	ring []memory       // grows up to most
+	most int
 	next int
 }
 
@@ -104,13 +105,13 @@ type memory struct {
 	tree *tree
 }
 
-func newPast(n int) past { return past{at: map[uint64]int{}, ring: make([]memory, 0, n)} }
+func newPast(most int) past { return past{at: map[uint64]int{}, most: most} }
 
 // add remembers n, and forgets the token that was evicted longest ago if there are too many.
 func (p *past) add(f *forest, n *node) {
 	m := memory{n.hash, n.tree}
 	m.tree.past++
-	if len(p.ring) < cap(p.ring) {
+	if len(p.ring) < p.most {
 		p.at[m.hash] = len(p.ring)
 		p.ring = append(p.ring, m)
 		return

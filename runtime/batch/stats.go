@@ -27,6 +27,9 @@ func (s *Service) Stats() Stats {
 	return st
 }
 
+// Rows is how many new tokens a step has at most: what a question may have to wait for.
+func (s *Service) Rows() int { return s.o.Rows }
+
 // InUse is how many slots of the KV store hold tokens of sessions, as of the last step.
 func (s *Service) InUse() int { return s.Stats().InUse }
 

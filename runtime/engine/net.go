@@ -49,7 +49,7 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	name, _ := s.e.file.String("general.name") // only for people: a file may have none
-	const all = 1 << 20                        // the service shares its work fairly by itself, and knows better what each question costs
+	const all = 1 << 20                        // places: the service shares its work fairly by itself, as it knows what each question costs
 	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all}})
 }
 
@@ -92,7 +92,7 @@ func questionOf(q gateway.Question) batch.Question {
 func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
 	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Context: q.Context})
 	ahead.Background = true
-	_, err := u.s.Service.Ask(ctx, ahead)
+	_, err := u.s.Ask(ctx, ahead)
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,12 +27,8 @@ type Service struct {
 	*batch.Service
 	e     *Engine
 	kv    backend.KVConfig
-	rows  int
 	least time.Duration
 }
-
-// defaultRows is where a CPU computes nearly as fast as with more rows, and a step is still short.
-const defaultRows = 128
 
 // Serve starts a service. Close it before the engine.
 func (e *Engine) Serve(o ServeOptions) (*Service, error) {
@@ -61,16 +56,12 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Rows = cmp.Or(o.Rows, defaultRows)
 	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows})
 	if err != nil {
 		return nil, err
 	}
-	return &Service{Service: s, e: e, kv: kv.Config(), rows: o.Rows, least: o.AnswerTime}, nil
+	return &Service{Service: s, e: e, kv: kv.Config(), least: o.AnswerTime}, nil
 }
-
-// Rows is how many new tokens one step computes at most: what a question may have to wait for.
-func (s *Service) Rows() int { return s.rows }
 
 // Slots is how many tokens the service keeps in memory, of all sessions together.
 func (s *Service) Slots() int { return s.kv.Slots }
@@ -85,7 +76,7 @@ func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
 	soonest := time.NewTimer(s.least)
 	defer soonest.Stop()
-	a, err := s.Service.Ask(ctx, q)
+	a, err := s.Ask(ctx, q)
 	if err != nil || s.least == 0 {
 		return a, err
 	}
