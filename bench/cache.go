@@ -8,15 +8,16 @@ const (
 	mostFar  = 512 << 20
 )
 
-// surelyCached is what the cores of any CPU that a model is worth running on keep in their caches, in bytes. A cache that is
-// said to be larger may be shared with other programs, and with other virtual machines.
+// surelyCached is what the cores of any CPU that a model is worth running on keep in their caches, in bytes. A cache
+// that is said to be larger may be shared with other programs, and with other virtual machines.
 const surelyCached = 8 << 20
 
 // cacheBytes is the size of the last cache before memory, 0 where the CPU does not tell.
 func cacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)) }
 
-// fitsCache reports whether so many bytes, read again and again, come from a cache of that size (0 if unknown) instead of from
-// memory. share is the rate at which they were read over the bandwidth of memory: where they might fit, more than 1 proves it.
+// fitsCache reports whether so many bytes, read again and again, come from a cache of that size (0 if unknown) instead
+// of from memory. share is the rate at which they were read over the bandwidth of memory: where they might fit, more
+// than 1 proves it.
 func fitsCache(bytes, cache int64, share float64) bool {
 	if cache == 0 {
 		cache = leastFar
@@ -24,8 +25,8 @@ func fitsCache(bytes, cache int64, share float64) bool {
 	return bytes <= min(surelyCached, cache) || bytes <= cache && share > 1
 }
 
-// shareOfBound turns a rate over its bound into a share to report: absent where nothing was measured and where the bound is
-// none, and at most 1, since measuring the bound has an error too.
+// shareOfBound turns a rate over its bound into a share to report: absent where nothing was measured and where the
+// bound is none, and at most 1, since measuring the bound has an error too.
 func shareOfBound(share float64, fitsCache bool) *float64 {
 	if share <= 0 || share > 1 && fitsCache {
 		return nil

@@ -39,8 +39,8 @@ type RoutingOptions struct {
 	Progress func(done, total int)                                              // answers of all modes, if given
 }
 
-// Routing asks all questions in each mode and reports them in the order of the modes. Where a mode fails or ctx is done, the
-// reports are those of the modes before it.
+// Routing asks all questions in each mode and reports them in the order of the modes. Where a mode fails or ctx is
+// done, the reports are those of the modes before it.
 func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
 		return nil, errors.New("bench: there are no questions or no modes")
@@ -70,7 +70,8 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	return compared(all, o.Modes, answers), nil
 }
 
-// compared says in the reports over our protocol how many answers are not those of the mode serial, if that was measured.
+// compared says in the reports over our protocol how many answers are not those of the mode serial, if that was
+// measured.
 func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []ModeReport {
 	serial, ok := answers["serial"]
 	for i := range all {

@@ -154,7 +154,8 @@ func TestTally(t *testing.T) {
 	}, got)
 }
 
-// TestRoutingInterrupted: the modes that are finished are reported, beside the error, also where the end comes with the last answer.
+// TestRoutingInterrupted: the modes that are finished are reported, beside the error, also where the end comes with the
+// last answer.
 func TestRoutingInterrupted(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := NewStage(edge, edge, StageOptions{})

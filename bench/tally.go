@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// Tally counts what answers cost, from the stream of events. How often a guess was right, how much waiting was hidden and
-// how many bytes an answer took is counted of answered escalations alone: where no answer came, nothing was won.
+// Tally counts what answers cost, from the stream of events. How often a guess was right, how much waiting was hidden
+// and how many bytes an answer took is counted of answered escalations alone: where no answer came, nothing was won.
 type Tally struct {
 	Tokens      int           // generated, end tokens included
 	Cloud       int           // of these, chosen by the large model

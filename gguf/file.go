@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
 )
 
-// File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines, also while
-// another one calls [File.Close]; afterwards the file is empty, and reading metadata gives [ErrClosed].
+// File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines, also
+// while another one calls [File.Close]; afterwards the file is empty, and reading metadata gives [ErrClosed].
 type File struct {
 	uses lease.Lease // of the mapping
 	contents
@@ -167,8 +167,8 @@ func (m *metadata) fail(key string, err error) error {
 	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i), Err: fmt.Errorf("%s: %w", key, err)}
 }
 
-// Close unmaps the file. It waits for methods that read it. Tensor data, values and string arrays that came from the file
-// must not be touched afterwards. A second Close does nothing.
+// Close unmaps the file. It waits for methods that read it. Tensor data, values and string arrays that came from the
+// file must not be touched afterwards. A second Close does nothing.
 func (f *File) Close() error {
 	if !f.uses.Close() {
 		return nil

@@ -11,9 +11,9 @@
 // NAME-00001-of-0000N.gguf; [Open] joins them.
 //
 // The reader trusts nothing: a count, length, offset or product is compared with the bytes that are there before
-// anything is allocated or sliced, and a file that fails is refused with a [FormatError]. So is metadata far beyond what
-// models have, before it is read: a string of more than 16 MiB, an array of more than 16,777,216 elements, more than
-// 256 MiB of all metadata. Metadata values and tensor data are views of the mapped file, valid until [File.Close].
+// anything is allocated or sliced, and a file that fails is refused with a [FormatError]. So is metadata far beyond
+// what models have, before it is read: a string of more than 16 MiB, an array of more than 16,777,216 elements, more
+// than 256 MiB of all metadata. Metadata values and tensor data are views of the mapped file, valid until [File.Close].
 //
 // Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and the block formats of ggml's quantised types.
 package gguf

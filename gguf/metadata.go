@@ -210,8 +210,8 @@ func (f *File) Bool(key string) (bool, error) {
 	})
 }
 
-// Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent], [ErrClosed] or a [TypeError], the
-// latter also for an uint64 beyond the range of an int64.
+// Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent], [ErrClosed] or a [TypeError],
+// the latter also for an uint64 beyond the range of an int64.
 func (f *File) Int(key string) (int64, error) {
 	return read(f, key, func(v Value) (int64, error) { return v.intOf(key) })
 }

@@ -7,14 +7,14 @@ import (
 	"log/slog"
 )
 
-// Device identifies a device to its gateway: 128 random bits, drawn once and kept. It is a secret between the two, since
-// whoever knows it can go on with the sessions of the device. Printing it shows [Device.Name].
+// Device identifies a device to its gateway: 128 random bits, drawn once and kept. It is a secret between the two,
+// since whoever knows it can go on with the sessions of the device. Printing it shows [Device.Name].
 //
 // The zero Device means none. A gateway then takes each connection for a device of its own, whose sessions end with it.
 type Device [16]byte
 
-// Name returns eight hexadecimal digits that stand for the device in logs, the beginning of its SHA-256. They do not give
-// the device away; "" for the zero Device.
+// Name returns eight hexadecimal digits that stand for the device in logs, the beginning of its SHA-256. They do not
+// give the device away; "" for the zero Device.
 func (d Device) Name() string {
 	if d == (Device{}) {
 		return ""
@@ -38,7 +38,8 @@ func (d Device) MarshalText() ([]byte, error) { return []byte(d.Name()), nil }
 // Reveal returns the device itself in hexadecimal, to be stored where only its owner can read it.
 func (d Device) Reveal() string { return hex.EncodeToString(d[:]) }
 
-// ParseDevice reads what [Device.Reveal] returns. Its errors do not repeat s, which may be a secret with a mistake in it.
+// ParseDevice reads what [Device.Reveal] returns. Its errors do not repeat s, which may be a secret with a mistake in
+// it.
 func ParseDevice(s string) (d Device, err error) {
 	if len(s) != hex.EncodedLen(len(d)) {
 		return Device{}, fmt.Errorf("device: %d characters instead of %d: %w", len(s), hex.EncodedLen(len(d)), ErrValue)

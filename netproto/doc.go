@@ -35,18 +35,19 @@
 //
 // An ask says its context as a difference: the tokens after a base, and the hash of the path up to there. The base is a
 // position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes through
-// it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a gateway that
-// does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the client
-// asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway behind the
-// same address heal by themselves. Session numbers are drawn by clients at random, for the same reason: there is nothing
-// to be set up before the first ask. A number stands for a session of the device that the Hello names, and of no other: who
-// does not know the 128 bits of a [Device] reaches none of its sessions. A Need names a position other than 0 only to a
-// connection that has told of that session itself.
+// it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a gateway
+// that does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the
+// client asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway
+// behind the same address heal by themselves. Session numbers are drawn by clients at random, for the same reason:
+// there is nothing to be set up before the first ask. A number stands for a session of the device that the Hello names,
+// and of no other: who does not know the 128 bits of a [Device] reaches none of its sessions. A Need names a position
+// other than 0 only to a connection that has told of that session itself.
 package netproto
 
 // Version is the form of the messages that this package speaks. A gateway refuses a Hello of another version. Version 2
 // added the device to the Hello.
 const Version = 2
 
-// ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the cause.
+// ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the
+// cause.
 const ALPN = "pilotfish/1"

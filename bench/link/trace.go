@@ -49,8 +49,8 @@ func (e *TraceError) Error() string {
 func (e *TraceError) Unwrap() error { return e.Err }
 
 // AddTrace reads a recorded trace into the options, by the name of its file: NAME.rtt.csv becomes RTT, NAME.up and
-// NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and NAME.down, of
-// which one may be absent. It replaces a trace of the same kind.
+// NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and NAME.down,
+// of which one may be absent. It replaces a trace of the same kind.
 func (o *Options) AddTrace(path string) error {
 	switch {
 	case strings.HasSuffix(path, ".rtt.csv"):

@@ -130,7 +130,8 @@ func (f *benchEngineFlags) check() (err error) {
 	return nil
 }
 
-// fit shortens what was not asked for to the context of the model, of limit tokens, and refuses what was asked for and is too long.
+// fit shortens what was not asked for to the context of the model, of limit tokens, and refuses what was asked for and
+// is too long.
 func (f *benchEngineFlags) fit(limit int) error {
 	o := &f.o
 	most := limit - 1 // one token follows

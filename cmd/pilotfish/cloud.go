@@ -151,7 +151,8 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 	return who, err
 }
 
-// greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to stderr.
+// greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to
+// stderr.
 func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Service) {
 	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
 	fmt.Fprintf(a.stderr, "memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",

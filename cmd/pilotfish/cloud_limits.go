@@ -13,7 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// limitFlags are the limits and timeouts of a gateway. Their values are above 0; 0 stands for a flag that was not given.
+// limitFlags are the limits and timeouts of a gateway. Their values are above 0; 0 stands for a flag that was not
+// given.
 type limitFlags struct {
 	o            engine.GatewayOptions
 	dictionaries []string

@@ -31,8 +31,9 @@ type access struct {
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may ask a gateway that listens at an address: those with a token of the file or of the environment;
-// anybody with --open or on loopback; else those with the token that is made on the first start and kept at path.
+// tokens decides who may ask a gateway that listens at an address: those with a token of the file or of the
+// environment; anybody with --open or on loopback; else those with the token that is made on the first start and kept
+// at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(tokenVariable)
 	switch {
@@ -119,8 +120,8 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 // leastToken is the length of the shortest access token, in bytes.
 const leastToken = 16
 
-// parseToken reads NAME:SECRET, with the limits that follow (rate=N burst=N devices=N), or a secret alone. Its errors do
-// not repeat what they are about, since that may be a secret.
+// parseToken reads NAME:SECRET, with the limits that follow (rate=N burst=N devices=N), or a secret alone. Its errors
+// do not repeat what they are about, since that may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
 	if named := namedToken.FindStringSubmatch(line); named != nil {

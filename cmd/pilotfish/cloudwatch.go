@@ -103,8 +103,8 @@ func (w *cloudWatch) why() error {
 	return why
 }
 
-// settle waits until the first attempt to connect has ended, but not for long, and returns an error of configuration. So
-// a wrong address or pin is told also where no token was asked for.
+// settle waits until the first attempt to connect has ended, but not for long, and returns an error of configuration.
+// So a wrong address or pin is told also where no token was asked for.
 func (w *cloudWatch) settle(ctx context.Context) error {
 	const patience = 500 * time.Millisecond
 	select {

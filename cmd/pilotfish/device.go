@@ -53,8 +53,8 @@ func (d *damagedDevice) Error() string {
 
 func (d *damagedDevice) Unwrap() error { return d.err }
 
-// keepDevice returns the device in the file, which it makes of the drawn one if there is none. Of several processes that
-// start at once, one makes the file and all return the same device.
+// keepDevice returns the device in the file, which it makes of the drawn one if there is none. Of several processes
+// that start at once, one makes the file and all return the same device.
 func keepDevice(path string, drawn netproto.Device) (netproto.Device, error) {
 	d, err := readDevice(path)
 	if !errors.Is(err, fs.ErrNotExist) {

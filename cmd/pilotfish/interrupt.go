@@ -25,7 +25,8 @@ func (i *interruption) Error() string {
 	return text
 }
 
-// code is the exit code that shells give to a program which such a signal has ended: 130 after Ctrl-C, 143 after SIGTERM.
+// code is the exit code that shells give to a program which such a signal has ended: 130 after Ctrl-C, 143 after
+// SIGTERM.
 func (i *interruption) code() int {
 	n, _ := i.signal.(syscall.Signal)
 	return 128 + int(n)

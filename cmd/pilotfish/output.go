@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// output is stdout. It remembers the first error, so that none is lost where a command does not look at it, and writes nothing
-// after it.
+// output is stdout. It remembers the first error, so that none is lost where a command does not look at it, and writes
+// nothing after it.
 type output struct {
 	w  io.Writer
 	mu sync.Mutex // of e
@@ -34,8 +34,8 @@ func (o *output) err() error {
 	return o.e
 }
 
-// outputError returns why stdout could not be written, if it could not, and whether that is worth a message: a reader of a
-// pipe that has closed it, such as head, wants no more.
+// outputError returns why stdout could not be written, if it could not, and whether that is worth a message: a reader
+// of a pipe that has closed it, such as head, wants no more.
 func (a *app) outputError() (err error, silent bool) {
 	o, ok := a.stdout.(*output)
 	if !ok || o.err() == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it shows
-// one answer first.
+// measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it
+// shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
@@ -56,8 +56,8 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport) error {
 	return nil
 }
 
-// live shows one answer as it comes, with tokens of the cloud in colour, in the last of the modes that asks for tokens over
-// our protocol. Without such a mode it shows nothing.
+// live shows one answer as it comes, with tokens of the cloud in colour, in the last of the modes that asks for tokens
+// over our protocol. Without such a mode it shows nothing.
 func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions, stage *bench.Stage) error {
 	mode := len(o.Modes) - 1
 	for ; mode >= 0 && !o.Modes[mode].OverLink(); mode-- {

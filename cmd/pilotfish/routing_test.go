@@ -84,7 +84,8 @@ func TestRoutingFlagsRefused(t *testing.T) {
 	}
 }
 
-// TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses it.
+// TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses
+// it.
 func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	always := []string{"modes", "questions", "parallel", "json", "help"}
 	trace := filepath.Join(t.TempDir(), "x.up")

@@ -34,8 +34,8 @@ func otherTemplate(t *testing.T, m string) string {
 	return path
 }
 
-// TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with the
-// cause and the flag; also where no token was asked for.
+// TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with
+// the cause and the flag; also where no token was asked for.
 func TestConfigurationEndsRun(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
@@ -181,7 +181,8 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.LessOrEqual(t, do("--deadline off --policy always --window 1 --branches 1 --inflight 1").Drafted, 60)
 }
 
-// TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a deadline.
+// TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a
+// deadline.
 func TestCloudWatch(t *testing.T) {
 	busy := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
 	wrong := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}

@@ -24,8 +24,8 @@ func parsedRun(t *testing.T, line string) *runFlags {
 	return f
 }
 
-// TestRunRefusesFlags: a flag that would have no effect, or a value that makes no sense, is wrong usage. The error names
-// the flag and says what to do; the model is not even opened.
+// TestRunRefusesFlags: a flag that would have no effect, or a value that makes no sense, is wrong usage. The error
+// names the flag and says what to do; the model is not even opened.
 func TestRunRefusesFlags(t *testing.T) {
 	const cloud = "--cloud localhost:1 "
 	for args, stderr := range map[string]string{

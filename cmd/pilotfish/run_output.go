@@ -101,8 +101,8 @@ func (o *runOutput) token(t engine.Token) error {
 	return o.write(t)
 }
 
-// finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout takes
-// no more, and as text where not even the prompt was run, it prints nothing.
+// finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout
+// takes no more, and as text where not even the prompt was run, it prints nothing.
 func (o *runOutput) finish(ctx context.Context, err error) error {
 	s := o.session.Summary()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {

@@ -11,8 +11,8 @@ import (
 const tokenVariable = "PILOTFISH_TOKEN"
 
 // secret reads the access token of this device: from the file of --token-file if that was given, else from the
-// environment. found is false where neither is there. A token that is there but empty is an error, since whoever gave it
-// meant to have one. No error repeats what was read.
+// environment. found is false where neither is there. A token that is there but empty is an error, since whoever gave
+// it meant to have one. No error repeats what was read.
 func (a *app) secret(path string, given bool) (secret string, found bool, err error) {
 	from := tokenVariable
 	if given {

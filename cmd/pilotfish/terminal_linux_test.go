@@ -33,7 +33,8 @@ func terminal(t *testing.T) (tty *os.File, text func() string) {
 	return tty, func() string { tty.Close(); return <-all }
 }
 
-// TestColours: on a terminal the demo shows an answer with the large model's tokens in colour, unless NO_COLOR says otherwise.
+// TestColours: on a terminal the demo shows an answer with the large model's tokens in colour, unless NO_COLOR says
+// otherwise.
 func TestColours(t *testing.T) {
 	for _, c := range []struct {
 		env    string

@@ -10,8 +10,8 @@ import (
 // Most is how many bytes of foreign text an error shows.
 const Most = 100
 
-// Text returns s in double quotes, as the verb %q does. Of a longer text it shows the beginning, at most [Most] bytes that
-// end with a whole character, "…" and the length: "aaa…" (900000 bytes).
+// Text returns s in double quotes, as the verb %q does. Of a longer text it shows the beginning, at most [Most] bytes
+// that end with a whole character, "…" and the length: "aaa…" (900000 bytes).
 func Text[T string | []byte](s T) string {
 	if len(s) <= Most {
 		return strconv.Quote(string(s))

@@ -139,8 +139,8 @@ func TestDrainingConnection(t *testing.T) {
 	first.Wait()
 }
 
-// An ask that gets no answer over a connection that works says that the deadline has passed; where nothing at all is heard
-// any more, it says that, too.
+// An ask that gets no answer over a connection that works says that the deadline has passed; where nothing at all is
+// heard any more, it says that, too.
 func TestDeadlineText(t *testing.T) {
 	hold := make(chan struct{})
 	s := (&script{reply: func(int, netproto.Ask) []byte { <-hold; return nil }}).start(t)

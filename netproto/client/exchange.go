@@ -21,8 +21,8 @@ type reply struct {
 	b    []byte
 }
 
-// exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the stream
-// has its place among the others and nothing is written yet. When ctx ends, the stream is reset.
+// exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
+// stream has its place among the others and nothing is written yet. When ctx ends, the stream is reset.
 func (l *link) exchange(ctx context.Context, frame []byte, opened func()) (reply, error) {
 	s, err := l.stream(ctx)
 	if err != nil {

@@ -27,8 +27,8 @@ func (e *ConnectError) Error() string {
 func (e *ConnectError) Unwrap() []error { return []error{ErrNoReply, e.Err} }
 
 // Configuration reports whether only a change of the configuration can help: the address names no host, the certificate
-// is not the pinned one or not trusted, or the gateway refuses the access token, the model or the version of the protocol.
-// Waiting helps against all other errors, such as a port that is closed or a gateway that is busy.
+// is not the pinned one or not trusted, or the gateway refuses the access token, the model or the version of the
+// protocol. Waiting helps against all other errors, such as a port that is closed or a gateway that is busy.
 func (e *ConnectError) Configuration() bool { return configuration(e.Err) }
 
 func configuration(err error) bool {

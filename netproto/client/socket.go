@@ -46,8 +46,8 @@ func (s *socket) close() error {
 }
 
 // watch calls unreachable when the network says that packets cannot get to an address, until ctx ends or the gateway is
-// heard. The network's message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not. So
-// empty packets go out from another one, but only if the gateway has not been heard within a moment.
+// heard. The network's message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not.
+// So empty packets go out from another one, but only if the gateway has not been heard within a moment.
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
@@ -84,8 +84,8 @@ func probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
 	return nil
 }
 
-// slow says what an error means that came because something took too long, or because nobody waited any more; other errors
-// are returned as they are.
+// slow says what an error means that came because something took too long, or because nobody waited any more; other
+// errors are returned as they are.
 func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	switch {
 	case !isTimeout(err) && !hungUp(err):

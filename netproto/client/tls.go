@@ -24,7 +24,8 @@ func (e *PinError) Error() string {
 	return fmt.Sprintf("the gateway's certificate has the fingerprint %s, pinned is %s", e.Have, e.Want)
 }
 
-// tlsConfig trusts the pinned certificate and no other, or without a pin those that an authority signed which this system trusts.
+// tlsConfig trusts the pinned certificate and no other, or without a pin those that an authority signed which this
+// system trusts.
 func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 	c := &tls.Config{
 		ServerName: host, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,

@@ -176,8 +176,8 @@ func (d deviceID) names() (client, device string) {
 	return strings.ToValidUTF8(d.client, "?"), d.device.Name()
 }
 
-// prefixOf returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of which one host can
-// use.
+// prefixOf returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of which one host
+// can use.
 func prefixOf(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {

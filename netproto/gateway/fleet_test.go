@@ -259,8 +259,8 @@ func TestLockout(t *testing.T) {
 	assert.Greater(t, open, most/2)
 }
 
-// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. It is the first
-// to be refused, and a device that does not stop loses its connection.
+// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. It is the
+// first to be refused, and a device that does not stop loses its connection.
 func TestSyncFlood(t *testing.T) {
 	up := &warming{fake: &fake{parallel: 64}, hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)

@@ -13,8 +13,8 @@ import (
 )
 
 // Log writes events to a structured log: a line for each connection that begins or ends, refusal, error and draining.
-// Answered asks are not logged. Of each sort of line some are written at once and then one a second; the next one says how
-// many were left out. A log that is slow holds nobody up: what does not fit into its buffer is left out too.
+// Answered asks are not logged. Of each sort of line some are written at once and then one a second; the next one says
+// how many were left out. A log that is slow holds nobody up: what does not fit into its buffer is left out too.
 type Log struct {
 	to     *slog.Logger
 	lines  chan Event

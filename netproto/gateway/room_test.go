@@ -63,8 +63,8 @@ func TestRoomSilentGoFirst(t *testing.T) {
 	r.check(t, 6)
 }
 
-// Who asked and is idle goes for others only where its address has more connections than theirs; who has an ask under way
-// never goes.
+// Who asked and is idle goes for others only where its address has more connections than theirs; who has an ask under
+// way never goes.
 func TestRoomIdle(t *testing.T) {
 	r := roomOf(4, 4, 4)
 	old, young := guest("10.0.0.1", true, 0, 50), guest("10.0.0.1", true, 0, 40)

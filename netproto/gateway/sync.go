@@ -38,8 +38,8 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil
 }
 
-// warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or when
-// it fails, the next ask takes longer and that is all.
+// warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or
+// when it fails, the next ask takes longer and that is all.
 func (c *connection) warm(q Question) {
 	up, ok := c.g.up.(Warmer)
 	if !ok || q.Base == len(q.Context) || !c.g.warming.take(c.who.id) {

@@ -61,8 +61,8 @@ func newTurns(o Options, places int) *turns {
 	}
 }
 
-// take waits for a place for an ask of so many new tokens, which release gives back. A background ask, which nobody waits
-// for, is refused where it would have to wait or to take the last free place.
+// take waits for a place for an ask of so many new tokens, which release gives back. A background ask, which nobody
+// waits for, is refused where it would have to wait or to take the last free place.
 func (t *turns) take(ctx context.Context, who deviceID, tokens int, background bool) (release func(), err error) {
 	t.mu.Lock()
 	mine, err := t.enter(who, tokens, background)

@@ -27,8 +27,8 @@ func empty(t *testing.T, turns *turns, places int) {
 	}
 }
 
-// Devices share places by tokens, whatever the number of their asks and how many tokens each brings: the asks of a modest
-// device are each next when they come, while greedy ones have all of theirs before them.
+// Devices share places by tokens, whatever the number of their asks and how many tokens each brings: the asks of a
+// modest device are each next when they come, while greedy ones have all of theirs before them.
 func TestTurnsAreFair(t *testing.T) {
 	for _, greedy := range []int{1, 4, 64} {
 		synctest.Test(t, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestTurnsLateComer(t *testing.T) {
 	})
 }
 
-// One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has its fill is
-// refused by name of the limit.
+// One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has
+// its fill is refused by name of the limit.
 func TestTurnsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8) // places

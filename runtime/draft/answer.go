@@ -86,8 +86,8 @@ func (r *run) take(res result) {
 	}
 }
 
-// explain puts what its ask returned into an escalation that the deadline ended before, and into those that were not asked
-// since then. Those that are due are told now.
+// explain puts what its ask returned into an escalation that the deadline ended before, and into those that were not
+// asked since then. Those that are due are told now.
 func (r *run) explain(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		if e.Outcome == Late {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProbesAreSpaced: a cloud that stays dead is asked again after pauses that double up to 5 seconds, and no more often
-// than that, nor less often than an escalation makes it possible.
+// TestProbesAreSpaced: a cloud that stays dead is asked again after pauses that double up to 5 seconds, and no more
+// often than that, nor less often than an escalation makes it possible.
 func TestProbesAreSpaced(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(11)
@@ -71,8 +71,8 @@ func TestProbeAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestAnswerClosesBreaker: an answer to a question that was open when another one failed shows that the cloud is there, long
-// before a probe would.
+// TestAnswerClosesBreaker: an answer to a question that was open when another one failed shows that the cloud is there,
+// long before a probe would.
 func TestAnswerClosesBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{escalate: []int{1, 2, 12}}

@@ -41,8 +41,8 @@ func notAsked(cause error) error {
 	return &failure{what: ErrBreaker, why: cause, text: cause.Error()}
 }
 
-// besideDeadline returns what err says besides that the time was over, nil if that is all, and whether this is less than
-// err says.
+// besideDeadline returns what err says besides that the time was over, nil if that is all, and whether this is less
+// than err says.
 func besideDeadline(err error) (rest error, less bool) {
 	switch err {
 	case nil, ErrDeadline, context.Canceled, context.DeadlineExceeded:

@@ -25,7 +25,8 @@ func unreachable(ctx context.Context) error {
 	return fmt.Errorf("ask: %w", errors.Join(context.Cause(ctx), fmt.Errorf("no connection: %w", &hostError{"nohost"})))
 }
 
-// TestCause: whatever way a question fails, its event tells why, and so do the events of those that were not asked then.
+// TestCause: whatever way a question fails, its event tells why, and so do the events of those that were not asked
+// then.
 func TestCause(t *testing.T) {
 	const gone = "no connection: no such host: nohost"
 	for name, c := range map[string]struct {
@@ -141,7 +142,8 @@ func TestNothingHidden(t *testing.T) {
 	})
 }
 
-// TestLate: what an error says besides the deadline is kept, whatever it is wrapped in, and the deadline is not said twice.
+// TestLate: what an error says besides the deadline is kept, whatever it is wrapped in, and the deadline is not said
+// twice.
 func TestLate(t *testing.T) {
 	const only = "no answer before the deadline"
 	host := &hostError{"nohost"}

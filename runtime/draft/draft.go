@@ -104,8 +104,8 @@ const (
 	Serial                // stop and wait
 )
 
-// Why a token is the small model's although the router asked for the cloud. [Escalation.Err] wraps one of these, and the
-// error that [Cloud.Ask] returned; an error of Ask before the deadline comes alone.
+// Why a token is the small model's although the router asked for the cloud. [Escalation.Err] wraps one of these, and
+// the error that [Cloud.Ask] returned; an error of Ask before the deadline comes alone.
 var (
 	ErrDeadline   = errors.New("no answer before the deadline")
 	ErrToken      = errors.New("the answer is no token of the vocabulary")

@@ -59,8 +59,9 @@ type Token struct {
 // Escalation is one question to the cloud. It is told when the text has passed it or it is dropped, and its ask has
 // returned; one that was not asked, when the ask that failed before has returned.
 //
-// Serial decoding waits Wait for it. If it is answered, Hidden of that was spent on drafting that held, and Exposed was lost:
-// waiting with nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a forward call.
+// Serial decoding waits Wait for it. If it is answered, Hidden of that was spent on drafting that held, and Exposed was
+// lost: waiting with nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a
+// forward call.
 type Escalation struct {
 	Pos     int // of the token that was asked for
 	Outcome Outcome
@@ -88,8 +89,8 @@ func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Mis
 
 // Summary is the sum of a stream of events.
 type Summary struct {
-	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for [Options.Room];
-	// "" while it runs and after an error.
+	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for
+	// [Options.Room]; "" while it runs and after an error.
 	Stop     string
 	Tokens   int // shown, an end token included
 	Cloud    int // of these, chosen by the cloud

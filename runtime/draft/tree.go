@@ -104,7 +104,8 @@ func (r *run) drop(n *node, by *escalation) {
 	}
 }
 
-// commit shows the tokens before which no escalation is open, settles them in the model, and reports whether the text is over.
+// commit shows the tokens before which no escalation is open, settles them in the model, and reports whether the text
+// is over.
 func (r *run) commit() (over bool) {
 	for !over && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
 		next := r.tip.children[0]

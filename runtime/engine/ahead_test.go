@@ -207,8 +207,8 @@ func TestRunAheadSampled(t *testing.T) {
 	assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
 }
 
-// TestCloseAhead: Close while the device runs ahead, from within the loop and from beside it, at any token: the text ends
-// with ErrClosed, and what ran ahead is waited for.
+// TestCloseAhead: Close while the device runs ahead, from within the loop and from beside it, at any token: the text
+// ends with ErrClosed, and what ran ahead is waited for.
 func TestCloseAhead(t *testing.T) {
 	for n := range 6 {
 		for _, inside := range []bool{true, false} {

@@ -145,11 +145,12 @@ func (e *Engine) release() error {
 	return errors.Join(err, e.file.Close())
 }
 
-// File is the open model file. What it returns as a view, tensor data above all, must not be touched after [Engine.Close].
+// File is the open model file. What it returns as a view, tensor data above all, must not be touched after
+// [Engine.Close].
 func (e *Engine) File() *gguf.File { return e.file }
 
-// Model is the model itself, for callers that make up their own batches. It serves one goroutine at a time: not one beside
-// the sessions and services of the engine.
+// Model is the model itself, for callers that make up their own batches. It serves one goroutine at a time: not one
+// beside the sessions and services of the engine.
 func (e *Engine) Model() *qwen2.Model { return e.model }
 
 // Context is the longest text of a session, in tokens.

@@ -86,7 +86,8 @@ func tinyModel() string {
 	return f.Name()
 }
 
-// TestPackageComment: the program in the package comment is the one of Example, which compiles; "…" stands for the rest.
+// TestPackageComment: the program in the package comment is the one of Example, which compiles; "…" stands for the
+// rest.
 func TestPackageComment(t *testing.T) {
 	text := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(".", name))

@@ -41,8 +41,8 @@ func edited(t *testing.T, path, key string, put func(w *gguf.Writer)) string {
 	return to
 }
 
-// TestForeignText: whatever text of a file an error is about, it shows at most 100 bytes of it, says how long it is, and names
-// the file.
+// TestForeignText: whatever text of a file an error is about, it shows at most 100 bytes of it, says how long it is,
+// and names the file.
 func TestForeignText(t *testing.T) {
 	path, long := model(t, nil), strings.Repeat("ab", 450_000)
 	put := func(key string) func(w *gguf.Writer) { return func(w *gguf.Writer) { gguf.Put(w, key, long) } }

@@ -40,9 +40,9 @@ func (l *life) begin(release func() error) {
 	})
 }
 
-// Close ends the engine: it stops the workers and unmaps the file. It waits for a forward call that runs; a text that is
-// being generated then ends with [ErrClosed] at its next token, and every later call gives this error. Close may be called
-// from any goroutine, also from within a loop over [Session.Generate], and more than once.
+// Close ends the engine: it stops the workers and unmaps the file. It waits for a forward call that runs; a text that
+// is being generated then ends with [ErrClosed] at its next token, and every later call gives this error. Close may be
+// called from any goroutine, also from within a loop over [Session.Generate], and more than once.
 func (e *Engine) Close() error { return e.close() }
 
 // use keeps the engine open until done is called.

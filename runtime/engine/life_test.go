@@ -155,8 +155,8 @@ func (c slow) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestCloseAnytime: Close comes while sessions generate, alone and with a service of the same engine, while the file is read
-// and while others close too. All of them end, with ErrClosed or because they were done.
+// TestCloseAnytime: Close comes while sessions generate, alone and with a service of the same engine, while the file is
+// read and while others close too. All of them end, with ErrClosed or because they were done.
 func TestCloseAnytime(t *testing.T) {
 	path := model(t, nil)
 	for round := range 8 {

@@ -19,7 +19,8 @@ func FreeMemory() (uint64, error) {
 	return min(v.Available, groupMemory("/sys/fs/cgroup")), nil
 }
 
-// groupMemory returns what is left of the limit of the control group (version 2) at dir; no limit is the largest number.
+// groupMemory returns what is left of the limit of the control group (version 2) at dir; no limit is the largest
+// number.
 func groupMemory(dir string) uint64 {
 	const none = ^uint64(0)
 	limit, err := readNumber(dir + "/memory.max")
@@ -42,8 +43,8 @@ func readNumber(path string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 }
 
-// fitSlots returns how many tokens a service keeps where nothing is said: as many as fit into half of the memory that is
-// free beside the weights, at least one context and at most 256.
+// fitSlots returns how many tokens a service keeps where nothing is said: as many as fit into half of the memory that
+// is free beside the weights, at least one context and at most 256.
 func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
 	const mostContexts = 256
 	left := (free - min(free, weights)) / 2

@@ -49,7 +49,8 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	name, _ := s.e.file.String("general.name") // only for people: a file may have none
-	const all = 1 << 20                        // places: the service shares its work fairly by itself, as it knows what each question costs
+	// places: the service shares its work fairly by itself, as it knows what each question costs
+	const all = 1 << 20
 	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all}})
 }
 

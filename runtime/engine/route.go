@@ -43,8 +43,8 @@ type Route struct {
 	Observe func(Event)    // told of every token and every escalation, if given
 }
 
-// Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was no
-// router.
+// Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
+// no router.
 func (s *Session) Routing() draft.Summary { return s.tell().routing }
 
 // Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.

@@ -49,8 +49,8 @@ type Summary struct {
 	DecodeTime   time.Duration // from then on
 }
 
-// Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning another
-// one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
+// Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
+// another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
 	e     *Engine
 	busy  atomic.Bool // a text is being generated; what follows belongs to it
@@ -87,7 +87,8 @@ func (s *Session) Summary() Summary { return s.tell().summary }
 // KVBytes is the memory for keys and values when the context is full.
 func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
 
-// KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the drafts.
+// KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the
+// drafts.
 func (s *Session) KVTokens() int { return s.tell().held }
 
 // inUse is how many tokens the cache holds now, without those that run ahead.
