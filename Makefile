@@ -15,10 +15,16 @@ VETTED  = darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
 # Packages that compute differently without assembly.
 PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2 ./runtime/engine
+# Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
+# go.mod, so that its own dependencies stay out of ours.
+GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+# Processes that test mutants at the same time.
+WORKERS ?= 1
+
 # Packages that start goroutines.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./kernels ./metal ./runtime ./netproto))
 
-.PHONY: help build test race fuzz bench lint cross arm64 metal
+.PHONY: help build test race fuzz mutants bench lint cross arm64 metal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +49,11 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 		fuzz || { grep -qx '    context deadline exceeded' $$log && ! grep -q 'Failing input' $$log && echo "go's fuzzer missed its own deadline: again" && fuzz; } || { cat $$log; exit 1; }; \
 		tail -1 $$log; \
 	done
+
+# Without -count=1 a cached run would measure the coverage, and every mutant would seem to take too long.
+mutants: ## small mistakes planted in the package PKG (./runtime/draft), one after the other, and how many its tests find
+	@test -n "$(PKG)" || { echo "name the package whose tests are tried: make mutants PKG=./runtime/draft"; exit 2; }
+	GOFLAGS='-count=1 -short -vet=off' $(GO) run $(GREMLINS) unleash --workers $(WORKERS) $(PKG)
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
