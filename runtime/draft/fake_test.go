@@ -105,7 +105,11 @@ type shown struct {
 }
 
 // oracle is routed decoding as it is defined, without any of this package.
-func (w *world) oracle(prompt []int32, most int) (s shown) {
+func (w *world) oracle(prompt []int32, most int) shown { return w.routed(prompt, most, w.answer) }
+
+// routed is the oracle for a cloud of which it is known what becomes of each question: an error lets the small model's
+// token stand.
+func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32, error)) (s shown) {
 	text, path := hashOf(prompt), uint64(0)
 	compared, choices := 0, []int32(nil) // the large model's, by position
 	for pos := len(prompt); ; pos++ {
@@ -115,7 +119,7 @@ func (w *world) oracle(prompt []int32, most int) (s shown) {
 		t.Confidence, escalate, path = w.Decide(path, pos, &head)
 		if escalate {
 			s.Escalated = append(s.Escalated, pos)
-			if id, err := w.answer(text); err != nil {
+			if id, err := cloud(text); err != nil {
 				t.Origin = EdgeTimeout
 			} else {
 				t.ID, t.Origin = id, FromCloud
@@ -158,6 +162,43 @@ type fakeModel struct {
 	text    uint64 // hash of the settled text
 	nodes   map[ID]Node
 	wrong   error // by a call that cannot return one
+
+	account *account // of the calls; nil: none is kept
+}
+
+// account is what a model was made to do.
+type account struct {
+	forwards []forward
+	of       map[ID]int // the forward call of a node
+	dropped  int        // nodes
+	lost     time.Duration
+}
+
+// forward is one call of Extend.
+type forward struct {
+	from, to time.Time
+	texts    []uint64   // of the nodes, each with all before it
+	above    [][]uint64 // the beginnings of each, from the settled text on
+	live     int        // nodes that were not dropped
+}
+
+func (a *account) extended(from time.Time, nodes []Node, above [][]uint64) {
+	f := forward{from: from, to: time.Now(), above: above, live: len(nodes)}
+	for i, n := range nodes {
+		f.texts = append(f.texts, mix(above[i][len(above[i])-1], uint64(n.Token)))
+		a.of[n.ID] = len(a.forwards)
+	}
+	a.forwards = append(a.forwards, f)
+}
+
+// drop counts the time of a call whose last node is dropped.
+func (a *account) drop(id ID) {
+	a.dropped++
+	if f := &a.forwards[a.of[id]]; f.live > 1 {
+		f.live--
+	} else {
+		a.lost += f.to.Sub(f.from)
+	}
 }
 
 func (m *fakeModel) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {
@@ -174,18 +215,21 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 	if len(nodes) > m.most || len(nodes) > m.Room() {
 		return nil, fmt.Errorf("%d rows of %d, with room for %d", len(nodes), m.most, m.Room())
 	}
+	from := time.Now()
 	if m.time != nil {
 		time.Sleep(m.time(len(nodes)))
 	}
-	out := make([]backend.Output, len(nodes))
+	out, above := make([]backend.Output, len(nodes)), make([][]uint64, len(nodes))
 	for i, n := range nodes {
 		text := m.text
+		above[i] = append(make([]uint64, 0, len(n.Path)+1), text)
 		for j, id := range n.Path {
 			a, ok := m.nodes[id]
 			if !ok || a.Pos != m.settled+j {
 				return nil, fmt.Errorf("ancestor %d of node %d is not held at position %d", id, n.ID, m.settled+j)
 			}
 			text = mix(text, uint64(a.Token))
+			above[i] = append(above[i], text)
 		}
 		if n.Pos != m.settled+len(n.Path) {
 			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens", n.ID, n.Pos, len(n.Path), m.settled)
@@ -199,6 +243,9 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 	}
 	for _, n := range nodes {
 		m.nodes[n.ID] = n
+	}
+	if m.account != nil {
+		m.account.extended(from, nodes, above)
 	}
 	return out, nil
 }
@@ -220,6 +267,8 @@ func (m *fakeModel) Drop(nodes ...ID) {
 	for _, id := range nodes {
 		if _, ok := m.nodes[id]; !ok {
 			m.wrong = fmt.Errorf("dropping node %d, which is not held", id)
+		} else if m.account != nil {
+			m.account.drop(id)
 		}
 		delete(m.nodes, id)
 	}
@@ -251,17 +300,24 @@ func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		time.Sleep(wait)
 	}
-	id, err := c.answer(hashOf(q.Context))
-	a := Answer{Token: id, BytesUp: 4 * len(q.Context), BytesDown: 4}
-	if q.AuditFrom > 0 {
-		a.Audited = len(q.Context) - q.AuditFrom
-	}
-	for text, pos := uint64(0), 0; pos < len(q.Context); pos++ {
-		if choice, _ := c.answer(text); q.AuditFrom > 0 && pos >= q.AuditFrom && choice != q.Context[pos] {
-			a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
+	a, err := c.reply(q)
+	a.BytesUp, a.BytesDown = 4*len(q.Context), 4
+	return a, err
+}
+
+// reply is what the large model says to a question.
+func (w *world) reply(q Question) (a Answer, err error) {
+	text := uint64(0)
+	for pos, id := range q.Context {
+		if q.AuditFrom > 0 && pos >= q.AuditFrom {
+			a.Audited++
+			if choice, _ := w.answer(text); choice != id {
+				a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
+			}
 		}
-		text = mix(text, uint64(q.Context[pos]))
+		text = mix(text, uint64(id))
 	}
+	a.Token, err = w.answer(text)
 	return a, err
 }
 

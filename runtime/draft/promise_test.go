@@ -1,0 +1,569 @@
+package draft
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPromise2: with deadlines, and a cloud in any weather, each text is complete; it is the one that routed decoding
+// gives when the questions fare as they do; each question fares as the deadline and the breaker say; waiting for a cloud
+// that does not answer takes one deadline each time the breaker opens; and the events tell all of this.
+func TestPromise2(t *testing.T) {
+	batches, size := 30, 100
+	if testing.Short() {
+		batches = 4
+	}
+	var seen weathered
+	for _, seeds := range randomCases(t, batches, size) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, seed := range seeds {
+				for _, mode := range []Mode{Serial, Pipelined} {
+					require.NoError(t, newSession(seed).check(mode, &seen), "mode %d, PILOTFISH_SEED=%d", mode, seed)
+				}
+			}
+		})
+	}
+	t.Logf("%+v", seen)
+	for _, o := range []Outcome{Hit, Miss, Late, Failed, Unasked, Dropped, Probing, Probed} {
+		assert.Positive(t, seen.outcomes[o], "the cases have to reach all paths: %s", o)
+	}
+	assert.Positive(t, seen.early, "questions that another one took along")
+	assert.Positive(t, seen.again, "texts in which the breaker opened more than once")
+	assert.Positive(t, seen.warmed)
+}
+
+// weathered counts what the cases went through.
+type weathered struct {
+	outcomes             map[Outcome]int
+	early, again, warmed int
+}
+
+// check decodes the texts one after the other.
+func (s *session) check(mode Mode, seen *weathered) error {
+	cloud, h := s.cloud(), &health{}
+	s.Breaker, s.Mode = new(Breaker), mode
+	for i, text := range s.texts {
+		time.Sleep(text.pause)
+		d, err := s.decode(cloud, text)
+		if err == nil {
+			if err = d.check(h); err != nil { d.dump() }
+		}
+		if err == nil && h.open != s.Breaker.Open() {
+			err = fmt.Errorf("is the breaker open? %t, want %t", !h.open, h.open)
+		}
+		if err != nil {
+			return fmt.Errorf("text %d: %w", i+1, err)
+		}
+		d.count(seen)
+	}
+	return nil
+}
+
+// decoded is a text and all that can be seen of how it came to be, from outside.
+type decoded struct {
+	*session
+	text
+	sum      Summary
+	model    *fakeModel
+	asked    []*asking
+	warmed   []*warmed
+	began    time.Time
+	tokens   []Event
+	others   []Event
+	replay   *replay
+	mentions map[int]*Escalation // by the number of the question
+	passed   map[int]*Escalation // by position, those that the text passed
+}
+
+// decode runs a text. The error is that of an unclean end.
+func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
+	defer cancel()
+	f := s.schedule.fakes()
+	f.model.account = &account{of: map[ID]int{}}
+	f.model.slots, f.model.window = len(t.prompt)+s.MaxTokens+s.slots, nil
+	f.model.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
+	asked, warmed := len(cloud.asked), len(cloud.warmed)
+	d = &decoded{session: s, text: t, model: f.model, began: time.Now()}
+	var c Cloud = struct{ Cloud }{cloud}
+	if s.warms {
+		c = cloud
+	}
+	decoder, err := New(f.model, &s.world, c, s.Options)
+	if err != nil {
+		return nil, err
+	}
+	d.sum, err = decoder.Decode(ctx, t.prompt, d.emit)
+	d.asked, d.warmed = cloud.asked[asked:], cloud.warmed[warmed:]
+	switch {
+	case err != nil:
+		return nil, err
+	case f.model.wrong != nil:
+		return nil, f.model.wrong
+	case len(f.model.nodes) > 0:
+		return nil, fmt.Errorf("%d slots are still in use", len(f.model.nodes))
+	case cloud.busy > 0:
+		return nil, fmt.Errorf("%d calls of the cloud have not returned", cloud.busy)
+	}
+	return d, nil
+}
+
+func (d *decoded) emit(e Event) bool {
+	if e.Token != nil {
+		d.tokens = append(d.tokens, e)
+	} else {
+		d.others = append(d.others, e)
+	}
+	return d.stop == 0 || len(d.tokens) < d.stop
+}
+
+func (d *decoded) count(seen *weathered) {
+	if seen.outcomes == nil {
+		seen.outcomes = map[Outcome]int{}
+	}
+	for _, e := range d.others {
+		if q := e.Escalation; q != nil {
+			seen.outcomes[q.Outcome]++
+			if q.Outcome == Late && q.Wait < d.Deadline {
+				seen.early++
+			}
+		} else {
+			seen.warmed++
+		}
+	}
+	opened := map[int]bool{}
+	for _, q := range d.replay.questions {
+		if q.outcome == Late || q.outcome == Failed {
+			opened[q.episode] = true
+		}
+	}
+	if len(opened) > 1 {
+		seen.again++
+	}
+}
+
+// check holds the text against what must have become of its questions.
+func (d *decoded) check(h *health) error {
+	if len(d.tokens) == 0 {
+		return errors.New("no token is shown")
+	}
+	d.replay = &replay{
+		session: d.session, health: h, prompt: d.prompt, serial: d.Mode == Serial, began: d.began,
+		over: d.shown(d.tokens[len(d.tokens)-1]), forwards: d.model.account.forwards, asked: d.asked,
+	}
+	if err := d.replay.run(); err != nil {
+		return err
+	}
+	for _, check := range []func() error{d.complete, d.told, d.fates, d.unasked, d.prompt_, d.bounded, d.ahead, d.counted} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoded) shown(e Event) time.Time { return d.began.Add(e.At) }
+
+// complete: the text is the one of routed decoding, to its end, or as far as it was wanted.
+func (d *decoded) complete() error {
+	most := d.MaxTokens
+	if d.stop > 0 {
+		most = min(most, d.stop)
+	}
+	want := d.world.routed(d.prompt, most, d.replay.answer)
+	var got shown
+	for _, e := range d.tokens {
+		got.collect(e)
+	}
+	passed := 0
+	switch {
+	case !slices.Equal(got.Tokens, want.Tokens):
+		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
+	case most == d.MaxTokens && d.sum.Stop != want.Stop:
+		return fmt.Errorf("stopped for %q, want %q", d.sum.Stop, want.Stop)
+	case d.sum.Tokens != len(want.Tokens):
+		return fmt.Errorf("%d tokens are counted of %d", d.sum.Tokens, len(want.Tokens))
+	case d.model.settled < len(d.prompt)+len(want.Tokens)-1 || d.model.settled > len(d.prompt)+len(want.Tokens):
+		return fmt.Errorf("%d tokens are settled", d.model.settled)
+	case d.Audit && (d.sum.Audited != want.Audited || d.sum.Missed != want.Missed):
+		return fmt.Errorf("%d of %d tokens missed, want %d of %d", d.sum.Missed, d.sum.Audited, want.Missed, want.Audited)
+	case d.sum.Escalations != len(want.Escalated):
+		return fmt.Errorf("%d escalations are counted, want those at %v", d.sum.Escalations, want.Escalated)
+	}
+	d.mentions, d.passed = map[int]*Escalation{}, map[int]*Escalation{}
+	for _, e := range d.others {
+		if q := e.Escalation; q != nil && (q.Outcome == Unasked || q.answer() || q.Outcome == Late || q.Outcome == Failed) {
+			passed++
+			d.passed[q.Pos] = q
+		}
+		if q := e.Escalation; q != nil && q.Outcome != Unasked {
+			if d.mentions[q.BytesUp] != nil {
+				return fmt.Errorf("question %d is told of twice", q.BytesUp)
+			}
+			d.mentions[q.BytesUp] = q
+		}
+	}
+	for _, pos := range want.Escalated {
+		if d.passed[pos] == nil && d.stop == 0 {
+			return fmt.Errorf("nothing is told of the escalation at %d", pos)
+		}
+	}
+	if passed != len(d.passed) {
+		return fmt.Errorf("%d events tell of %d escalations", passed, len(d.passed))
+	}
+	return nil
+}
+
+// told: the events come in order, and each token is shown as soon as it is settled.
+func (d *decoded) told() error {
+	at := d.began
+	for i, e := range d.tokens {
+		pos := len(d.prompt) + i
+		text := hashOf(d.before(pos))
+		due := d.replay.known[text]
+		drafted := due
+		if q := d.question(text); q != nil {
+			due = latest(due, q.closed)
+			if drafted = q.closed; d.replay.guessed(q.asking, e.Token.ID) {
+				drafted = q.sent
+			}
+		} else if e.Token.Origin == EdgeTimeout {
+			m, err := d.refused(text)
+			if err != nil {
+				return err
+			}
+			due = latest(due, m.at)
+			drafted = m.at
+		}
+		if at = latest(at, due); !d.shown(e).Equal(at) {
+			return fmt.Errorf("the token at %d is shown after %v, and was settled after %v", pos, e.At, at.Sub(d.began))
+		}
+		if e.Token.CommitDelay != at.Sub(drafted) {
+			return fmt.Errorf("the token at %d was delayed by %v, not %v", pos, at.Sub(drafted), e.Token.CommitDelay)
+		}
+	}
+	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// before is the text before a position.
+func (d *decoded) before(pos int) []int32 {
+	all := slices.Clone(d.prompt)
+	for _, e := range d.tokens[:pos-len(all)] {
+		all = append(all, e.Token.ID)
+	}
+	return all
+}
+
+// question is the one that was asked about a text, for its answer.
+func (d *decoded) question(text uint64) *question {
+	for _, q := range d.replay.questions {
+		if !q.probe && q.text == text {
+			return q
+		}
+	}
+	return nil
+}
+
+// refused is the moment when the breaker kept a question about a text from being asked: the first one after the decision
+// at which it was open.
+func (d *decoded) refused(text uint64) (moment, error) {
+	for _, m := range d.replay.moments {
+		if m.refusing && !m.at.Before(d.replay.known[text]) {
+			return m, nil
+		}
+	}
+	return moment{}, errors.New("a question is not asked, although the breaker is closed")
+}
+
+// fates: what the event of each question says of it is what became of it.
+func (d *decoded) fates() error {
+	for _, q := range d.replay.questions {
+		got := d.mentions[q.answer.BytesUp]
+		if got == nil && d.stop > 0 {
+			continue
+		} else if got == nil {
+			return fmt.Errorf("nothing is told of question %d", q.answer.BytesUp)
+		}
+		want := *got // some is checked elsewhere
+		want.Pos, want.Outcome, want.Local, want.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
+		want.Wait, want.BytesDown = q.wait, q.answer.BytesDown
+		want.Held, want.Queue, want.Cloud, want.Wire, want.Hidden = 0, 0, 0, 0, 0
+		want.Drafted, want.Audited = d.drafted(q), 0
+		if q.probe {
+			want.Drafted = 0
+		} else {
+			want.Held = q.sent.Sub(d.replay.known[q.text])
+		}
+		if q.probe || q.decided {
+			want.Queue, want.Cloud = q.answer.Queue, q.answer.Cloud
+			want.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
+		}
+		if got.answer() {
+			want.Hidden = max(0, got.Wait-got.Exposed)
+			want.Audited = got.Audited
+		}
+		if fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *got) {
+			return fmt.Errorf("question %d: %+v, want %+v", q.answer.BytesUp, *got, want)
+		}
+		if err := d.cause(q, got); err != nil {
+			return fmt.Errorf("question %d, %s: %w", q.answer.BytesUp, q.outcome, err)
+		}
+	}
+	return nil
+}
+
+// drafted counts the tokens that were evaluated below a question while it was open.
+func (d *decoded) drafted(q *question) (n int) {
+	for _, f := range d.model.account.forwards {
+		if !f.to.After(q.sent) || f.to.After(q.closed) {
+			continue
+		}
+		for _, above := range f.above {
+			if slices.Contains(above, q.text) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// cause: the error says why the small model's token stands, with the error of the cloud.
+func (d *decoded) cause(q *question, got *Escalation) error {
+	switch q.outcome {
+	case Hit, Miss, Probed:
+		if got.Err != nil {
+			return fmt.Errorf("answered, with the error %w", got.Err)
+		}
+	case Late:
+		if !errors.Is(got.Err, ErrDeadline) || q.err == errFake && !errors.Is(got.Err, errFake) {
+			return fmt.Errorf("the cause is %v", got.Err)
+		}
+	case Failed:
+		if !errors.Is(got.Err, q.err) || errors.Is(got.Err, ErrDeadline) {
+			return fmt.Errorf("the cause is %v", got.Err)
+		}
+	case Probing:
+		if got.Err == nil {
+			return errors.New("no cause")
+		}
+	}
+	return nil
+}
+
+// unasked: what was not asked was refused by the breaker, whose probe goes out with the first that may be one; and a
+// question is held back only while there is no room for it.
+func (d *decoded) unasked() error {
+	for pos, e := range d.passed {
+		text := hashOf(d.before(pos))
+		if e.Outcome != Unasked {
+			if (e.Err == nil) != e.answer() {
+				return fmt.Errorf("the escalation at %d: %s, with the error %w", pos, e.Outcome, e.Err)
+			}
+			continue
+		}
+		m, err := d.refused(text)
+		if err != nil {
+			return err
+		}
+		sent := func(q *question) bool { return q.probe && q.sent.Equal(m.at) }
+		if m.probes && !slices.ContainsFunc(d.replay.questions, sent) {
+			return fmt.Errorf("no probe after %v, though one is due", m.at.Sub(d.began))
+		}
+		want := Escalation{Pos: pos, Outcome: Unasked, Err: e.Err, Local: e.Local, Token: e.Local, Confidence: e.Confidence}
+		if fmt.Sprint(want) != fmt.Sprint(*e) || !errors.Is(e.Err, ErrBreaker) {
+			return fmt.Errorf("not asked: %+v, want %+v", *e, want)
+		}
+	}
+	for _, q := range d.replay.questions {
+		for _, m := range d.replay.moments {
+			if !q.probe && m.at.Before(q.sent) && !m.at.Before(d.replay.known[q.text]) && m.asked != d.InFlight {
+				return fmt.Errorf("question %d is held back, while %d of %d are open", q.answer.BytesUp, m.asked, d.InFlight)
+			}
+		}
+	}
+	return nil
+}
+
+// prompt_: each question says what is wanted.
+func (d *decoded) prompt_() error {
+	for _, q := range d.asked {
+		from := len(d.prompt)
+		for _, e := range d.tokens {
+			if p := d.passed[e.Token.Pos]; d.shown(e).Before(q.sent) && p != nil && p.answer() && d.question(hashOf(d.before(p.Pos))).AuditFrom > 0 {
+				from = p.Pos
+			}
+		}
+		if !d.Audit || from >= len(q.Context) {
+			from = 0
+		}
+		if q.AuditFrom != from || q.K != d.K || q.Sampling != d.Sampling {
+			return fmt.Errorf("question %d: %+v, want an audit from %d", q.answer.BytesUp, q.Question, from)
+		}
+	}
+	return nil
+}
+
+// bounded: nobody waits longer than a deadline for the answers that do not come after the breaker has opened; and the
+// time waited and the time of forward calls in vain is what the events call exposed.
+func (d *decoded) bounded() error {
+	lost := map[int]time.Duration{}
+	var waited, exposed time.Duration
+	for _, q := range d.replay.questions {
+		waited += q.waited
+		if q.outcome == Late || q.outcome == Failed {
+			lost[q.episode] += q.waited
+		}
+		if q.wait > d.Deadline+d.speed+time.Duration(d.Rows)*time.Millisecond && !q.probe {
+			return fmt.Errorf("question %d was open for %v", q.answer.BytesUp, q.wait)
+		}
+		if e := d.mentions[q.answer.BytesUp]; e != nil {
+			exposed += e.Exposed
+			if !q.dropped && !q.probe && (e.Exposed < q.waited || e.Wasted == 0 && e.Exposed != q.waited) {
+				return fmt.Errorf("question %d was waited for %v, and the event says %v", q.answer.BytesUp, q.waited, e.Exposed)
+			}
+		}
+	}
+	for _, l := range lost {
+		if l > d.Deadline {
+			return fmt.Errorf("%v are waited for a cloud that does not answer, with a deadline of %v", l, d.Deadline)
+		}
+	}
+	a := d.model.account
+	if d.stop == 0 && (exposed != waited+a.lost || d.sum.Wasted != a.dropped) {
+		return fmt.Errorf("%v exposed and %d tokens wasted, want %v + %v and %d", exposed, d.sum.Wasted, waited, a.lost, a.dropped)
+	}
+	return nil
+}
+
+// ahead: text is sent ahead whenever the cloud does not know so much of it, one at a time, and not while the breaker is
+// open; and each event tells what became of one.
+func (d *decoded) ahead() error {
+	told := d.warmings()
+	calls, known, free := d.warmed, 0, d.began
+	evaluate := func(at time.Time, length int, open, may bool) error {
+		for pos, e := range d.passed {
+			if e.answer() && pos < length {
+				known = max(known, pos)
+			}
+		}
+		want := d.warms && !at.Before(free) && length-known >= d.Warm && !open && may
+		got := len(calls) > 0 && calls[0].sent.Equal(at) && len(calls[0].text) == length
+		if got != want {
+			return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t", at.Sub(d.began), length, known, got, want)
+		}
+		if got {
+			if !slices.Equal(calls[0].text, d.before(length)) {
+				return fmt.Errorf("%v is sent ahead, want %v", calls[0].text, d.before(length))
+			}
+			if known, free = length, d.replay.over.Add(1); len(told) > 0 {
+				if w := told[0].Warming; w.Tokens != length || w.BytesUp != calls[0].up || w.BytesDown != calls[0].down ||
+					w.Err != calls[0].err || w.Took != calls[0].back.Sub(calls[0].sent) {
+					return fmt.Errorf("of %+v this is told: %+v", calls[0], w)
+				}
+				free, told = d.shown(told[0]), told[1:]
+			} else if d.stop == 0 {
+				return errors.New("nothing is told of text that was sent ahead")
+			}
+			calls = calls[1:]
+		}
+		return nil
+	}
+	if err := evaluate(d.began, len(d.prompt), d.replay.moments[0].refusing, true); err != nil {
+		return err
+	}
+	shown := 0
+	for _, m := range d.replay.moments[:len(d.replay.moments)-1] {
+		for shown < len(d.tokens) && !d.shown(d.tokens[shown]).After(m.at) {
+			shown++
+		}
+		if err := evaluate(m.at, len(d.prompt)+shown, m.open, d.Mode != Serial || m.asked == 0); err != nil {
+			return err
+		}
+	}
+	if len(calls) > 0 || len(told) > 0 {
+		return fmt.Errorf("%d texts too many are sent ahead, %d too many told of", len(calls), len(told))
+	}
+	return nil
+}
+
+func (d *decoded) warmings() (all []Event) {
+	for _, e := range d.others {
+		if e.Warming != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// counted: the summary is the sum of the events.
+func (d *decoded) counted() error {
+	if d.stop > 0 {
+		return nil
+	}
+	want := tally(slices.Concat(d.tokens, d.others))
+	want.Stop = d.sum.Stop
+	if fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", d.sum) {
+		return fmt.Errorf("the summary is %+v, want %+v", d.sum, want)
+	}
+	return nil
+}
+
+// tally adds events up, in the words of [Summary].
+func tally(events []Event) (s Summary) {
+	outcomes := map[Outcome]int{}
+	for _, e := range events {
+		if e.Token != nil {
+			s.Tokens++
+			s.CommitDelay += e.Token.CommitDelay
+			s.Cloud += count(e.Token.Origin == FromCloud)
+			s.Timeouts += count(e.Token.Origin == EdgeTimeout)
+		} else if w := e.Warming; w != nil {
+			s.BytesUp, s.BytesDown = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown
+		} else {
+			q := e.Escalation
+			outcomes[q.Outcome]++
+			s.BytesUp, s.BytesDown, s.Wasted = s.BytesUp+q.BytesUp, s.BytesDown+q.BytesDown, s.Wasted+q.Wasted
+			s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
+			switch q.Outcome {
+			case Hit, Miss:
+				s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed
+			case Late, Failed:
+				s.TimedOut += q.Wait
+			}
+			if q.Outcome != Dropped {
+				s.Drafted += q.Drafted
+			}
+			if s.Cause == nil && slices.Contains([]Outcome{Late, Failed, Unasked}, q.Outcome) {
+				s.Cause = q.Err
+			}
+		}
+	}
+	s.Hits, s.Answered = outcomes[Hit], outcomes[Hit]+outcomes[Miss]
+	s.Late, s.Failed, s.Unasked, s.Dropped = outcomes[Late], outcomes[Failed], outcomes[Unasked], outcomes[Dropped]
+	s.Escalations = s.Answered + s.Late + s.Failed + s.Unasked
+	s.Asks = s.Answered + s.Late + s.Failed + s.Dropped + outcomes[Probing] + outcomes[Probed]
+	return s
+}
+
+func count(yes bool) int { return cmp.Compare(map[bool]int{true: 1}[yes], 0) }

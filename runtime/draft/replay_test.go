@@ -1,0 +1,300 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// health is what a breaker has to know, as its documentation has it.
+type health struct {
+	open, probing bool
+	since, next   time.Time // when the question was asked from which the time of the others is counted; no probe before
+	pause         time.Duration
+	opened        int // times
+}
+
+func (h *health) failed(sent, now time.Time) {
+	if !h.open {
+		h.opened++
+		h.open, h.since, h.next, h.pause = true, sent, now, 200*time.Millisecond
+	} else if sent.Before(h.since) {
+		h.since = sent
+	}
+}
+
+func (h *health) probed(now time.Time, ok bool) {
+	h.probing = false
+	if h.open = !ok && h.open; !ok {
+		h.next, h.pause = now.Add(h.pause), min(2*h.pause, 5*time.Second)
+	}
+}
+
+// question is what must have become of a call of Ask.
+type question struct {
+	*asking
+	probe   bool
+	open    bool // a question that the text waits for
+	taken   bool // its return has been noticed
+	decided bool // its answer said how the text goes on
+	dropped bool
+	outcome Outcome
+	token   int32
+	wait    time.Duration
+	closed  time.Time // when the decoder knew what follows, or dropped it
+	episode int       // how often the breaker had opened by then
+	waited  time.Duration
+}
+
+// moment is a time at which the decoder looked at what had come.
+type moment struct {
+	at       time.Time
+	refusing bool // the breaker was open when it could ask
+	probes   bool // and would have let a probe go
+	open     bool // the breaker, when the decoder had done with that
+	asked    int  // open questions then
+}
+
+// replay works out what must have become of each question of a text, from nothing but when it was asked, when and with
+// what the cloud returned, and when the model was busy. The decoder notices what has come when a forward call ends, and
+// at once when it waits.
+type replay struct {
+	*session
+	*health
+	prompt    []int32
+	serial    bool
+	began     time.Time
+	over      time.Time // when the last token was shown
+	forwards  []forward
+	asked     []*asking
+	questions []*question // those of asked that have been sent so far
+	moments   []moment
+	known     map[uint64]time.Time // when the head after a text was computed
+	wrong     error
+}
+
+func (r *replay) run() error {
+	r.known = map[uint64]time.Time{hashOf(r.prompt): r.began}
+	for _, f := range r.forwards {
+		for _, text := range f.texts {
+			if _, twice := r.known[text]; twice {
+				return fmt.Errorf("a text is evaluated twice")
+			}
+			r.known[text] = f.to
+		}
+	}
+	for x := r.began; r.wrong == nil; x = r.next(x) {
+		if r.serial {
+			r.send(x)
+		}
+		r.take(x)
+		r.expire(x)
+		if !r.serial {
+			r.send(x)
+		}
+		m := &r.moments[len(r.moments)-1]
+		m.open, m.asked = r.open, len(r.opens())
+		if !x.Before(r.over) {
+			break
+		}
+	}
+	if len(r.questions) < len(r.asked) && r.wrong == nil {
+		return fmt.Errorf("%d questions are asked when the decoder could not know what to ask", len(r.asked)-len(r.questions))
+	}
+	r.end()
+	return r.wrong
+}
+
+func (r *replay) opens() (open []*question) {
+	for _, q := range r.questions {
+		if q.open {
+			open = append(open, q)
+		}
+	}
+	return open
+}
+
+// noticed is when the decoder sees what happens at x.
+func (r *replay) noticed(x time.Time) time.Time {
+	i, _ := slices.BinarySearchFunc(r.forwards, x, func(f forward, x time.Time) int { return f.to.Compare(x) })
+	if i < len(r.forwards) && x.After(r.forwards[i].from) {
+		return r.forwards[i].to
+	}
+	return x
+}
+
+// next is the first moment after x. Time outside of forward calls is waited for the first open question.
+func (r *replay) next(x time.Time) time.Time {
+	next := r.over
+	at := func(y time.Time) {
+		if y = r.noticed(y); y.After(x) && y.Before(next) {
+			next = y
+		}
+	}
+	i, _ := slices.BinarySearchFunc(r.forwards, x.Add(1), func(f forward, x time.Time) int { return f.to.Compare(x) })
+	busy := i < len(r.forwards) && !r.forwards[i].from.After(x)
+	if i < len(r.forwards) {
+		at(r.forwards[i].to)
+	}
+	for _, q := range r.questions {
+		if !q.taken {
+			at(q.back)
+		}
+		if q.open {
+			at(r.due(q))
+		}
+	}
+	if open := r.opens(); !busy && len(open) == 0 {
+		r.wrong = fmt.Errorf("at %v the decoder waits for nothing", x.Sub(r.began))
+	} else if !busy {
+		tip := slices.MinFunc(open, func(a, b *question) int { return cmp.Compare(len(a.Context), len(b.Context)) })
+		tip.waited += next.Sub(x)
+	}
+	return next
+}
+
+// due is when q is given up: a deadline after it was asked, or after another one was asked that failed.
+func (r *replay) due(q *question) time.Time {
+	if r.open && r.since.Before(q.sent) {
+		return r.since.Add(r.Deadline)
+	}
+	return q.sent.Add(r.Deadline)
+}
+
+// send notes the questions asked at x: probes while the breaker is open, at most one at a time and not too often.
+func (r *replay) send(x time.Time) {
+	m := moment{at: x, refusing: r.open, probes: r.open && !r.probing && !x.Before(r.health.next)}
+	r.moments = append(r.moments, m)
+	for _, a := range r.asked[len(r.questions):] {
+		if !a.sent.Equal(x) {
+			break
+		}
+		q := &question{asking: a, probe: r.open, open: !r.open}
+		if q.probe && (r.probing || !m.probes) {
+			r.wrong = fmt.Errorf("question %d is asked at %v while the breaker is open, and no probe is due", a.answer.BytesUp, x.Sub(r.began))
+		}
+		r.probing = r.probing || q.probe
+		r.questions = append(r.questions, q)
+	}
+}
+
+// take applies what the cloud has returned by x.
+func (r *replay) take(x time.Time) {
+	var back []*question
+	for _, q := range r.questions {
+		if !q.taken && !q.back.After(x) {
+			q.taken = true
+			back = append(back, q)
+		}
+	}
+	slices.SortFunc(back, func(a, b *question) int { return a.back.Compare(b.back) })
+	for _, q := range back {
+		ok := q.err == nil && q.back.Before(q.sent.Add(r.Deadline))
+		switch {
+		case q.probe:
+			r.probed(x, ok)
+			if q.closed, q.outcome, q.wait = x, Probing, q.back.Sub(q.sent); ok {
+				q.outcome, q.token = Probed, q.answer.Token
+			}
+		case q.open && ok:
+			r.health.open = false
+			q.wait = q.back.Sub(q.sent)
+			r.resolve(q, Hit, q.answer.Token, x)
+		case q.open && q.back.Before(q.sent.Add(r.Deadline)):
+			r.fail(q, Failed, x)
+		case q.open:
+			r.fail(q, Late, x)
+		}
+	}
+}
+
+// expire gives up the questions whose time is over; the first can end the time of others.
+func (r *replay) expire(x time.Time) {
+	late := func(q *question) bool { return q.open && !r.due(q).After(x) }
+	for i := slices.IndexFunc(r.questions, late); i >= 0; i = slices.IndexFunc(r.questions, late) {
+		r.fail(r.questions[i], Late, x)
+	}
+}
+
+func (r *replay) fail(q *question, outcome Outcome, x time.Time) {
+	r.failed(q.sent, x)
+	q.wait = x.Sub(q.sent)
+	r.resolve(q, outcome, r.local(q.asking), x)
+}
+
+func (r *replay) local(a *asking) int32 {
+	head := r.world.head(a.text)
+	return r.world.pick(len(a.Context), &head)
+}
+
+// resolve says which token follows q. Questions about texts with another one there are dropped.
+func (r *replay) resolve(q *question, outcome Outcome, token int32, x time.Time) {
+	q.open, q.decided, q.outcome, q.token, q.closed, q.episode = false, outcome == Hit, outcome, token, x, r.opened
+	if outcome == Hit && !r.drafted(q, x) {
+		q.outcome = Miss
+	}
+	n := len(q.Context)
+	for _, b := range r.questions {
+		if !b.probe && len(b.Context) > n && b.Context[n] != token && slices.Equal(b.Context[:n], q.Context) {
+			r.drop(b, x)
+		}
+	}
+}
+
+func (r *replay) drop(q *question, x time.Time) {
+	if q.open {
+		q.open, q.closed, q.wait = false, x, x.Sub(q.sent)
+	}
+	q.dropped, q.outcome = true, Dropped
+}
+
+// drafted reports whether the answer to q was evaluated by x, or guessed and nothing is to follow it.
+func (r *replay) drafted(q *question, x time.Time) bool {
+	at, ok := r.known[mix(q.text, uint64(q.token))]
+	final := r.world.end(q.token) || len(q.Context)+1 == len(r.prompt)+r.MaxTokens
+	return ok && !at.After(x) || final && r.guessed(q.asking, q.token)
+}
+
+// guessed reports whether a token is on a branch below a question: the local one, and the best others.
+func (r *replay) guessed(a *asking, token int32) bool {
+	local, left := r.local(a), r.Branches-1
+	if r.serial || token == local {
+		return !r.serial
+	}
+	for _, c := range r.world.head(a.text).Top {
+		if c.ID != local && left > 0 {
+			if left--; c.ID == token {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// end is what becomes of the questions that are open at the end of the text. A probe whose time was over before has
+// failed, though its call returns only now.
+func (r *replay) end() {
+	for _, q := range r.questions {
+		switch late := !q.sent.Add(r.Deadline).After(r.over); {
+		case q.probe && !q.taken && late:
+			r.probed(q.back, false)
+			q.outcome, q.wait = Probing, q.back.Sub(q.sent)
+		case q.probe && !q.taken:
+			r.probing = false
+			q.outcome, q.wait = Dropped, q.back.Sub(q.sent)
+		case q.open:
+			r.drop(q, r.over)
+		}
+	}
+}
+
+// answer is what the text gets to hear of the cloud when it comes to a question.
+func (r *replay) answer(text uint64) (int32, error) {
+	for _, q := range r.questions {
+		if q.text == text && (q.outcome == Hit || q.outcome == Miss) {
+			return q.token, nil
+		}
+	}
+	return 0, errFake
+}

@@ -1,0 +1,32 @@
+package draft
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one that PILOTFISH_SEED
+// says. A test names the seed of a case that fails.
+func randomCases(t *testing.T, batches, size int) (all [][]uint64) {
+	if s := os.Getenv("PILOTFISH_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err, "PILOTFISH_SEED")
+		return [][]uint64{{seed}}
+	}
+	for b := range batches {
+		var seeds []uint64
+		for i := range size {
+			seeds = append(seeds, uint64(b*size+i))
+		}
+		all = append(all, seeds)
+	}
+	var fresh []uint64
+	for range size / 5 {
+		fresh = append(fresh, rand.Uint64())
+	}
+	return append(all, fresh)
+}

@@ -1,0 +1,257 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// weather is how the cloud does for a time.
+type weather int
+
+const (
+	fair     weather = iota // it answers after 20 to 120 ms
+	slow                    // it answers about when the deadline is over, some of them late
+	failing                 // it returns an error, after some time or at once
+	babbling                // what it answers is no token
+	dead                    // it never says anything
+	deaf                    // it never says anything, and takes seconds to see that a question is given up
+	weathers
+)
+
+// change is the begin of another weather.
+type change struct {
+	at time.Time
+	to weather
+}
+
+// stormy is a cloud with changing weather that keeps account of what it is asked. No two of its calls return at the same
+// time, nor when a forward call begins or ends, nor when a deadline ends: so what follows from what is never by chance.
+// For that forward calls take whole milliseconds, deadlines a nanosecond more than that, and each call returns in a tenth
+// of a microsecond of its own within its millisecond.
+type stormy struct {
+	*world
+	deadline time.Duration
+	sky      []change // by time; fair before
+
+	mu     sync.Mutex
+	random *rand.Rand
+	used   map[int64]bool // tenths of microseconds
+	asked  []*asking
+	warmed []*warmed
+	busy   int // calls that have not returned
+}
+
+// asking is a call of Ask in the account of the cloud.
+type asking struct {
+	Question
+	text       uint64 // of its context
+	sent, back time.Time
+	answer     Answer // BytesUp is its number, from 1
+	err        error
+}
+
+// warmed is a call of Warm.
+type warmed struct {
+	text       []int32
+	sent, back time.Time
+	up, down   int
+	err        error
+}
+
+// own returns the first time from at on that no other call has.
+func (c *stormy) own(at time.Time) time.Time {
+	at = at.Truncate(100).Add(100)
+	for c.used[at.UnixNano()/100%10000] {
+		at = at.Add(100)
+	}
+	c.used[at.UnixNano()/100%10000] = true
+	return at
+}
+
+func (c *stormy) weather(at time.Time) (w weather, until time.Time) {
+	for _, s := range c.sky {
+		if at.Before(s.at) {
+			return w, s.at
+		}
+		w = s.to
+	}
+	return w, at.Add(1000 * time.Hour)
+}
+
+// fate says when a question that comes now returns if nobody gives it up, and with which error; ok is false if it does
+// not return. A cloud that dies in the meantime takes it along.
+func (c *stormy) fate(now time.Time) (back time.Time, err error, ok bool) {
+	ms := func(from, to int) time.Duration { return time.Duration(from+c.random.IntN(to-from)) * time.Millisecond }
+	w, until := c.weather(now)
+	took := ms(20, 120)
+	switch w {
+	case slow:
+		took = c.deadline/2 + time.Duration(c.random.Int64N(int64(c.deadline)))
+	case failing:
+		took, err = ms(0, 120)*time.Duration(c.random.IntN(2)), errFake
+	case babbling:
+		err = ErrToken
+	}
+	for back = now.Add(took); back.After(until) && w != dead && w != deaf; {
+		at := until
+		if w, until = c.weather(until); w == failing {
+			back, err = at, errFake
+			break
+		}
+	}
+	return back, err, w != dead && w != deaf
+}
+
+// gone is when a call returns that is given up now.
+func (c *stormy) gone() time.Time {
+	now := time.Now()
+	if w, _ := c.weather(now); w == deaf {
+		now = now.Add(time.Duration(1+c.random.IntN(3)) * time.Second)
+	}
+	return c.own(now)
+}
+
+func (c *stormy) Ask(ctx context.Context, q Question) (Answer, error) {
+	a, up := c.enter(q)
+	given := c.until(ctx, up)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.back = time.Now()
+	c.busy--
+	switch {
+	case given && len(q.Context)%2 == 0:
+		a.err = errors.Join(ctx.Err(), errFake)
+	case given:
+		a.err = ctx.Err()
+	case a.err == ErrToken: // as an answer
+		a.answer.Token = []int32{-1, c.vocab, c.vocab + 7}[len(q.Context)%3]
+		return a.answer, nil
+	}
+	return a.answer, a.err
+}
+
+// until waits until then, or, if it is zero, until ctx is done, and reports whether that came first.
+func (c *stormy) until(ctx context.Context, then time.Time) (given bool) {
+	var answer <-chan time.Time
+	if !then.IsZero() {
+		answer = time.After(time.Until(then))
+	}
+	select {
+	case <-answer:
+		return false
+	case <-ctx.Done():
+		c.mu.Lock()
+		gone := c.gone()
+		c.mu.Unlock()
+		time.Sleep(time.Until(gone))
+		return true
+	}
+}
+
+// enter notes a question. The time is zero if it is never answered.
+func (c *stormy) enter(q Question) (a *asking, back time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a = &asking{Question: q, text: hashOf(q.Context), sent: time.Now()}
+	a.answer, a.err = c.reply(q)
+	back, err, ok := c.fate(a.sent)
+	if err != nil {
+		a.err = err
+	}
+	back = c.own(back)
+	if !ok {
+		back = time.Time{}
+	}
+	c.busy++
+	c.asked = append(c.asked, a)
+	a.answer.BytesUp, a.answer.BytesDown = len(c.asked), 3*len(c.asked)+1
+	a.answer.Queue = time.Duration(c.random.IntN(30)) * time.Millisecond
+	a.answer.Cloud = time.Duration(c.random.IntN(60)) * time.Millisecond
+	return a, back
+}
+
+// Warm takes text ahead, unless the weather is bad; and each third time it fails anyway.
+func (c *stormy) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	c.mu.Lock()
+	w := &warmed{text: text, sent: time.Now(), up: 2 * len(text), down: 3}
+	c.warmed = append(c.warmed, w)
+	back, err, ok := c.fate(w.sent)
+	if back = c.own(back); !ok {
+		back = time.Time{}
+	}
+	if w.err = err; len(c.warmed)%3 == 0 {
+		w.err = errFake
+	}
+	c.busy++
+	c.mu.Unlock()
+	if c.until(ctx, back) {
+		w.err = ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy--
+	w.back = time.Now()
+	return w.up, w.down, w.err
+}
+
+// session is one random case of several texts with one cloud and one breaker.
+type session struct {
+	*schedule
+	texts []text
+	sky   []change // times since the start
+}
+
+// text is one call of Decode.
+type text struct {
+	prompt []int32
+	pause  time.Duration // before it
+	stop   int           // emit wants no more after this token; 0: it takes all
+}
+
+// newSession draws a case. Half of the skies have one weather that is not fair.
+func newSession(seed uint64) *session {
+	r := rand.New(rand.NewPCG(seed, 4))
+	s := &session{schedule: newSchedule(seed)}
+	ms := func(n int) time.Duration { return time.Duration(r.IntN(n)) * time.Millisecond }
+	s.Deadline, s.speed, s.rude = 30*time.Millisecond+ms(600)+1, time.Millisecond+ms(40), 0
+	s.world.failures, s.world.share = 0, max(s.world.share, 0.05)
+	if r.IntN(4) == 0 {
+		s.world.failures = 0.1
+	}
+	if r.IntN(3) == 0 {
+		s.speed += ms(400)
+	}
+	for range 2 + r.IntN(3) {
+		t := text{pause: ms(1500) * time.Duration(r.IntN(3))}
+		for range 1 + r.IntN(6) {
+			t.prompt = append(t.prompt, int32(r.IntN(int(s.world.vocab))))
+		}
+		if r.IntN(4) == 0 {
+			t.stop = 1 + r.IntN(s.MaxTokens)
+		}
+		s.texts = append(s.texts, t)
+	}
+	most := time.Duration(len(s.texts)*s.MaxTokens) * s.speed
+	start, turn := time.Now(), time.Duration(r.Int64N(int64(most)))
+	bad := []weather{slow, slow, failing, babbling, dead, dead, deaf}
+	if s.sky = []change{{start.Add(turn), bad[r.IntN(len(bad))]}}; r.IntN(2) == 0 {
+		s.sky = append(s.sky, change{start.Add(turn + time.Duration(r.Int64N(int64(most)))), fair})
+		return s
+	}
+	for range r.IntN(8) {
+		s.sky = append(s.sky, change{start.Add(time.Duration(r.Int64N(int64(most)))), weather(r.IntN(int(weathers)))})
+	}
+	slices.SortFunc(s.sky, func(a, b change) int { return a.at.Compare(b.at) })
+	return s
+}
+
+func (s *session) cloud() *stormy {
+	return &stormy{
+		world: &s.world, deadline: s.Deadline, sky: s.sky, random: rand.New(rand.NewPCG(s.seed, 5)),
+		used: map[int64]bool{0: true},
+	}
+}
