@@ -104,14 +104,16 @@ func TestModelFails(t *testing.T) {
 
 // TestNoRouter is the small model alone.
 func TestNoRouter(t *testing.T) {
-	s := newSchedule(1)
-	s.MaxTokens, s.End = 0, nil
-	d, err := New(s.fakes().model, nil, nil, s.Options)
-	require.NoError(t, err)
-	d.model.(*fakeModel).slots, d.model.(*fakeModel).calls = 1000, 1000
-	sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { return assert.Equal(t, Edge, e.Token.Origin) })
-	require.NoError(t, err)
-	assert.Equal(t, Summary{Stop: "length", Tokens: 512, CommitDelay: sum.CommitDelay}, sum)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule(1)
+		s.MaxTokens, s.End = 0, nil
+		d, err := New(s.fakes().model, nil, nil, s.Options)
+		require.NoError(t, err)
+		d.model.(*fakeModel).slots, d.model.(*fakeModel).calls = 1000, 1000
+		sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { return assert.Equal(t, Edge, e.Token.Origin) })
+		require.NoError(t, err)
+		assert.Equal(t, Summary{Stop: "length", Tokens: 512, CommitDelay: sum.CommitDelay}, sum)
+	})
 }
 
 func TestOptions(t *testing.T) {

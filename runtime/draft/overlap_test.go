@@ -20,7 +20,11 @@ const (
 
 // overlap decodes texts of 200 tokens and returns the sum of what it took, and of the statistics.
 func overlap(t *testing.T, o Options, rtt, cloud time.Duration) (took time.Duration, sum Summary) {
-	for seed := range uint64(40) {
+	texts := uint64(40)
+	if testing.Short() {
+		texts = 10
+	}
+	for seed := range texts {
 		w := &world{seed: seed, vocab: 600, share: 0.05, ranks: []float64{0.58, 0.75, 0.85, 0.93}}
 		m := &fakeModel{world: w, slots: 10000, most: 8, calls: 100000, time: func(rows int) time.Duration {
 			return time.Duration(float64(edgeTime) * (1 + rowCost*float64(rows-1)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,9 @@ func newSchedule(seed uint64) *schedule {
 	}
 	s.Audit, s.warms, s.Warm = of(2) == 0, of(2) == 0, 1+of(20)
 	s.Vocab, s.End, s.Pick = int(s.world.vocab), s.world.end, s.world.pick
+	if s.world.failures == 0 && seed%3 == 0 {
+		s.Deadline = 10 * time.Minute // never over, and the breaker stays closed
+	}
 	return s
 }
 
@@ -216,24 +220,27 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 // TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows, tokens,
 // origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
 func TestPipelinedEqualsSerial(t *testing.T) {
-	batches, size := uint64(48), uint64(500)
+	batches := 28
 	if testing.Short() {
 		batches = 4
 	}
 	var total sums
-	for b := range batches {
+	for _, seeds := range randomCases(t, batches, 500) {
 		synctest.Test(t, func(t *testing.T) {
-			for seed := b * size; seed < (b+1)*size; seed++ {
+			for _, seed := range seeds {
 				s := newSchedule(seed)
 				_, err := s.check(Serial)
-				require.NoError(t, err, "serial, seed %d", seed)
+				require.NoError(t, err, "serial, %s=%d", oneSeed, seed)
 				sum, err := s.check(Pipelined)
-				require.NoError(t, err, "pipelined, seed %d: %+v", seed, s)
+				require.NoError(t, err, "pipelined, %s=%d: %+v", oneSeed, seed, s)
 				total.add(sum)
 			}
 		})
 	}
-	t.Logf("%d schedules: %+v", batches*size, total)
+	t.Logf("%+v", total)
+	if os.Getenv(oneSeed) != "" {
+		return
+	}
 	assert.Positive(t, total.Hits, "the schedules have to reach all paths")
 	assert.Positive(t, total.Dropped)
 	assert.Positive(t, total.Wasted)

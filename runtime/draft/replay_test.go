@@ -10,25 +10,25 @@ import (
 // health is what a breaker has to know, as its documentation has it.
 type health struct {
 	open, probing bool
-	since, next   time.Time // when the question was asked from which the time of the others is counted; no probe before
+	since, next   time.Time // when the question was asked whose failure opened it; no probe before
 	pause         time.Duration
-	opened        int // times
+	answers       int                   // heard
+	lost          map[int]time.Duration // waited for what was never answered, after so many answers
 }
 
 func (h *health) failed(sent, now time.Time) {
 	if !h.open {
-		h.opened++
 		h.open, h.since, h.next, h.pause = true, sent, now, 200*time.Millisecond
-	} else if sent.Before(h.since) {
-		h.since = sent
 	}
 }
 
-func (h *health) probed(now time.Time, ok bool) {
-	h.probing = false
-	if h.open = !ok && h.open; !ok {
-		h.next, h.pause = now.Add(h.pause), min(2*h.pause, 5*time.Second)
-	}
+func (h *health) answered() {
+	h.open = false
+	h.answers++
+}
+
+func (h *health) probeFailed(now time.Time) {
+	h.next, h.pause = now.Add(h.pause), min(2*h.pause, 5*time.Second)
 }
 
 // question is what must have become of a call of Ask.
@@ -42,9 +42,16 @@ type question struct {
 	outcome Outcome
 	token   int32
 	wait    time.Duration
-	closed  time.Time // when the decoder knew what follows, or dropped it
-	episode int       // how often the breaker had opened by then
-	waited  time.Duration
+	closed  time.Time             // when the decoder knew what follows, or dropped it
+	waited  map[int]time.Duration // by how many answers had been heard
+}
+
+// waits is how long the text waited for q.
+func (q *question) waits() (sum time.Duration) {
+	for _, w := range q.waited {
+		sum += w
+	}
+	return sum
 }
 
 // moment is a time at which the decoder looked at what had come.
@@ -149,7 +156,7 @@ func (r *replay) next(x time.Time) time.Time {
 		r.wrong = fmt.Errorf("at %v the decoder waits for nothing", x.Sub(r.began))
 	} else if !busy {
 		tip := slices.MinFunc(open, func(a, b *question) int { return cmp.Compare(len(a.Context), len(b.Context)) })
-		tip.waited += next.Sub(x)
+		tip.waited[r.answers] += next.Sub(x)
 	}
 	return next
 }
@@ -170,7 +177,7 @@ func (r *replay) send(x time.Time) {
 		if !a.sent.Equal(x) {
 			break
 		}
-		q := &question{asking: a, probe: r.open, open: !r.open}
+		q := &question{asking: a, probe: r.open, open: !r.open, waited: map[int]time.Duration{}}
 		if q.probe && (r.probing || !m.probes) {
 			r.wrong = fmt.Errorf("question %d is asked at %v while the breaker is open, and no probe is due", a.answer.BytesUp, x.Sub(r.began))
 		}
@@ -193,12 +200,9 @@ func (r *replay) take(x time.Time) {
 		ok := q.err == nil && q.back.Before(q.sent.Add(r.Deadline))
 		switch {
 		case q.probe:
-			r.probed(x, ok)
-			if q.closed, q.outcome, q.wait = x, Probing, q.back.Sub(q.sent); ok {
-				q.outcome, q.token = Probed, q.answer.Token
-			}
+			r.probed(q, x, ok)
 		case q.open && ok:
-			r.health.open = false
+			r.answered()
 			q.wait = q.back.Sub(q.sent)
 			r.resolve(q, Hit, q.answer.Token, x)
 		case q.open && q.back.Before(q.sent.Add(r.Deadline)):
@@ -206,6 +210,16 @@ func (r *replay) take(x time.Time) {
 		case q.open:
 			r.fail(q, Late, x)
 		}
+	}
+}
+
+func (r *replay) probed(q *question, x time.Time, ok bool) {
+	r.probing, q.outcome, q.wait = false, Probing, q.back.Sub(q.sent)
+	if ok {
+		r.answered()
+		q.outcome, q.token = Probed, q.answer.Token
+	} else {
+		r.probeFailed(x)
 	}
 }
 
@@ -230,7 +244,7 @@ func (r *replay) local(a *asking) int32 {
 
 // resolve says which token follows q. Questions about texts with another one there are dropped.
 func (r *replay) resolve(q *question, outcome Outcome, token int32, x time.Time) {
-	q.open, q.decided, q.outcome, q.token, q.closed, q.episode = false, outcome == Hit, outcome, token, x, r.opened
+	q.open, q.decided, q.outcome, q.token, q.closed = false, outcome == Hit, outcome, token, x
 	if outcome == Hit && !r.drafted(q, x) {
 		q.outcome = Miss
 	}
@@ -278,13 +292,16 @@ func (r *replay) end() {
 	for _, q := range r.questions {
 		switch late := !q.sent.Add(r.Deadline).After(r.over); {
 		case q.probe && !q.taken && late:
-			r.probed(q.back, false)
-			q.outcome, q.wait = Probing, q.back.Sub(q.sent)
+			r.probed(q, q.back, false)
 		case q.probe && !q.taken:
 			r.probing = false
 			q.outcome, q.wait = Dropped, q.back.Sub(q.sent)
 		case q.open:
 			r.drop(q, r.over)
+		case q.outcome == Late || q.outcome == Failed:
+			for answers, w := range q.waited {
+				r.lost[answers] += w
+			}
 		}
 	}
 }

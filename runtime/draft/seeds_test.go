@@ -9,12 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one that PILOTFISH_SEED
-// says. A test names the seed of a case that fails.
+// oneSeed is the variable that says which random case to repeat.
+const oneSeed = "PILOTFISH_SEED"
+
+// randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one to repeat. A test names
+// the seed of a case that fails.
 func randomCases(t *testing.T, batches, size int) (all [][]uint64) {
-	if s := os.Getenv("PILOTFISH_SEED"); s != "" {
+	if s := os.Getenv(oneSeed); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err, "PILOTFISH_SEED")
+		require.NoError(t, err, oneSeed)
 		return [][]uint64{{seed}}
 	}
 	for b := range batches {
