@@ -172,6 +172,7 @@ type account struct {
 	of       map[ID]int // the forward call of a node
 	dropped  int        // nodes
 	lost     time.Duration
+	rooms    map[int64]int // by time, the last that was told
 }
 
 // forward is one call of Extend.
@@ -206,7 +207,13 @@ func (m *fakeModel) Prefill(_ context.Context, prompt []int32) (backend.Output, 
 	return m.head(m.text), nil
 }
 
-func (m *fakeModel) Room() int { return m.slots - m.settled - len(m.nodes) }
+func (m *fakeModel) Room() int {
+	room := m.slots - m.settled - len(m.nodes)
+	if m.account != nil {
+		m.account.rooms[time.Now().UnixNano()] = room
+	}
+	return room
+}
 
 func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output, error) {
 	if m.calls--; m.calls < 0 {

@@ -97,7 +97,7 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
 	f := s.schedule.fakes()
-	f.model.account = &account{of: map[ID]int{}}
+	f.model.account = &account{of: map[ID]int{}, rooms: map[int64]int{}}
 	f.model.slots, f.model.window = len(t.prompt)+s.MaxTokens+s.slots, nil
 	f.model.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
 	asked, warmed := len(cloud.asked), len(cloud.warmed)
@@ -163,7 +163,7 @@ func (d *decoded) check(h *health) error {
 	if err := d.replay.run(); err != nil {
 		return err
 	}
-	for _, check := range []func() error{d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted} {
+	for _, check := range []func() error{d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted, d.drafts} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // health is what a breaker has to know, as its documentation has it.
@@ -270,20 +272,21 @@ func (r *replay) drafted(q *question, x time.Time) bool {
 	return ok && !at.After(x) || final && r.guessed(q.asking, q.token)
 }
 
-// guessed reports whether a token is on a branch below a question: the local one, and the best others.
+// guessed reports whether a token is on a branch below a question.
 func (r *replay) guessed(a *asking, token int32) bool {
-	local, left := r.local(a), r.Branches-1
-	if r.serial || token == local {
-		return !r.serial
-	}
-	for _, c := range r.world.head(a.text).Top {
-		if c.ID != local && left > 0 {
-			if left--; c.ID == token {
-				return true
-			}
+	head := r.world.head(a.text)
+	return !r.serial && slices.Contains(branches(&head, r.world.pick(len(a.Context), &head), r.Branches), token)
+}
+
+// branches are the guesses at an answer: the local token, and the best others.
+func branches(head *backend.Output, local int32, most int) []int32 {
+	all := []int32{local}
+	for _, c := range head.Top {
+		if c.ID != local && len(all) < most {
+			all = append(all, c.ID)
 		}
 	}
-	return false
+	return all
 }
 
 // end is what becomes of the questions that are open at the end of the text. A probe whose time was over before has

@@ -1,0 +1,159 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// drafting works out which tokens there were to draft at each moment of a text.
+type drafting struct {
+	*decoded
+	steps     map[uint64]step // by text
+	questions map[uint64]*question
+	refusals  map[uint64]time.Time // of texts that no question was asked about
+}
+
+// step is what the small model and the router say after a text.
+type step struct {
+	local    int32
+	guesses  []guess
+	escalate bool
+	path     uint64
+}
+
+// drafts: each forward call extends the likeliest leaves of the draft tree, as many as there may be; there is waiting
+// only where there are none; and of the questions that there is no room for the likeliest to matter go first.
+func (d *decoded) drafts() error {
+	w := &drafting{d, map[uint64]step{}, map[uint64]*question{}, map[uint64]time.Time{}}
+	for _, q := range d.replay.questions {
+		if !q.probe {
+			w.questions[q.text] = q
+		}
+	}
+	tip, shown, path, calls := hashOf(d.prompt), 0, uint64(0), d.model.account.forwards
+	for _, m := range d.replay.moments[:len(d.replay.moments)-1] {
+		for shown < len(d.tokens) && !d.shown(d.tokens[shown]).After(m.at) {
+			path = w.step(tip, path, len(d.prompt)+shown).path
+			tip = mix(tip, uint64(d.tokens[shown].Token.ID))
+			shown++
+		}
+		var got []uint64
+		if len(calls) > 0 && calls[0].from.Equal(m.at) {
+			got, calls = calls[0].texts, calls[1:]
+		}
+		if err := w.moment(m, tip, path, len(d.prompt)+shown, got); err != nil {
+			return fmt.Errorf("at %v: %w", m.at.Sub(d.began), err)
+		}
+	}
+	return nil
+}
+
+func (w *drafting) step(text, path uint64, pos int) step {
+	s, ok := w.steps[text]
+	if !ok {
+		head := w.world.head(text)
+		s.local = w.world.pick(pos, &head)
+		_, s.escalate, s.path = w.world.Decide(path, pos, &head)
+		for _, token := range branches(&head, s.local, w.Branches) {
+			i := slices.IndexFunc(head.Top, func(c backend.Candidate) bool { return c.ID == token })
+			s.guesses = append(s.guesses, guess{token, math.Exp(float64(head.Top[i].Logit))})
+		}
+		w.steps[text] = s
+	}
+	return s
+}
+
+// seedling is a token that can be evaluated.
+type seedling struct {
+	text   uint64
+	pos    int
+	chance float64
+}
+
+// moment holds the forward call that begins at m, which is of the texts got, against what there is to draft.
+func (w *drafting) moment(m moment, tip, path uint64, pos int, got []uint64) error {
+	if alone := []uint64{tip}; !w.evaluated(tip, m.at) && !slices.Equal(got, alone) {
+		return fmt.Errorf("%v is extended, want the last token shown", got)
+	} else if slices.Equal(got, alone) || w.Mode == Serial && len(got) == 0 {
+		return nil
+	}
+	var leaves []seedling
+	sent, held := math.Inf(1), 0.0
+	var grow func(text, path uint64, pos int, chance float64)
+	grow = func(text, path uint64, at int, chance float64) {
+		s := w.step(text, path, at)
+		child := func(token int32, chance float64) {
+			text := mix(text, uint64(token))
+			if w.evaluated(text, m.at) {
+				grow(text, s.path, at+1, chance)
+			} else if !w.world.end(token) && at+1 < len(w.prompt)+w.MaxTokens && at <= pos-1+w.Window {
+				leaves = append(leaves, seedling{text, at, chance})
+			}
+		}
+		q := w.questions[text]
+		switch {
+		case !s.escalate || w.refusedBy(text, m.at):
+			child(s.local, chance)
+		case q == nil || q.sent.After(m.at):
+			held = max(held, chance)
+		case !q.closed.After(m.at):
+			child(q.token, chance)
+		default:
+			for _, g := range s.guesses {
+				child(g.token, chance*g.p)
+			}
+		}
+		if q != nil && q.sent.Equal(m.at) {
+			sent = min(sent, chance)
+		}
+	}
+	grow(tip, path, pos, 1)
+	if held > sent*(1+1e-9) {
+		return fmt.Errorf("a question is asked that matters with %v, while one waits that does with %v", sent, held)
+	}
+	return w.best(leaves, m, got)
+}
+
+// best compares the texts that are extended with the best of the leaves.
+func (w *drafting) best(leaves []seedling, m moment, got []uint64) error {
+	slices.SortStableFunc(leaves, func(a, b seedling) int {
+		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos))
+	})
+	n := min(len(leaves), w.Rows, max(0, w.model.account.rooms[m.at.UnixNano()]))
+	if len(got) != n {
+		return fmt.Errorf("%d tokens are drafted of %d, with %d rows and room for %d; want %d",
+			len(got), len(leaves), w.Rows, w.model.account.rooms[m.at.UnixNano()], n)
+	}
+	for i, l := range leaves[:n] {
+		if got[i] != l.text && (i+1 == len(leaves) || l.chance > leaves[i+1].chance*(1+1e-9)) {
+			return fmt.Errorf("row %d is not the token at %d, which has the probability %v", i, l.pos, l.chance)
+		}
+	}
+	return nil
+}
+
+func (w *drafting) evaluated(text uint64, at time.Time) bool {
+	known, ok := w.replay.known[text]
+	return ok && !known.After(at)
+}
+
+// refusedBy reports whether the breaker has kept a question about a text from being asked.
+func (w *drafting) refusedBy(text uint64, at time.Time) bool {
+	if w.questions[text] != nil {
+		return false
+	}
+	first, ok := w.refusals[text]
+	if !ok {
+		first = w.replay.over.Add(1)
+		if m, err := w.refused(text); err == nil {
+			first = m.at
+		}
+		w.refusals[text] = first
+	}
+	return !first.After(at)
+}
