@@ -61,7 +61,7 @@ func (w *drafting) step(text, path uint64, pos int) step {
 		_, s.escalate, s.path = w.world.Decide(path, pos, &head)
 		for _, token := range branches(&head, s.local, w.Branches) {
 			i := slices.IndexFunc(head.Top, func(c backend.Candidate) bool { return c.ID == token })
-			s.guesses = append(s.guesses, guess{token, math.Exp(float64(head.Top[i].Logit))})
+			s.guesses = append(s.guesses, guess{token, math.Exp(float64(head.Top[i].Logit - head.LogSumExp))})
 		}
 		w.steps[text] = s
 	}

@@ -49,10 +49,11 @@ type world struct {
 func (w *world) head(text uint64) backend.Output {
 	out := backend.Output{Top: make([]backend.Candidate, fakeTop)}
 	first, step := int32(mix(text, w.seed)%uint64(w.vocab)), int32(mix(text, w.seed+1)%uint64(w.vocab/fakeTop))+1
+	out.LogSumExp = float32(7 * share(mix(text, w.seed+10)))
 	rest := 1.0
 	for i := range out.Top {
 		p := rest * (0.4 + 0.5*share(mix(text, w.seed+2+uint64(i))))
-		out.Top[i] = backend.Candidate{ID: (first + int32(i)*step) % w.vocab, Logit: float32(math.Log(p))}
+		out.Top[i] = backend.Candidate{ID: (first + int32(i)*step) % w.vocab, Logit: float32(math.Log(p)) + out.LogSumExp}
 		rest -= p
 	}
 	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return int(math.Copysign(1, float64(b.Logit-a.Logit))) })
@@ -123,13 +124,17 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 				t.Origin = EdgeTimeout
 			} else {
 				t.ID, t.Origin = id, FromCloud
-				for ; compared < len(s.Tokens); compared++ {
-					if s.Tokens[compared].Origin == Edge {
+				from := w.audits(text, compared+len(prompt), pos) - len(prompt)
+				for i := max(from, compared); i < len(s.Tokens); i++ {
+					if s.Tokens[i].Origin == Edge {
 						s.Audited++
-						if choices[compared] != s.Tokens[compared].ID {
+						if choices[i] != s.Tokens[i].ID {
 							s.Missed++
 						}
 					}
+				}
+				if from < len(s.Tokens) {
+					compared = len(s.Tokens)
 				}
 			}
 		}
@@ -312,17 +317,26 @@ func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, err
 }
 
+// audits says from which position on the answer to a question compares the tokens, if it was asked to do so from one on:
+// as asked, from the start, a few, or none.
+func (w *world) audits(text uint64, from, length int) int {
+	return []int{from, 0, max(from, length-5), length}[mix(text, w.seed+60)%4]
+}
+
 // reply is what the large model says to a question.
 func (w *world) reply(q Question) (a Answer, err error) {
-	text := uint64(0)
+	text, from := uint64(0), w.audits(hashOf(q.Context), q.AuditFrom, len(q.Context))
 	for pos, id := range q.Context {
-		if q.AuditFrom > 0 && pos >= q.AuditFrom {
+		if q.AuditFrom > 0 && pos >= from {
 			a.Audited++
 			if choice, _ := w.answer(text); choice != id {
 				a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
 			}
 		}
 		text = mix(text, uint64(id))
+	}
+	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
+		a.Audit = append(a.Audit, Finding{Pos: -1}, Finding{Pos: from - 1}, Finding{Pos: len(q.Context)})
 	}
 	a.Token, err = w.answer(text)
 	return a, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,8 +57,13 @@ func (s *session) check(mode Mode, seen *weathered) error {
 	s.Breaker, s.Mode = new(Breaker), mode
 	for i, text := range s.texts {
 		time.Sleep(text.pause)
+		asked, warmed := len(cloud.asked), len(cloud.warmed)
 		d, err := s.decode(cloud, text)
+		if cloud.busy > 0 {
+			err = errors.Join(err, fmt.Errorf("%d calls of the cloud have not returned", cloud.busy))
+		}
 		if err == nil {
+			d.asked, d.warmed = cloud.asked[asked:], cloud.warmed[warmed:]
 			err = d.check(h)
 		}
 		if err == nil && h.open != s.Breaker.Open() {
@@ -100,7 +106,6 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	f.model.account = &account{of: map[ID]int{}, rooms: map[int64]int{}}
 	f.model.slots, f.model.window = len(t.prompt)+s.MaxTokens+s.slots, nil
 	f.model.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
-	asked, warmed := len(cloud.asked), len(cloud.warmed)
 	d = &decoded{session: s, text: t, model: f.model, began: time.Now()}
 	var c Cloud = struct{ Cloud }{cloud}
 	if s.warms {
@@ -112,7 +117,6 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	}
 	decoder.fault = s.fault
 	d.sum, err = decoder.Decode(ctx, t.prompt, d.emit)
-	d.asked, d.warmed = cloud.asked[asked:], cloud.warmed[warmed:]
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,10 +124,34 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 		return nil, f.model.wrong
 	case len(f.model.nodes) > 0:
 		return nil, fmt.Errorf("%d slots are still in use", len(f.model.nodes))
-	case cloud.busy > 0:
-		return nil, fmt.Errorf("%d calls of the cloud have not returned", cloud.busy)
+	case len(d.tokens) == 0:
+		return nil, errors.New("no token is shown")
 	}
-	return d, nil
+	return d, d.index()
+}
+
+// index puts the escalations in order.
+func (d *decoded) index() error {
+	d.mentions, d.passed = map[int]*Escalation{}, map[int]*Escalation{}
+	for _, e := range d.others {
+		q := e.Escalation
+		if q == nil {
+			continue
+		}
+		if q.Outcome == Unasked || q.answer() || q.Outcome == Late || q.Outcome == Failed {
+			if d.passed[q.Pos] != nil {
+				return fmt.Errorf("the escalation at %d is told of twice", q.Pos)
+			}
+			d.passed[q.Pos] = q
+		}
+		if q.Outcome != Unasked {
+			if d.mentions[q.BytesUp] != nil {
+				return fmt.Errorf("question %d is told of twice", q.BytesUp)
+			}
+			d.mentions[q.BytesUp] = q
+		}
+	}
+	return nil
 }
 
 func (d *decoded) emit(e Event) bool {
@@ -153,15 +181,17 @@ func (d *decoded) count(seen *weathered) {
 
 // check holds the text against what must have become of its questions.
 func (d *decoded) check(h *health) error {
-	if len(d.tokens) == 0 {
-		return errors.New("no token is shown")
-	}
 	d.replay = &replay{
 		session: d.session, health: h, prompt: d.prompt, serial: d.Mode == Serial, began: d.began,
 		over: d.shown(d.tokens[len(d.tokens)-1]), forwards: d.model.account.forwards, asked: d.asked,
 	}
 	if err := d.replay.run(); err != nil {
 		return err
+	}
+	for _, q := range d.asked {
+		if hashOf(q.Context) != q.text {
+			return fmt.Errorf("the context of question %d has changed", q.answer.BytesUp)
+		}
 	}
 	for _, check := range []func() error{d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted, d.drafts} {
 		if err := check(); err != nil {
@@ -184,7 +214,6 @@ func (d *decoded) complete() error {
 	for _, e := range d.tokens {
 		got.collect(e)
 	}
-	passed := 0
 	switch {
 	case !slices.Equal(got.Tokens, want.Tokens):
 		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
@@ -199,26 +228,10 @@ func (d *decoded) complete() error {
 	case d.sum.Escalations != len(want.Escalated):
 		return fmt.Errorf("%d escalations are counted, want those at %v", d.sum.Escalations, want.Escalated)
 	}
-	d.mentions, d.passed = map[int]*Escalation{}, map[int]*Escalation{}
-	for _, e := range d.others {
-		if q := e.Escalation; q != nil && (q.Outcome == Unasked || q.answer() || q.Outcome == Late || q.Outcome == Failed) {
-			passed++
-			d.passed[q.Pos] = q
-		}
-		if q := e.Escalation; q != nil && q.Outcome != Unasked {
-			if d.mentions[q.BytesUp] != nil {
-				return fmt.Errorf("question %d is told of twice", q.BytesUp)
-			}
-			d.mentions[q.BytesUp] = q
-		}
-	}
 	for _, pos := range want.Escalated {
 		if d.passed[pos] == nil && d.stop == 0 {
 			return fmt.Errorf("nothing is told of the escalation at %d", pos)
 		}
-	}
-	if passed != len(d.passed) {
-		return fmt.Errorf("%d events tell of %d escalations", passed, len(d.passed))
 	}
 	return nil
 }
@@ -405,7 +418,7 @@ func (d *decoded) wanted() error {
 	for _, q := range d.asked {
 		from := len(d.prompt)
 		for _, e := range d.tokens {
-			if p := d.passed[e.Token.Pos]; d.shown(e).Before(q.sent) && p != nil && p.answer() && d.question(hashOf(d.before(p.Pos))).AuditFrom > 0 {
+			if p := d.passed[e.Token.Pos]; d.shown(e).Before(q.sent) && p != nil && p.answer() && d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
 				from = p.Pos
 			}
 		}
@@ -458,7 +471,7 @@ func (d *decoded) ahead() error {
 				known = max(known, pos)
 			}
 		}
-		want := d.warms && !at.Before(free) && length-known >= d.Warm && !open && may
+		want := d.warms && d.Warm > 0 && !at.Before(free) && length-known >= d.Warm && !open && may
 		got := len(calls) > 0 && calls[0].sent.Equal(at) && len(calls[0].text) == length
 		if got != want {
 			return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t", at.Sub(d.began), length, known, got, want)
@@ -558,3 +571,91 @@ func tally(events []Event) (s Summary) {
 }
 
 func count(yes bool) int { return cmp.Compare(map[bool]int{true: 1}[yes], 0) }
+
+// TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and as
+// its answers make it, each question is told of once, and one probe at a time is open among them all.
+func TestSharedCloud(t *testing.T) {
+	batches := 4
+	if testing.Short() {
+		batches = 1
+	}
+	for _, seeds := range randomCases(t, batches, 100) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, seed := range seeds {
+				require.NoError(t, newSession(seed).together(Mode(seed%2)), "%s=%d", oneSeed, seed)
+			}
+		})
+	}
+}
+
+// together decodes the texts at the same time.
+func (s *session) together(mode Mode) error {
+	cloud := s.cloud()
+	s.Breaker, s.Mode = new(Breaker), mode
+	all, errs := make([]*decoded, len(s.texts)), make([]error, len(s.texts))
+	var done sync.WaitGroup
+	for i, text := range s.texts {
+		done.Go(func() {
+			text.stop = 0
+			time.Sleep(time.Duration(i) * text.pause / 8)
+			if all[i], errs[i] = s.decode(cloud, text); errs[i] == nil {
+				errs[i] = all[i].plausible(cloud)
+			}
+		})
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	told, probed := 0, time.Time{}
+	for i, a := range cloud.asked {
+		for _, d := range all {
+			if q := d.mentions[i+1]; q != nil {
+				told++
+				if q.Outcome != Probing && q.Outcome != Probed {
+					continue
+				}
+				if a.sent.Before(probed) {
+					return fmt.Errorf("question %d is a probe while another one is open", i+1)
+				}
+				probed = a.back
+			}
+		}
+	}
+	if told != len(cloud.asked) || cloud.busy > 0 {
+		return fmt.Errorf("of %d questions %d are told of, %d have not returned", len(cloud.asked), told, cloud.busy)
+	}
+	return nil
+}
+
+// plausible checks what can be said of a text without knowing what the others learnt of the cloud.
+func (d *decoded) plausible(cloud *stormy) error {
+	fates := map[uint64]*Escalation{}
+	for pos, e := range d.passed {
+		fates[hashOf(d.before(pos))] = e
+	}
+	want := d.world.routed(d.prompt, d.MaxTokens, func(text uint64) (int32, error) {
+		if e := fates[text]; e == nil || !e.answer() {
+			return 0, errFake
+		}
+		return d.world.answer(text)
+	})
+	var got shown
+	for _, e := range d.tokens {
+		got.collect(e)
+	}
+	if !slices.Equal(got.Tokens, want.Tokens) || d.sum.Stop != want.Stop || len(d.passed) != len(want.Escalated) {
+		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
+	}
+	for id, q := range d.mentions {
+		cloud.mu.Lock()
+		a := cloud.asked[id-1]
+		cloud.mu.Unlock()
+		if err, took := a.err, a.back.Sub(a.sent); q.answer() && (err != nil || took >= d.Deadline || q.Wait != took) ||
+			q.Outcome == Failed && (err == nil || took >= d.Deadline) ||
+			d.passed[q.Pos] == q && q.Wait > d.Deadline+d.model.time(d.Rows) {
+			return fmt.Errorf("of %+v this is told: %+v", a, q)
+		}
+	}
+	return d.counted()
+}

@@ -177,6 +177,7 @@ func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 // Warm takes text ahead, unless the weather is bad; and each third time it fails anyway.
 func (c *stormy) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	c.mu.Lock()
+	_ = append(text, -1) // must not change what is decoded
 	w := &warmed{text: text, sent: time.Now(), up: 2 * len(text), down: 3}
 	c.warmed = append(c.warmed, w)
 	back, err, ok := c.fate(w.sent)
@@ -224,6 +225,9 @@ func newSession(seed uint64) *session {
 	}
 	if r.IntN(3) == 0 {
 		s.speed += ms(400)
+	}
+	if r.IntN(8) == 0 {
+		s.Warm = -s.Warm
 	}
 	for range 2 + r.IntN(3) {
 		t := text{pause: ms(1500) * time.Duration(r.IntN(3))}
