@@ -22,7 +22,7 @@ import (
 func TestPromise2(t *testing.T) {
 	batches, size := 30, 100
 	if testing.Short() {
-		batches = 4
+		batches = 2
 	}
 	var seen weathered
 	for _, seeds := range randomCases(t, batches, size) {

@@ -222,7 +222,7 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 func TestPipelinedEqualsSerial(t *testing.T) {
 	batches := 28
 	if testing.Short() {
-		batches = 4
+		batches = 2
 	}
 	var total sums
 	for _, seeds := range randomCases(t, batches, 500) {
