@@ -3,7 +3,9 @@ package draft
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 var errStop = errors.New("the user pressed ^C")
@@ -49,23 +52,33 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestEmitStops: after emit has returned false there are no more events, and nothing is left behind.
+// TestEmitStops: after emit has returned false there are no more events, no more tokens than those it got count as shown,
+// and nothing is left behind.
 func TestEmitStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(1000) {
 			s := newSchedule(seed)
 			f := s.fakes()
 			s.Mode = Mode(seed % 2)
-			d, err := New(f.model, &s.world, f.cloud, s.Options)
+			var cloud Cloud = f.cloud
+			if s.warms {
+				cloud = warmCloud{f.cloud}
+			}
+			d, err := New(f.model, &s.world, cloud, s.Options)
 			require.NoError(t, err)
-			left := int(seed / 2 % 20)
-			sum, err := d.Decode(t.Context(), s.prompt, func(Event) bool {
+			left, shown := int(seed/2%20), 0
+			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool {
 				require.GreaterOrEqual(t, left, 0, "seed %d: an event too many", seed)
-				left--
+				if left--; e.Token != nil {
+					shown++
+				}
 				return left >= 0
 			})
 			require.NoError(t, err)
 			require.NoError(t, f.clean(sum), "seed %d", seed)
+			require.Equal(t, shown, sum.Tokens, "seed %d", seed)
+			require.LessOrEqual(t, f.model.settled, len(s.prompt)+shown, "seed %d: what was not shown is settled", seed)
+			require.GreaterOrEqual(t, f.model.settled, len(s.prompt)+shown-1, "seed %d", seed)
 		}
 	})
 }
@@ -102,27 +115,47 @@ func TestModelFails(t *testing.T) {
 	})
 }
 
-// TestNoRouter is the small model alone.
+// TestNoRouter is the small model alone: each token has its probability, and a cloud is told nothing.
 func TestNoRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(1)
 		s.MaxTokens, s.End = 0, nil
-		d, err := New(s.fakes().model, nil, nil, s.Options)
+		f := s.fakes()
+		f.model.slots, f.model.calls = 1000, 1000
+		d, err := New(f.model, nil, warmCloud{f.cloud}, s.Options)
 		require.NoError(t, err)
-		d.model.(*fakeModel).slots, d.model.(*fakeModel).calls = 1000, 1000
-		sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { return assert.Equal(t, Edge, e.Token.Origin) })
+		text := hashOf(s.prompt)
+		sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool {
+			head := s.world.head(text)
+			text = mix(text, uint64(e.Token.ID))
+			return assert.Equal(t, Edge, e.Token.Origin) && assert.Equal(t, probability(&head, e.Token.ID), e.Token.Confidence)
+		})
 		require.NoError(t, err)
 		assert.Equal(t, Summary{Stop: "length", Tokens: 512, CommitDelay: sum.CommitDelay}, sum)
+		assert.Empty(t, f.cloud.warmed)
 	})
 }
 
+// TestProbability: a token's logit is among the best or among all.
+func TestProbability(t *testing.T) {
+	head := backend.Output{Top: []backend.Candidate{{ID: 0, Logit: 2}, {ID: 1, Logit: 1.5}}, LogSumExp: 3}
+	assert.InDelta(t, math.Exp(-1.5), probability(&head, 1), 1e-6)
+	assert.Zero(t, probability(&head, 2), "not among the best")
+	head.Logits = []float32{2, 1.5, -1}
+	assert.InDelta(t, math.Exp(-4), probability(&head, 2), 1e-6)
+	assert.InDelta(t, math.Exp(-1), probability(&head, 0), 1e-6)
+}
+
+// TestOptions: values out of range are refused by name, and zero values mean the defaults.
 func TestOptions(t *testing.T) {
 	m := &fakeModel{world: &world{vocab: 12}}
-	for _, o := range []Options{
-		{Branches: -1}, {Window: -1}, {InFlight: -1}, {Rows: -1}, {MaxTokens: -1}, {Room: -1}, {Vocab: -1}, {K: -1}, {Mode: 7},
+	for name, o := range map[string]Options{
+		"branches": {Branches: -1}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
+		"most tokens": {MaxTokens: -1}, "room": {Room: -1}, "vocabulary": {Vocab: -1},
+		"best tokens with an answer": {K: -1}, "mode": {Mode: 7}, "temperature": {Sampling: sample.Options{Temperature: -1}},
 	} {
 		_, err := New(m, nil, nil, o)
-		assert.Error(t, err, "%+v", o)
+		assert.ErrorContains(t, err, name)
 	}
 	_, err := New(m, m.world, nil, Options{})
 	assert.ErrorContains(t, err, "no cloud")
@@ -131,5 +164,50 @@ func TestOptions(t *testing.T) {
 	_, err = d.Decode(t.Context(), nil, nil)
 	assert.ErrorContains(t, err, "empty prompt")
 	assert.Equal(t, 800*time.Millisecond, d.o.Deadline)
-	assert.Equal(t, []int{2, 32, 4, 8, 512}, []int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens})
+	assert.Equal(t, []int{2, 32, 4, 8, 512, 128},
+		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm})
+	assert.False(t, d.o.End(0))
+	d, err = New(m, nil, nil, Options{Branches: 3, Window: 4, InFlight: 5, Rows: 6, MaxTokens: 7, Warm: -1, Deadline: -1})
+	require.NoError(t, err)
+	assert.Equal(t, []int{3, 4, 5, 6, 7, -1, -1},
+		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, int(d.o.Deadline)})
+}
+
+// TestWant: the heads have to hold the tokens that become branches, or what was wanted anyway.
+func TestWant(t *testing.T) {
+	assert.Equal(t, 2, Options{}.Want(backend.Want{}).K)
+	assert.Equal(t, 5, Options{Branches: 5}.Want(backend.Want{K: 4}).K)
+	assert.Equal(t, backend.Want{K: 9, Logits: true}, Options{Branches: 5}.Want(backend.Want{K: 9, Logits: true}))
+}
+
+// TestSampling: unless it is told how to pick, the edge samples as the cloud is asked to.
+func TestSampling(t *testing.T) {
+	w := &world{vocab: 120, seed: 3}
+	o := sample.Options{Temperature: 2, TopK: fakeTop, Seed: 5}
+	d, err := New(&fakeModel{world: w}, nil, nil, Options{Sampling: o})
+	require.NoError(t, err)
+	s, err := sample.New(o)
+	require.NoError(t, err)
+	greedy := 0
+	for pos := range 100 {
+		head := w.head(uint64(pos))
+		require.Equal(t, s.Pick(pos, &head), d.o.Pick(pos, &head))
+		if d.o.Pick(pos, &head) == head.Top[0].ID {
+			greedy++
+		}
+	}
+	assert.Less(t, greedy, 90)
+}
+
+// TestPromptIsKept: decoding does not write into the caller's memory.
+func TestPromptIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule(1)
+		d, err := New(s.fakes().model, &s.world, s.fakes().cloud, s.Options)
+		require.NoError(t, err)
+		memory := append(slices.Clone(s.prompt), make([]int32, 100)...)
+		_, err = d.Decode(t.Context(), memory[:len(s.prompt)], func(Event) bool { return true })
+		require.NoError(t, err)
+		assert.Equal(t, append(slices.Clone(s.prompt), make([]int32, 100)...), memory)
+	})
 }

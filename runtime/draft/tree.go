@@ -107,11 +107,15 @@ func (r *run) drop(n *node, by *escalation) {
 // commit shows the tokens before which no escalation is open, settles them in the model, and reports whether the text
 // is over.
 func (r *run) commit() (over bool) {
-	for !over && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
+	for !over && !r.stopped && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
 		next := r.tip.children[0]
 		if e := r.tip.esc; e != nil {
 			r.audit(e)
 			r.report(e)
+			if r.stopped {
+				r.tip.esc = nil // it has been told of
+				break
+			}
 		}
 		r.tip = next
 		r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
@@ -125,7 +129,7 @@ func (r *run) commit() (over bool) {
 		case next.final:
 			_, r.summary.Stop = r.limit()
 		}
-		over = r.stopped || next.final
+		over = next.final
 	}
 	r.settle()
 	return over || r.stopped

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // weather is how the cloud does for a time.
@@ -226,6 +228,7 @@ func newSession(seed uint64) *session {
 	if r.IntN(3) == 0 {
 		s.speed += ms(400)
 	}
+	s.Sampling = sample.Options{Temperature: r.Float64(), Seed: r.Uint64()} // the fake edge does not mind
 	if r.IntN(8) == 0 {
 		s.Warm = -s.Warm
 	}
