@@ -92,6 +92,32 @@ func TestAnswerClosesBreaker(t *testing.T) {
 	})
 }
 
+// TestNoDeadlineNoBreaker: a decoder without deadlines neither minds what others know of the cloud's health nor adds to it.
+func TestNoDeadlineNoBreaker(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		bothModes(t, func(t *testing.T, mode Mode) {
+			s := newSchedule(2)
+			s.world.share, s.world.failures, s.Deadline, s.Mode = 0.5, 0.5, -1, mode
+			s.Warm, s.MaxTokens, s.world.ends = 3, 50, 0
+			s.Breaker = new(Breaker)
+			if open {
+				s.Breaker.failed(time.Now(), time.Now(), errFake)
+			}
+			f := s.fakes()
+			f.model.slots, s.Vocab = 1000, int(s.world.vocab)
+			d, err := New(f.model, &s.world, warmCloud{f.cloud}, s.Options)
+			require.NoError(t, err)
+			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { return assert.Equal(t, open, s.Breaker.Open()) })
+			require.NoError(t, err)
+			assert.NotZero(t, sum.Answered)
+			assert.NotZero(t, sum.Failed)
+			assert.Zero(t, sum.Unasked)
+			assert.NotEmpty(t, f.cloud.warmed)
+			assert.Equal(t, open, s.Breaker.Open())
+		})
+	}
+}
+
 // failingWarmer is a cloud that takes no text ahead.
 type failingWarmer struct {
 	*cloudFunc

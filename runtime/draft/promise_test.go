@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,16 +101,16 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	}()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
-	f := s.schedule.fakes()
-	f.model.account = &account{of: map[ID]int{}, rooms: map[int64]int{}}
-	f.model.slots, f.model.window = len(t.prompt)+s.MaxTokens+s.slots, nil
-	f.model.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
-	d = &decoded{session: s, text: t, model: f.model, began: time.Now()}
+	m := s.schedule.fakes().model
+	m.account = &account{of: map[ID]int{}, rooms: map[int64]int{}}
+	m.slots, m.window = len(t.prompt)+s.MaxTokens+s.slots, nil
+	m.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
+	d = &decoded{session: s, text: t, model: m, began: time.Now()}
 	var c Cloud = struct{ Cloud }{cloud}
 	if s.warms {
 		c = cloud
 	}
-	decoder, err := New(f.model, &s.world, c, s.Options)
+	decoder, err := New(m, &s.world, c, s.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +119,10 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case f.model.wrong != nil:
-		return nil, f.model.wrong
-	case len(f.model.nodes) > 0:
-		return nil, fmt.Errorf("%d slots are still in use", len(f.model.nodes))
+	case m.wrong != nil:
+		return nil, m.wrong
+	case len(m.nodes) > 0:
+		return nil, fmt.Errorf("%d slots are still in use", len(m.nodes))
 	case len(d.tokens) == 0:
 		return nil, errors.New("no token is shown")
 	}
@@ -313,25 +312,7 @@ func (d *decoded) fates() error {
 		} else if got == nil {
 			return fmt.Errorf("nothing is told of question %d", q.answer.BytesUp)
 		}
-		want := *got // some is checked elsewhere
-		want.Pos, want.Outcome, want.Local, want.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
-		want.Wait, want.BytesDown = q.wait, q.answer.BytesDown
-		want.Held, want.Queue, want.Cloud, want.Wire, want.Hidden = 0, 0, 0, 0, 0
-		want.Drafted, want.Audited = d.drafted(q), 0
-		if q.probe {
-			want.Drafted = 0
-		} else {
-			want.Held = q.sent.Sub(d.replay.known[q.text])
-		}
-		if q.probe || q.decided {
-			want.Queue, want.Cloud = q.answer.Queue, q.answer.Cloud
-			want.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
-		}
-		if got.answer() {
-			want.Hidden = max(0, got.Wait-got.Exposed)
-			want.Audited = got.Audited
-		}
-		if fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *got) {
+		if want := d.expected(q, *got); fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *got) {
 			return fmt.Errorf("question %d: %+v, want %+v", q.answer.BytesUp, *got, want)
 		}
 		if err := d.cause(q, got); err != nil {
@@ -339,6 +320,24 @@ func (d *decoded) fates() error {
 		}
 	}
 	return nil
+}
+
+// expected is what the event of a question has to say; what is checked elsewhere is taken from the event.
+func (d *decoded) expected(q *question, e Escalation) Escalation {
+	answered := e.answer()
+	e.Pos, e.Outcome, e.Local, e.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
+	e.Wait, e.BytesDown = q.wait, q.answer.BytesDown
+	if e.Queue, e.Cloud, e.Wire = 0, 0, 0; q.probe || q.decided {
+		e.Queue, e.Cloud = q.answer.Queue, q.answer.Cloud
+		e.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
+	}
+	if e.Held, e.Drafted = 0, 0; !q.probe {
+		e.Held, e.Drafted = q.sent.Sub(d.replay.known[q.text]), d.drafted(q)
+	}
+	if e.Hidden = max(0, e.Wait-e.Exposed); !answered {
+		e.Hidden, e.Audited = 0, 0
+	}
+	return e
 }
 
 // drafted counts the tokens that were evaluated below a question while it was open.
@@ -463,37 +462,8 @@ func (d *decoded) bounded() error {
 // ahead: text is sent ahead whenever the cloud does not know so much of it, one at a time, and not while the breaker is
 // open; and each event tells what became of one.
 func (d *decoded) ahead() error {
-	told := d.warmings()
-	calls, known, free := d.warmed, 0, d.began
-	evaluate := func(at time.Time, length int, open, may bool) error {
-		for pos, e := range d.passed {
-			if e.answer() && pos < length {
-				known = max(known, pos)
-			}
-		}
-		want := d.warms && d.Warm > 0 && !at.Before(free) && length-known >= d.Warm && !open && may
-		got := len(calls) > 0 && calls[0].sent.Equal(at) && len(calls[0].text) == length
-		if got != want {
-			return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t", at.Sub(d.began), length, known, got, want)
-		}
-		if got {
-			if !slices.Equal(calls[0].text, d.before(length)) {
-				return fmt.Errorf("%v is sent ahead, want %v", calls[0].text, d.before(length))
-			}
-			if known, free = length, d.replay.over.Add(1); len(told) > 0 {
-				if w := told[0].Warming; w.Tokens != length || w.BytesUp != calls[0].up || w.BytesDown != calls[0].down ||
-					w.Err != calls[0].err || w.Took != calls[0].back.Sub(calls[0].sent) {
-					return fmt.Errorf("of %+v this is told: %+v", calls[0], w)
-				}
-				free, told = d.shown(told[0]), told[1:]
-			} else if d.stop == 0 {
-				return errors.New("nothing is told of text that was sent ahead")
-			}
-			calls = calls[1:]
-		}
-		return nil
-	}
-	if err := evaluate(d.began, len(d.prompt), d.replay.moments[0].refusing, true); err != nil {
+	w := &sending{decoded: d, calls: d.warmed, told: d.warmings(), free: d.began}
+	if err := w.look(d.began, len(d.prompt), d.replay.moments[0].refusing); err != nil {
 		return err
 	}
 	shown := 0
@@ -501,13 +471,63 @@ func (d *decoded) ahead() error {
 		for shown < len(d.tokens) && !d.shown(d.tokens[shown]).After(m.at) {
 			shown++
 		}
-		if err := evaluate(m.at, len(d.prompt)+shown, m.open, d.Mode != Serial || m.asked == 0); err != nil {
+		if d.Mode == Serial && m.asked > 0 {
+			continue // it waits
+		}
+		if err := w.look(m.at, len(d.prompt)+shown, m.open); err != nil {
 			return err
 		}
 	}
-	if len(calls) > 0 || len(told) > 0 {
-		return fmt.Errorf("%d texts too many are sent ahead, %d too many told of", len(calls), len(told))
+	if len(w.calls) > 0 || len(w.told) > 0 {
+		return fmt.Errorf("%d texts too many are sent ahead, %d too many told of", len(w.calls), len(w.told))
 	}
+	return nil
+}
+
+// sending works out what is sent ahead.
+type sending struct {
+	*decoded
+	calls []*warmed
+	told  []Event
+	known int       // tokens that the cloud knows
+	free  time.Time // nothing is under way from then on
+}
+
+// look checks whether the text, of a length, is sent at a time at which it could be.
+func (w *sending) look(at time.Time, length int, open bool) error {
+	for pos, e := range w.passed {
+		if e.answer() && pos < length {
+			w.known = max(w.known, pos)
+		}
+	}
+	want := w.warms && w.Warm > 0 && !at.Before(w.free) && length-w.known >= w.Warm && !open
+	if got := len(w.calls) > 0 && w.calls[0].sent.Equal(at) && len(w.calls[0].text) == length; got != want {
+		return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t", at.Sub(w.began), length, w.known, got, want)
+	}
+	if want {
+		w.known = length
+		return w.sent(w.calls[0])
+	}
+	return nil
+}
+
+// sent checks the next call and its event.
+func (w *sending) sent(call *warmed) error {
+	n := len(call.text)
+	w.calls, w.free = w.calls[1:], w.replay.over.Add(1)
+	if !slices.Equal(call.text, w.before(n)) {
+		return fmt.Errorf("%v is sent ahead, want %v", call.text, w.before(n))
+	}
+	if len(w.told) == 0 && w.stop == 0 {
+		return errors.New("nothing is told of text that was sent ahead")
+	} else if len(w.told) == 0 {
+		return nil
+	}
+	want := Warming{Tokens: n, Took: call.back.Sub(call.sent), BytesUp: call.up, BytesDown: call.down, Err: call.err}
+	if got := *w.told[0].Warming; got != want {
+		return fmt.Errorf("of text that is sent ahead this is told: %+v, want %+v", got, want)
+	}
+	w.free, w.told = w.shown(w.told[0]), w.told[1:]
 	return nil
 }
 
@@ -537,30 +557,16 @@ func (d *decoded) counted() error {
 func tally(events []Event) (s Summary) {
 	outcomes := map[Outcome]int{}
 	for _, e := range events {
-		if e.Token != nil {
+		if t := e.Token; t != nil {
 			s.Tokens++
-			s.CommitDelay += e.Token.CommitDelay
-			s.Cloud += count(e.Token.Origin == FromCloud)
-			s.Timeouts += count(e.Token.Origin == EdgeTimeout)
+			s.CommitDelay += t.CommitDelay
+			s.Cloud += map[Origin]int{FromCloud: 1}[t.Origin]
+			s.Timeouts += map[Origin]int{EdgeTimeout: 1}[t.Origin]
 		} else if w := e.Warming; w != nil {
 			s.BytesUp, s.BytesDown = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown
 		} else {
-			q := e.Escalation
-			outcomes[q.Outcome]++
-			s.BytesUp, s.BytesDown, s.Wasted = s.BytesUp+q.BytesUp, s.BytesDown+q.BytesDown, s.Wasted+q.Wasted
-			s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
-			switch q.Outcome {
-			case Hit, Miss:
-				s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed
-			case Late, Failed:
-				s.TimedOut += q.Wait
-			}
-			if q.Outcome != Dropped {
-				s.Drafted += q.Drafted
-			}
-			if s.Cause == nil && slices.Contains([]Outcome{Late, Failed, Unasked}, q.Outcome) {
-				s.Cause = q.Err
-			}
+			outcomes[e.Escalation.Outcome]++
+			tallyEscalation(&s, e.Escalation)
 		}
 	}
 	s.Hits, s.Answered = outcomes[Hit], outcomes[Hit]+outcomes[Miss]
@@ -570,7 +576,22 @@ func tally(events []Event) (s Summary) {
 	return s
 }
 
-func count(yes bool) int { return cmp.Compare(map[bool]int{true: 1}[yes], 0) }
+func tallyEscalation(s *Summary, q *Escalation) {
+	s.BytesUp, s.BytesDown, s.Wasted = s.BytesUp+q.BytesUp, s.BytesDown+q.BytesDown, s.Wasted+q.Wasted
+	s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
+	switch q.Outcome {
+	case Hit, Miss:
+		s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed
+	case Late, Failed:
+		s.TimedOut += q.Wait
+	}
+	if q.Outcome != Dropped {
+		s.Drafted += q.Drafted
+	}
+	if s.Cause == nil && slices.Contains([]Outcome{Late, Failed, Unasked}, q.Outcome) {
+		s.Cause = q.Err
+	}
+}
 
 // TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and as
 // its answers make it, each question is told of once, and one probe at a time is open among them all.

@@ -242,18 +242,25 @@ func newSession(seed uint64) *session {
 		}
 		s.texts = append(s.texts, t)
 	}
-	most := time.Duration(len(s.texts)*s.MaxTokens) * s.speed
-	start, turn := time.Now(), time.Duration(r.Int64N(int64(most)))
+	s.sky = s.weather(r)
+	return s
+}
+
+// weather draws when the weather changes: to a bad one, and back or not; or often.
+func (s *session) weather(r *rand.Rand) []change {
+	at := func() time.Time {
+		return time.Now().Add(time.Duration(r.Int64N(int64(len(s.texts)*s.MaxTokens) * int64(s.speed))))
+	}
 	bad := []weather{slow, slow, failing, babbling, dead, dead, deaf}
-	if s.sky = []change{{start.Add(turn), bad[r.IntN(len(bad))]}}; r.IntN(2) == 0 {
-		s.sky = append(s.sky, change{start.Add(turn + time.Duration(r.Int64N(int64(most)))), fair})
-		return s
+	sky := []change{{at(), bad[r.IntN(len(bad))]}}
+	if r.IntN(2) == 0 {
+		return append(sky, change{sky[0].at.Add(time.Until(at())), fair})
 	}
 	for range r.IntN(8) {
-		s.sky = append(s.sky, change{start.Add(time.Duration(r.Int64N(int64(most)))), weather(r.IntN(int(weathers)))})
+		sky = append(sky, change{at(), weather(r.IntN(int(weathers)))})
 	}
-	slices.SortFunc(s.sky, func(a, b change) int { return a.at.Compare(b.at) })
-	return s
+	slices.SortFunc(sky, func(a, b change) int { return a.at.Compare(b.at) })
+	return sky
 }
 
 func (s *session) cloud() *stormy {
