@@ -359,21 +359,16 @@ func (d *decoded) drafted(q *question) (n int) {
 func (d *decoded) cause(q *question, got *Escalation) error {
 	switch q.outcome {
 	case Hit, Miss, Probed:
-		if got.Err != nil {
-			return fmt.Errorf("answered, with the error %w", got.Err)
-		}
-	case Late:
-		if !errors.Is(got.Err, ErrDeadline) || q.err == errFake && !errors.Is(got.Err, errFake) {
-			return fmt.Errorf("the cause is %v", got.Err)
-		}
-	case Failed:
-		if !errors.Is(got.Err, q.err) || errors.Is(got.Err, ErrDeadline) {
-			return fmt.Errorf("the cause is %v", got.Err)
-		}
-	case Probing:
-		if got.Err == nil {
-			return errors.New("no cause")
-		}
+		return equalErrors(got.Err, nil)
+	case Late, Failed, Probing:
+		return equalErrors(got.Err, q.failure())
+	}
+	return nil
+}
+
+func equalErrors(got, want error) error {
+	if fmt.Sprint(got) != fmt.Sprint(want) || errors.Is(got, ErrDeadline) != errors.Is(want, ErrDeadline) {
+		return fmt.Errorf("the cause is %q, want %q", fmt.Sprint(got), fmt.Sprint(want))
 	}
 	return nil
 }
@@ -400,6 +395,13 @@ func (d *decoded) unasked() error {
 		want := Escalation{Pos: pos, Outcome: Unasked, Err: e.Err, Local: e.Local, Token: e.Local, Confidence: e.Confidence}
 		if fmt.Sprint(want) != fmt.Sprint(*e) || !errors.Is(e.Err, ErrBreaker) {
 			return fmt.Errorf("not asked: %+v, want %+v", *e, want)
+		}
+		cause := m.cause
+		if m.silent != nil {
+			cause = m.silent.failure()
+		}
+		if err := equalErrors(e.Err, notAsked(cause)); err != nil {
+			return fmt.Errorf("not asked at %d: %w", pos, err)
 		}
 	}
 	for _, q := range d.replay.questions {

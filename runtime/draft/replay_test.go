@@ -14,13 +14,14 @@ type health struct {
 	open, probing bool
 	since, next   time.Time // when the question was asked whose failure opened it; no probe before
 	pause         time.Duration
+	cause         error
 	answers       int                   // heard
 	lost          map[int]time.Duration // waited for what was never answered, after so many answers
 }
 
-func (h *health) failed(sent, now time.Time) {
+func (h *health) failed(sent, now time.Time, why error) {
 	if !h.open {
-		h.open, h.since, h.next, h.pause = true, sent, now, 200*time.Millisecond
+		h.open, h.since, h.next, h.pause, h.cause = true, sent, now, 200*time.Millisecond, why
 	}
 }
 
@@ -29,23 +30,24 @@ func (h *health) answered() {
 	h.answers++
 }
 
-func (h *health) probeFailed(now time.Time) {
-	h.next, h.pause = now.Add(h.pause), min(2*h.pause, 5*time.Second)
+func (h *health) probeFailed(now time.Time, why error) {
+	h.next, h.pause, h.cause = now.Add(h.pause), min(2*h.pause, 5*time.Second), why
 }
 
 // question is what must have become of a call of Ask.
 type question struct {
 	*asking
-	probe   bool
-	open    bool // a question that the text waits for
-	taken   bool // its return has been noticed
-	decided bool // its answer said how the text goes on
-	dropped bool
-	outcome Outcome
-	token   int32
-	wait    time.Duration
-	closed  time.Time             // when the decoder knew what follows, or dropped it
-	waited  map[int]time.Duration // by how many answers had been heard
+	deadline time.Duration
+	probe    bool
+	open     bool // a question that the text waits for
+	taken    bool // its return has been noticed
+	decided  bool // its answer said how the text goes on
+	dropped  bool
+	outcome  Outcome
+	token    int32
+	wait     time.Duration
+	closed   time.Time             // when the decoder knew what follows, or dropped it
+	waited   map[int]time.Duration // by how many answers had been heard
 }
 
 // waits is how long the text waited for q.
@@ -56,6 +58,16 @@ func (q *question) waits() (sum time.Duration) {
 	return sum
 }
 
+// failure is why there is no answer.
+func (q *question) failure() error {
+	if q.outcome == Late || !q.inTime() {
+		return late(q.err)
+	}
+	return q.err
+}
+
+func (q *question) inTime() bool { return q.back.Before(q.sent.Add(q.deadline)) }
+
 // moment is a time at which the decoder looked at what had come.
 type moment struct {
 	at       time.Time
@@ -63,6 +75,8 @@ type moment struct {
 	probes   bool // and would have let a probe go
 	open     bool // the breaker, when the decoder had done with that
 	asked    int  // open questions then
+	cause    error
+	silent   *question // which will tell the cause
 }
 
 // replay works out what must have become of each question of a text, from nothing but when it was asked, when and with
@@ -80,6 +94,7 @@ type replay struct {
 	questions []*question // those of asked that have been sent so far
 	moments   []moment
 	known     map[uint64]time.Time // when the head after a text was computed
+	silent    *question            // the first that was late and has not returned
 	wrong     error
 }
 
@@ -174,12 +189,15 @@ func (r *replay) due(q *question) time.Time {
 // send notes the questions asked at x: probes while the breaker is open, at most one at a time and not too often.
 func (r *replay) send(x time.Time) {
 	m := moment{at: x, refusing: r.open, probes: r.open && !r.probing && !x.Before(r.health.next)}
+	if m.cause = r.cause; r.silent != nil && !r.silent.taken {
+		m.silent = r.silent
+	}
 	r.moments = append(r.moments, m)
 	for _, a := range r.asked[len(r.questions):] {
 		if !a.sent.Equal(x) {
 			break
 		}
-		q := &question{asking: a, probe: r.open, open: !r.open, waited: map[int]time.Duration{}}
+		q := &question{asking: a, deadline: r.Deadline, probe: r.open, open: !r.open, waited: map[int]time.Duration{}}
 		if q.probe && (r.probing || !m.probes) {
 			r.wrong = fmt.Errorf("question %d is asked at %v while the breaker is open, and no probe is due", a.answer.BytesUp, x.Sub(r.began))
 		}
@@ -199,18 +217,18 @@ func (r *replay) take(x time.Time) {
 	}
 	slices.SortFunc(back, func(a, b *question) int { return a.back.Compare(b.back) })
 	for _, q := range back {
-		ok := q.err == nil && q.back.Before(q.sent.Add(r.Deadline))
-		switch {
+		r.explain(q)
+		switch ok := q.err == nil && q.inTime(); {
 		case q.probe:
 			r.probed(q, x, ok)
 		case q.open && ok:
 			r.answered()
 			q.wait = q.back.Sub(q.sent)
 			r.resolve(q, Hit, q.answer.Token, x)
-		case q.open && q.back.Before(q.sent.Add(r.Deadline)):
-			r.fail(q, Failed, x)
+		case q.open && q.inTime():
+			r.fail(q, Failed, x, q.err)
 		case q.open:
-			r.fail(q, Late, x)
+			r.fail(q, Late, x, late(q.err))
 		}
 	}
 }
@@ -221,7 +239,14 @@ func (r *replay) probed(q *question, x time.Time, ok bool) {
 		r.answered()
 		q.outcome, q.token = Probed, q.answer.Token
 	} else {
-		r.probeFailed(x)
+		r.probeFailed(x, q.failure())
+	}
+}
+
+// explain tells the cause of a failure that was noticed before its question returned.
+func (r *replay) explain(q *question) {
+	if q == r.silent && r.open && r.cause == ErrDeadline {
+		r.cause = late(q.err)
 	}
 }
 
@@ -229,12 +254,15 @@ func (r *replay) probed(q *question, x time.Time, ok bool) {
 func (r *replay) expire(x time.Time) {
 	late := func(q *question) bool { return q.open && !r.due(q).After(x) }
 	for i := slices.IndexFunc(r.questions, late); i >= 0; i = slices.IndexFunc(r.questions, late) {
-		r.fail(r.questions[i], Late, x)
+		r.fail(r.questions[i], Late, x, ErrDeadline)
+		if r.silent == nil || r.silent.taken {
+			r.silent = r.questions[i]
+		}
 	}
 }
 
-func (r *replay) fail(q *question, outcome Outcome, x time.Time) {
-	r.failed(q.sent, x)
+func (r *replay) fail(q *question, outcome Outcome, x time.Time, why error) {
+	r.failed(q.sent, x, why)
 	q.wait = x.Sub(q.sent)
 	r.resolve(q, outcome, r.local(q.asking), x)
 }
@@ -292,7 +320,11 @@ func branches(head *backend.Output, local int32, most int) []int32 {
 // end is what becomes of the questions that are open at the end of the text. A probe whose time was over before has
 // failed, though its call returns only now.
 func (r *replay) end() {
+	slices.SortFunc(r.questions, func(a, b *question) int { return a.back.Compare(b.back) })
 	for _, q := range r.questions {
+		if !q.taken {
+			r.explain(q)
+		}
 		switch late := !q.sent.Add(r.Deadline).After(r.over); {
 		case q.probe && !q.taken && late:
 			r.probed(q, q.back, false)

@@ -1,8 +1,10 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -126,7 +128,7 @@ func (c *stormy) Ask(ctx context.Context, q Question) (Answer, error) {
 	c.busy--
 	switch {
 	case given && len(q.Context)%2 == 0:
-		a.err = errors.Join(ctx.Err(), errFake)
+		a.err = errors.Join(ctx.Err(), fmt.Errorf("question %d: %w", a.answer.BytesUp, errFake))
 	case given:
 		a.err = ctx.Err()
 	case a.err == ErrToken: // as an answer
@@ -161,15 +163,15 @@ func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 	a = &asking{Question: q, text: hashOf(q.Context), sent: time.Now()}
 	a.answer, a.err = c.reply(q)
 	back, err, ok := c.fate(a.sent)
-	if err != nil {
-		a.err = err
-	}
 	back = c.own(back)
 	if !ok {
 		back = time.Time{}
 	}
 	c.busy++
 	c.asked = append(c.asked, a)
+	if a.err = cmp.Or(err, a.err); a.err == errFake {
+		a.err = fmt.Errorf("question %d: %w", len(c.asked), errFake)
+	}
 	a.answer.BytesUp, a.answer.BytesDown = len(c.asked), 3*len(c.asked)+1
 	a.answer.Queue = time.Duration(c.random.IntN(30)) * time.Millisecond
 	a.answer.Cloud = time.Duration(c.random.IntN(60)) * time.Millisecond
