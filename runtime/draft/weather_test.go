@@ -135,6 +135,9 @@ func (c *stormy) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.answer.Token = []int32{-1, c.vocab, c.vocab + 7}[len(q.Context)%3]
 		return a.answer, nil
 	}
+	if a.err != nil {
+		a.answer.Token = -1 // means nothing
+	}
 	return a.answer, a.err
 }
 
