@@ -44,6 +44,32 @@ func TestProbesAreSpaced(t *testing.T) {
 	})
 }
 
+// TestOneProbe: a probe goes out while the breaker is open, at once after the failure, and another one when it has ended
+// and the pause is over.
+func TestOneProbe(t *testing.T) {
+	var b Breaker
+	now := time.Unix(1, 0)
+	assert.False(t, b.startProbe(now), "the breaker is closed")
+	b.failed(now, now, errFake)
+	b.failed(now, now.Add(time.Hour), errFake) // changes nothing
+	assert.True(t, b.startProbe(now))
+	assert.False(t, b.startProbe(now), "one is open")
+	b.probeFailed(now, errFake)
+	assert.False(t, b.startProbe(now.Add(firstPause-1)))
+	assert.True(t, b.startProbe(now.Add(firstPause)))
+	b.endProbe()
+	assert.True(t, b.startProbe(now.Add(firstPause)), "the one before was given up, and tells nothing")
+	b.probeFailed(now, errFake)
+	assert.False(t, b.startProbe(now.Add(2*firstPause-1)))
+	assert.True(t, b.startProbe(now.Add(2*firstPause)))
+	b.succeeded()
+	b.endProbe()
+	b.failed(now, now, errFake)
+	assert.True(t, b.startProbe(now))
+	b.probeFailed(now, errFake)
+	assert.True(t, b.startProbe(now.Add(firstPause)), "the pauses begin anew")
+}
+
 // TestProbeAtTheEnd: a probe that is open when the text ends is given up, and the next text sends another.
 func TestProbeAtTheEnd(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {

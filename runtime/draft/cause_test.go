@@ -159,6 +159,7 @@ func TestLate(t *testing.T) {
 		{fmt.Errorf("dial: %w", context.DeadlineExceeded), only + ": dial: context deadline exceeded"},
 		{fmt.Errorf("a: %w", errors.Join(ErrDeadline, fmt.Errorf("b: %w", errors.Join(host, errPin)))),
 			only + ": b: no such host: nohost; " + errPin.Error()},
+		{fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(ErrDeadline, host))), only + ": no such host: nohost"},
 		{fmt.Errorf("%w: %w", errPin, host), only + ": " + errPin.Error() + ": no such host: nohost"},
 	} {
 		got := late(c.err)
@@ -205,6 +206,7 @@ func TestRoom(t *testing.T) {
 func TestBreakerCause(t *testing.T) {
 	var b Breaker
 	now := time.Unix(1, 0)
+	assert.Equal(t, ErrBreaker, b.refusal(), "no cause is known")
 	b.failed(now, now, ErrDeadline)
 	assert.ErrorIs(t, b.refusal(), ErrDeadline)
 	b.explain(errPin)
