@@ -44,8 +44,8 @@ func TestProbesAreSpaced(t *testing.T) {
 	})
 }
 
-// TestOneProbe: a probe goes out while the breaker is open, at once after the failure, and another one when it has ended
-// and the pause is over.
+// TestOneProbe: a probe goes out while the breaker is open, at once after the failure, and another one when it has
+// ended and the pause is over.
 func TestOneProbe(t *testing.T) {
 	var b Breaker
 	now := time.Unix(1, 0)
@@ -118,7 +118,8 @@ func TestAnswerClosesBreaker(t *testing.T) {
 	})
 }
 
-// TestNoDeadlineNoBreaker: a decoder without deadlines neither minds what others know of the cloud's health nor adds to it.
+// TestNoDeadlineNoBreaker: a decoder without deadlines neither minds what others know of the cloud's health nor adds
+// to it.
 func TestNoDeadlineNoBreaker(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		bothModes(t, func(t *testing.T, mode Mode) {

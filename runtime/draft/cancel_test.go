@@ -19,8 +19,8 @@ import (
 
 var errStop = errors.New("the user pressed ^C")
 
-// TestCancel stops random runs at random times: decoding ends within a forward call, with the cause; what was shown is a
-// part of the whole text; and nothing is left behind.
+// TestCancel stops random runs at random times: decoding ends within a forward call, with the cause; what was shown is
+// a part of the whole text; and nothing is left behind.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := 0
@@ -52,8 +52,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestEmitStops: after emit has returned false there are no more events, no more tokens than those it got count as shown,
-// and nothing is left behind.
+// TestEmitStops: after emit has returned false there are no more events, no more tokens than those it got count as
+// shown, and nothing is left behind.
 func TestEmitStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(1000) {

@@ -317,8 +317,8 @@ func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, err
 }
 
-// audits says from which position on the answer to a question compares the tokens, if it was asked to do so from one on:
-// as asked, from the start, a few, or none.
+// audits says from which position on the answer to a question compares the tokens, if it was asked to do so from one
+// on: as asked, from the start, a few, or none.
 func (w *world) audits(text uint64, from, length int) int {
 	return []int{from, 0, max(from, length-5), length}[mix(text, w.seed+60)%4]
 }

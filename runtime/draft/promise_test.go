@@ -16,8 +16,8 @@ import (
 )
 
 // TestPromise2: with deadlines, and a cloud in any weather, each text is complete; it is the one that routed decoding
-// gives when the questions fare as they do; each question fares as the deadline and the breaker say; waiting for a cloud
-// that does not answer takes one deadline each time the breaker opens; and the events tell all of this.
+// gives when the questions fare as they do; each question fares as the deadline and the breaker say; waiting for a
+// cloud that does not answer takes one deadline each time the breaker opens; and the events tell all of this.
 func TestPromise2(t *testing.T) {
 	batches, size := 30, 100
 	if testing.Short() {
@@ -192,7 +192,9 @@ func (d *decoded) check(h *health) error {
 			return fmt.Errorf("the context of question %d has changed", q.answer.BytesUp)
 		}
 	}
-	for _, check := range []func() error{d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted, d.drafts} {
+	for _, check := range []func() error{
+		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted, d.drafts,
+	} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -292,8 +294,8 @@ func (d *decoded) question(text uint64) *question {
 	return nil
 }
 
-// refused is the moment when the breaker kept a question about a text from being asked: the first one after the decision
-// at which it was open.
+// refused is the moment when the breaker kept a question about a text from being asked: the first one after the
+// decision at which it was open.
 func (d *decoded) refused(text uint64) (moment, error) {
 	for _, m := range d.replay.moments {
 		if m.refusing && !m.at.Before(d.replay.known[text]) {
@@ -419,7 +421,8 @@ func (d *decoded) wanted() error {
 	for _, q := range d.asked {
 		from := len(d.prompt)
 		for _, e := range d.tokens {
-			if p := d.passed[e.Token.Pos]; d.shown(e).Before(q.sent) && p != nil && p.answer() && d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
+			p := d.passed[e.Token.Pos]
+			if p != nil && p.answer() && d.shown(e).Before(q.sent) && d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
 				from = p.Pos
 			}
 		}
@@ -433,8 +436,8 @@ func (d *decoded) wanted() error {
 	return nil
 }
 
-// bounded: from one answer to the next nobody waits longer than one deadline, in whatever texts, for answers that do not
-// come; and the time waited and the time of forward calls in vain is what the events call exposed.
+// bounded: from one answer to the next nobody waits longer than one deadline, in whatever texts, for answers that do
+// not come; and the time waited and the time of forward calls in vain is what the events call exposed.
 func (d *decoded) bounded() error {
 	for _, lost := range d.replay.lost {
 		if lost > d.Deadline {
@@ -450,13 +453,14 @@ func (d *decoded) bounded() error {
 		if e := d.mentions[q.answer.BytesUp]; e != nil {
 			exposed += e.Exposed
 			if !q.dropped && !q.probe && (e.Exposed < q.waits() || e.Wasted == 0 && e.Exposed != q.waits()) {
-				return fmt.Errorf("question %d was waited for %v, and the event says %v", q.answer.BytesUp, q.waits(), e.Exposed)
+				return fmt.Errorf("question %d was waited for %v, not %v", q.answer.BytesUp, q.waits(), e.Exposed)
 			}
 		}
 	}
 	a := d.model.account
 	if d.stop == 0 && (exposed != waited+a.lost || d.sum.Wasted != a.dropped) {
-		return fmt.Errorf("%v exposed and %d tokens wasted, want %v + %v and %d", exposed, d.sum.Wasted, waited, a.lost, a.dropped)
+		return fmt.Errorf("%v exposed and %d tokens wasted, want %v + %v and %d",
+			exposed, d.sum.Wasted, waited, a.lost, a.dropped)
 	}
 	return nil
 }
@@ -504,7 +508,8 @@ func (w *sending) look(at time.Time, length int, open bool) error {
 	}
 	want := w.warms && w.Warm > 0 && !at.Before(w.free) && length-w.known >= w.Warm && !open
 	if got := len(w.calls) > 0 && w.calls[0].sent.Equal(at) && len(w.calls[0].text) == length; got != want {
-		return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t", at.Sub(w.began), length, w.known, got, want)
+		return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t",
+			at.Sub(w.began), length, w.known, got, want)
 	}
 	if want {
 		w.known = length
@@ -595,8 +600,8 @@ func tallyEscalation(s *Summary, q *Escalation) {
 	}
 }
 
-// TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and as
-// its answers make it, each question is told of once, and one probe at a time is open among them all.
+// TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and
+// as its answers make it, each question is told of once, and one probe at a time is open among them all.
 func TestSharedCloud(t *testing.T) {
 	batches := 4
 	if testing.Short() {

@@ -217,8 +217,8 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 	return nil
 }
 
-// TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows, tokens,
-// origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
+// TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows,
+// tokens, origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
 func TestPipelinedEqualsSerial(t *testing.T) {
 	batches := 28
 	if testing.Short() {

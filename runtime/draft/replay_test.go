@@ -124,7 +124,7 @@ func (r *replay) run() error {
 		}
 	}
 	if len(r.questions) < len(r.asked) && r.wrong == nil {
-		return fmt.Errorf("%d questions are asked when the decoder could not know what to ask", len(r.asked)-len(r.questions))
+		return fmt.Errorf("%d questions are asked at times at which nothing happens", len(r.asked)-len(r.questions))
 	}
 	r.end()
 	return r.wrong
@@ -199,7 +199,8 @@ func (r *replay) send(x time.Time) {
 		}
 		q := &question{asking: a, deadline: r.Deadline, probe: r.open, open: !r.open, waited: map[int]time.Duration{}}
 		if q.probe && (r.probing || !m.probes) {
-			r.wrong = fmt.Errorf("question %d is asked at %v while the breaker is open, and no probe is due", a.answer.BytesUp, x.Sub(r.began))
+			r.wrong = fmt.Errorf("at %v question %d is asked, though the breaker is open and no probe is due",
+				x.Sub(r.began), a.answer.BytesUp)
 		}
 		r.probing = r.probing || q.probe
 		r.questions = append(r.questions, q)

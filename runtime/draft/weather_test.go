@@ -32,10 +32,10 @@ type change struct {
 	to weather
 }
 
-// stormy is a cloud with changing weather that keeps account of what it is asked. No two of its calls return at the same
-// time, nor when a forward call begins or ends, nor when a deadline ends: so what follows from what is never by chance.
-// For that forward calls take whole milliseconds, deadlines a nanosecond more than that, and each call returns in a tenth
-// of a microsecond of its own within its millisecond.
+// stormy is a cloud with changing weather that keeps account of what it is asked. No two of its calls return at the
+// same time, nor when a forward call begins or ends, nor when a deadline ends: so what follows from what is never by
+// chance. For that forward calls take whole milliseconds, deadlines a nanosecond more than that, and each call returns
+// in a tenth of a microsecond of its own within its millisecond.
 type stormy struct {
 	*world
 	deadline time.Duration
