@@ -83,10 +83,18 @@ func TestEmitStops(t *testing.T) {
 	})
 }
 
-// failingModel fails in one of its calls.
+// failingModel fails in one of its calls: at the prompt, or after some forward calls.
 type failingModel struct {
 	*fakeModel
 	after int
+}
+
+func (m *failingModel) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	head, err := m.fakeModel.Prefill(ctx, prompt)
+	if m.after < 0 {
+		err = errFake
+	}
+	return head, err
 }
 
 func (m *failingModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output, error) {
@@ -103,12 +111,18 @@ func TestModelFails(t *testing.T) {
 			s := newSchedule(seed)
 			f := s.fakes()
 			s.Mode = Mode(seed % 2)
-			d, err := New(&failingModel{f.model, int(seed % 10)}, &s.world, f.cloud, s.Options)
+			after := int(seed/2%11) - 1
+			d, err := New(&failingModel{f.model, after}, &s.world, f.cloud, s.Options)
 			require.NoError(t, err)
-			sum, err := d.Decode(t.Context(), s.prompt, func(Event) bool { return true })
+			shown := 0
+			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { shown++; return true })
 			if err != nil {
 				require.ErrorIs(t, err, errFake)
 				require.Empty(t, sum.Stop)
+			}
+			if after < 0 {
+				require.Error(t, err)
+				require.Zero(t, shown)
 			}
 			require.NoError(t, f.clean(sum), "seed %d", seed)
 		}
