@@ -124,6 +124,7 @@ func TestChoice(t *testing.T) {
 		{"exactly top-p, of the best", Options{TopP: 0.5, TopK: 2}, equal, []int32{0}},
 		{"more than top-p", Options{TopP: 0.51}, equal, []int32{0, 1, 2}},
 		{"a share of 1", Options{TopP: 1}, equal, []int32{0, 1, 2, 3}},
+		{"a share of 1, with one that rounding loses", Options{TopP: 1}, []float32{-60, 0}, []int32{0, 1}},
 		{"one reaches it", Options{TopP: 0.49}, halves, []int32{1}},
 		{"two reach it", Options{TopP: 0.74}, halves, []int32{1, 3}},
 		{"after the best three", Options{TopP: 0.8, TopK: 3}, halves, []int32{1, 3}},
@@ -306,6 +307,15 @@ func TestNucleus(t *testing.T) {
 		}
 		slices.Sort(got)
 		require.Equal(t, want, got, "%+v", o)
+		mass, heavy := 0.0, 0
+		for _, p := range shares(logits, Options{Temperature: o.Temperature}) {
+			mass += p
+			if p >= (1-o.TopP)/float64(len(logits))*(1+1e-9) {
+				heavy++
+			}
+		}
+		require.InDelta(t, 1, mass, 1e-9)
+		require.InDelta(t, heavy, len(s.order), 1, "what cannot be part of it is not sorted")
 	}
 }
 
