@@ -125,6 +125,7 @@ func (g *gardener) fault(n int) {
 func (g *gardener) failed(err error) {
 	g.t.Helper()
 	require.ErrorIs(g.t, err, errTrouble)
+	require.Empty(g.t, g.s.ahead.flights, "nothing goes on behind it")
 	g.faults--
 	require.GreaterOrEqual(g.t, g.faults, 0)
 }
@@ -211,6 +212,7 @@ func (g *gardener) extend() {
 	switch {
 	case last:
 		require.ErrorIs(g.t, err, qwen2.ErrContext)
+		require.ErrorContains(g.t, err, "lies beyond the context of 20 tokens")
 	case n > room:
 		require.Error(g.t, err)
 		fallthrough
@@ -304,4 +306,68 @@ func (g *gardener) dropAll(which func(*leaf) bool) {
 	for _, id := range ids {
 		delete(g.nodes, id)
 	}
+}
+
+// TestDraftInPlace: a draft without branches lies where its text will be, so that settling it moves nothing, and what
+// runs ahead of it stays; with branches, leaves that are evaluated together lie there as far as it is free.
+func TestDraftInPlace(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 20}, ahead)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		m := newEdge(s, backend.Want{K: 3}, 0)
+		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+		require.NoError(t, err)
+		var path []draft.ID
+		for i := range draft.ID(6) {
+			n := draft.Node{ID: i + 1, Token: out.Top[0].ID, Pos: 3 + int(i), Path: path}
+			outs, err := m.Extend(t.Context(), []draft.Node{n})
+			require.NoError(t, err)
+			require.EqualValues(t, n.Pos, m.slots[n.ID])
+			out, path = copied(outs[0]), append(slices.Clone(path), n.ID)
+		}
+		begun := d.begun
+		if ahead {
+			require.Equal(t, 5, s.summary.RanAhead)
+			require.Len(t, s.ahead.flights, 2)
+			require.EqualValues(t, 9, s.ahead.flights[0].row.Slot)
+			require.EqualValues(t, 10, s.ahead.flights[1].row.Slot)
+		}
+		m.Settle(path[:4]...)
+		m.Settle(path[4])
+		require.Len(t, s.ahead.flights, begun-7, "they stay")
+		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
+		_, err = m.Extend(t.Context(), []draft.Node{next})
+		require.NoError(t, err)
+		require.Equal(t, begun+1, d.begun, "one pass, and on a device that runs ahead it is one further ahead")
+		require.EqualValues(t, 9, m.slots[7])
+		m.Drop(7)
+		s.stopAhead()
+		_, err = m.Extend(t.Context(), []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}})
+		require.NoError(t, err)
+		require.EqualValues(t, 9, m.slots[8])
+		require.EqualValues(t, 19, m.slots[9], "from the other end")
+		m.Drop(8, 9, 6)
+	}
+}
+
+// TestSettleMovesWhatRunsAhead: text that settles where something runs ahead makes it give way.
+func TestSettleMovesWhatRunsAhead(t *testing.T) {
+	e, _ := troubled(t, Options{Context: 20}, true)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	m := newEdge(s, backend.Want{K: 3}, 0)
+	out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+	require.NoError(t, err)
+	other, best := out.Top[1].ID, out.Top[0].ID
+	_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: best, Pos: 3}})
+	require.NoError(t, err)
+	_, err = m.Extend(t.Context(), []draft.Node{{ID: 2, Token: other, Pos: 3}})
+	require.NoError(t, err)
+	require.Len(t, s.ahead.flights, 2)
+	require.NotEqualValues(t, 3, m.slots[2])
+	m.Drop(1)
+	m.Settle(2)
+	require.Empty(t, s.ahead.flights, "what it sees has moved")
+	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
 }

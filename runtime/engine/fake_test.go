@@ -151,7 +151,11 @@ func troubled(t testing.TB, o Options, ahead bool) (*Engine, *plain) {
 	var err error
 	e.model, err = qwen2.Load(e.file, e.device)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.Zero(t, d.open, "every flight is waited for or dropped") })
+	t.Cleanup(func() {
+		if !e.closed() { // closing a device waits for what is left
+			assert.Zero(t, d.open, "every flight is waited for or dropped")
+		}
+	})
 	return e, d
 }
 
