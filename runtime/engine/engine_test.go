@@ -26,7 +26,7 @@ func model(t testing.TB, edit func(*synth.Spec)) string {
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
 	s := synth.Tiny(r, 9)
-	s.Vocab = 1000
+	s.Dim, s.FFN, s.Heads, s.KVHeads, s.Vocab = 64, 128, 2, 1, 1000
 	if edit != nil {
 		edit(&s)
 	}
