@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,16 +85,16 @@ func TestHoldGivesUp(t *testing.T) {
 // counting is a context that counts who waits for its end.
 type counting struct {
 	context.Context
-	waiting int
+	waiting atomic.Int32
 }
 
 // Value hides the context within, so that AfterFunc is asked.
 func (c *counting) Value(any) any { return nil }
 
 func (c *counting) AfterFunc(f func()) func() bool {
-	c.waiting++
-	stop := context.AfterFunc(c.Context, f)
-	return func() bool { c.waiting--; return stop() }
+	c.waiting.Add(1)
+	stop := context.AfterFunc(c.Context, func() { c.waiting.Add(-1); f() })
+	return func() bool { c.waiting.Add(-1); return stop() }
 }
 
 // TestBind: a bound context ends with its parent, for the parent's cause, and with the engine; what is released leaves
@@ -109,11 +110,11 @@ func TestBind(t *testing.T) {
 		ctx, release := l.bind(parent)
 		other, releaseOther := l.bind(t.Context())
 		over, releaseOver := l.bind(t.Context())
-		assert.Equal(t, 3, closing.waiting)
+		assert.EqualValues(t, 3, closing.waiting.Load())
 		assert.NoError(t, ctx.Err())
 		releaseOver()
 		assert.Equal(t, context.Canceled, context.Cause(over))
-		assert.Equal(t, 2, closing.waiting)
+		assert.EqualValues(t, 2, closing.waiting.Load())
 		cancel(why)
 		assert.Equal(t, why, context.Cause(ctx))
 		release()
@@ -121,7 +122,7 @@ func TestBind(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, ErrClosed, context.Cause(other))
 		releaseOther()
-		assert.Zero(t, closing.waiting)
+		assert.Zero(t, closing.waiting.Load())
 		late, releaseLate := l.bind(t.Context())
 		defer releaseLate()
 		synctest.Wait()
