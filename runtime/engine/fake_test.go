@@ -185,3 +185,12 @@ func (s *scratch) after(text []int32) backend.Output {
 func copied(o backend.Output) backend.Output {
 	return backend.Output{Top: slices.Clone(o.Top), LogSumExp: o.LogSumExp, Entropy: o.Entropy}
 }
+
+// statsOf is what a service has done and keeps when nothing is under way: it tells after each step, and a question that
+// is answered may have been told of not yet.
+func statsOf(t testing.TB, s *Service) ServiceStats {
+	t.Helper()
+	const nobody = 1 << 60
+	require.NoError(t, s.Service.Forget(t.Context(), nobody))
+	return s.Stats()
+}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +124,20 @@ func TestWhatTheFileSays(t *testing.T) {
 	for _, w := range words.All() {
 		all = append(all, string(w))
 	}
+	padded := edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
+		gguf.PutArray(w, "tokenizer.ggml.tokens", slices.Concat(all[:995], all[997:], all[995:997]))
+	})
+	padded = edited(t, padded, "tokenizer.ggml.token_type", func(w *gguf.Writer) {
+		types := slices.Concat(slices.Repeat([]int32{1}, 995), []int32{3, 3, 3, 5, 5})
+		types[5] = 5
+		gguf.PutArray(w, "tokenizer.ggml.token_type", types)
+	})
+	for key, id := range map[string]uint32{"tokenizer.ggml.bos_token_id": 995, "tokenizer.ggml.eos_token_id": 997} {
+		padded = edited(t, padded, key, func(w *gguf.Writer) { gguf.Put(w, key, id) })
+	}
+	id, err = open(t, padded, engine.Options{}).Identity()
+	require.NoError(t, err)
+	assert.Equal(t, 998, id.Vocab, "without what only pads the end")
 	more := open(t, edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
 		gguf.PutArray(w, "tokenizer.ggml.tokens", append(all, "one more"))
 	}), engine.Options{})

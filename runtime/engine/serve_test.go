@@ -48,7 +48,7 @@ func TestServeOptions(t *testing.T) {
 	assert.Equal(t, 4, s.Rows())
 	_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 12), K: 1})
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, s.Stats().Steps, "twelve tokens in steps of four")
+	assert.EqualValues(t, 3, statsOf(t, s).Steps, "twelve tokens in steps of four")
 }
 
 // TestAnswerTime: no answer comes before its time, and whoever has gone does not wait for it.
@@ -135,45 +135,82 @@ func TestLocalAsks(t *testing.T) {
 		assert.Equal(t, differ[i].Token, f.Token)
 		assert.Negative(t, f.LogProb)
 	}
-	computed := s.Stats().Computed
+	computed := statsOf(t, s).Computed
 	none, err := s.Local(1).Ask(t.Context(), draft.Question{Context: text})
 	require.NoError(t, err)
 	assert.Empty(t, none.Top)
 	assert.Zero(t, none.Audited)
-	assert.Equal(t, computed, s.Stats().Computed, "known in its session")
+	assert.Equal(t, computed, statsOf(t, s).Computed, "known in its session")
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text})
 	require.NoError(t, err)
-	assert.Equal(t, computed+6, s.Stats().Computed, "not in another one")
-	assert.Equal(t, 2, s.Stats().Sessions)
+	assert.Equal(t, computed+6, statsOf(t, s).Computed, "not in another one")
+	assert.Equal(t, 2, statsOf(t, s).Sessions)
+	drawn := sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
+	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn},
+		local{s, 7}.question(draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn}))
+	assert.Equal(t, 1, local{s, 7}.question(draft.Question{}).K)
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: sample.Options{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }
 
-// TestTurnsEndWithTheEngine: a call of the service that waits for its turn ends when the engine is closed, and its error
-// says in which model.
-func TestTurnsEndWithTheEngine(t *testing.T) {
+// TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model, although
+// another one still uses it.
+func TestWaitingEndsWithTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(smallest(t, nil), "small", Options{Threads: 1})
 		require.NoError(t, err)
 		s, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
+		session, err := e.NewSession()
+		require.NoError(t, err)
 		done, err := e.hold(t.Context())
 		require.NoError(t, err)
-		asked := make(chan error)
-		go func() {
+		ask := func() error {
 			_, err := s.Ask(context.Background(), batch.Question{Context: []int32{1}, K: 1})
-			asked <- err
-		}()
+			return err
+		}
+		told := make(chan error)
+		for _, call := range []func() error{ask, func() error {
+			var last error
+			for _, last = range session.Generate(context.Background(), []int32{1}, Request{}) {
+			}
+			return last
+		}} {
+			go func() { told <- call() }()
+		}
 		synctest.Wait()
 		closed := make(chan error)
 		go func() { closed <- e.Close() }()
-		err = <-asked
-		assert.ErrorIs(t, err, ErrClosed)
-		assert.ErrorContains(t, err, "small: ")
-		_, err = s.Ask(t.Context(), batch.Question{Context: []int32{1}, K: 1})
-		assert.EqualError(t, err, "small: "+ErrClosed.Error())
+		for range 2 {
+			err := <-told
+			assert.ErrorIs(t, err, ErrClosed)
+			assert.ErrorContains(t, err, "small: ")
+		}
+		assert.EqualError(t, ask(), "small: "+ErrClosed.Error())
 		done()
 		require.NoError(t, <-closed)
 		s.Close()
 	})
+}
+
+// TestNothingIsLeftBehind: no call leaves anything that waits for the engine to be closed.
+func TestNothingIsLeftBehind(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	session, err := e.NewSession()
+	require.NoError(t, err)
+	closing := &counting{Context: e.closing}
+	e.closing = closing
+	route := dictated(t, nil)
+	route.Cloud, route.MaxTokens = s.Local(1), 3
+	tokens(t, session, []int32{1, 2}, route)
+	tokens(t, session, []int32{1, 2}, Route{Request: Request{MaxTokens: 3}})
+	_, _, err = e.Logits(t.Context(), []int32{1}, 1)
+	require.NoError(t, err)
+	_, _, err = e.Logits(t.Context(), nil, 1)
+	require.Error(t, err)
+	assert.Positive(t, closing.ever.Load())
+	assert.Zero(t, closing.waiting.Load())
 }

@@ -70,7 +70,11 @@ func TestTokens(t *testing.T) {
 		r := dictated(t, d)
 		r.MaxTokens = 5
 		var events, escalations int
+		tokens(t, s, []int32{9}, Route{Request: Request{MaxTokens: 2, IgnoreEnd: true}})
 		r.Observe = func(ev Event) {
+			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
+			assert.Equal(t, 3, s.Summary().PromptTokens)
+			assert.Zero(t, s.Routing(), "while it runs")
 			if ev.Token != nil {
 				events++
 			}
@@ -180,6 +184,33 @@ func TestRouteReaches(t *testing.T) {
 		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
 		text = append(text, x.ID)
 	}
+}
+
+// TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a hit
+// when it is the second best token of the small model, or the third.
+func TestBranches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{Context: 40}, nil)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		_, top, err := e.Logits(t.Context(), []int32{1, 2}, 4)
+		require.NoError(t, err)
+		for branches := 1; branches <= 3; branches++ {
+			for best := range 4 {
+				r := dictated(t, &dictator{prompt: 2, says: []int32{top[best].ID, 5, 5}, takes: time.Second})
+				r.MaxTokens, r.IgnoreEnd = 2, true
+				r.Draft.Mode, r.Draft.Branches, r.Draft.InFlight = Pipelined, branches, 1
+				hits := 0
+				r.Observe = func(ev Event) {
+					if q := ev.Escalation; q != nil && q.Pos == 2 && q.Outcome == draft.Hit {
+						hits++
+					}
+				}
+				require.Len(t, tokens(t, s, []int32{1, 2}, r), 2)
+				assert.Equal(t, best < branches, hits == 1, "%d branches, token number %d", branches, best)
+			}
+		}
+	})
 }
 
 // TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves on.

@@ -85,7 +85,7 @@ func TestHoldGivesUp(t *testing.T) {
 // counting is a context that counts who waits for its end.
 type counting struct {
 	context.Context
-	waiting atomic.Int32
+	waiting, ever atomic.Int32
 }
 
 // Value hides the context within, so that AfterFunc is asked.
@@ -93,6 +93,7 @@ func (c *counting) Value(any) any { return nil }
 
 func (c *counting) AfterFunc(f func()) func() bool {
 	c.waiting.Add(1)
+	c.ever.Add(1)
 	stop := context.AfterFunc(c.Context, func() { c.waiting.Add(-1); f() })
 	return func() bool { c.waiting.Add(-1); return stop() }
 }
