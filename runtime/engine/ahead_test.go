@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -292,4 +293,23 @@ func TestSettleAfterClose(t *testing.T) {
 	assert.Empty(t, s.settle(slot))
 	assert.Zero(t, s.cache.Len())
 	s.stopAhead()
+}
+
+// TestGPU: the variant of the software device is the one that is asked for, and a GPU tells what it was given to do.
+func TestGPU(t *testing.T) {
+	if aGPU() != Soft {
+		t.Skip("for the device in software")
+	}
+	for name, want := range map[Backend]string{"soft": "(fast)", "soft:fastmath:3": "(fastmath)"} {
+		e := random(t, Options{Backend: name, Context: 16}, 4)
+		assert.Contains(t, e.Device(), want)
+		assert.Equal(t, runtime.GOMAXPROCS(0), e.Threads())
+		_, _, err := e.Logits(t.Context(), []int32{1, 2}, 1)
+		require.NoError(t, err)
+		did, ok := e.LastEncoded()
+		require.True(t, ok)
+		last := e.device.(*gpu.Device).LastPass()
+		assert.Equal(t, Encoded{Dispatches: last.Dispatches, Levels: last.Levels}, did)
+		assert.Greater(t, did.Levels, 10)
+	}
 }

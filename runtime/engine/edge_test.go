@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestEdge(t *testing.T) {
 		ranAhead := 0
 		for _, seed := range seeds {
 			t.Run(fmt.Sprintf("ahead %d, seed %d", ahead, seed), func(t *testing.T) {
-				e, d := troubled(t, Options{Context: 20}, ahead >= 0)
+				e, d := troubled(t, Options{Context: 14}, ahead >= 0)
 				s, err := e.NewSession()
 				require.NoError(t, err)
 				require.Equal(t, ahead >= 0, s.ahead.depth > 0)
@@ -184,7 +185,7 @@ func (g *gardener) extend() {
 	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
 	var leaves []draft.Node
 	var texts [][]int32
-	last := false
+	last, unknown := false, false
 	for range n {
 		parent := g.any()
 		if newest := g.nodes[g.next-1]; newest != nil && g.r.IntN(2) == 0 {
@@ -194,6 +195,9 @@ func (g *gardener) extend() {
 		token := int32(g.r.IntN(300))
 		if best := g.truth.after(text).Top[0].ID; g.r.IntN(3) > 0 {
 			token = best
+		}
+		if g.r.IntN(40) == 0 {
+			token, unknown = 300, true // not in the vocabulary
 		}
 		last = last || len(text) >= g.s.cache.Slots()
 		leaves = append(leaves, draft.Node{ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: path})
@@ -212,9 +216,12 @@ func (g *gardener) extend() {
 	switch {
 	case last:
 		require.ErrorIs(g.t, err, qwen2.ErrContext)
-		require.ErrorContains(g.t, err, "lies beyond the context of 20 tokens")
-	case n > room:
+		require.ErrorContains(g.t, err, "lies beyond the context of 14 tokens")
+	case n > room, unknown:
 		require.Error(g.t, err)
+		if unknown && strings.Contains(err.Error(), "token 300 is not in the vocabulary") {
+			return
+		}
 		fallthrough
 	case err != nil:
 		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, qwen2.ErrContext)) {
@@ -370,4 +377,31 @@ func TestSettleMovesWhatRunsAhead(t *testing.T) {
 	m.Settle(2)
 	require.Empty(t, s.ahead.flights, "what it sees has moved")
 	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
+}
+
+// TestModelGone: where the model is closed under a session, an evaluation ends with an error and gives back every slot,
+// also that of what it would have run ahead.
+func TestModelGone(t *testing.T) {
+	for _, leaves := range []int{1, 2} {
+		e, _ := troubled(t, Options{Context: 20}, true)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		m := newEdge(s, backend.Want{K: 3}, 0)
+		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+		require.NoError(t, err)
+		outs, err := m.Extend(t.Context(), []draft.Node{{ID: 1, Token: out.Top[0].ID, Pos: 3}})
+		require.NoError(t, err)
+		require.Equal(t, 4+2, s.cache.InUse())
+		nodes := []draft.Node{{ID: 2, Token: outs[0].Top[0].ID, Pos: 4, Path: []draft.ID{1}}, {ID: 3, Token: outs[0].Top[1].ID, Pos: 4, Path: []draft.ID{1}}}
+		e.model.Close()
+		_, err = m.Extend(t.Context(), nodes[:leaves])
+		require.ErrorIs(t, err, ErrClosed)
+		require.Empty(t, s.ahead.flights)
+		require.Equal(t, 4, s.cache.InUse())
+		require.Len(t, m.slots, 1)
+		_, err = m.Extend(t.Context(), nodes[:leaves])
+		require.ErrorIs(t, err, ErrClosed)
+		require.Equal(t, 4, s.cache.InUse())
+		require.NoError(t, e.Close())
+	}
 }
