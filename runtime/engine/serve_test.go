@@ -85,6 +85,16 @@ func TestAnswerTime(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(begin))
 		assert.Equal(t, time.Second, a.Queue+a.Cloud)
 
+		done, err = e.hold(t.Context()) // a step that others wait for
+		require.NoError(t, err)
+		go func() { _, _ = cloud.Ask(t.Context(), draft.Question{Context: []int32{7}}) }()
+		synctest.Wait()
+		time.AfterFunc(100*time.Millisecond, done)
+		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{8}})
+		require.NoError(t, err)
+		assert.Equal(t, 100*time.Millisecond, a.Queue)
+		assert.Equal(t, 200*time.Millisecond, a.Cloud, "the rest of the least time")
+
 		quick, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
 		defer quick.Close()

@@ -148,6 +148,21 @@ func TestEnds(t *testing.T) {
 	assert.Len(t, all, 1, "a prompt that leaves room for one")
 }
 
+// TestCloseAtTheEnd: a text that was over when the engine was closed is a whole text.
+func TestCloseAtTheEnd(t *testing.T) {
+	e := small(t, Options{Context: 10}, nil)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	r := dictated(t, &dictator{prompt: 1, says: []int32{5, 299}})
+	r.Observe = func(ev Event) {
+		if ev.Token != nil && ev.Token.End {
+			assert.NoError(t, e.Close())
+		}
+	}
+	assert.Len(t, tokens(t, s, []int32{1}, r), 1)
+	assert.Equal(t, StopEnd, s.Summary().Stop)
+}
+
 // TestRouteReaches: what a route asks for reaches the questions to the cloud and the decoder.
 func TestRouteReaches(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
