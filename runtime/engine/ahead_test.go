@@ -98,8 +98,8 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	return got
 }
 
-// TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence, also
-// where escalations, branches and rollbacks want other tokens than the best ones at any position.
+// TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence,
+// also where escalations, branches and rollbacks want other tokens than the best ones at any position.
 func TestRunAhead(t *testing.T) {
 	large := random(t, Options{Threads: 1}, 5)
 	cloud, err := large.Serve(ServeOptions{})

@@ -38,9 +38,9 @@ type leaf struct {
 	best int32 // the token that is most probable after it
 }
 
-// TestEdge: whatever is drafted, settled and dropped in whatever order, and whatever goes wrong on the way, each node has
-// what evaluating its text from nothing gives, to the last bit, ids and slots stay each other's inverse, and every slot is
-// the text's, a node's, of what runs ahead, or free.
+// TestEdge: whatever is drafted, settled and dropped in whatever order, and whatever goes wrong on the way, each node
+// has what evaluating its text from nothing gives, to the last bit, ids and slots stay each other's inverse, and every
+// slot is the text's, a node's, of what runs ahead, or free.
 func TestEdge(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, uint64(time.Now().UnixNano())}
 	if testing.Short() {
@@ -350,7 +350,8 @@ func TestDraftInPlace(t *testing.T) {
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
 		s.stopAhead()
-		_, err = m.Extend(t.Context(), []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}})
+		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
+		_, err = m.Extend(t.Context(), pair)
 		require.NoError(t, err)
 		require.EqualValues(t, 9, m.slots[8])
 		require.EqualValues(t, 19, m.slots[9], "from the other end")
@@ -392,7 +393,10 @@ func TestModelGone(t *testing.T) {
 		outs, err := m.Extend(t.Context(), []draft.Node{{ID: 1, Token: out.Top[0].ID, Pos: 3}})
 		require.NoError(t, err)
 		require.Equal(t, 4+2, s.cache.InUse())
-		nodes := []draft.Node{{ID: 2, Token: outs[0].Top[0].ID, Pos: 4, Path: []draft.ID{1}}, {ID: 3, Token: outs[0].Top[1].ID, Pos: 4, Path: []draft.ID{1}}}
+		nodes := []draft.Node{
+			{ID: 2, Token: outs[0].Top[0].ID, Pos: 4, Path: []draft.ID{1}},
+			{ID: 3, Token: outs[0].Top[1].ID, Pos: 4, Path: []draft.ID{1}},
+		}
 		e.model.Close()
 		_, err = m.Extend(t.Context(), nodes[:leaves])
 		require.ErrorIs(t, err, ErrClosed)

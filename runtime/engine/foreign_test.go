@@ -83,8 +83,8 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
-// TestWhatTheFileSays: a begin token goes before a raw prompt where the file asks for it, a file may have no chat template,
-// and a vocabulary that does not fit the embedding is refused.
+// TestWhatTheFileSays: a begin token goes before a raw prompt where the file asks for it, a file may have no chat
+// template, and a vocabulary that does not fit the embedding is refused.
 func TestWhatTheFileSays(t *testing.T) {
 	path := model(t, nil)
 	begins := open(t, edited(t, path, "tokenizer.ggml.add_bos_token", func(w *gguf.Writer) {

@@ -67,59 +67,69 @@ func call(t *testing.T, e *Engine, addr string, o DialOptions) (*Remote, draft.C
 
 // recorder is an upstream that notes what it is asked, and says what it is told to say.
 type recorder struct {
-	id     netproto.Identity
-	answer gateway.Answer
-	err    error
+	id netproto.Identity
 
 	mu     sync.Mutex
-	asked  []gateway.Question
-	left   time.Duration // of the last question, until nobody wants its answer any more
-	warmed []gateway.Question
-	forgot chan uint64
+	answer gateway.Answer
+	err    error
+	asked  gateway.Question // the last one
+	left   time.Duration    // of it, until nobody wants its answer any more
 }
 
 func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
 
+func (r *recorder) Forget(uint64) {}
+
 func (r *recorder) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked = append(r.asked, q)
 	due, _ := ctx.Deadline()
-	r.left = time.Until(due)
+	r.asked, r.left = q, time.Until(due)
 	return r.answer, r.err
 }
 
-func (r *recorder) Forget(session uint64) { r.forgot <- session }
+// last is what it was asked, and for how long the answer was wanted.
+func (r *recorder) last() (gateway.Question, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked, r.left
+}
 
-// TestRemoteAsks: every field of a question of the edge reaches what a gateway asks, and every field of its answer comes
-// back.
+// fail makes it answer with an error from now on.
+func (r *recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+// TestRemoteAsks: every field of a question of the edge reaches what a gateway asks, and every field of its answer
+// comes back.
 func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
-	up := &recorder{id: id, forgot: make(chan uint64, 1), answer: gateway.Answer{
+	up := &recorder{id: id, answer: gateway.Answer{
 		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
 		Top:   []netproto.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
 		Audit: []netproto.Finding{{Position: 3, Token: 13, LogProb: -0.25}, {Position: 5, Token: 14, LogProb: -0.75}},
 	}}
-	g, err := gateway.New(gateway.Options{}, up)
+	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
 	require.NoError(t, err)
 	_, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	q := draft.Question{
 		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
 		Sampling: sample.Options{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	a, err := cloud.Ask(ctx, q)
 	require.NoError(t, err)
-	require.Len(t, up.asked, 1)
-	got := up.asked[0]
+	got, left := up.last()
 	assert.Equal(t, q.Context, got.Context)
 	assert.Equal(t, 2, got.K)
 	assert.Equal(t, 2, got.AuditFrom)
 	assert.Equal(t, netproto.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
-	assert.LessOrEqual(t, up.left, 30*time.Second, "the deadline of the edge is that of the cloud")
+	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is that of the cloud")
 	assert.Positive(t, a.BytesUp)
 	assert.Positive(t, a.BytesDown)
 	assert.Greater(t, a.BytesUp, len(q.Context))
@@ -133,7 +143,7 @@ func TestRemoteAsks(t *testing.T) {
 		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}, a)
 
-	up.err = fmt.Errorf("%w: today", netproto.Busy)
+	up.fail(fmt.Errorf("%w: today", netproto.Busy))
 	a, err = cloud.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Busy)
 	assert.Positive(t, a.BytesUp, "what was sent in vain counts too")
@@ -141,7 +151,8 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Positive(t, a.BytesDown)
 	assert.NotEqual(t, down, a.BytesDown)
 	assert.Zero(t, a.Token)
-	assert.Greater(t, up.left, 31*time.Second, "a question without a deadline has that of the gateway")
+	_, left = up.last()
+	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has that of the gateway")
 	a.BytesUp, a.BytesDown = 0, 0
 	assert.Zero(t, a)
 }
@@ -166,7 +177,9 @@ func TestServiceBehindGateway(t *testing.T) {
 	assert.Greater(t, up, len(text))
 	assert.Positive(t, down)
 	require.Eventually(t, func() bool { return service.Stats().Computed >= uint64(len(text)) }, time.Minute, time.Millisecond)
-	for i, o := range []sample.Options{{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5}} {
+	for i, o := range []sample.Options{
+		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
+	} {
 		for _, q := range []draft.Question{
 			{Context: text, Sampling: o, K: 3},
 			{Context: append([]int32{200 + int32(i)}, text...), Sampling: o, K: 3, AuditFrom: 4},
@@ -175,7 +188,9 @@ func TestServiceBehindGateway(t *testing.T) {
 		} {
 			direct, err := service.Local(77).Ask(t.Context(), q)
 			require.NoError(t, err)
-			plain, err := service.Ask(t.Context(), batch.Question{Session: 78, Context: q.Context, K: max(1, q.K), AuditFrom: q.AuditFrom, Sampling: o})
+			plain, err := service.Ask(t.Context(), batch.Question{
+				Session: 78, Context: q.Context, K: max(1, q.K), AuditFrom: q.AuditFrom, Sampling: o,
+			})
 			require.NoError(t, err)
 			far, err := cloud.Ask(t.Context(), q)
 			require.NoError(t, err)

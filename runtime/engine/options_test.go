@@ -36,8 +36,8 @@ func TestContextOption(t *testing.T) {
 	}
 }
 
-// TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where that
-// would be the only rounding of the model. Sessions and services keep them alike.
+// TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where
+// that would be the only rounding of the model. Sessions and services keep them alike.
 func TestKVOption(t *testing.T) {
 	f32 := func(s *synth.Spec) {
 		var err error

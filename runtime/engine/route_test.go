@@ -70,8 +70,8 @@ func (c *delayed) Ask(ctx context.Context, q draft.Question) (draft.Answer, erro
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestRouted: serial and pipelined decoding with real models give the tokens and origins of the definition, and leave the
-// session as it should be for the next text.
+// TestRouted: serial and pipelined decoding with real models give the tokens and origins of the definition, and leave
+// the session as it should be for the next text.
 func TestRouted(t *testing.T) {
 	edge, large, cloud := pair(t)
 	modes := map[string]draft.Options{

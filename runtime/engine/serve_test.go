@@ -163,8 +163,8 @@ func TestLocalAsks(t *testing.T) {
 	assert.ErrorContains(t, err, "top-k")
 }
 
-// TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model, although
-// another one still uses it.
+// TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model,
+// although another one still uses it.
 func TestWaitingEndsWithTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(smallest(t, nil), "small", Options{Threads: 1})

@@ -54,8 +54,8 @@ func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
 	return all
 }
 
-// TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text, the
-// rest of an incomplete character included, why it ended, and how long it took.
+// TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text,
+// the rest of an incomplete character included, why it ended, and how long it took.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 32}, nil)
@@ -201,8 +201,8 @@ func TestRouteReaches(t *testing.T) {
 	}
 }
 
-// TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a hit
-// when it is the second best token of the small model, or the third.
+// TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a
+// hit when it is the second best token of the small model, or the third.
 func TestBranches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 40}, nil)
@@ -228,7 +228,8 @@ func TestBranches(t *testing.T) {
 	})
 }
 
-// TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves on.
+// TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves
+// on.
 func TestRouteRefuses(t *testing.T) {
 	e := small(t, Options{Context: 20}, nil)
 	s, err := e.NewSession()
@@ -261,8 +262,8 @@ func TestRouteRefuses(t *testing.T) {
 	}
 }
 
-// TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that takes
-// longer by itself, are not slowed, and nobody who has gone waits.
+// TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
+// takes longer by itself, are not slowed, and nobody who has gone waits.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
@@ -292,8 +293,8 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestTrouble: wherever a forward call fails, alone or on a device that runs ahead, the text ends with that error, which
-// says in which model, nothing is lost, and the next text is as if nothing had been.
+// TestTrouble: wherever a forward call fails, alone or on a device that runs ahead, the text ends with that error,
+// which says in which model, nothing is lost, and the next text is as if nothing had been.
 func TestTrouble(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 24}, ahead)

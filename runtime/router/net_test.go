@@ -71,8 +71,8 @@ func TestHeadFeatures(t *testing.T) {
 	assert.Panics(t, func() { read.Confidence(&backend.Output{Hidden: make([]float32, 3)}) })
 }
 
-// formula is a router as it is written, in float64: linear, batch normalisation where there is one, ReLU, and so on, then
-// linear to one and sigmoid. CITER's form has two normalisations.
+// formula is a router as it is written, in float64: linear, batch normalisation where there is one, ReLU, and so on,
+// then linear to one and sigmoid. CITER's form has two normalisations.
 func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 	h := make([]float64, len(x))
 	for i, v := range x {
@@ -236,7 +236,8 @@ func TestReadNetRefuses(t *testing.T) {
 		"no tensors":       {plain, nil, "without layers"},
 		"no bias":          {plain, good[:3], "router.2.bias: absent"},
 		"one more tensor":  {plain, append(good[:4:4], aTensor{"x", gguf.F32, 1, []int{1}}), "has 4 tensors, the file has 5"},
-		"a gap": {plain, append(good[:2:2], aTensor{"router.4.weight", gguf.F32, 1, []int{3, 1}}, aTensor{"router.4.bias", gguf.F32, 1, []int{1}}),
+		"a gap": {plain, append(good[:2:2],
+			aTensor{"router.4.weight", gguf.F32, 1, []int{3, 1}}, aTensor{"router.4.bias", gguf.F32, 1, []int{1}}),
 			"a router of 1 layers has 2 tensors, the file has 4"},
 		"misfit":         {plain, change(2, aTensor{"router.2.weight", gguf.F32, 1, []int{2, 1}}), "takes 2 inputs, layer 0 gives 3"},
 		"bias length":    {plain, change(1, aTensor{"router.0.bias", gguf.F32, 1, []int{4}}), "4 biases"},
@@ -267,7 +268,8 @@ func TestReadNetDeep(t *testing.T) {
 	for n, ok := range map[int]bool{1: true, 16: true, 17: false} {
 		var all []aTensor
 		for i := range n {
-			all = append(all, aTensor{fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, 1, []int{1, 1}}, aTensor{fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, 1, []int{1}})
+			all = append(all, aTensor{fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, 1, []int{1, 1}},
+				aTensor{fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, 1, []int{1}})
 		}
 		net, err := ReadNet(file(t, all, meta("", map[string]any{keyInput: uint32(1), keyHidden: uint32(1)})))
 		if !ok {

@@ -181,7 +181,8 @@ func TestClamp(t *testing.T) {
 	assert.Zero(t, margin(&backend.Output{LogSumExp: float32(math.NaN()), Top: headOf(0.5, 0.5).Top}))
 }
 
-// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide otherwise.
+// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide
+// otherwise.
 func TestRandom(t *testing.T) {
 	const n = 20000
 	for _, share := range []float64{0.05, 0.5, 1} {
@@ -346,14 +347,16 @@ func TestOn(t *testing.T) {
 	assert.Same(t, margin, margin.On(there{}))
 
 	two, err := NewNet([]Layer{
-		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}}, {In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
+		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}},
+		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true)
 	require.NoError(t, err)
 	r, err = New(Options{Policy: Learned, Net: two, Threshold: new(0.2), Budget: 0.5, Seed: 3})
 	require.NoError(t, err)
 	on := r.On(there{})
 	assert.Equal(t, &loaded{[]backend.RouterLayer{
-		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}}, {In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
+		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}},
+		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true}, on.on, "layer by layer, with the features of the head")
 	assert.Equal(t, r.o, on.o, "how it decides stays")
 	assert.Equal(t, r.threshold(count{9, 2}), on.threshold(count{9, 2}))

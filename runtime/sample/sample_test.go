@@ -38,9 +38,9 @@ func TestNoiseBound(t *testing.T) {
 	}
 }
 
-// TestNoise pins which word of the generator is what, and what becomes of its bits: edge and cloud of different versions
-// draw the same tokens only while this stays. The numbers come from Philox2x64-10 as it is published (counter: token,
-// position; key: seed), in integers of any size, of which the upper 52 bits of the first word count.
+// TestNoise pins which word of the generator is what, and what becomes of its bits: edge and cloud of different
+// versions draw the same tokens only while this stays. The numbers come from Philox2x64-10 as it is published (counter:
+// token, position; key: seed), in integers of any size, of which the upper 52 bits of the first word count.
 func TestNoise(t *testing.T) {
 	for _, c := range []struct {
 		seed, pos, id uint64
