@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -33,19 +32,31 @@ func aGPU() Backend {
 // random opens a tiny model of random weights.
 func random(t *testing.T, o Options, seed uint64) *Engine {
 	t.Helper()
-	recipe, err := synth.ParseRecipe("q8_0")
-	require.NoError(t, err)
-	var b bytes.Buffer
-	require.NoError(t, synth.Tiny(recipe, seed).Write(&b, nil))
-	f, err := gguf.Parse(b.Bytes())
-	require.NoError(t, err)
-	e, err := New(f, "tiny", o)
+	e, err := New(smallest(t, func(s *synth.Spec) { s.Seed = seed }), "small", o)
 	if errors.Is(err, metal.ErrNoDevice) {
 		sharedtest.Missing(t, err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
+}
+
+// runners open the smallest model on devices that run ahead: one that computes at once, and a GPU, which takes longer.
+var runners = map[string]func(t *testing.T, o Options) *Engine{
+	"at once": func(t *testing.T, o Options) *Engine { e, _ := troubled(t, o, true); return e },
+	"gpu":     func(t *testing.T, o Options) *Engine { o.Backend = aGPU(); return random(t, o, 4) },
+}
+
+// onRunners runs a test on both. With -short the GPU is left to the tests that name it.
+func onRunners(t *testing.T, test func(t *testing.T, open func(o Options) *Engine)) {
+	for name, open := range runners {
+		t.Run(name, func(t *testing.T) {
+			if name == "gpu" && testing.Short() {
+				t.Skip("takes seconds")
+			}
+			test(t, func(o Options) *Engine { return open(t, o) })
+		})
+	}
 }
 
 // randomNet is a router that is of no use.
@@ -87,10 +98,10 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	return got
 }
 
-// TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence, also
-// where escalations, branches and rollbacks want other tokens than the best ones at any position.
+// TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence,
+// also where escalations, branches and rollbacks want other tokens than the best ones at any position.
 func TestRunAhead(t *testing.T) {
-	edge, large := random(t, Options{Backend: aGPU()}, 4), random(t, Options{}, 5)
+	large := random(t, Options{Threads: 1}, 5)
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
@@ -104,68 +115,81 @@ func TestRunAhead(t *testing.T) {
 		}
 		routes[fmt.Sprintf("%d branches", branches)] = route
 	}
-	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: new(0.5), Net: randomNet(t, 256)})
+	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: new(0.5), Net: randomNet(t, 64)})
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
 	const tokens = 24
-	s, err := edge.NewSession()
-	require.NoError(t, err)
-	for name, r := range routes {
-		t.Run(name, func(t *testing.T) {
-			r.Request = Request{MaxTokens: tokens, IgnoreEnd: true}
-			s.ahead.depth = 0
-			want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
-			require.Len(t, want.ids, tokens)
-			require.Zero(t, s.Summary().RanAhead)
-			for _, depth := range []int{1, 3} {
-				s.ahead.depth = depth
-				assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
-				if name == "local" {
-					assert.Equal(t, tokens-2, s.Summary().RanAhead, "all but the prompt's token and the first after it")
-				} else {
-					assert.Positive(t, s.Summary().RanAhead)
-				}
-				if name == "learned" {
-					assert.Contains(t, want.origins, "cloud")
-					assert.Contains(t, want.origins, "edge")
-				}
+	for device, open := range runners {
+		s, err := open(t, Options{}).NewSession()
+		require.NoError(t, err)
+		for name, r := range routes {
+			if device == "at once" && name == "learned" {
+				continue // it evaluates no router, and hidden states are not had ahead
 			}
-		})
+			if device == "gpu" && testing.Short() && (name == "1 branches" || name == "3 branches") {
+				continue
+			}
+			t.Run(device+"/"+name, func(t *testing.T) {
+				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true}
+				s.ahead.depth = 0
+				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
+				require.Len(t, want.ids, tokens)
+				require.Zero(t, s.Summary().RanAhead)
+				for _, depth := range []int{1, 3} {
+					s.ahead.depth = depth
+					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
+					if name == "local" {
+						assert.Equal(t, tokens-2, s.Summary().RanAhead, "all but the prompt's token and the first after it")
+					} else {
+						assert.Positive(t, s.Summary().RanAhead)
+					}
+					if name == "learned" {
+						assert.Contains(t, want.origins, "cloud")
+						assert.Contains(t, want.origins, "edge")
+					}
+				}
+			})
+		}
 	}
 }
 
 // TestRunAheadAtTheEnd: with no room left in the context, nothing runs ahead and nothing is lost.
 func TestRunAheadAtTheEnd(t *testing.T) {
-	want := text{}
-	for _, depth := range []int{0, 3} {
-		s, err := random(t, Options{Backend: aGPU(), Context: 24}, 4).NewSession()
-		require.NoError(t, err)
-		s.ahead.depth = depth
-		got := read(t, s, []int32{1, 2, 3}, Route{Request: Request{IgnoreEnd: true}})
-		assert.Len(t, got.ids, 21)
-		if depth == 0 {
-			want = got
+	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
+		want := text{}
+		for _, depth := range []int{0, 3} {
+			s, err := open(Options{Context: 24}).NewSession()
+			require.NoError(t, err)
+			s.ahead.depth = depth
+			got := read(t, s, []int32{1, 2, 3}, Route{Request: Request{IgnoreEnd: true}})
+			assert.Len(t, got.ids, 21)
+			if depth == 0 {
+				want = got
+			}
+			assert.Equal(t, want, got)
 		}
-		assert.Equal(t, want, got)
-	}
+	})
 }
 
 // TestRunAheadStops: an end in the middle leaves the session ready for the next text.
 func TestRunAheadStops(t *testing.T) {
-	s, err := random(t, Options{Backend: aGPU()}, 4).NewSession()
-	require.NoError(t, err)
-	all := read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}})
-	for n := range 5 {
-		seen := 0
-		for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, Request{IgnoreEnd: true}) {
-			require.NoError(t, err)
-			if seen++; seen > n {
-				break
+	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
+		s, err := open(Options{}).NewSession()
+		require.NoError(t, err)
+		assert.Equal(t, 2, s.ahead.depth)
+		all := read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}})
+		for n := range 5 {
+			seen := 0
+			for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, Request{IgnoreEnd: true}) {
+				require.NoError(t, err)
+				if seen++; seen > n {
+					break
+				}
 			}
+			assert.Empty(t, s.ahead.flights)
+			assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}}))
 		}
-		assert.Empty(t, s.ahead.flights)
-		assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}}))
-	}
+	})
 }
 
 // TestRunAheadTogether: sessions of one engine, and a service, share a device that runs ahead.
@@ -180,7 +204,7 @@ func TestRunAheadTogether(t *testing.T) {
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		return read(t, s, []int32{1, 2, int32(n)}, Route{
-			Request: Request{MaxTokens: 12, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)), Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
+			Request: Request{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)), Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
 		})
 	}
 	var alone, together [3]text
@@ -197,55 +221,69 @@ func TestRunAheadTogether(t *testing.T) {
 
 // TestRunAheadSampled: what is drawn is drawn from the same numbers, and nothing runs ahead of it.
 func TestRunAheadSampled(t *testing.T) {
-	e := random(t, Options{Backend: aGPU()}, 4)
-	s, err := e.NewSession()
-	require.NoError(t, err)
-	r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}}}
-	want := read(t, s, []int32{1, 2, 3}, r)
-	assert.Zero(t, s.Summary().RanAhead)
-	s.ahead.depth = 0
-	assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
+	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
+		s, err := open(Options{}).NewSession()
+		require.NoError(t, err)
+		r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}}}
+		want := read(t, s, []int32{1, 2, 3}, r)
+		assert.Zero(t, s.Summary().RanAhead)
+		s.ahead.depth = 0
+		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
+		s.ahead.depth = 2
+		r.Sampling = sample.Options{TopK: 20, Seed: 3}
+		read(t, s, []int32{1, 2, 3}, r)
+		assert.Equal(t, 10, s.Summary().RanAhead, "and again when nothing is drawn")
+	})
 }
 
 // TestCloseAhead: Close while the device runs ahead, from within the loop and from beside it, at any token: the text
 // ends with ErrClosed, and what ran ahead is waited for.
 func TestCloseAhead(t *testing.T) {
-	for n := range 6 {
-		for _, inside := range []bool{true, false} {
-			e := random(t, Options{Backend: aGPU()}, 4)
-			s, err := e.NewSession()
-			require.NoError(t, err)
-			r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
-			require.NoError(t, err)
-			cloud, err := e.Serve(ServeOptions{})
-			require.NoError(t, err)
-			route := Route{Request: Request{IgnoreEnd: true}}
-			if n%2 == 1 {
-				route.Router, route.Cloud, route.Draft = r, cloud.Local(1), DraftOptions{Deadline: -1, Branches: 3}
-			}
-			var all sync.WaitGroup
-			seen, last := 0, error(nil)
-			for _, last = range s.Routed(t.Context(), []int32{1, 2, 3}, route) {
-				if seen++; seen != n+1 {
-					continue
+	for name, open := range runners {
+		for n := range 6 {
+			for _, inside := range []bool{true, false} {
+				if name == "gpu" && testing.Short() && n != 4-n%2*3 {
+					continue // one with and one without a router
 				}
-				if inside {
-					assert.NoError(t, e.Close())
-				} else {
-					all.Go(func() { assert.NoError(t, e.Close()) })
-				}
+				closeAhead(t, open(t, Options{}), n, inside)
 			}
-			all.Wait()
-			assert.ErrorIs(t, last, ErrClosed)
-			assert.Empty(t, s.ahead.flights)
-			cloud.Close()
 		}
 	}
 }
 
+func closeAhead(t *testing.T, e *Engine, n int, inside bool) {
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
+	require.NoError(t, err)
+	cloud, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	route := Route{Request: Request{IgnoreEnd: true}}
+	if n%2 == 1 {
+		route.Router, route.Cloud, route.Draft = r, cloud.Local(1), DraftOptions{Deadline: -1, Branches: 3}
+	}
+	var all sync.WaitGroup
+	seen, last := 0, error(nil)
+	for _, last = range s.Routed(t.Context(), []int32{1, 2, 3}, route) {
+		if seen++; seen != n+1 {
+			continue
+		}
+		if inside {
+			assert.NoError(t, e.Close())
+		} else {
+			all.Go(func() { assert.NoError(t, e.Close()) })
+			<-e.closing.Done()
+		}
+	}
+	all.Wait()
+	assert.ErrorIs(t, last, ErrClosed)
+	assert.Empty(t, s.ahead.flights)
+}
+
 // TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
 func TestSettleAfterClose(t *testing.T) {
-	e := random(t, Options{Backend: aGPU()}, 4)
+	e, _ := troubled(t, Options{}, true)
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	slot, err := s.cache.Alloc(5)
@@ -255,4 +293,23 @@ func TestSettleAfterClose(t *testing.T) {
 	assert.Empty(t, s.settle(slot))
 	assert.Zero(t, s.cache.Len())
 	s.stopAhead()
+}
+
+// TestGPU: the variant of the software device is the one that is asked for, and a GPU tells what it was given to do.
+func TestGPU(t *testing.T) {
+	if aGPU() != Soft {
+		t.Skip("for the device in software")
+	}
+	for name, want := range map[Backend]string{"soft": "(fast)", "soft:fastmath:3": "(fastmath)"} {
+		e := random(t, Options{Backend: name, Context: 16}, 4)
+		assert.Contains(t, e.Device(), want)
+		assert.Equal(t, runtime.GOMAXPROCS(0), e.Threads())
+		_, _, err := e.Logits(t.Context(), []int32{1, 2}, 1)
+		require.NoError(t, err)
+		did, ok := e.LastEncoded()
+		require.True(t, ok)
+		last := e.device.(*gpu.Device).LastPass()
+		assert.Equal(t, Encoded{Dispatches: last.Dispatches, Levels: last.Levels}, did)
+		assert.Greater(t, did.Levels, 10)
+	}
 }

@@ -80,6 +80,7 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) (err error) {
 	if err != nil {
 		if at >= 0 {
 			s.dropAhead()
+			running.Drop()
 			s.cache.Free(running.row.Slot)
 		}
 		return err

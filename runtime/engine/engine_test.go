@@ -26,7 +26,7 @@ func model(t testing.TB, edit func(*synth.Spec)) string {
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
 	s := synth.Tiny(r, 9)
-	s.Vocab = 1000
+	s.Dim, s.FFN, s.Heads, s.KVHeads, s.Vocab = 64, 128, 2, 1, 1000
 	if edit != nil {
 		edit(&s)
 	}
@@ -94,7 +94,8 @@ func TestGreedyIsArgmax(t *testing.T) {
 	assert.True(t, strings.HasPrefix(sum.Text, joined.String()))
 }
 
-// TestReuse: a session that has run another text gives the same tokens as a new one, and runs the common beginning once.
+// TestReuse: a session that has run another text gives the same tokens as a new one, and runs the common beginning
+// once.
 func TestReuse(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	ask := engine.Request{MaxTokens: 8, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, Seed: 3}}

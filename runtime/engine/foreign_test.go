@@ -3,6 +3,7 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,4 +81,77 @@ func TestForeignText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatTheFileSays: a begin token goes before a raw prompt where the file asks for it, a file may have no chat
+// template, and a vocabulary that does not fit the embedding is refused.
+func TestWhatTheFileSays(t *testing.T) {
+	path := model(t, nil)
+	begins := open(t, edited(t, path, "tokenizer.ggml.add_bos_token", func(w *gguf.Writer) {
+		gguf.Put(w, "tokenizer.ggml.add_bos_token", true)
+	}), engine.Options{})
+	plain := open(t, path, engine.Options{})
+	ids, err := plain.RawPrompt("a<|im_end|>b")
+	require.NoError(t, err)
+	tok, err := plain.Tokenizer()
+	require.NoError(t, err)
+	assert.True(t, tok.IsEnd(ids[len(ids)-2]), "special tokens are recognised")
+	bos, ok := tok.BOS()
+	require.True(t, ok)
+	with, err := begins.RawPrompt("a<|im_end|>b")
+	require.NoError(t, err)
+	assert.Equal(t, append([]int32{bos}, ids...), with)
+
+	id, err := plain.Identity()
+	require.NoError(t, err)
+	assert.NotZero(t, id.Template)
+	bare := open(t, edited(t, path, "tokenizer.chat_template", func(*gguf.Writer) {}), engine.Options{})
+	id, err = bare.Identity()
+	require.NoError(t, err)
+	assert.Zero(t, id.Template, "none to agree in")
+	odd := open(t, edited(t, path, "tokenizer.chat_template", func(w *gguf.Writer) {
+		gguf.Put(w, "tokenizer.chat_template", uint32(5))
+	}), engine.Options{})
+	_, err = odd.Identity()
+	assert.ErrorContains(t, err, "tokenizer.chat_template")
+
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	words, err := f.Strings("tokenizer.ggml.tokens")
+	require.NoError(t, err)
+	var all []string
+	for _, w := range words.All() {
+		all = append(all, string(w))
+	}
+	padded := edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
+		gguf.PutArray(w, "tokenizer.ggml.tokens", slices.Concat(all[:995], all[997:], all[995:997]))
+	})
+	padded = edited(t, padded, "tokenizer.ggml.token_type", func(w *gguf.Writer) {
+		types := slices.Concat(slices.Repeat([]int32{1}, 995), []int32{3, 3, 3, 5, 5})
+		types[5] = 5
+		gguf.PutArray(w, "tokenizer.ggml.token_type", types)
+	})
+	for key, id := range map[string]uint32{"tokenizer.ggml.bos_token_id": 995, "tokenizer.ggml.eos_token_id": 997} {
+		padded = edited(t, padded, key, func(w *gguf.Writer) { gguf.Put(w, key, id) })
+	}
+	id, err = open(t, padded, engine.Options{}).Identity()
+	require.NoError(t, err)
+	assert.Equal(t, 998, id.Vocab, "without what only pads the end")
+	more := open(t, edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
+		gguf.PutArray(w, "tokenizer.ggml.tokens", append(all, "one more"))
+	}), engine.Options{})
+	s := session(t, more)
+	for name, call := range map[string]func() error{
+		"Tokenizer": func() error { _, err := more.Tokenizer(); return err },
+		"Chat":      func() error { _, err := more.Chat(); return err },
+		"RawPrompt": func() error { _, err := more.RawPrompt("a"); return err },
+		"Identity":  func() error { _, err := more.Identity(); return err },
+		"Dial":      func() error { _, err := more.Dial(t.Context(), "127.0.0.1:1", engine.DialOptions{}); return err },
+		"Generate":  func() error { _, err := last(s, t.Context(), engine.Route{}); return err },
+	} {
+		assert.ErrorContains(t, call(), "tokens", name)
+	}
+	_, _, err = more.Logits(t.Context(), []int32{1}, 1)
+	assert.NoError(t, err, "ids need no tokenizer")
 }

@@ -112,8 +112,9 @@ func TestCloseInLoop(t *testing.T) {
 	t.Cleanup(cloud.Close)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.1)})
 	require.NoError(t, err)
+	path := model(t, nil)
 	for n := range 20 {
-		e, err := engine.Open(model(t, nil), engine.Options{})
+		e, err := engine.Open(path, engine.Options{})
 		require.NoError(t, err)
 		s, seen := session(t, e), 0
 		route := engine.Route{Request: engine.Request{IgnoreEnd: true}}
@@ -135,7 +136,7 @@ func TestCloseInLoop(t *testing.T) {
 		assert.Equal(t, n+1, s.Summary().Tokens)
 		assert.Empty(t, s.Summary().Stop)
 	}
-	e, err := engine.Open(model(t, nil), engine.Options{})
+	e, err := engine.Open(path, engine.Options{})
 	require.NoError(t, err)
 	for _, err := range session(t, e).Generate(t.Context(), []int32{1, 2, 3}, engine.Request{}) {
 		require.NoError(t, err)

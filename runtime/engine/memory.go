@@ -11,12 +11,15 @@ import (
 
 // FreeMemory returns how many bytes this process may still take without others having to give way: what the system says
 // is available, or less where a control group of Linux sets a limit, as containers do.
-func FreeMemory() (uint64, error) {
+func FreeMemory() (uint64, error) { return freeMemory("/sys/fs/cgroup") }
+
+// freeMemory is FreeMemory with the control group at dir.
+func freeMemory(dir string) (uint64, error) {
 	v, err := mem.VirtualMemory()
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)
 	}
-	return min(v.Available, groupMemory("/sys/fs/cgroup")), nil
+	return min(v.Available, groupMemory(dir)), nil
 }
 
 // groupMemory returns what is left of the limit of the control group (version 2) at dir; no limit is the largest

@@ -1,17 +1,28 @@
 package engine
 
 import (
-	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
@@ -26,28 +37,336 @@ func TestQuestionOf(t *testing.T) {
 	assert.Equal(t, 1, questionOf(q).K)
 }
 
+// listen serves a gateway on loopback until the test ends, and returns its address.
+func listen(t *testing.T, g *gateway.Gateway) string {
+	t.Helper()
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-done)
+		assert.NoError(t, socket.Close())
+	})
+	return socket.LocalAddr().String()
+}
+
+// call dials a gateway and begins a session.
+func call(t *testing.T, e *Engine, addr string, o DialOptions) (*Remote, draft.Cloud) {
+	t.Helper()
+	r, err := e.Dial(t.Context(), addr, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	cloud, end, err := r.Session(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(end)
+	return r, cloud
+}
+
+// recorder is an upstream that notes what it is asked, and says what it is told to say.
+type recorder struct {
+	id netproto.Identity
+
+	mu     sync.Mutex
+	answer gateway.Answer
+	err    error
+	asked  gateway.Question // the last one
+	left   time.Duration    // of it, until nobody wants its answer any more
+}
+
+func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
+
+func (r *recorder) Forget(uint64) {}
+
+func (r *recorder) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	due, _ := ctx.Deadline()
+	r.asked, r.left = q, time.Until(due)
+	return r.answer, r.err
+}
+
+// last is what it was asked, and for how long the answer was wanted.
+func (r *recorder) last() (gateway.Question, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked, r.left
+}
+
+// fail makes it answer with an error from now on.
+func (r *recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+// TestRemoteAsks: every field of a question of the edge reaches what a gateway asks, and every field of its answer
+// comes back.
+func TestRemoteAsks(t *testing.T) {
+	e := small(t, Options{}, nil)
+	id, err := e.Identity()
+	require.NoError(t, err)
+	up := &recorder{id: id, answer: gateway.Answer{
+		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
+		Top:   []netproto.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
+		Audit: []netproto.Finding{{Position: 3, Token: 13, LogProb: -0.25}, {Position: 5, Token: 14, LogProb: -0.75}},
+	}}
+	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
+	require.NoError(t, err)
+	_, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	q := draft.Question{
+		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
+		Sampling: sample.Options{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	a, err := cloud.Ask(ctx, q)
+	require.NoError(t, err)
+	got, left := up.last()
+	assert.Equal(t, q.Context, got.Context)
+	assert.Equal(t, 2, got.K)
+	assert.Equal(t, 2, got.AuditFrom)
+	assert.Equal(t, netproto.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
+	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is that of the cloud")
+	assert.Positive(t, a.BytesUp)
+	assert.Positive(t, a.BytesDown)
+	assert.Greater(t, a.BytesUp, len(q.Context))
+	assert.NotEqual(t, a.BytesUp, a.BytesDown)
+	up2, down := a.BytesUp, a.BytesDown
+	assert.GreaterOrEqual(t, a.Queue, 3*time.Millisecond)
+	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
+	assert.Equal(t, draft.Answer{
+		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond,
+		Top:   []backend.Candidate{{ID: 11, Logit: -0.5}, {ID: 12, Logit: -1.5}},
+		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
+	}, a)
+
+	up.fail(fmt.Errorf("%w: today", netproto.Busy))
+	a, err = cloud.Ask(t.Context(), q)
+	require.ErrorIs(t, err, netproto.Busy)
+	assert.Positive(t, a.BytesUp, "what was sent in vain counts too")
+	assert.Less(t, a.BytesUp, up2, "the context was known")
+	assert.Positive(t, a.BytesDown)
+	assert.NotEqual(t, down, a.BytesDown)
+	assert.Zero(t, a.Token)
+	_, left = up.last()
+	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has that of the gateway")
+	a.BytesUp, a.BytesDown = 0, 0
+	assert.Zero(t, a)
+}
+
+// TestServiceBehindGateway: what a service answers over the network is what it answers directly, for each way of
+// choosing; text that was sent ahead is there when it is asked about, and a session that is forgotten leaves nothing.
+func TestServiceBehindGateway(t *testing.T) {
+	edge, large := small(t, Options{Context: 48}, nil), small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
+	service, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	g, err := service.Gateway(GatewayOptions{})
+	require.NoError(t, err)
+	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	welcome := r.c.Welcome()
+	assert.Equal(t, "random weights, tiny", welcome.Model)
+	assert.Equal(t, 48, welcome.Limits.Context)
+	const rounding = 1e-3 // of a log-probability on the wire
+	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	up, down, err := cloud.(draft.Warmer).Warm(t.Context(), text)
+	require.NoError(t, err)
+	assert.Greater(t, up, len(text))
+	assert.Positive(t, down)
+	require.Eventually(t, func() bool { return service.Stats().Computed >= uint64(len(text)) }, time.Minute, time.Millisecond)
+	for i, o := range []sample.Options{
+		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
+	} {
+		for _, q := range []draft.Question{
+			{Context: text, Sampling: o, K: 3},
+			{Context: append([]int32{200 + int32(i)}, text...), Sampling: o, K: 3, AuditFrom: 4},
+			{Context: text[:7], Sampling: o},
+			{Context: append(text[:8:8], 100, 101), Sampling: o, K: 1},
+		} {
+			direct, err := service.Local(77).Ask(t.Context(), q)
+			require.NoError(t, err)
+			plain, err := service.Ask(t.Context(), batch.Question{
+				Session: 78, Context: q.Context, K: max(1, q.K), AuditFrom: q.AuditFrom, Sampling: o,
+			})
+			require.NoError(t, err)
+			far, err := cloud.Ask(t.Context(), q)
+			require.NoError(t, err)
+			for name, a := range map[string]draft.Answer{"local": direct, "remote": far} {
+				assert.Equal(t, plain.Token, a.Token, name)
+				assert.Equal(t, len(a.Top), q.K, name)
+				for i, c := range a.Top {
+					assert.Equal(t, plain.Top[i].ID, c.ID, name)
+					assert.InDelta(t, plain.Top[i].LogProb, c.Logit, rounding, name)
+				}
+				assert.Equal(t, plain.Audited, a.Audited, name)
+				assert.Len(t, a.Audit, len(plain.Audit), name)
+				for i, f := range a.Audit {
+					assert.Equal(t, plain.Audit[i].Pos, f.Pos, name)
+					assert.Equal(t, plain.Audit[i].Choice.ID, f.Token, name)
+					assert.InDelta(t, plain.Audit[i].Choice.LogProb, f.LogProb, rounding, name)
+				}
+				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
+				assert.Positive(t, a.Cloud, name)
+			}
+		}
+	}
+	_, err = cloud.Ask(t.Context(), draft.Question{Context: make([]int32, 49)})
+	assert.ErrorIs(t, err, netproto.TooLarge)
+	_, err = edge.Dial(t.Context(), "nowhere", DialOptions{})
+	assert.Error(t, err)
+}
+
+// TestManyAsksAtOnce: the gateway hands a service all questions that there are, since the service shares its work.
+func TestManyAsksAtOnce(t *testing.T) {
+	const asks = 40
+	edge, large := small(t, Options{}, nil), small(t, Options{}, nil)
+	service, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	g, err := service.Gateway(GatewayOptions{})
+	require.NoError(t, err)
+	_, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	done, err := large.hold(t.Context()) // nothing is computed meanwhile
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for i := range asks {
+		all.Go(func() {
+			_, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, int32(i)}})
+			assert.NoError(t, err)
+		})
+	}
+	assert.Eventually(t, func() bool { return service.Stats().Waiting == asks }, time.Minute, time.Millisecond)
+	done()
+	all.Wait()
+}
+
+// TestGatewayOptions: what a program wants of a gateway and of its connection reaches them, and whoever is refused is
+// told why.
+func TestGatewayOptions(t *testing.T) {
+	e := small(t, Options{Context: 32}, nil)
+	service, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	certificate, key, err := NewCertificate("127.0.0.1")
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	var log strings.Builder
+	events := NewGatewayLog(slog.New(slog.NewTextHandler(&log, nil)))
+	g, err := service.Gateway(GatewayOptions{
+		Tokens: []GatewayToken{{Name: "a", Secret: "0123456789abcdef"}}, MaxContext: 20, Certificate: pair, Events: events.Event,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, netproto.Digest(sha256.Sum256(pair.Certificate[0])), g.Fingerprint())
+	addr := listen(t, g)
+	_, err = e.Dial(t.Context(), addr, DialOptions{Pin: g.Fingerprint()})
+	var why *ConnectError
+	require.ErrorAs(t, err, &why)
+	assert.ErrorIs(t, err, netproto.WrongSecret)
+	_, err = e.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: netproto.Digest{1}})
+	var pin *PinError
+	require.ErrorAs(t, err, &pin)
+	r, _ := call(t, e, addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3}})
+	assert.Equal(t, 20, r.c.Welcome().Limits.Context)
+	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
+	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
+	assert.ErrorIs(t, err, netproto.WrongTokenizer)
+	_, err = service.Gateway(GatewayOptions{MaxSessions: -1})
+	assert.ErrorContains(t, err, "MaxSessions")
+	events.Close()
+	assert.NotEmpty(t, log.String())
+
+	require.NoError(t, r.Close())
+	_, _, err = r.Session(t.Context())
+	assert.ErrorIs(t, err, client.ErrClosed)
+}
+
+// TestSessionEnds: what ends a session of a gateway's client ends its questions.
+func TestSessionEnds(t *testing.T) {
+	e := small(t, Options{}, nil)
+	service, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	g, err := service.Gateway(GatewayOptions{})
+	require.NoError(t, err)
+	r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	require.NoError(t, err)
+	defer r.Close()
+	cloud, end, err := r.Session(t.Context())
+	require.NoError(t, err)
+	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1}})
+	require.NoError(t, err)
+	end()
+	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1}})
+	assert.ErrorIs(t, err, client.ErrClosed)
+}
+
+// TestUpstream: what the service keeps of a session goes when it is forgotten; its errors stay what they are, and an
+// answer has no more candidates than were asked for.
+func TestUpstream(t *testing.T) {
+	e := small(t, Options{Context: 32}, nil)
+	s, err := e.Serve(ServeOptions{AnswerTime: time.Millisecond})
+	require.NoError(t, err)
+	u := upstream{s: s, info: gateway.Info{Model: "a name"}}
+	assert.Equal(t, "a name", u.Info().Model)
+	a, err := u.Ask(t.Context(), gateway.Question{Session: 5, Context: []int32{1, 2}, K: 0})
+	require.NoError(t, err)
+	assert.Empty(t, a.Top)
+	assert.GreaterOrEqual(t, a.Queue+a.Compute, time.Millisecond, "with the least time of an answer")
+	a, err = u.Ask(t.Context(), gateway.Question{Session: 5, Context: []int32{1, 2}, K: 256})
+	require.NoError(t, err)
+	assert.Len(t, a.Top, 256)
+	assert.Equal(t, 1, statsOf(t, s).Sessions)
+	u.Forget(5)
+	assert.Zero(t, statsOf(t, s).Sessions)
+	_, err = u.Ask(t.Context(), gateway.Question{Context: make([]int32, 33)})
+	assert.ErrorIs(t, err, batch.ErrContext)
+	err = u.Warm(t.Context(), gateway.Question{Context: make([]int32, 33)})
+	assert.ErrorIs(t, err, batch.ErrContext)
+	assert.NotErrorIs(t, err, netproto.Busy)
+	s.Close()
+	_, err = u.Ask(t.Context(), gateway.Question{Context: []int32{1}})
+	assert.ErrorIs(t, err, batch.ErrClosed)
+	u.Forget(5)
+}
+
+// TestIdentity: it tells of the tokenizer, the vocabulary and the chat template, where the file has one.
+func TestIdentity(t *testing.T) {
+	e := small(t, Options{}, nil)
+	id, err := e.Identity()
+	require.NoError(t, err)
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	assert.Equal(t, netproto.Digest(tok.Hash()), id.Tokenizer)
+	assert.Equal(t, tok.Used(), id.Vocab)
+	template, err := e.File().String("tokenizer.chat_template")
+	require.NoError(t, err)
+	assert.Equal(t, netproto.Digest(sha256.Sum256([]byte(template))), id.Template)
+	again, err := small(t, Options{}, func(s *synth.Spec) { s.Layers = 1 }).Identity()
+	require.NoError(t, err)
+	assert.Equal(t, id, again, "the weights do not matter")
+	e.Close()
+	_, err = e.Identity()
+	assert.True(t, errors.Is(err, ErrClosed))
+}
+
 // TestWarmGivesWay: what is computed ahead takes no memory of others, and says that it was left.
 func TestWarmGivesWay(t *testing.T) {
-	recipe, err := synth.ParseRecipe("q8_0")
-	require.NoError(t, err)
-	var b bytes.Buffer
-	require.NoError(t, synth.Tiny(recipe, 3).Write(&b, nil))
-	f, err := gguf.Parse(b.Bytes())
-	require.NoError(t, err)
-	e, err := New(f, "tiny", Options{Context: 40})
-	require.NoError(t, err)
-	defer e.Close()
+	e := small(t, Options{Context: 40}, nil)
 	s, err := e.Serve(ServeOptions{Slots: 40})
 	require.NoError(t, err)
 	defer s.Close()
 	u := upstream{s: s}
 	text := make([]int32, 35)
 	require.NoError(t, u.Warm(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text}))
-	assert.EqualValues(t, 35, s.Stats().Computed)
+	assert.EqualValues(t, 35, statsOf(t, s).Computed)
 	_, err = u.Ask(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text})
 	require.NoError(t, err)
 	err = u.Warm(t.Context(), gateway.Question{Session: 2, Device: 2, Context: text})
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorIs(t, err, batch.ErrShed)
-	assert.EqualValues(t, 1, s.Stats().Shed)
+	assert.EqualValues(t, 1, statsOf(t, s).Shed)
 }

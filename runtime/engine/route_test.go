@@ -70,8 +70,8 @@ func (c *delayed) Ask(ctx context.Context, q draft.Question) (draft.Answer, erro
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestRouted: serial and pipelined decoding with real models give the tokens and origins of the definition, and leave the
-// session as it should be for the next text.
+// TestRouted: serial and pipelined decoding with real models give the tokens and origins of the definition, and leave
+// the session as it should be for the next text.
 func TestRouted(t *testing.T) {
 	edge, large, cloud := pair(t)
 	modes := map[string]draft.Options{
@@ -85,11 +85,15 @@ func TestRouted(t *testing.T) {
 		sessions[name] = session(t, edge)
 	}
 	for i, o := range []router.Options{
-		{Policy: router.Random, Threshold: new(0.3), Seed: 5}, {Policy: router.Margin, Threshold: new(0.02)}, {Policy: router.Entropy, Threshold: new(0.005)},
+		{Policy: router.Random, Threshold: new(0.3), Seed: 5}, {Policy: router.Margin, Threshold: new(0.002)}, {Policy: router.Entropy, Threshold: new(0.0017)},
 		{Policy: router.Always}, {Policy: router.Never},
 	} {
 		prompt := []int32{1, 2, 3, int32(i % 2), 9}
 		ids, origins := definition(t, edge, large, o, prompt, 30)
+		if o.Policy != router.Always && o.Policy != router.Never {
+			require.Contains(t, origins, "cloud", o.Policy)
+			require.Contains(t, origins, "edge", o.Policy)
+		}
 		for name, d := range modes {
 			t.Run(fmt.Sprintf("%s/%s", o.Policy, name), func(t *testing.T) {
 				r, err := router.New(o)

@@ -109,9 +109,7 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	a, err := l.s.ask(ctx, batch.Question{
-		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-	})
+	a, err := l.s.ask(ctx, l.question(q))
 	if err != nil {
 		return draft.Answer{}, err
 	}
@@ -123,4 +121,11 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	return answer, nil
+}
+
+// question is what the service is asked: a session of the process is a device of its own.
+func (l local) question(q draft.Question) batch.Question {
+	return batch.Question{
+		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,5 +46,87 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 		assert.True(t, released)
 		assert.Zero(t, ran)
 		assert.Equal(t, why, l.close(), "once more")
+	})
+}
+
+// TestHoldGivesUp: whoever gives up waiting for the model gets the cause, and keeps neither the model nor the engine.
+func TestHoldGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l life
+		l.begin(func() error { return nil })
+		done, err := l.hold(t.Context())
+		require.NoError(t, err)
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		begin := time.Now()
+		for range 3 {
+			_, err = l.hold(ctx)
+			assert.Equal(t, why, err)
+		}
+		assert.Equal(t, time.Second, time.Since(begin))
+		done()
+		for range 3 { // the model is free, and only one holds it at a time
+			done, err := l.hold(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, l.turn)
+			done()
+		}
+		assert.False(t, l.closed())
+		assert.NoError(t, l.close(), "nobody holds the engine")
+		assert.True(t, l.closed())
+		_, err = l.use()
+		assert.Equal(t, ErrClosed, err)
+		_, err = l.hold(t.Context())
+		assert.Equal(t, ErrClosed, err)
+	})
+}
+
+// counting is a context that counts who waits for its end.
+type counting struct {
+	context.Context
+	waiting, ever atomic.Int32
+}
+
+// Value hides the context within, so that AfterFunc is asked.
+func (c *counting) Value(any) any { return nil }
+
+func (c *counting) AfterFunc(f func()) func() bool {
+	c.waiting.Add(1)
+	c.ever.Add(1)
+	stop := context.AfterFunc(c.Context, func() { c.waiting.Add(-1); f() })
+	return func() bool { c.waiting.Add(-1); return stop() }
+}
+
+// TestBind: a bound context ends with its parent, for the parent's cause, and with the engine; what is released leaves
+// nothing behind.
+func TestBind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l life
+		l.begin(func() error { return nil })
+		closing := &counting{Context: l.closing}
+		l.closing = closing
+		why := errors.New("why")
+		parent, cancel := context.WithCancelCause(t.Context())
+		ctx, release := l.bind(parent)
+		other, releaseOther := l.bind(t.Context())
+		over, releaseOver := l.bind(t.Context())
+		assert.EqualValues(t, 3, closing.waiting.Load())
+		assert.NoError(t, ctx.Err())
+		releaseOver()
+		assert.Equal(t, context.Canceled, context.Cause(over))
+		assert.EqualValues(t, 2, closing.waiting.Load())
+		cancel(why)
+		assert.Equal(t, why, context.Cause(ctx))
+		release()
+		assert.NoError(t, l.close())
+		synctest.Wait()
+		assert.Equal(t, ErrClosed, context.Cause(other))
+		releaseOther()
+		assert.Zero(t, closing.waiting.Load())
+		late, releaseLate := l.bind(t.Context())
+		defer releaseLate()
+		synctest.Wait()
+		assert.Equal(t, ErrClosed, context.Cause(late), "bound when it is too late")
 	})
 }

@@ -2,8 +2,12 @@ package router
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -67,9 +71,9 @@ func TestHeadFeatures(t *testing.T) {
 	assert.Panics(t, func() { read.Confidence(&backend.Output{Hidden: make([]float32, 3)}) })
 }
 
-// citer is a router of CITER's form, evaluated as it is written, in float64: linear, batch normalisation, ReLU, twice,
-// then linear to one and sigmoid.
-func citer(layers []Layer, norms []BatchNorm, x []float32) float64 {
+// formula is a router as it is written, in float64: linear, batch normalisation where there is one, ReLU, and so on,
+// then linear to one and sigmoid. CITER's form has two normalisations.
+func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 	h := make([]float64, len(x))
 	for i, v := range x {
 		h[i] = float64(v)
@@ -84,6 +88,8 @@ func citer(layers []Layer, norms []BatchNorm, x []float32) float64 {
 			if k < len(norms) {
 				b := norms[k]
 				y[o] = float64(b.Scale[o])*(y[o]-float64(b.Mean[o]))/math.Sqrt(float64(b.Var[o])+b.Eps) + float64(b.Shift[o])
+			}
+			if k < len(layers)-1 {
 				y[o] = max(0, y[o])
 			}
 		}
@@ -117,83 +123,261 @@ func TestFoldBatchNorm(t *testing.T) {
 	low, high := 1.0, 0.0
 	for range 500 {
 		x := randoms(r, d, 2, 0)
-		want := citer(layers, norms, x)
+		want := formula(layers, norms, x)
 		assert.InDelta(t, want, n.Confidence(&backend.Output{Hidden: x}), 2e-6)
 		low, high = min(low, want), max(high, want)
 	}
 	assert.Less(t, low, 0.2, "the inputs have to reach both sides")
 	assert.Greater(t, high, 0.8)
 	_, err = norms[0].Fold(layers[1])
-	assert.Error(t, err)
+	assert.ErrorContains(t, err, "batch normalisation of 64 after a layer of 32")
+	for i := range 4 {
+		b := norms[0]
+		part := []*[]float32{&b.Scale, &b.Shift, &b.Mean, &b.Var}[i]
+		*part = (*part)[1:]
+		_, err = b.Fold(layers[0])
+		assert.ErrorContains(t, err, "of 63 after a layer of 64", "each of its vectors counts")
+	}
+	tiny := BatchNorm{Scale: []float32{3}, Shift: []float32{5}, Mean: []float32{2}, Var: []float32{0.5}, Eps: 1.75}
+	got, err := tiny.Fold(Layer{In: 2, Out: 1, Weight: []float32{4, -6}, Bias: []float32{7}})
+	require.NoError(t, err)
+	assert.Equal(t, Layer{In: 2, Out: 1, Weight: []float32{8, -12}, Bias: []float32{15}}, got, "3/√(0.5 + 1.75) = 2")
+}
+
+// aTensor is one tensor of a router file, all of whose values are value.
+type aTensor struct {
+	name  string
+	kind  gguf.Type
+	value float64
+	shape []int
+}
+
+// file writes a GGUF file of the given tensors.
+func file(t *testing.T, tensors []aTensor, put func(w *gguf.Writer)) *gguf.File {
+	t.Helper()
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	put(w)
+	for _, x := range tensors {
+		w.Declare(x.name, x.kind, x.shape...)
+	}
+	for _, x := range tensors {
+		n := 1
+		for _, s := range x.shape {
+			n *= s
+		}
+		data := make([]float32, n)
+		for i := range data {
+			data[i] = float32(x.value)
+		}
+		require.NoError(t, w.WriteFloats(data))
+	}
+	require.NoError(t, w.Close())
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// meta is what a router file says of itself; a key that is left out is not in it.
+func meta(without string, values map[string]any) func(w *gguf.Writer) {
+	return func(w *gguf.Writer) {
+		all := map[string]any{"general.architecture": architecture, keyInput: uint32(4), keyHidden: uint32(3), keyFeatures: false}
+		maps.Copy(all, values)
+		delete(all, without)
+		for k, v := range all {
+			switch v := v.(type) {
+			case string:
+				gguf.Put(w, k, v)
+			case uint32:
+				gguf.Put(w, k, v)
+			case bool:
+				gguf.Put(w, k, v)
+			}
+		}
+	}
 }
 
 // TestReadNetRefuses: a file that does not fit together is refused with a reason, never a panic.
 func TestReadNetRefuses(t *testing.T) {
-	type tensor struct {
-		name  string
-		kind  gguf.Type
-		shape []int
+	good := []aTensor{
+		{"router.0.weight", gguf.F32, 1, []int{4, 3}}, {"router.0.bias", gguf.F32, 1, []int{3}},
+		{"router.2.weight", gguf.F32, 1, []int{3, 1}}, {"router.2.bias", gguf.F32, 1, []int{1}},
 	}
-	good := []tensor{
-		{"router.0.weight", gguf.F32, []int{4, 3}}, {"router.0.bias", gguf.F32, []int{3}},
-		{"router.2.weight", gguf.F32, []int{3, 1}}, {"router.2.bias", gguf.F32, []int{1}},
-	}
-	change := func(i int, c tensor) []tensor {
-		all := append([]tensor(nil), good...)
+	change := func(i int, c aTensor) []aTensor {
+		all := slices.Clone(good)
 		all[i] = c
 		return all
 	}
+	filled := func(i int, v float64) []aTensor {
+		c := good[i]
+		c.value = v
+		return change(i, c)
+	}
+	says := func(key string, v any) func(w *gguf.Writer) { return meta("", map[string]any{key: v}) }
+	plain := meta("", nil)
+	_, err := ReadNet(file(t, good, plain))
+	require.NoError(t, err)
+	n, err := ReadNet(file(t, good, meta(keyFeatures, nil)))
+	require.NoError(t, err)
+	assert.False(t, n.HeadFeatures, "where nothing is said")
 	for name, c := range map[string]struct {
-		arch    string
-		dim     uint32
-		hidden  uint32
-		feature bool
-		value   float32
-		tensors []tensor
+		put     func(w *gguf.Writer)
+		tensors []aTensor
 		want    string
 	}{
-		"another file":    {"qwen2", 4, 3, false, 1, good, "not a router"},
-		"dimension":       {architecture, 5, 3, false, 1, good, "embedding_length is 5, the tensors say 4"},
-		"hidden":          {architecture, 4, 2, false, 1, good, "hidden_length is 2, the tensors say 3"},
-		"features":        {architecture, 4, 3, true, 1, good, "embedding_length is 4, the tensors say 2"},
-		"no tensors":      {architecture, 4, 3, false, 1, nil, "without layers"},
-		"no bias":         {architecture, 4, 3, false, 1, good[:3], "router.2.bias: absent"},
-		"one more tensor": {architecture, 4, 3, false, 1, append(good[:4:4], tensor{"x", gguf.F32, []int{1}}), "has 4 tensors, the file has 5"},
-		"misfit":          {architecture, 4, 3, false, 1, change(2, tensor{"router.2.weight", gguf.F32, []int{2, 1}}), "takes 2 inputs, layer 0 gives 3"},
-		"bias length":     {architecture, 4, 3, false, 1, change(1, tensor{"router.0.bias", gguf.F32, []int{4}}), "4 biases"},
-		"two outputs":     {architecture, 4, 3, false, 1, good[:2], "gives one number, not 3"},
-		"vector weight":   {architecture, 4, 3, false, 1, change(0, tensor{"router.0.weight", gguf.F32, []int{12}}), "1 dimensions"},
-		"half floats":     {architecture, 4, 3, false, 1, change(1, tensor{"router.0.bias", gguf.F16, []int{3}}), "router.0.bias is F16"},
-		"infinite":        {architecture, 4, 3, false, float32(math.Inf(1)), good, "router.0.weight[0]"},
+		"another file":     {says("general.architecture", "qwen2"), good, "not a router"},
+		"no architecture":  {meta("general.architecture", nil), good, "not a router"},
+		"dimension":        {says(keyInput, uint32(5)), good, "embedding_length is 5, the tensors say 4"},
+		"no dimension":     {meta(keyInput, nil), good, keyInput + ": "},
+		"hidden":           {says(keyHidden, uint32(2)), good, "hidden_length is 2, the tensors say 3"},
+		"no hidden":        {meta(keyHidden, nil), good, keyHidden + ": "},
+		"features":         {says(keyFeatures, true), good, "embedding_length is 4, the tensors say 2"},
+		"features, a word": {says(keyFeatures, "yes"), good, keyFeatures},
+		"no tensors":       {plain, nil, "without layers"},
+		"no bias":          {plain, good[:3], "router.2.bias: absent"},
+		"one more tensor":  {plain, append(good[:4:4], aTensor{"x", gguf.F32, 1, []int{1}}), "has 4 tensors, the file has 5"},
+		"a gap": {plain, append(good[:2:2],
+			aTensor{"router.4.weight", gguf.F32, 1, []int{3, 1}}, aTensor{"router.4.bias", gguf.F32, 1, []int{1}}),
+			"a router of 1 layers has 2 tensors, the file has 4"},
+		"misfit":         {plain, change(2, aTensor{"router.2.weight", gguf.F32, 1, []int{2, 1}}), "takes 2 inputs, layer 0 gives 3"},
+		"bias length":    {plain, change(1, aTensor{"router.0.bias", gguf.F32, 1, []int{4}}), "4 biases"},
+		"two outputs":    {plain, good[:2], "gives one number, not 3"},
+		"vector weight":  {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{12}}), "1 dimensions"},
+		"cube weight":    {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{4, 3, 1}}), "3 dimensions"},
+		"half floats":    {plain, change(1, aTensor{"router.0.bias", gguf.F16, 1, []int{3}}), "router.0.bias is F16"},
+		"half weights":   {plain, change(2, aTensor{"router.2.weight", gguf.F16, 1, []int{3, 1}}), "router.2.weight is F16"},
+		"infinite":       {plain, filled(0, math.Inf(1)), "router.0.weight[0]"},
+		"infinite below": {plain, filled(1, math.Inf(-1)), "router.0.bias[0]"},
+		"not a number":   {plain, filled(3, math.NaN()), "router.2.bias[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var b bytes.Buffer
-			w := gguf.NewWriter(&b)
-			gguf.Put(w, "general.architecture", c.arch)
-			gguf.Put(w, keyInput, c.dim)
-			gguf.Put(w, keyHidden, c.hidden)
-			gguf.Put(w, keyFeatures, c.feature)
-			for _, x := range c.tensors {
-				w.Declare(x.name, x.kind, x.shape...)
-			}
-			for _, x := range c.tensors {
-				n := 1
-				for _, s := range x.shape {
-					n *= s
-				}
-				data := make([]float32, n)
-				for i := range data {
-					data[i] = c.value
-				}
-				require.NoError(t, w.WriteFloats(data))
-			}
-			require.NoError(t, w.Close())
-			f, err := gguf.Parse(b.Bytes())
-			require.NoError(t, err)
-			_, err = ReadNet(f)
+			_, err := ReadNet(file(t, c.tensors, c.put))
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
-	_, err := NewNet([]Layer{{In: 2, Out: 1, Weight: make([]float32, 2), Bias: make([]float32, 1)}}, true)
-	assert.ErrorContains(t, err, "no room")
+	_, err = ReadNet(file(t, filled(2, math.NaN()), plain))
+	assert.ErrorIs(t, err, gguf.ErrNotFinite)
+	_, err = ReadNet(file(t, good[:3], plain))
+	assert.ErrorIs(t, err, gguf.ErrAbsent)
+	_, err = ReadNet(file(t, nil, meta("general.architecture", nil)))
+	assert.ErrorIs(t, err, ErrNotRouter)
+}
+
+// TestReadNetDeep: a file may have 16 layers, and not one more.
+func TestReadNetDeep(t *testing.T) {
+	for n, ok := range map[int]bool{1: true, 16: true, 17: false} {
+		var all []aTensor
+		for i := range n {
+			all = append(all, aTensor{fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, 1, []int{1, 1}},
+				aTensor{fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, 1, []int{1}})
+		}
+		net, err := ReadNet(file(t, all, meta("", map[string]any{keyInput: uint32(1), keyHidden: uint32(1)})))
+		if !ok {
+			require.ErrorContains(t, err, "a router of 16 layers has 32 tensors, the file has 34")
+			continue
+		}
+		require.NoError(t, err)
+		assert.Len(t, net.Layers, n)
+		want := 1 / (1 + math.Exp(-float64(n+2)))
+		assert.InDelta(t, want, net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6, "2, and 1 more with each layer")
+	}
+}
+
+// TestNewNetBounds: every number of a layer is checked, at its bounds.
+func TestNewNetBounds(t *testing.T) {
+	layer := func(in, out int) Layer {
+		return Layer{In: in, Out: out, Weight: make([]float32, max(0, in*out)), Bias: make([]float32, max(0, out))}
+	}
+	short := func(l Layer, weights, biases int) Layer {
+		l.Weight, l.Bias = make([]float32, weights), make([]float32, biases)
+		return l
+	}
+	for name, c := range map[string]struct {
+		layers   []Layer
+		features bool
+		want     string // "" means that it is fine
+	}{
+		"least":                {[]Layer{layer(1, 1)}, false, ""},
+		"least with features":  {[]Layer{layer(3, 1)}, true, ""},
+		"only features":        {[]Layer{layer(2, 1)}, true, "2 inputs has no room"},
+		"widest":               {[]Layer{layer(1<<16, 1)}, false, ""},
+		"too wide":             {[]Layer{layer(1<<16+1, 1)}, false, "router layer 0: 65537 to 1"},
+		"widest inside":        {[]Layer{layer(1, 1<<16), layer(1<<16, 1)}, false, ""},
+		"too wide inside":      {[]Layer{layer(1, 1<<16+1), layer(1<<16+1, 1)}, false, "router layer 0: 1 to 65537"},
+		"no inputs":            {[]Layer{layer(0, 1)}, false, "0 to 1, each has to be 1 to 65536"},
+		"no outputs":           {[]Layer{layer(1, 0)}, false, "1 to 0, each has to be 1 to 65536"},
+		"negative":             {[]Layer{layer(-1, -1)}, false, "-1 to -1"},
+		"no layers":            {nil, false, "without layers"},
+		"a weight too few":     {[]Layer{short(layer(2, 1), 1, 1)}, false, "1 weights and 1 biases for 2 to 1"},
+		"a weight too many":    {[]Layer{short(layer(2, 1), 3, 1)}, false, "3 weights"},
+		"a bias too few":       {[]Layer{short(layer(2, 1), 2, 0)}, false, "0 biases"},
+		"a bias too many":      {[]Layer{short(layer(2, 1), 2, 2)}, false, "2 biases"},
+		"the second is broken": {[]Layer{layer(2, 2), short(layer(2, 1), 2, 2)}, false, "router layer 1: 2 weights and 2 biases"},
+		"misfit":               {[]Layer{layer(2, 3), layer(2, 1)}, false, "layer 1 takes 2 inputs, layer 0 gives 3"},
+		"two numbers":          {[]Layer{layer(2, 1), layer(1, 2)}, false, "not 2"},
+	} {
+		n, err := NewNet(c.layers, c.features)
+		if c.want != "" {
+			assert.ErrorContains(t, err, c.want, name)
+			continue
+		}
+		if assert.NoError(t, err, name) {
+			head := &backend.Output{Hidden: make([]float32, n.Dim())}
+			assert.EqualValues(t, 0.5, n.Confidence(head), name)
+		}
+	}
+}
+
+// TestRandomNets: nets of any shape, and what is written and read of them, give what the formula gives.
+func TestRandomNets(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		var layers []Layer
+		in, features := 3+r.IntN(6), r.IntN(2) == 0
+		for dim := in; ; {
+			out := 1 + r.IntN(9)
+			if len(layers) == 3 || r.IntN(3) == 0 {
+				out = 1
+			}
+			layers = append(layers, randomLayer(r, dim, out))
+			if dim = out; out == 1 {
+				break
+			}
+		}
+		n, err := NewNet(layers, features)
+		require.NoError(t, err)
+		f, err := gguf.Parse(write(t, n))
+		require.NoError(t, err)
+		read, err := ReadNet(f)
+		require.NoError(t, err)
+		require.Equal(t, n, read)
+		head := headOf(0.5, 0.3, 0.2)
+		head.Hidden = randoms(r, n.Dim(), 2, 0)
+		x := slices.Clone(head.Hidden)
+		if features {
+			require.Equal(t, in-2, n.Dim())
+			x = append(x, margin(head), certainty(head))
+		}
+		require.InDelta(t, formula(layers, nil, x), read.Confidence(head), 2e-6)
+	}
+}
+
+// shortFile takes n bytes.
+type shortFile struct{ n int }
+
+func (f *shortFile) Write(p []byte) (int, error) {
+	if len(p) > f.n {
+		return f.n, errors.New("the disk is full")
+	}
+	f.n -= len(p)
+	return len(p), nil
+}
+
+// TestWriteFails: an error of the file is told, wherever it comes.
+func TestWriteFails(t *testing.T) {
+	n, err := NewNet([]Layer{randomLayer(rand.New(rand.NewPCG(7, 8)), 40, 30), randomLayer(rand.New(rand.NewPCG(7, 9)), 30, 1)}, false)
+	require.NoError(t, err)
+	for room := range len(write(t, n)) {
+		require.ErrorContains(t, n.Write(gguf.NewWriter(&shortFile{room})), "the disk is full", "%d bytes", room)
+	}
 }

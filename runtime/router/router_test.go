@@ -84,7 +84,105 @@ func TestDecide(t *testing.T) {
 	assert.False(t, got, "a confidence of 1 is not below a threshold of 1")
 }
 
-// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide otherwise.
+// TestDefaultThresholds: what is just below the threshold of a policy escalates, and what is just at it stands.
+func TestDefaultThresholds(t *testing.T) {
+	net, err := NewNet([]Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	for p, want := range map[Policy]float64{Margin: 0.8, Entropy: 0.7, Random: 0.05, Learned: 0.5} {
+		assert.Equal(t, want, p.DefaultThreshold(), p)
+		plain, err := New(Options{Policy: p, Net: net})
+		require.NoError(t, err)
+		assert.Equal(t, want, plain.threshold(count{}), p)
+		assert.Equal(t, want, plain.threshold(count{1000, 3}), "%s: it stays where no budget is", p)
+		for pos := range 300 {
+			head := headOf(0.75+float64(pos)/2000, 0.25-float64(pos)/2000)
+			head.Hidden = []float32{float32(pos-150) / 100}
+			at := float64(plain.Confidence(pos, head))
+			for threshold, escalate := range map[float64]bool{
+				at: false, math.Nextafter(at, 0): false, math.Nextafter(at, 2): at < 1,
+			} {
+				r, err := New(Options{Policy: p, Net: net, Threshold: &threshold})
+				if at == 1 && threshold > 1 {
+					require.Error(t, err)
+					continue
+				}
+				require.NoError(t, err)
+				c, got, next := r.Decide(0, pos, head)
+				require.Equal(t, escalate, got, "%s at %d: %v below %v", p, pos, at, threshold)
+				require.Equal(t, at, float64(c))
+				require.Equal(t, count{}.add(got).path(), next)
+			}
+		}
+	}
+	for p, want := range map[Policy]bool{Never: false, Always: true, "": false} {
+		r, err := New(Options{Policy: p, Budget: 0.5})
+		require.NoError(t, err)
+		_, got, next := r.Decide(77, 1, headOf(0.5, 0.5))
+		assert.Equal(t, want, got)
+		assert.EqualValues(t, 77, next, "%q counts nothing", p)
+	}
+}
+
+// TestThresholdOfABudget pins the rule: gain·budget up with each token, gain down with each escalation.
+func TestThresholdOfABudget(t *testing.T) {
+	for _, c := range []struct {
+		start, budget float64
+		at            count
+		want          float64
+	}{
+		{0.8, 0.25, count{0, 0}, 0.8},
+		{0.8, 0.25, count{4, 0}, 0.9},
+		{0.8, 0.25, count{4, 1}, 0.8},
+		{0.8, 0.25, count{4, 3}, 0.6},
+		{0.2, 1, count{7, 5}, 0.4},
+		{0.2, 0, count{7, 5}, 0.2},
+		{0, 0.5, count{10, 0}, 0.5},
+	} {
+		r, err := New(Options{Policy: Margin, Threshold: &c.start, Budget: c.budget})
+		require.NoError(t, err)
+		assert.InDelta(t, c.want, r.threshold(c.at), 1e-12, "%+v", c)
+		head := &backend.Output{LogSumExp: 0, Top: []backend.Candidate{{Logit: float32(math.Log(c.want))}}}
+		for step, want := range map[float32]bool{-1e-5: true, 1e-5: false} {
+			near := &backend.Output{LogSumExp: -step, Top: head.Top}
+			_, got, next := r.Decide(c.at.path(), 0, near)
+			assert.Equal(t, want && c.want > 0, got, "%+v: %v beside it", c, step)
+			after := count{c.at.tokens + 1, c.at.escalations}
+			if got {
+				after.escalations++
+			}
+			assert.Equal(t, after, countOf(next))
+		}
+	}
+}
+
+// TestUniform pins the random policy: a seed names the same decisions in every version. The numbers are those of
+// SplitMix64 as it is published, seeded by position after the first number of the seed.
+func TestUniform(t *testing.T) {
+	for _, c := range []struct {
+		seed, pos uint64
+		want      float32
+	}{
+		{0, 0, 10946269}, {0, 1, 2791669}, {1, 0, 6177195}, {5, 4096, 8984647}, {4096, 5, 16230919},
+		{math.MaxUint64, math.MaxUint64, 5330406},
+	} {
+		assert.Equal(t, c.want/(1<<24), uniform(c.seed, c.pos), "%+v", c)
+	}
+	r, err := New(Options{Policy: Random, Seed: 4096})
+	require.NoError(t, err)
+	assert.Equal(t, uniform(4096, 5), r.Confidence(5, headOf(1)))
+}
+
+// TestClamp: confidences stay within [0, 1], and not a number is none.
+func TestClamp(t *testing.T) {
+	for in, want := range map[float64]float32{-1e-9: 0, 0: 0, 0.25: 0.25, 1: 1, 1.5: 1, math.Inf(1): 1, math.Inf(-1): 0} {
+		assert.Equal(t, want, clamp(in), "%v", in)
+	}
+	assert.Zero(t, clamp(math.NaN()))
+	assert.Zero(t, margin(&backend.Output{LogSumExp: float32(math.NaN()), Top: headOf(0.5, 0.5).Top}))
+}
+
+// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide
+// otherwise.
 func TestRandom(t *testing.T) {
 	const n = 20000
 	for _, share := range []float64{0.05, 0.5, 1} {
@@ -159,6 +257,10 @@ func TestBudgetIsOfThePath(t *testing.T) {
 	assert.Equal(t, count{2, 1}, countOf(alone))
 	full := count{math.MaxUint32, 5}
 	assert.Equal(t, full, full.add(true), "no overflow")
+	last := count{math.MaxUint32 - 1, 5}
+	assert.Equal(t, count{math.MaxUint32, 6}, last.add(true), "up to there it counts")
+	assert.EqualValues(t, 3<<32+2, count{3, 2}.path())
+	assert.Equal(t, count{math.MaxUint32, math.MaxUint32 - 1}, countOf(count{math.MaxUint32, math.MaxUint32 - 1}.path()))
 }
 
 func TestOptions(t *testing.T) {
@@ -171,22 +273,32 @@ func TestOptions(t *testing.T) {
 	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
 	for _, o := range []Options{
 		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())}, {Budget: 2}, {Budget: math.NaN()},
-		{Policy: Learned},
+		{Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)}, {Threshold: new(math.Nextafter(1, 2))},
+		{Policy: Margin, Threshold: new(math.Inf(1))},
 	} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)
 	}
+	for _, o := range []Options{{}, {Policy: Margin, Threshold: new(0.0), Budget: 1}, {Policy: Random, Threshold: new(1.0), Budget: 1e-9}} {
+		_, err := New(o)
+		assert.NoError(t, err, "%+v", o)
+	}
+	_, err = New(Options{Policy: "sometimes"})
+	assert.ErrorContains(t, err, `policy "sometimes"`)
+	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned"}, Policies(), "as they are listed")
 }
 
 func TestWant(t *testing.T) {
 	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, 1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
 	for p, want := range map[Policy]backend.Want{
-		Never: {K: 1}, Margin: {K: 2}, Entropy: {K: 1}, Learned: {K: 1, Hidden: true},
+		Never: {K: 1}, Always: {K: 1}, Random: {K: 1}, Margin: {K: 2}, Entropy: {K: 1}, Learned: {K: 1, Hidden: true},
 	} {
 		r, err := New(Options{Policy: p, Net: net})
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Want(backend.Want{}), p)
+		others := backend.Want{K: 5, Logits: true, Hidden: true, Rows: []int{3}}
+		assert.Equal(t, others, r.Want(others), "%s: what others want stays", p)
 	}
 }
 
@@ -197,12 +309,16 @@ type (
 	full  struct{ backend.Device }
 )
 
-type loaded int
+// loaded is what a device was given.
+type loaded struct {
+	layers   []backend.RouterLayer
+	features bool
+}
 
-func (l loaded) Dim() int { return int(l) }
+func (l *loaded) Dim() int { return l.layers[0].In }
 
-func (there) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
-	return loaded(layers[0].In), nil
+func (there) LoadRouter(layers []backend.RouterLayer, features bool) (backend.Router, error) {
+	return &loaded{layers, features}, nil
 }
 
 func (full) LoadRouter([]backend.RouterLayer, bool) (backend.Router, error) {
@@ -220,11 +336,29 @@ func TestOn(t *testing.T) {
 		assert.Equal(t, backend.Want{K: 1, Hidden: true}, r.On(d).Want(backend.Want{}))
 		assert.EqualValues(t, 0.5, r.On(d).Confidence(0, head))
 	}
-	assert.Equal(t, backend.Want{K: 1, Router: loaded(2)}, r.On(there{}).Want(backend.Want{}))
+	whole := &loaded{layers: []backend.RouterLayer{{In: 2, Out: 1, Weight: []float32{1, -1}, Bias: []float32{0}}}}
+	assert.Equal(t, backend.Want{K: 1, Router: whole}, r.On(there{}).Want(backend.Want{}))
+	assert.True(t, r.On(there{}).Want(backend.Want{Hidden: true}).Hidden, "others may want it still")
 	assert.EqualValues(t, 0.25, r.On(there{}).Confidence(0, head))
 	_, escalate, _ := r.On(there{}).Decide(0, 0, head)
 	assert.True(t, escalate, "0.25 is below the default of 0.5, there as well")
 	margin, err := New(Options{Policy: Margin})
 	require.NoError(t, err)
 	assert.Same(t, margin, margin.On(there{}))
+
+	two, err := NewNet([]Layer{
+		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}},
+		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
+	}, true)
+	require.NoError(t, err)
+	r, err = New(Options{Policy: Learned, Net: two, Threshold: new(0.2), Budget: 0.5, Seed: 3})
+	require.NoError(t, err)
+	on := r.On(there{})
+	assert.Equal(t, &loaded{[]backend.RouterLayer{
+		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}},
+		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
+	}, true}, on.on, "layer by layer, with the features of the head")
+	assert.Equal(t, r.o, on.o, "how it decides stays")
+	assert.Equal(t, r.threshold(count{9, 2}), on.threshold(count{9, 2}))
+	assert.Nil(t, r.on, "the router itself does not change")
 }

@@ -90,8 +90,9 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 
 // choice returns the tokens that can be drawn.
 func (s *Sampler) choice(out *backend.Output) []backend.Candidate {
-	if k := s.o.TopK; k > 0 && k <= len(out.Top) {
-		return s.nucleus(out.Top[:k], s.mass(out.Top[:k]))
+	if k := s.o.TopK; k > 0 && (k <= len(out.Top) || len(out.Logits) == 0) {
+		best := out.Top[:min(k, len(out.Top))] // a vocabulary of fewer than k gives fewer
+		return s.nucleus(best, s.mass(best))
 	}
 	if s.o.TopK > 0 {
 		best := s.sorted(out.Logits, math.Inf(-1))

@@ -28,10 +28,158 @@ func TestNoiseBound(t *testing.T) {
 	for i := range uint64(100000) {
 		n := noiseOf(11, i, i*i)
 		require.LessOrEqual(t, n.gumbel(), n.atMost())
+		if n >= 1<<51 { // -ln u ≤ 2·ln2·(1-u) there
+			require.Less(t, n.atMost()-n.gumbel(), math.Log(4*math.Ln2)+1e-9, "the bound is worth something")
+		}
 	}
 	for _, n := range []noise{0, 1, 1<<52 - 2, 1<<52 - 1} {
 		require.LessOrEqual(t, n.gumbel(), n.atMost())
 		require.False(t, math.IsInf(n.gumbel(), 0))
+	}
+}
+
+// TestNoise pins which word of the generator is what, and what becomes of its bits: edge and cloud of different
+// versions draw the same tokens only while this stays. The numbers come from Philox2x64-10 as it is published (counter:
+// token, position; key: seed), in integers of any size, of which the upper 52 bits of the first word count.
+func TestNoise(t *testing.T) {
+	for _, c := range []struct {
+		seed, pos, id uint64
+		want          noise
+		gumbel        float64
+	}{
+		{0, 0, 0, 0xca00a0459843d, 1.440127127991},
+		{0, 0, 1, 0x268b107f7aef5, -0.638372687899},
+		{0, 1, 0, 0x1b765f3df9a46, -0.803059314612},
+		{1, 0, 0, 0xebd2527805330, 2.499793133402},
+		{1, 2, 3, 0x96f5a74d14127, 0.638345978534},
+		{3, 2, 1, 0xdc4a47e4b0863, 1.895575443105},
+		{2, 3, 1, 0x034b32f8ef5b8, -1.470900126551},
+		{7, 100, 151935, 0xfc924d0a055b8, 4.306317120966},
+		{math.MaxUint64, 4095, 42, 0xd463a6fb58b92, 1.677948633060},
+	} {
+		n := noiseOf(c.seed, c.pos, c.id)
+		assert.Equal(t, c.want, n, "%+v", c)
+		assert.InDelta(t, c.gumbel, n.gumbel(), 1e-11, "%+v", c)
+	}
+	assert.InDelta(t, -math.Log(53*math.Ln2), noise(0).gumbel(), 1e-12, "u is (0+½)/2⁵²")
+	assert.InDelta(t, 53*math.Ln2, noise(1<<52-1).gumbel(), 1e-12, "u is 1 - 2⁻⁵³")
+}
+
+// TestPickIsTheFormula: the token is the one with the largest logit/T + g among those that can be drawn, with the noise
+// of seed, position and token.
+func TestPickIsTheFormula(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 500 {
+		o := Options{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60), TopP: float64(r.IntN(3)) * 0.45}
+		logits, pos := randomLogits(r, 50, 2), r.IntN(5000)
+		s, err := New(o)
+		require.NoError(t, err)
+		best, most := 0, math.Inf(-1)
+		for i, p := range shares(logits, o) {
+			if v := float64(logits[i])/o.Temperature + noiseOf(o.Seed, uint64(pos), uint64(i)).gumbel(); p > 0 && v > most {
+				best, most = i, v
+			}
+		}
+		require.EqualValues(t, best, s.Pick(pos, seen(s, logits)), "%+v at %d", o, pos)
+		require.EqualValues(t, best, s.Pick(pos, output(logits, 1)), "%+v: all logits are there instead", o)
+	}
+}
+
+// seen is what the head gives to a sampler: what it wants and nothing else.
+func seen(s *Sampler, logits []float32) *backend.Output {
+	want := s.Want(backend.Want{})
+	out := output(logits, want.K)
+	if !want.Logits {
+		out.Logits = nil
+	}
+	return out
+}
+
+// TestChoice: which tokens can be drawn, where shares are equal or exactly the limit.
+func TestChoice(t *testing.T) {
+	ln := func(shares ...float64) (logits []float32) {
+		for _, p := range shares {
+			logits = append(logits, float32(math.Log2(p))) // with T = log₂e the shares are these
+		}
+		return logits
+	}
+	equal, halves := make([]float32, 4), ln(0.125, 0.5, 0.125, 0.25)
+	many := make([]float32, 400)
+	for i := range many {
+		many[i] = float32(i)
+	}
+	for _, c := range []struct {
+		name   string
+		o      Options
+		logits []float32
+		want   []int32
+	}{
+		{"all", Options{}, equal, []int32{0, 1, 2, 3}},
+		{"equal ones by id", Options{TopK: 2}, equal, []int32{0, 1}},
+		{"as many as there are", Options{TopK: 4}, equal, []int32{0, 1, 2, 3}},
+		{"more than there are", Options{TopK: 5}, equal, []int32{0, 1, 2, 3}},
+		{"many more, within top-p", Options{TopK: maxBest, TopP: 0.5}, equal, []int32{0, 1}},
+		{"too many for the head", Options{TopK: maxBest + 1}, equal, []int32{0, 1, 2, 3}},
+		{"exactly top-p", Options{TopP: 0.5}, equal, []int32{0, 1}},
+		{"exactly top-p, of the best", Options{TopP: 0.5, TopK: 2}, equal, []int32{0}},
+		{"more than top-p", Options{TopP: 0.51}, equal, []int32{0, 1, 2}},
+		{"a share of 1", Options{TopP: 1}, equal, []int32{0, 1, 2, 3}},
+		{"a share of 1, with one that rounding loses", Options{TopP: 1}, []float32{-60, 0}, []int32{0, 1}},
+		{"one reaches it", Options{TopP: 0.49}, halves, []int32{1}},
+		{"two reach it", Options{TopP: 0.74}, halves, []int32{1, 3}},
+		{"after the best three", Options{TopP: 0.8, TopK: 3}, halves, []int32{1, 3}},
+		{"after the best three, all", Options{TopP: 0.9, TopK: 3}, halves, []int32{0, 1, 3}},
+		{"257 of 400", Options{TopK: maxBest + 1}, many, ids(400-maxBest-1, 400)},
+		{"256 of 400", Options{TopK: maxBest}, many, ids(400-maxBest, 400)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Temperature = math.Log2E
+			s, err := New(c.o)
+			require.NoError(t, err)
+			for range 2 { // its memory is used again
+				var got []int32
+				for _, x := range s.choice(seen(s, c.logits)) {
+					assert.Equal(t, c.logits[x.ID], x.Logit)
+					got = append(got, x.ID)
+				}
+				slices.Sort(got)
+				assert.Equal(t, c.want, got)
+			}
+		})
+	}
+	s, err := New(Options{Temperature: 1, TopP: 0.9})
+	require.NoError(t, err)
+	few := output(equal, 4).Top
+	assert.Equal(t, few, s.nucleus(few, 100), "all, where rounding keeps them from reaching the share")
+}
+
+func ids(from, to int32) (all []int32) {
+	for i := from; i < to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestWant: the head is asked for as little as the draw needs, and for what others want of it.
+func TestWant(t *testing.T) {
+	for _, c := range []struct {
+		o        Options
+		in, want backend.Want
+	}{
+		{Options{}, backend.Want{}, backend.Want{K: 1}},
+		{Options{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}},
+		{Options{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
+		{Options{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
+		{Options{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
+		{Options{Temperature: 1, TopK: 2}, backend.Want{K: 3}, backend.Want{K: 3}},
+		{Options{Temperature: 1, TopK: 256}, backend.Want{}, backend.Want{K: 256}},
+		{Options{Temperature: 1, TopK: 257}, backend.Want{}, backend.Want{K: 1, Logits: true}},
+		{Options{Temperature: 1}, backend.Want{K: 2}, backend.Want{K: 2, Logits: true}},
+		{Options{Temperature: 1, TopP: 0.5}, backend.Want{}, backend.Want{K: 1, Logits: true}},
+	} {
+		s, err := New(c.o)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, s.Want(c.in), "%+v", c.o)
 	}
 }
 
@@ -104,11 +252,7 @@ func TestDistribution(t *testing.T) {
 	} {
 		s, err := New(o)
 		require.NoError(t, err)
-		want := s.Want(backend.Want{K: 1})
-		out := output(logits, want.K)
-		if !want.Logits {
-			out.Logits = nil
-		}
+		out := seen(s, logits)
 		counts := make([]int, len(logits))
 		for pos := range draws {
 			counts[s.Pick(pos, out)]++
@@ -163,6 +307,15 @@ func TestNucleus(t *testing.T) {
 		}
 		slices.Sort(got)
 		require.Equal(t, want, got, "%+v", o)
+		mass, heavy := 0.0, 0
+		for _, p := range shares(logits, Options{Temperature: o.Temperature}) {
+			mass += p
+			if p >= (1-o.TopP)/float64(len(logits))*(1+1e-9) {
+				heavy++
+			}
+		}
+		require.InDelta(t, 1, mass, 1e-9)
+		require.InDelta(t, heavy, len(s.order), 1, "what cannot be part of it is not sorted")
 	}
 }
 
@@ -177,6 +330,10 @@ func TestGreedy(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	for _, o := range []Options{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt}, {Seed: math.MaxUint64}} {
+		_, err := New(o)
+		assert.NoError(t, err, "%+v", o)
+	}
 	for _, o := range []Options{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)

@@ -1,0 +1,411 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// gardener grows and cuts a draft tree at random, and holds what an edge does against what it should.
+type gardener struct {
+	t     *testing.T
+	r     *rand.Rand
+	truth *scratch
+	d     *plain
+	s     *Session
+	m     *edge
+
+	settled []int32
+	nodes   map[draft.ID]*leaf
+	next    draft.ID
+	faults  int // passes that were told to fail
+}
+
+// leaf is a node of the tree as it should be.
+type leaf struct {
+	draft.Node
+	best int32 // the token that is most probable after it
+}
+
+// TestEdge: whatever is drafted, settled and dropped in whatever order, and whatever goes wrong on the way, each node
+// has what evaluating its text from nothing gives, to the last bit, ids and slots stay each other's inverse, and every
+// slot is the text's, a node's, of what runs ahead, or free.
+func TestEdge(t *testing.T) {
+	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, uint64(time.Now().UnixNano())}
+	if testing.Short() {
+		seeds = slices.Delete(seeds, 2, 8)
+	}
+	truth := &scratch{t: t, e: small(t, Options{}, nil), all: map[string]backend.Output{}}
+	for _, ahead := range []int{-1, 0, 1, 2, 4} {
+		ranAhead := 0
+		for _, seed := range seeds {
+			t.Run(fmt.Sprintf("ahead %d, seed %d", ahead, seed), func(t *testing.T) {
+				e, d := troubled(t, Options{Context: 14}, ahead >= 0)
+				s, err := e.NewSession()
+				require.NoError(t, err)
+				require.Equal(t, ahead >= 0, s.ahead.depth > 0)
+				s.ahead.depth = max(0, ahead)
+				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s}
+				truth.t = t
+				for range 12 {
+					g.text()
+				}
+				ranAhead += s.summary.RanAhead
+			})
+		}
+		if ahead > 0 {
+			require.Greater(t, ranAhead, 20*len(seeds))
+		} else {
+			require.Zero(t, ranAhead)
+		}
+	}
+}
+
+// text is one text of the session.
+func (g *gardener) text() {
+	g.m = newEdge(g.s, backend.Want{K: 3}, 0)
+	g.nodes, g.next, g.settled = map[draft.ID]*leaf{}, 1, nil
+	was := slices.Clone(g.s.ids)
+	prompt := []int32{1, 2}
+	for len(prompt) < 9 && g.r.IntN(4) > 0 {
+		prompt = append(prompt, int32(g.r.IntN(2)))
+	}
+	g.fault(8)
+	out, err := g.m.Prefill(g.t.Context(), prompt)
+	same := g.s.summary.ReusedTokens
+	require.LessOrEqual(g.t, same, len(prompt)-1)
+	require.True(g.t, slices.Equal(prompt[:same], was[:same]))
+	if err != nil {
+		g.failed(err)
+		g.settled = append([]int32{}, prompt[:same]...)
+		g.check()
+		return
+	}
+	g.settled = prompt
+	require.True(g.t, same == len(prompt)-1 || same == len(was) || was[same] != prompt[same], "as much as there is")
+	require.Equal(g.t, g.truth.after(prompt), copied(out))
+	g.check()
+	for range 40 {
+		switch n := g.r.IntN(10); {
+		case n < 5:
+			g.extend()
+		case n < 8:
+			g.settle()
+		default:
+			g.drop(g.any())
+		}
+		g.check()
+	}
+	g.dropAll(func(*leaf) bool { return true })
+	g.s.stopAhead()
+	g.check()
+	require.Empty(g.t, g.s.ahead.flights)
+	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
+}
+
+// fault makes the next pass fail, one time out of n. It may be one that runs ahead, and show much later or never.
+func (g *gardener) fault(n int) {
+	if g.r.IntN(n) == 0 {
+		g.d.failing(1)
+		g.faults++
+	}
+}
+
+// failed takes note of an error that a fault explains.
+func (g *gardener) failed(err error) {
+	g.t.Helper()
+	require.ErrorIs(g.t, err, errTrouble)
+	require.Empty(g.t, g.s.ahead.flights, "nothing goes on behind it")
+	g.faults--
+	require.GreaterOrEqual(g.t, g.faults, 0)
+}
+
+// check looks at everything that is kept.
+func (g *gardener) check() {
+	g.t.Helper()
+	s, m := g.s, g.m
+	require.Equal(g.t, g.settled, append([]int32{}, s.ids...), "the text")
+	require.Equal(g.t, len(g.settled), s.cache.Len())
+	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.ahead.flights), s.cache.InUse(), "a slot is lost")
+	require.Equal(g.t, len(g.settled)+len(g.nodes), s.inUse())
+	require.Equal(g.t, s.cache.Slots()-len(g.settled)-len(g.nodes), m.Room())
+	require.Len(g.t, m.slots, len(g.nodes))
+	require.Len(g.t, m.ids, len(g.nodes))
+	require.Len(g.t, m.token, len(g.nodes))
+	for id, n := range g.nodes {
+		slot, ok := m.slots[id]
+		require.True(g.t, ok)
+		require.Equal(g.t, id, m.ids[slot])
+		require.Equal(g.t, n.Token, m.token[id])
+	}
+	require.LessOrEqual(g.t, len(s.ahead.flights), s.ahead.depth)
+	require.Equal(g.t, len(s.ahead.flights), g.d.open)
+}
+
+// any returns some node, or nil for the settled text.
+func (g *gardener) any() *leaf {
+	ids := make([]draft.ID, 0, len(g.nodes))
+	for id := range g.nodes {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	if n := g.r.IntN(len(ids) + 1); n > 0 {
+		return g.nodes[ids[n-1]]
+	}
+	return nil
+}
+
+// below is the text of n, and its path with itself.
+func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
+	text = slices.Clone(g.settled)
+	if n == nil {
+		return text, nil
+	}
+	path = append(slices.Clone(n.Path), n.ID)
+	for _, id := range path {
+		text = append(text, g.nodes[id].Token)
+	}
+	return text, path
+}
+
+// extend evaluates one to four leaves: often what runs ahead, now and then more than there is room for, and sometimes
+// on a device that fails or for somebody who has gone.
+func (g *gardener) extend() {
+	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
+	var leaves []draft.Node
+	var texts [][]int32
+	last, unknown := false, false
+	for range n {
+		parent := g.any()
+		if newest := g.nodes[g.next-1]; newest != nil && g.r.IntN(2) == 0 {
+			parent = newest
+		}
+		text, path := g.below(parent)
+		token := int32(g.r.IntN(300))
+		if best := g.truth.after(text).Top[0].ID; g.r.IntN(3) > 0 {
+			token = best
+		}
+		if g.r.IntN(40) == 0 {
+			token, unknown = 300, true // not in the vocabulary
+		}
+		last = last || len(text) >= g.s.cache.Slots()
+		leaves = append(leaves, draft.Node{ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: path})
+		texts = append(texts, append(text, token))
+	}
+	ctx, gone := g.t.Context(), error(nil)
+	g.fault(6)
+	if g.r.IntN(10) == 0 {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		gone = errors.New("nobody waits")
+		cancel(gone)
+	}
+	adopted := g.s.summary.RanAhead
+	outs, err := g.m.Extend(ctx, leaves)
+	switch {
+	case last:
+		require.ErrorIs(g.t, err, qwen2.ErrContext)
+		require.ErrorContains(g.t, err, "lies beyond the context of 14 tokens")
+	case n > room, unknown:
+		require.Error(g.t, err)
+		if unknown && strings.Contains(err.Error(), "token 300 is not in the vocabulary") {
+			return
+		}
+		fallthrough
+	case err != nil:
+		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, qwen2.ErrContext)) {
+			g.failed(err)
+		}
+	}
+	if err != nil {
+		return // none of them is kept
+	}
+	require.NoError(g.t, gone)
+	require.Len(g.t, outs, n)
+	for i, l := range leaves {
+		want := g.truth.after(texts[i])
+		require.Equal(g.t, want, copied(outs[i]), "leaf %d of %d after %v", i, n, texts[i])
+		g.nodes[l.ID] = &leaf{l, want.Top[0].ID}
+	}
+	g.next += draft.ID(n)
+	if flew := g.s.summary.RanAhead - adopted; n == 1 || flew > 0 {
+		require.LessOrEqual(g.t, flew, 1)
+		g.running(leaves)
+	} else {
+		require.Empty(g.t, g.s.ahead.flights, "none of them is what was expected")
+	}
+}
+
+// running checks that the device is as far ahead as it may and can be.
+func (g *gardener) running(leaves []draft.Node) {
+	g.t.Helper()
+	flights, free := g.s.ahead.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
+	if len(leaves) == 1 {
+		require.Len(g.t, flights, max(0, min(g.s.ahead.depth, g.s.cache.Slots()-1-leaves[0].Pos, free)))
+	}
+	for i, f := range flights[:max(0, len(flights)-1)] {
+		require.Equal(g.t, f.row.Pos+1, flights[i+1].row.Pos)
+	}
+}
+
+// settle makes some of a branch settled text, and drops what contradicts it, before or after.
+func (g *gardener) settle() {
+	_, path := g.below(g.any())
+	if len(path) == 0 {
+		return
+	}
+	path = path[:1+g.r.IntN(len(path))]
+	stays := func(n *leaf) bool {
+		return slices.Contains(path, n.ID) || len(n.Path) >= len(path) && slices.Equal(n.Path[:len(path)], path)
+	}
+	first := g.r.IntN(2) == 0
+	if first {
+		g.dropAll(func(n *leaf) bool { return !stays(n) })
+	}
+	before := g.m.s.ids
+	g.m.Settle(path...)
+	require.Len(g.t, g.m.s.ids, len(before)+len(path))
+	for _, id := range path {
+		g.settled = append(slices.Clone(g.settled), g.nodes[id].Token)
+	}
+	if !first {
+		for _, n := range g.nodes { // they are still there, with nothing to go on from
+			_, ok := g.m.slots[n.ID]
+			require.Equal(g.t, !slices.Contains(path, n.ID), ok)
+		}
+		g.dropAll(func(n *leaf) bool { return !stays(n) })
+	}
+	for _, id := range path {
+		delete(g.nodes, id)
+	}
+	for _, n := range g.nodes {
+		n.Path = n.Path[len(path):]
+	}
+}
+
+// drop drops a node and all below it.
+func (g *gardener) drop(root *leaf) {
+	if root != nil {
+		g.dropAll(func(n *leaf) bool { return n == root || slices.Contains(n.Path, root.ID) })
+	}
+}
+
+func (g *gardener) dropAll(which func(*leaf) bool) {
+	var ids []draft.ID
+	for id, n := range g.nodes {
+		if which(n) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	g.m.Drop(ids...)
+	for _, id := range ids {
+		delete(g.nodes, id)
+	}
+}
+
+// TestDraftInPlace: a draft without branches lies where its text will be, so that settling it moves nothing, and what
+// runs ahead of it stays; with branches, leaves that are evaluated together lie there as far as it is free.
+func TestDraftInPlace(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 20}, ahead)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		m := newEdge(s, backend.Want{K: 3}, 0)
+		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+		require.NoError(t, err)
+		var path []draft.ID
+		for i := range draft.ID(6) {
+			n := draft.Node{ID: i + 1, Token: out.Top[0].ID, Pos: 3 + int(i), Path: path}
+			outs, err := m.Extend(t.Context(), []draft.Node{n})
+			require.NoError(t, err)
+			require.EqualValues(t, n.Pos, m.slots[n.ID])
+			out, path = copied(outs[0]), append(slices.Clone(path), n.ID)
+		}
+		begun := d.begun
+		if ahead {
+			require.Equal(t, 5, s.summary.RanAhead)
+			require.Len(t, s.ahead.flights, 2)
+			require.EqualValues(t, 9, s.ahead.flights[0].row.Slot)
+			require.EqualValues(t, 10, s.ahead.flights[1].row.Slot)
+		}
+		m.Settle(path[:4]...)
+		m.Settle(path[4])
+		require.Len(t, s.ahead.flights, begun-7, "they stay")
+		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
+		_, err = m.Extend(t.Context(), []draft.Node{next})
+		require.NoError(t, err)
+		require.Equal(t, begun+1, d.begun, "one pass, and on a device that runs ahead it is one further ahead")
+		require.EqualValues(t, 9, m.slots[7])
+		m.Drop(7)
+		s.stopAhead()
+		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
+		_, err = m.Extend(t.Context(), pair)
+		require.NoError(t, err)
+		require.EqualValues(t, 9, m.slots[8])
+		require.EqualValues(t, 19, m.slots[9], "from the other end")
+		m.Drop(8, 9, 6)
+	}
+}
+
+// TestSettleMovesWhatRunsAhead: text that settles where something runs ahead makes it give way.
+func TestSettleMovesWhatRunsAhead(t *testing.T) {
+	e, _ := troubled(t, Options{Context: 20}, true)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	m := newEdge(s, backend.Want{K: 3}, 0)
+	out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+	require.NoError(t, err)
+	other, best := out.Top[1].ID, out.Top[0].ID
+	_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: best, Pos: 3}})
+	require.NoError(t, err)
+	_, err = m.Extend(t.Context(), []draft.Node{{ID: 2, Token: other, Pos: 3}})
+	require.NoError(t, err)
+	require.Len(t, s.ahead.flights, 2)
+	require.NotEqualValues(t, 3, m.slots[2])
+	m.Drop(1)
+	m.Settle(2)
+	require.Empty(t, s.ahead.flights, "what it sees has moved")
+	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
+}
+
+// TestModelGone: where the model is closed under a session, an evaluation ends with an error and gives back every slot,
+// also that of what it would have run ahead.
+func TestModelGone(t *testing.T) {
+	for _, leaves := range []int{1, 2} {
+		e, _ := troubled(t, Options{Context: 20}, true)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		m := newEdge(s, backend.Want{K: 3}, 0)
+		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
+		require.NoError(t, err)
+		outs, err := m.Extend(t.Context(), []draft.Node{{ID: 1, Token: out.Top[0].ID, Pos: 3}})
+		require.NoError(t, err)
+		require.Equal(t, 4+2, s.cache.InUse())
+		nodes := []draft.Node{
+			{ID: 2, Token: outs[0].Top[0].ID, Pos: 4, Path: []draft.ID{1}},
+			{ID: 3, Token: outs[0].Top[1].ID, Pos: 4, Path: []draft.ID{1}},
+		}
+		e.model.Close()
+		_, err = m.Extend(t.Context(), nodes[:leaves])
+		require.ErrorIs(t, err, ErrClosed)
+		require.Empty(t, s.ahead.flights)
+		require.Equal(t, 4, s.cache.InUse())
+		require.Len(t, m.slots, 1)
+		_, err = m.Extend(t.Context(), nodes[:leaves])
+		require.ErrorIs(t, err, ErrClosed)
+		require.Equal(t, 4, s.cache.InUse())
+		require.NoError(t, e.Close())
+	}
+}

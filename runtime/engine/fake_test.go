@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// errTrouble is what goes wrong with a pass that is to fail.
+var errTrouble = errors.New("the device has trouble")
+
+// plain is a device whose passes fail when they are told to.
+type plain struct {
+	backend.Device
+	begun int              // passes
+	fails map[int]struct{} // of these, those that fail
+	open  int              // flights that nobody has waited for or dropped
+}
+
+// failing makes the nth pass from now on fail; 1 is the next one.
+func (d *plain) failing(n int) {
+	if d.fails == nil {
+		d.fails = map[int]struct{}{}
+	}
+	d.fails[d.begun+n] = struct{}{}
+}
+
+// pass is one of them, and a flight on a device that runs ahead.
+type pass struct {
+	backend.Pass
+	d    *plain
+	err  error
+	out  []backend.Output
+	over bool // waited for or dropped
+}
+
+func (d *plain) Begin(kv backend.KV, rows []backend.Row) backend.Pass { return d.begin(kv, rows) }
+
+func (d *plain) begin(kv backend.KV, rows []backend.Row) *pass {
+	d.begun++
+	p := &pass{Pass: d.Device.Begin(kv, rows), d: d}
+	if _, bad := d.fails[d.begun]; bad {
+		p.err = fmt.Errorf("pass %d: %w", d.begun, errTrouble)
+	}
+	return p
+}
+
+func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+	p.out = out
+	p.Pass.Head(out, x, g, w, want)
+}
+
+func (p *pass) End(ctx context.Context) error { return cmpErr(p.err, p.Pass.End(ctx)) }
+
+func cmpErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// eager is a device that runs ahead. A pass is computed when it is committed.
+type eager struct{ *plain }
+
+func (d eager) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
+	return &flying{pass: d.begin(kv, rows)}
+}
+
+func (d eager) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row) backend.Flight {
+	b := before.(*flying)
+	if b.over {
+		panic("a pass after one that is over")
+	}
+	row.Token = b.out[0].Top[0].ID
+	return &flying{pass: d.begin(kv, []backend.Row{row})}
+}
+
+// flying is a pass of such a device.
+type flying struct{ *pass }
+
+func (p *flying) Commit() {
+	p.d.open++
+	p.err = cmpErr(p.err, p.Pass.End(context.Background()))
+}
+
+func (p *flying) Wait(ctx context.Context) error {
+	p.land()
+	return cmpErr(p.err, context.Cause(ctx))
+}
+
+func (p *flying) Drop() { p.land() }
+
+func (p *flying) land() {
+	if p.over {
+		panic("a flight lands twice")
+	}
+	p.over = true
+	p.d.open--
+}
+
+// smallest writes a model that a pass takes no time for.
+func smallest(t testing.TB, edit func(*synth.Spec)) *gguf.File {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 4)
+	s.Dim, s.FFN, s.Heads, s.KVHeads, s.Vocab, s.Context = 64, 64, 2, 1, 300, 64
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// small opens the smallest model.
+func small(t testing.TB, o Options, edit func(*synth.Spec)) *Engine {
+	t.Helper()
+	if o.Threads == 0 {
+		o.Threads = 1
+	}
+	e, err := New(smallest(t, edit), "small", o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	return e
+}
+
+// troubled opens the smallest model on a device that fails when it is told to, and that runs ahead if wanted.
+func troubled(t testing.TB, o Options, ahead bool) (*Engine, *plain) {
+	t.Helper()
+	e := small(t, o, nil)
+	e.model.Close()
+	d := &plain{Device: e.device}
+	e.device = d
+	if ahead {
+		e.device = eager{d}
+	}
+	var err error
+	e.model, err = qwen2.Load(e.file, e.device)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !e.closed() { // closing a device waits for what is left
+			assert.Zero(t, d.open, "every flight is waited for or dropped")
+		}
+	})
+	return e, d
+}
+
+// scratch evaluates texts from nothing, and remembers what the head finds.
+type scratch struct {
+	t   testing.TB
+	e   *Engine
+	all map[string]backend.Output
+}
+
+// after is what the head finds after a text: its three best tokens.
+func (s *scratch) after(text []int32) backend.Output {
+	key := fmt.Sprint(text)
+	out, ok := s.all[key]
+	if !ok {
+		cache, err := s.e.newCache(len(text))
+		require.NoError(s.t, err)
+		found, err := s.e.forward(s.t.Context(), cache, text, backend.Want{K: 3})
+		require.NoError(s.t, err)
+		out = copied(*found)
+		s.all[key] = out
+	}
+	return out
+}
+
+// copied is what of a head lasts.
+func copied(o backend.Output) backend.Output {
+	return backend.Output{Top: slices.Clone(o.Top), LogSumExp: o.LogSumExp, Entropy: o.Entropy}
+}
+
+// statsOf is what a service has done and keeps when nothing is under way: it tells after each step, and a question that
+// is answered may have been told of not yet.
+func statsOf(t testing.TB, s *Service) ServiceStats {
+	t.Helper()
+	const nobody = 1 << 60
+	require.NoError(t, s.Service.Forget(t.Context(), nobody))
+	return s.Stats()
+}

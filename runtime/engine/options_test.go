@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// TestContextOption: the longest text is what is asked for, as far as the model allows, and 4096 where nothing is.
+func TestContextOption(t *testing.T) {
+	for _, c := range []struct{ model, asked, want int }{
+		{64, 0, 64}, {4095, 0, 4095}, {4096, 0, 4096}, {5000, 0, 4096}, {5000, 5000, 5000}, {64, 64, 64}, {64, 1, 1},
+		{64, 65, 0}, {64, -1, 0},
+	} {
+		e, err := New(smallest(t, func(s *synth.Spec) { s.Context = c.model }), "small", Options{Context: c.asked, Threads: 1})
+		if c.want == 0 {
+			assert.EqualError(t, err, fmt.Sprintf("load small: a context of %d tokens is not possible: the model allows 1 to 64", c.asked))
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, c.want, e.Context())
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		assert.Equal(t, c.want, s.cache.Slots())
+		assert.NoError(t, e.Close())
+	}
+}
+
+// TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where
+// that would be the only rounding of the model. Sessions and services keep them alike.
+func TestKVOption(t *testing.T) {
+	f32 := func(s *synth.Spec) {
+		var err error
+		s.Recipe, err = synth.ParseRecipe("f32")
+		require.NoError(t, err)
+	}
+	for name, c := range map[string]struct {
+		o    Options
+		edit func(*synth.Spec)
+		want gguf.Type
+	}{
+		"rounded weights":         {Options{}, nil, gguf.F16},
+		"as float32":              {Options{KV: KVF32}, nil, gguf.F32},
+		"as float16":              {Options{KV: KVF16}, nil, gguf.F16},
+		"exact":                   {Options{Exact: true}, nil, gguf.F32},
+		"exact, whatever is said": {Options{Exact: true, KV: KVF16}, nil, gguf.F32},
+		"float32 throughout":      {Options{}, f32, gguf.F32},
+		"float32, but not these":  {Options{KV: KVF16}, f32, gguf.F16},
+	} {
+		c.o.Context = 10
+		e := small(t, c.o, c.edit)
+		s, err := e.NewSession()
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, s.cache.KV().Config().Type, name)
+		size := int64(2 * 2 * 10 * 32) // keys and values of two layers: ten slots of one head of 32
+		if c.want == gguf.F32 {
+			size *= 2
+		}
+		assert.Equal(t, 2*size, s.KVBytes(), name)
+		service, err := e.Serve(ServeOptions{Slots: 30})
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, service.kv.Type, name)
+		assert.Equal(t, 3*2*size, service.KVBytes(), name)
+		service.Close()
+	}
+	_, err := New(smallest(t, nil), "small", Options{KV: "f64"})
+	assert.EqualError(t, err, `load small: keys and values cannot be kept as "f64": choose f16 or f32`)
+}
+
+// TestThreadsOption: as many workers as are asked for; as many as the Go runtime may use where nothing is.
+func TestThreadsOption(t *testing.T) {
+	e := small(t, Options{Threads: 3}, nil)
+	assert.Equal(t, 3, e.Threads())
+	assert.Contains(t, e.Device(), "threads 3")
+	assert.Equal(t, e.device.Name(), e.Device())
+	e, err := New(smallest(t, nil), "small", Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	assert.Equal(t, e.device.(interface{ Threads() int }).Threads(), e.Threads())
+	other, _ := troubled(t, Options{Threads: 3}, false)
+	assert.Equal(t, runtime.GOMAXPROCS(0), other.Threads(), "where a GPU computes")
+	_, ok := e.LastEncoded()
+	assert.False(t, ok, "no GPU")
+}
+
+// TestParseBackend: every way to name a backend, and what is none.
+func TestParseBackend(t *testing.T) {
+	for _, name := range []string{
+		"cpu", "metal", "soft", "soft:fast", "soft:fastmath", "soft:check", "soft:ubsan", "soft:check:0", "soft:fast:18446744073709551615",
+	} {
+		b, err := ParseBackend(name)
+		require.NoError(t, err, name)
+		assert.Equal(t, Backend(name), b)
+	}
+	for name, want := range map[string]string{
+		"":                               `"" is not a backend: choose cpu, metal or soft`,
+		"gpu":                            "choose cpu, metal or soft",
+		"CPU":                            "choose cpu, metal or soft",
+		"cpu:":                           "choose cpu, metal or soft",
+		"cpu:fast":                       "choose cpu, metal or soft",
+		"metal:fast":                     "choose cpu, metal or soft",
+		"soft:":                          "choose fast, fastmath, check or ubsan",
+		"soft:slow":                      `"slow" is not a variant of the backend soft: choose fast`,
+		"soft:fast:":                     "the seed after the colon must be a number",
+		"soft:fast:-1":                   "must be a number",
+		"soft:fast:x":                    `"fast:x" is not a variant of the backend soft`,
+		"soft:fast:1:":                   "must be a number",
+		"soft:fast:18446744073709551616": "must be a number",
+	} {
+		b, err := ParseBackend(name)
+		assert.ErrorContains(t, err, want, name)
+		assert.Empty(t, b)
+	}
+	variant, seed, err := Soft.how("check:42")
+	require.NoError(t, err)
+	assert.Equal(t, "check", variant)
+	assert.EqualValues(t, 42, seed)
+	variant, seed, err = Soft.how("ubsan")
+	require.NoError(t, err)
+	assert.Equal(t, "ubsan", variant)
+	assert.Zero(t, seed)
+}
+
+// TestBackendOption: what is no backend, or cannot be had, is refused with its name.
+func TestBackendOption(t *testing.T) {
+	open := func(o Options) error {
+		e, err := New(smallest(t, nil), "small", o)
+		if err == nil {
+			assert.NoError(t, e.Close())
+		}
+		return err
+	}
+	assert.NoError(t, open(Options{Backend: CPU}))
+	assert.ErrorContains(t, open(Options{Backend: "abacus"}), `load small: "abacus" is not a backend`)
+	for _, b := range []Backend{Soft, Metal} {
+		assert.ErrorContains(t, open(Options{Backend: b, Exact: true}), "only possible on the backend cpu")
+	}
+	if runtime.GOOS != "darwin" {
+		assert.ErrorContains(t, open(Options{Backend: Metal}), "load small: backend metal: ")
+	}
+	assert.ErrorContains(t, open(Options{Threads: -1}), "load small: ")
+	assert.Equal(t, gguf.Q8_0, KernelType(gguf.Q8_0))
+}
+
+// TestNewClosesTheFile: a file that cannot be loaded is closed, and so is that of an engine.
+func TestNewClosesTheFile(t *testing.T) {
+	f := smallest(t, nil)
+	_, err := New(f, "small", Options{Context: 65})
+	require.Error(t, err)
+	_, err = f.String("general.name")
+	assert.ErrorIs(t, err, gguf.ErrClosed)
+	f = smallest(t, nil)
+	e, err := New(f, "small", Options{})
+	require.NoError(t, err)
+	assert.Same(t, f, e.File())
+	assert.Same(t, e.model, e.Model())
+	require.NoError(t, e.Close())
+	_, err = f.String("general.name")
+	assert.ErrorIs(t, err, gguf.ErrClosed)
+	assert.ErrorIs(t, e.model.Forward(t.Context(), nil, nil, nil, backend.Want{}), gguf.ErrClosed)
+}
+
+// TestOpenNames: what is wrong with a file on disk names it, and so does what is called later.
+func TestOpenNames(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 1)
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	path := filepath.Join(t.TempDir(), "a.gguf")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	e, err := Open(path, Options{Context: 8})
+	require.NoError(t, err)
+	_, _, err = e.Logits(t.Context(), make([]int32, 600), 1)
+	assert.ErrorContains(t, err, path+": ")
+	require.NoError(t, e.Close())
+	_, err = e.NewSession()
+	assert.EqualError(t, err, path+": "+ErrClosed.Error())
+}
+
+// TestLogits: of the token after the last one, with as many best tokens as are asked for.
+func TestLogits(t *testing.T) {
+	e := small(t, Options{Context: 8}, nil)
+	logits, top, err := e.Logits(t.Context(), []int32{1, 2, 3}, 4)
+	require.NoError(t, err)
+	require.Len(t, logits, 300)
+	require.Len(t, top, 4)
+	for i, c := range top {
+		assert.Equal(t, logits[c.ID], c.Logit)
+		if i > 0 {
+			assert.LessOrEqual(t, c.Logit, top[i-1].Logit)
+		}
+	}
+	all, _, err := e.Logits(t.Context(), make([]int32, 64), 1)
+	require.NoError(t, err, "as long as the model allows, whatever a session may be")
+	require.Len(t, all, 300)
+	_, _, err = e.Logits(t.Context(), []int32{1, 2, 3}, 0)
+	assert.Error(t, err)
+}

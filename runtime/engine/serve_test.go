@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// TestServeOptions: memory and steps of a service are what is asked for, and never less than one context.
+func TestServeOptions(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	for slots, ok := range map[int]bool{15: false, 16: true, 100: true, -1: false} {
+		s, err := e.Serve(ServeOptions{Slots: slots})
+		if !ok {
+			assert.ErrorContains(t, err, "is less than one context of 16 tokens")
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, slots, s.Slots())
+		assert.Equal(t, slots, s.Stats().Slots)
+		assert.Equal(t, 16, s.Context())
+		_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 16), K: 1})
+		assert.NoError(t, err)
+		_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 17), K: 1})
+		assert.ErrorIs(t, err, batch.ErrContext)
+		s.Close()
+	}
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, 256*16, s.Slots(), "as much as there is memory for, at most 256 contexts")
+	assert.Equal(t, 128, s.Rows())
+	s.Close()
+	_, err = e.Serve(ServeOptions{Rows: -1})
+	assert.ErrorContains(t, err, "rows")
+	s, err = e.Serve(ServeOptions{Slots: 16, Rows: 4})
+	require.NoError(t, err)
+	defer s.Close()
+	assert.Equal(t, 4, s.Rows())
+	_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 12), K: 1})
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, statsOf(t, s).Steps, "twelve tokens in steps of four")
+}
+
+// TestAnswerTime: no answer comes before its time, and whoever has gone does not wait for it.
+func TestAnswerTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{}, nil)
+		s, err := e.Serve(ServeOptions{AnswerTime: 300 * time.Millisecond})
+		require.NoError(t, err)
+		defer s.Close()
+		cloud := s.Local(1)
+		begin := time.Now()
+		a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1}})
+		require.NoError(t, err)
+		assert.Equal(t, 300*time.Millisecond, time.Since(begin))
+		assert.Equal(t, 300*time.Millisecond, a.Queue+a.Cloud)
+		why := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
+		begin = time.Now()
+		_, err = cloud.Ask(ctx, draft.Question{Context: []int32{1}})
+		assert.Equal(t, why, err)
+		assert.Equal(t, 100*time.Millisecond, time.Since(begin))
+		begin = time.Now()
+		_, err = cloud.Ask(t.Context(), draft.Question{})
+		assert.ErrorIs(t, err, batch.ErrContext)
+		assert.Zero(t, time.Since(begin), "an error does not wait")
+
+		done, err := e.hold(t.Context()) // a model that is slower than that
+		require.NoError(t, err)
+		begin = time.Now()
+		time.AfterFunc(time.Second, done)
+		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{9}})
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, time.Since(begin))
+		assert.Equal(t, time.Second, a.Queue+a.Cloud)
+
+		done, err = e.hold(t.Context()) // a step that others wait for
+		require.NoError(t, err)
+		go func() { _, _ = cloud.Ask(t.Context(), draft.Question{Context: []int32{7}}) }()
+		synctest.Wait()
+		time.AfterFunc(100*time.Millisecond, done)
+		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{8}})
+		require.NoError(t, err)
+		assert.Equal(t, 100*time.Millisecond, a.Queue)
+		assert.Equal(t, 200*time.Millisecond, a.Cloud, "the rest of the least time")
+
+		quick, err := e.Serve(ServeOptions{})
+		require.NoError(t, err)
+		defer quick.Close()
+		begin = time.Now()
+		a, err = quick.Local(1).Ask(t.Context(), draft.Question{Context: []int32{1}})
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(begin))
+		assert.Zero(t, a.Queue+a.Cloud)
+	})
+}
+
+// TestLocalAsks: sessions of one service are apart, and each question is answered as it says.
+func TestLocalAsks(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	text := []int32{1, 2, 3, 4, 5, 6}
+	a, err := s.Local(1).Ask(t.Context(), draft.Question{Context: text, K: 2, AuditFrom: 3})
+	require.NoError(t, err)
+	logits, top, err := e.Logits(t.Context(), text, 2)
+	require.NoError(t, err)
+	assert.Equal(t, top[0].ID, a.Token)
+	require.Len(t, a.Top, 2)
+	sum, all := 0.0, 0.0
+	for _, l := range logits {
+		all += math.Exp(float64(l))
+	}
+	for i, c := range a.Top {
+		assert.Equal(t, top[i].ID, c.ID)
+		assert.InDelta(t, float64(top[i].Logit)-math.Log(all), c.Logit, 1e-4, "log-probabilities")
+		sum += math.Exp(float64(c.Logit))
+	}
+	assert.Less(t, sum, 1.0)
+	assert.Equal(t, 3, a.Audited)
+	var differ []draft.Finding
+	for pos := 3; pos < len(text); pos++ {
+		_, best, err := e.Logits(t.Context(), text[:pos], 1)
+		require.NoError(t, err)
+		if best[0].ID != text[pos] {
+			differ = append(differ, draft.Finding{Pos: pos, Token: best[0].ID})
+		}
+	}
+	require.NotEmpty(t, differ)
+	require.Len(t, a.Audit, len(differ))
+	for i, f := range a.Audit {
+		assert.Equal(t, differ[i].Pos, f.Pos)
+		assert.Equal(t, differ[i].Token, f.Token)
+		assert.Negative(t, f.LogProb)
+	}
+	computed := statsOf(t, s).Computed
+	none, err := s.Local(1).Ask(t.Context(), draft.Question{Context: text})
+	require.NoError(t, err)
+	assert.Empty(t, none.Top)
+	assert.Zero(t, none.Audited)
+	assert.Equal(t, computed, statsOf(t, s).Computed, "known in its session")
+	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text})
+	require.NoError(t, err)
+	assert.Equal(t, computed+6, statsOf(t, s).Computed, "not in another one")
+	assert.Equal(t, 2, statsOf(t, s).Sessions)
+	drawn := sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
+	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn},
+		local{s, 7}.question(draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn}))
+	assert.Equal(t, 1, local{s, 7}.question(draft.Question{}).K)
+	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: sample.Options{TopK: -1}})
+	assert.ErrorContains(t, err, "top-k")
+}
+
+// TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model,
+// although another one still uses it.
+func TestWaitingEndsWithTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(smallest(t, nil), "small", Options{Threads: 1})
+		require.NoError(t, err)
+		s, err := e.Serve(ServeOptions{})
+		require.NoError(t, err)
+		session, err := e.NewSession()
+		require.NoError(t, err)
+		done, err := e.hold(t.Context())
+		require.NoError(t, err)
+		ask := func() error {
+			_, err := s.Ask(context.Background(), batch.Question{Context: []int32{1}, K: 1})
+			return err
+		}
+		told := make(chan error)
+		for _, call := range []func() error{ask, func() error {
+			var last error
+			for _, last = range session.Generate(context.Background(), []int32{1}, Request{}) {
+			}
+			return last
+		}} {
+			go func() { told <- call() }()
+		}
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- e.Close() }()
+		for range 2 {
+			err := <-told
+			assert.ErrorIs(t, err, ErrClosed)
+			assert.ErrorContains(t, err, "small: ")
+		}
+		assert.EqualError(t, ask(), "small: "+ErrClosed.Error())
+		done()
+		require.NoError(t, <-closed)
+		s.Close()
+	})
+}
+
+// TestNothingIsLeftBehind: no call leaves anything that waits for the engine to be closed.
+func TestNothingIsLeftBehind(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	session, err := e.NewSession()
+	require.NoError(t, err)
+	closing := &counting{Context: e.closing}
+	e.closing = closing
+	route := dictated(t, nil)
+	route.Cloud, route.MaxTokens = s.Local(1), 3
+	tokens(t, session, []int32{1, 2}, route)
+	tokens(t, session, []int32{1, 2}, Route{Request: Request{MaxTokens: 3}})
+	_, _, err = e.Logits(t.Context(), []int32{1}, 1)
+	require.NoError(t, err)
+	_, _, err = e.Logits(t.Context(), nil, 1)
+	require.Error(t, err)
+	assert.Positive(t, closing.ever.Load())
+	assert.Zero(t, closing.waiting.Load())
+}

@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// dictator is a cloud that knows the whole answer: after a prompt of so many tokens it says these.
+type dictator struct {
+	prompt int
+	says   []int32
+	takes  time.Duration
+	asked  []draft.Question
+}
+
+func (d *dictator) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	d.asked = append(d.asked, q)
+	select {
+	case <-time.After(d.takes):
+		return draft.Answer{Token: d.says[len(q.Context)-d.prompt]}, nil
+	case <-ctx.Done():
+		return draft.Answer{}, context.Cause(ctx)
+	}
+}
+
+// dictated is a route on which a cloud says everything.
+func dictated(t *testing.T, d *dictator) Route {
+	t.Helper()
+	r, err := router.New(router.Options{Policy: router.Always})
+	require.NoError(t, err)
+	return Route{Router: r, Cloud: d, Draft: DraftOptions{Mode: Serial, Deadline: -1, Warm: -1}}
+}
+
+// tokens collects a text.
+func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
+	t.Helper()
+	for tok, err := range s.Routed(t.Context(), prompt, r) {
+		require.NoError(t, err)
+		all = append(all, tok)
+	}
+	return all
+}
+
+// TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text,
+// the rest of an incomplete character included, why it ended, and how long it took.
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{Context: 32}, nil)
+		tok, err := e.Tokenizer()
+		require.NoError(t, err)
+		says := tok.Encode("hé!é", false)
+		require.Len(t, says, 6, "of each é two tokens")
+		prompt := []int32{1, 2, 3}
+		d := &dictator{prompt: 3, says: says, takes: 250 * time.Millisecond}
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		r := dictated(t, d)
+		r.MaxTokens = 5
+		var events, escalations int
+		tokens(t, s, []int32{9}, Route{Request: Request{MaxTokens: 2, IgnoreEnd: true}})
+		r.Observe = func(ev Event) {
+			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
+			assert.Equal(t, 3, s.Summary().PromptTokens)
+			assert.Zero(t, s.Routing(), "while it runs")
+			if ev.Token != nil {
+				events++
+			}
+			if ev.Escalation != nil {
+				escalations++
+			}
+		}
+		require.Equal(t, []Token{
+			{3, says[0], "h", "cloud", 0}, {4, says[1], "", "cloud", 0}, {5, says[2], "é", "cloud", 0}, {6, says[3], "!", "cloud", 0},
+			{7, says[4], "", "cloud", 0},
+		}, tokens(t, s, prompt, r))
+		assert.Equal(t, 5, events)
+		assert.Equal(t, 5, escalations)
+		assert.Equal(t, Summary{
+			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, PromptTime: 250 * time.Millisecond, DecodeTime: time.Second,
+		}, s.Summary())
+		routing := s.Routing()
+		assert.Equal(t, 5, routing.Cloud)
+		assert.Equal(t, 5, routing.Answered)
+		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
+
+		local := tokens(t, s, prompt, Route{Request: Request{MaxTokens: 2, IgnoreEnd: true}})
+		logits, top, err := e.Logits(t.Context(), prompt, 1)
+		require.NoError(t, err)
+		lse, _ := sums(logits)
+		require.Len(t, local, 2)
+		assert.Equal(t, top[0].ID, local[0].ID)
+		assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
+		assert.Equal(t, "edge", local[0].Origin)
+		assert.Zero(t, s.Routing(), "of the last text only, which had no router")
+		assert.Equal(t, 2, s.Summary().ReusedTokens)
+	})
+}
+
+// TestEnds: an end token ends the text and is not shown, unless it is to be ignored; and so does a full context.
+func TestEnds(t *testing.T) {
+	e := small(t, Options{Context: 10}, nil)
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	end := int32(299)
+	require.True(t, tok.IsEnd(end))
+	says := []int32{5, 6, end, 7, 8, 9, 10}
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		request Request
+		want    int
+		stop    string
+	}{
+		"to the end token":       {Request{}, 2, StopEnd},
+		"one fewer":              {Request{MaxTokens: 1}, 1, StopLength},
+		"as many as there are":   {Request{MaxTokens: 2}, 2, StopLength},
+		"the end token is in it": {Request{MaxTokens: 3}, 2, StopEnd},
+		"beyond the end token":   {Request{IgnoreEnd: true, MaxTokens: 4}, 4, StopLength},
+		"a full context":         {Request{IgnoreEnd: true}, 6, StopContext},
+		"exactly full":           {Request{IgnoreEnd: true, MaxTokens: 6}, 6, StopLength},
+	} {
+		r := dictated(t, &dictator{prompt: 4, says: says})
+		r.Request = c.request
+		var ids []int32
+		for _, x := range tokens(t, s, []int32{1, 2, 3, 4}, r) {
+			ids = append(ids, x.ID)
+		}
+		assert.Equal(t, says[:c.want], ids, name)
+		assert.Equal(t, c.stop, s.Summary().Stop, name)
+		assert.Equal(t, c.want, s.Summary().Tokens, name)
+		assert.Equal(t, s.cache.Len(), s.KVTokens(), name)
+		assert.InDelta(t, 4+c.want, s.KVTokens(), 1, name)
+	}
+	all := tokens(t, s, make([]int32, 9), Route{Request: Request{IgnoreEnd: true}})
+	assert.Len(t, all, 1, "a prompt that leaves room for one")
+}
+
+// TestCloseAtTheEnd: a text that was over when the engine was closed is a whole text.
+func TestCloseAtTheEnd(t *testing.T) {
+	e := small(t, Options{Context: 10}, nil)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	r := dictated(t, &dictator{prompt: 1, says: []int32{5, 299}})
+	r.Observe = func(ev Event) {
+		if ev.Token != nil && ev.Token.End {
+			assert.NoError(t, e.Close())
+		}
+	}
+	assert.Len(t, tokens(t, s, []int32{1}, r), 1)
+	assert.Equal(t, StopEnd, s.Summary().Stop)
+}
+
+// TestRouteReaches: what a route asks for reaches the questions to the cloud and the decoder.
+func TestRouteReaches(t *testing.T) {
+	e := small(t, Options{Context: 40}, nil)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	says := []int32{5, 6, 7}
+	d := &dictator{prompt: 2, says: says}
+	r := dictated(t, d)
+	r.Request = Request{MaxTokens: 3, Sampling: sample.Options{Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}}
+	r.Draft.K, r.Draft.Sampling = 4, sample.Options{Seed: 99}
+	r.Draft.MaxTokens, r.Draft.Room, r.Draft.Vocab = 1, 1, 3
+	require.Len(t, tokens(t, s, []int32{1, 2}, r), 3, "what the request says is filled in")
+	for i, q := range d.asked {
+		assert.Equal(t, append([]int32{1, 2}, says[:i]...), q.Context)
+		assert.Equal(t, r.Request.Sampling, q.Sampling)
+		assert.Equal(t, 4, q.K)
+	}
+	for token, origin := range map[int32]string{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
+		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
+		r.Request = Request{MaxTokens: 1, IgnoreEnd: true}
+		all := tokens(t, s, []int32{1, 2}, r)
+		require.Len(t, all, 1)
+		assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+	}
+	drawn := sample.Options{Temperature: 1, Seed: 8}
+	sampler, err := sample.New(drawn)
+	require.NoError(t, err)
+	text := []int32{1, 2}
+	for _, x := range tokens(t, s, text, Route{Request: Request{MaxTokens: 20, IgnoreEnd: true, Sampling: drawn}}) {
+		cache, err := e.newCache(40)
+		require.NoError(t, err)
+		out, err := e.forward(t.Context(), cache, text, sampler.Want(backend.Want{K: 3}))
+		require.NoError(t, err)
+		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
+		text = append(text, x.ID)
+	}
+}
+
+// TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a
+// hit when it is the second best token of the small model, or the third.
+func TestBranches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{Context: 40}, nil)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		_, top, err := e.Logits(t.Context(), []int32{1, 2}, 4)
+		require.NoError(t, err)
+		for branches := 1; branches <= 3; branches++ {
+			for best := range 4 {
+				r := dictated(t, &dictator{prompt: 2, says: []int32{top[best].ID, 5, 5}, takes: time.Second})
+				r.MaxTokens, r.IgnoreEnd = 2, true
+				r.Draft.Mode, r.Draft.Branches, r.Draft.InFlight = Pipelined, branches, 1
+				hits := 0
+				r.Observe = func(ev Event) {
+					if q := ev.Escalation; q != nil && q.Pos == 2 && q.Outcome == draft.Hit {
+						hits++
+					}
+				}
+				require.Len(t, tokens(t, s, []int32{1, 2}, r), 2)
+				assert.Equal(t, best < branches, hits == 1, "%d branches, token number %d", branches, best)
+			}
+		}
+	})
+}
+
+// TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves
+// on.
+func TestRouteRefuses(t *testing.T) {
+	e := small(t, Options{Context: 20}, nil)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	always := dictated(t, &dictator{}).Router
+	for want, r := range map[string]Route{
+		"must not be negative, but are -1":  {Request: Request{MaxTokens: -1}},
+		"temperature":                       {Request: Request{Sampling: sample.Options{Temperature: -1}}},
+		"calls per second, but is -1":       {Pace: -1},
+		"calls per second, but is NaN":      {Pace: math.NaN()},
+		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
+		"no cloud that it could ask":        {Router: always},
+		"branches: -1 is negative":          {Draft: DraftOptions{Branches: -1}},
+		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
+		"leaves no room for an answer in a": {Request: Request{MaxTokens: 20}},
+	} {
+		prompt := []int32{1, 2}
+		if r.MaxTokens == 20 {
+			prompt = make([]int32, 20)
+		}
+		n := 0
+		for _, err := range s.Routed(t.Context(), prompt, r) {
+			assert.ErrorContains(t, err, want)
+			n++
+		}
+		assert.Equal(t, 1, n, want)
+		assert.Equal(t, len(prompt), s.Summary().PromptTokens)
+		assert.Empty(t, s.Summary().Stop)
+		assert.Len(t, tokens(t, s, []int32{3}, Route{Request: Request{MaxTokens: 1}}), 1)
+	}
+}
+
+// TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
+// takes longer by itself, are not slowed, and nobody who has gone waits.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{}, nil)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		begin := time.Now()
+		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}, Pace: 8}), 5)
+		assert.Equal(t, 4*125*time.Millisecond, time.Since(begin))
+		assert.Zero(t, s.Summary().PromptTime)
+		assert.Equal(t, 4*125*time.Millisecond, s.Summary().DecodeTime)
+		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}}), 5)
+		assert.Zero(t, s.Summary().DecodeTime)
+
+		m := newEdge(s, backend.Want{K: 3}, 100*time.Millisecond)
+		for _, c := range []struct{ gone, want time.Duration }{
+			{0, 100 * time.Millisecond}, {30 * time.Millisecond, 70 * time.Millisecond}, {100 * time.Millisecond, 0}, {time.Second, 0},
+		} {
+			begin := time.Now()
+			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone)))
+			assert.Equal(t, c.want, time.Since(begin))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		begin = time.Now()
+		require.NoError(t, m.rest(ctx, begin), "the call itself is done")
+		assert.Equal(t, 20*time.Millisecond, time.Since(begin))
+	})
+}
+
+// TestTrouble: wherever a forward call fails, alone or on a device that runs ahead, the text ends with that error,
+// which says in which model, nothing is lost, and the next text is as if nothing had been.
+func TestTrouble(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 24}, ahead)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		prompt, request := []int32{1, 2, 3}, Request{MaxTokens: 8, IgnoreEnd: true}
+		want := tokens(t, s, prompt, Route{Request: request})
+		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5), Seed: 3})
+		require.NoError(t, err)
+		var says []int32
+		for _, x := range want {
+			says = append(says, x.ID)
+		}
+		failed := 0
+		for n := range 30 {
+			route := Route{Request: request}
+			if n%2 == 1 {
+				route.Router, route.Cloud = r, &dictator{prompt: 3, says: says}
+				route.Draft = DraftOptions{Branches: 3, Deadline: -1, InFlight: 1}
+			}
+			d.failing(1 + n/2)
+			var last error
+			for _, err := range s.Routed(t.Context(), prompt, route) {
+				last = err
+			}
+			if last != nil {
+				failed++
+				assert.ErrorIs(t, last, errTrouble)
+				assert.ErrorContains(t, last, "small: ")
+				assert.Empty(t, s.Summary().Stop)
+			}
+			clear(d.fails)
+			require.Equal(t, s.cache.Len(), s.cache.InUse())
+			require.Equal(t, s.cache.Len(), s.KVTokens())
+			require.Zero(t, d.open)
+			require.Equal(t, want, tokens(t, s, prompt, Route{Request: request}))
+		}
+		assert.Greater(t, failed, 10)
+		d.failing(1)
+		_, _, err = e.Logits(t.Context(), prompt, 1)
+		assert.ErrorIs(t, err, errTrouble)
+	}
+}
+
+// TestReused: of a prompt that begins like the text before, as much as is there is not run again, after an error too.
+func TestReused(t *testing.T) {
+	e, d := troubled(t, Options{Context: 24}, false)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	all := tokens(t, s, []int32{1, 2, 3, 4}, Route{Request: Request{MaxTokens: 3, IgnoreEnd: true}})
+	text := []int32{1, 2, 3, 4, all[0].ID, all[1].ID}
+	held := s.KVTokens()
+	tokens(t, s, append(slices.Clone(text), 9), Route{Request: Request{MaxTokens: 1, IgnoreEnd: true}})
+	assert.Equal(t, min(held, 6), s.Summary().ReusedTokens)
+	d.failing(1)
+	var last error
+	for _, last = range s.Generate(t.Context(), []int32{1, 2, 7, 7}, Request{}) {
+	}
+	require.ErrorIs(t, last, errTrouble)
+	tokens(t, s, []int32{1, 2, 7, 7}, Route{Request: Request{MaxTokens: 1}})
+	assert.Equal(t, 2, s.Summary().ReusedTokens, "what the call that failed was to add is not there")
+	assert.Equal(t, 4, s.Summary().PromptTokens)
+}
+
+// TestNamed: an error says in which model, unless it only says why the caller gave up.
+func TestNamed(t *testing.T) {
+	e := &Engine{path: "m"}
+	why := errors.New("why")
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	closed, end := context.WithCancelCause(t.Context())
+	end(ErrClosed)
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{t.Context(), why, "m: why"}, {gone, why, "why"}, {gone, errTrouble, "m: " + errTrouble.Error()},
+		{closed, ErrClosed, "m: " + ErrClosed.Error()}, {gone, ErrClosed, "m: " + ErrClosed.Error()},
+	} {
+		assert.EqualError(t, e.named(c.ctx, c.err), c.want)
+		assert.ErrorIs(t, e.named(c.ctx, c.err), c.err)
+	}
+	assert.NoError(t, e.named(gone, nil))
+	assert.NoError(t, e.named(t.Context(), nil))
+}
+
+// sums computes log-sum-exp of logits in float64.
+func sums(logits []float32) (lse float32, all float64) {
+	for _, l := range logits {
+		all += math.Exp(float64(l))
+	}
+	return float32(math.Log(all)), all
+}
