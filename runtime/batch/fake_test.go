@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,12 +36,28 @@ type counter struct {
 	wrong error // a row that saw what it should not
 	rows  int   // of all calls
 	left  int   // calls that were left
+	steps int   // calls that succeeded
+	done  int   // rows of these
+	of    *batch.Service
+}
+
+// checks is the clock of the service m.of, which is checked before each step.
+func (m *counter) checks() func() time.Time {
+	return func() time.Time {
+		if caller, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(caller).Name(), ".plan") && m.wrong == nil {
+			m.wrong = batch.Check(m.of)
+		}
+		return time.Now()
+	}
 }
 
 var errBroken = errors.New("broken")
 
 // cell is a slot of the store. Tokens count from 1: 0 means that there is nothing.
 type cell struct{ token, pos int32 }
+
+// Instead of a token: it is being computed, or its computing has failed.
+const computed, undefined = -1, -2
 
 // made is a call: its rows, those with the head, and what was wanted.
 type made struct {
@@ -62,8 +80,12 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 	m.calls = append(m.calls, made{len(rows), len(want.Rows), want.K, want.Logits})
 	m.rows += len(rows)
 	for _, r := range rows {
-		m.kv[r.Slot] = cell{token: -1}
+		if m.kv[r.Slot].token == computed {
+			m.wrong = fmt.Errorf("slot %d has two tokens in one call", r.Slot)
+		}
+		m.kv[r.Slot] = cell{token: computed}
 	}
+	defer m.leave(rows)
 	select {
 	case <-time.After(m.perCall + time.Duration(len(rows))*m.perRow):
 	case <-ctx.Done():
@@ -73,6 +95,7 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 	if m.broken.Load() {
 		return errBroken
 	}
+	m.steps, m.done = m.steps+1, m.done+len(rows)
 	for _, r := range rows {
 		m.kv[r.Slot] = cell{r.Token + 1, r.Pos}
 	}
@@ -83,6 +106,15 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 		}
 	}
 	return nil
+}
+
+// leave marks the slots of rows that were not computed.
+func (m *counter) leave(rows []backend.Row) {
+	for _, r := range rows {
+		if m.kv[r.Slot].token == computed {
+			m.kv[r.Slot].token = undefined
+		}
+	}
 }
 
 // sees returns the tokens that a row sees, which must be those of all positions up to its own.
@@ -101,11 +133,13 @@ func (m *counter) sees(r backend.Row) (text []int32) {
 	return text
 }
 
-var textSeed = maphash.MakeSeed()
-
 // say is what follows a text.
 func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
-	r := rand.New(rand.NewPCG(maphash.Comparable(textSeed, fmt.Sprint(text)), 0))
+	sum64 := fnv.New64a()
+	for _, token := range text {
+		sum64.Write([]byte{byte(token), byte(token >> 8)})
+	}
+	r := rand.New(rand.NewPCG(sum64.Sum64(), 0))
 	sum, logits := 0.0, make([]float32, cmp.Or(m.vocab, 40))
 	for i := range logits {
 		logits[i] = float32(r.NormFloat64())
