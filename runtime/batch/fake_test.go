@@ -44,7 +44,7 @@ type counter struct {
 // checks is the clock of the service m.of, which is checked before each step.
 func (m *counter) checks() func() time.Time {
 	return func() time.Time {
-		if caller, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(caller).Name(), ".plan") && m.wrong == nil {
+		if caller, _, _, _ := runtime.Caller(1); strings.Contains(runtime.FuncForPC(caller).Name(), ".plan") && m.wrong == nil {
 			m.wrong = batch.Check(m.of)
 		}
 		return time.Now()
