@@ -115,7 +115,7 @@ func (c *checker) tree(t *tree) {
 	}
 	for _, n := range append(nodes, &t.root) {
 		c.equal("held", held[n], n.held)
-		c.say(n.used <= c.s.trees.clock && n.step < c.s.trees.clock, "a node of the future: %+v", n)
+		c.say(n.used <= c.s.trees.clock && n.step <= c.s.trees.clock, "a node of the future: %+v", n)
 	}
 	c.equal("open", open, t.open)
 	c.equal("slots of a tree", len(nodes), t.slots)

@@ -35,7 +35,7 @@ type counter struct {
 	calls []made
 	wrong error // a row that saw what it should not
 	rows  int   // of all calls
-	left  int   // calls that were left
+	left  error // why the last call was left
 	steps int   // calls that succeeded
 	done  int   // rows of these
 	of    *batch.Service
@@ -43,12 +43,20 @@ type counter struct {
 
 // checks is the clock of the service m.of, which is checked before every third step.
 func (m *counter) checks() func() time.Time {
+	return beforeSteps(func(step int) {
+		if step%3 == 0 && m.wrong == nil {
+			m.wrong = batch.Check(m.of)
+		}
+	})
+}
+
+// beforeSteps is a clock that calls f before each step, in the goroutine of the service.
+func beforeSteps(f func(step int)) func() time.Time {
 	steps := 0
 	return func() time.Time {
 		if caller, _, _, _ := runtime.Caller(1); strings.Contains(runtime.FuncForPC(caller).Name(), ".plan") {
-			if steps++; steps%3 == 0 && m.wrong == nil {
-				m.wrong = batch.Check(m.of)
-			}
+			steps++
+			f(steps)
 		}
 		return time.Now()
 	}
@@ -100,8 +108,8 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 	select {
 	case <-time.After(m.perCall + time.Duration(len(rows))*m.perRow):
 	case <-ctx.Done():
-		m.left++
-		return context.Cause(ctx)
+		m.left = context.Cause(ctx)
+		return m.left
 	}
 	if m.broken.Load() {
 		return errBroken
@@ -207,6 +215,14 @@ func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service
 	s, err := batch.New(m, slots(n), o)
 	require.NoError(t, err)
 	return s
+}
+
+// seeds is how many random runs a test makes.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 2
+	}
+	return n
 }
 
 // text is n tokens that differ from those of other kinds.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // inBubble runs f over a service in virtual time.
@@ -20,11 +21,17 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
+		if slots <= 1000 { // it looks at all of them
+			o.Now = m.checks()
+		}
 		c := &crowd{t: t, s: service(t, m, slots, o)}
+		defer c.s.Close()
+		m.of = c.s
 		f(c, m)
 		c.wait.Wait()
+		synctest.Wait()
 		require.NoError(t, m.wrong)
-		c.s.Close()
+		require.NoError(t, batch.Check(c.s))
 	})
 }
 
@@ -191,6 +198,57 @@ func TestFailureOfAnother(t *testing.T) {
 		c.wait.Wait()
 		assert.Equal(t, []int{8, 4, 4}, []int{m.calls[0].rows, m.calls[1].rows, m.calls[2].rows})
 	})
+}
+
+// TestFailureOfRepeat: whoever is partly computed behind a token that is computed once more, for the sake of its head,
+// does not miss it when that fails.
+func TestFailureOfRepeat(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
+		for device := range 3 {
+			q := batch.Question{Session: 1, Device: uint64(device), Context: append(text(1, 4), text(10+device, 4)...), K: 1}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(c.t, q), a, q, true)
+			})
+		}
+		time.Sleep(8*tick + tick/2) // all of them are behind the first four
+		repeat := batch.Question{Session: 1, Device: 3, Context: text(1, 2), K: 5}
+		c.ask(repeat, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
+		time.Sleep(tick)
+		m.broken.Store(true)
+		time.Sleep(tick)
+		m.broken.Store(false)
+		synctest.Wait()
+		assert.Equal(t, 1, c.s.InUse(), "all behind the first is gone")
+		c.wait.Wait()
+		assert.Equal(t, 9+1+3+12, m.rows)
+	})
+}
+
+// TestWants: questions about one text at the same time, each with its own wishes for the head, have them fulfilled.
+func TestWants(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		inBubble(t, 100, batch.Options{Rows: []int{1, 2, 8, 50}[r.IntN(4)]}, func(c *crowd, m *counter) {
+			m.vocab = 300
+			c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			synctest.Wait()
+			for device := range uint64(2 + r.IntN(4)) {
+				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)), K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
+				if r.IntN(3) == 0 {
+					q.Sampling = sample.Options{Temperature: 1, Seed: r.Uint64()}
+				}
+				if r.IntN(3) == 0 {
+					q.AuditFrom = 1 + r.IntN(8)
+				}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					right(t, m.answer(c.t, q), a, q, false)
+				})
+				synctest.Wait()
+			}
+		})
+	}
 }
 
 // TestSharedEnd: a question whose last tokens another computes in the same step, without room for its own head, is
