@@ -459,7 +459,8 @@ func TestForgetInPassing(t *testing.T) {
 // TestCloseIsSoon: Close does not wait for the model, and everybody learns of it.
 func TestCloseIsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{t: t, s: service(t, &counter{perRow: time.Hour}, 1000, batch.Options{Rows: 10})}
+		m := &counter{perRow: time.Hour}
+		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 10})}
 		ask := func(session, n int, took time.Duration) {
 			q := batch.Question{Session: uint64(session), Context: text(session, n), K: 1, Background: session%10 == 9}
 			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
@@ -478,6 +479,7 @@ func TestCloseIsSoon(t *testing.T) {
 		assert.Equal(t, 20, c.s.Stats().Waiting)
 		time.Sleep(30 * time.Minute)
 		c.s.Close()
+		assert.Error(t, m.left, "the model is at rest when it is closed")
 		c.wait.Wait()
 		assert.Zero(t, c.s.Stats().Waiting)
 		assert.ErrorIs(t, c.s.Forget(t.Context(), 1), batch.ErrClosed)

@@ -36,6 +36,7 @@ type counter struct {
 	wrong error // a row that saw what it should not
 	rows  int   // of all calls
 	left  error // why the last call was left
+	spans int   // most that a row saw
 	steps int   // calls that succeeded
 	done  int   // rows of these
 	of    *batch.Service
@@ -138,6 +139,7 @@ func (m *counter) leave(rows []backend.Row) {
 
 // sees returns the tokens that a row sees, which must be those of all positions up to its own.
 func (m *counter) sees(r backend.Row) (text []int32) {
+	m.spans = max(m.spans, len(r.See))
 	for _, s := range r.See {
 		for _, c := range m.kv[s.From:s.To] {
 			if c.token < 1 || int(c.pos) != len(text) {

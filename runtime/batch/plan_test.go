@@ -109,6 +109,18 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 1},
 			{device: 2, n: 9, session: 1},
 		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+		"what the one before wants is not all that there is": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 3, session: 1}, {device: 2, old: 30, n: 8, session: 1},
+		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+		"not the first one": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
+		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
+		"what is in memory is paid for, too": {2000, slices.Concat(
+			[]wish{{device: 1, n: 40}}, slices.Repeat([]wish{{device: 2, old: 20, session: 1}}, 20),
+		), []string{"1x17", "1x4", "1x19"}},
+		"beside short ones others are cut": {2000, []wish{
+			{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5},
+		}, []string{"1x4 2x5", "1x20"}},
 		"but in another session": {2000, []wish{
 			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
 			{device: 2, n: 9, session: 3},
@@ -128,10 +140,20 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 2, k: 256}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 120},
 			{device: 4, n: 2, k: 8}, {device: 5, n: 2, k: 9},
 		}, []string{"1x2 4x2", "1x1", "2x2 3x2", "5x2"}},
+		"plain heads are not counted among them": {2000, []wish{
+			{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
+			{device: 5, n: 2, k: 128},
+		}, []string{"1x2 2x2 3x2 4x2 5x2", "4x1 5x1"}},
+		"each costs as much as the deepest": {2000, []wish{
+			{device: 1, n: 2, k: 128}, {device: 2, n: 2, k: 9}, {device: 3, n: 2, k: 80},
+		}, []string{"1x2 2x2", "3x2"}},
 		"what takes several steps takes half of the store, or is alone": {200, []wish{
 			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 35},
 			{device: 5, n: 33},
 		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x16 3x16", "2x4 3x8", "4x32", "2x4 4x3", "5x32", "2x4 5x1", "2x6"}},
+		"who fits does not overtake": {200, []wish{
+			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 30},
+		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x18 3x14", "2x16"}},
 		"exactly half of it": {200, []wish{
 			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
 		}, []string{"1x16 2x16", "1x16 2x16", "1x16 2x16", "1x2 2x2", "3x16 4x16", "3x16 4x16", "3x8 4x8"}},
@@ -179,4 +201,96 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 	together(all)
 	require.NoError(t, m.wrong)
 	return m.steps[before+1:]
+}
+
+// TestClaims: who has not asked has no claim for that time, and who does not ask for a moment does not lose its claim
+// against one who was ahead.
+func TestClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &witness{counter: &counter{perRow: tick}}
+		c := &crowd{t: t, s: service(t, m, 2000, batch.Options{Rows: 32, Now: m.checks()})}
+		m.of = c.s
+		defer c.s.Close()
+		session := uint64(0)
+		ask := func(device uint64, sizes ...int) {
+			for _, n := range sizes {
+				session++
+				q := wish{device: device, session: session, n: n}.question(0)
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+		}
+		ask(1, 400)
+		time.Sleep((10*32 - 1) * tick)
+		ask(2, 64) // as if it had asked one step before
+		c.wait.Wait()
+		assert.Equal(t, []string{"2x32", "1x16 2x16", "1x16 2x16", "1x32", "1x16"}, m.steps[10:])
+
+		ask(9, 1)
+		synctest.Wait() // while this is computed the others gather
+		ask(1, 24)
+		for range 5 { // 2 is ahead by 12 tokens for each of these steps
+			ask(2, 8, 8)
+			time.Sleep(20 * tick)
+		}
+		m.steps = nil
+		c.wait.Wait()
+		ask(2, 150)
+		time.Sleep(tick)
+		ask(1, 120)
+		c.wait.Wait()
+		assert.Equal(t, []string{
+			"2x32", "1x32", "1x32", "1x16 2x16", "1x16 2x16", "1x16 2x16", "1x8 2x4", "2x32", "2x32", "2x2",
+		}, m.steps)
+	})
+}
+
+// TestGivesWay: when short questions need room, a background question that is partly computed goes first, then the one
+// that began last, and others keep what they have.
+func TestGivesWay(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		slots, steps := 40, 4
+		if back {
+			slots, steps = 38, 2
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m := &witness{counter: &counter{perRow: tick}}
+			c := &crowd{t: t, s: service(t, m, slots, batch.Options{Rows: 32, Now: m.checks()})}
+			m.of = c.s
+			defer c.s.Close()
+			ask := func(want error, w wish) {
+				c.ask(w.question(int(w.session)), func(_ batch.Answer, _ time.Duration, err error) {
+					assert.ErrorIs(t, err, want)
+				})
+				synctest.Wait()
+			}
+			if back {
+				ask(batch.ErrShed, wish{device: 2, session: 1, n: 20, back: true})
+			} else {
+				ask(nil, wish{device: 9, session: 9, n: 8})
+			}
+			for device := range uint64(2) {
+				for i, n := range []int{10, 9, 9} { // too much to be short, even the last two
+					if !back || device == 0 {
+						ask(nil, wish{device: 1 + device, n: n, session: 20 + 10*device + uint64(i)})
+					}
+				}
+			}
+			for i := range uint64(4) { // one in each step: the head is dear
+				ask(nil, wish{device: 3, n: 1, k: 256, session: 4 + i})
+			}
+			time.Sleep(time.Duration(8+5*steps-4) * tick) // in the last of these steps
+			for i := range uint64(4) {
+				ask(nil, wish{device: 4 + i, n: 7, session: 10 + i})
+			}
+			c.wait.Wait()
+			require.NoError(t, m.wrong)
+			want := []string{ // 2 computes 6 of its first 10 twice
+				"9x8", "1x4 3x1", "2x4 3x1", "2x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x18 2x8", "2x18",
+			}
+			if back {
+				want = []string{"2x8", "1x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x4 3x1", "1x9 3x1", "3x1", "1x5"}
+			}
+			assert.Equal(t, want, m.steps)
+		})
+	}
 }

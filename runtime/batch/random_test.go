@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,8 +27,8 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 		text = append(text, old[:1+r.IntN(len(old))]...)
 	}
 	more := 1 + r.IntN(10)
-	if len(text) > 0 && r.IntN(4) == 0 {
-		more = 0
+	if len(before) > 0 && r.IntN(5) == 0 {
+		text, more = slices.Clone(before[len(before)-1-r.IntN(min(5, len(before)))]), 0
 	}
 	for range more {
 		if len(text) < longest {

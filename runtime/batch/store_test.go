@@ -251,6 +251,25 @@ func TestWants(t *testing.T) {
 	}
 }
 
+// TestSharedAudit: a question is compared where another one of the same step computes its context without wishing so.
+func TestSharedAudit(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+		for i := range 2 {
+			synctest.Wait()
+			q := batch.Question{Session: 1, Context: text(1, 12), K: 1, AuditFrom: 5 * i}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				assert.NoError(c.t, err)
+				assert.Equal(c.t, 12*i, a.Reused)
+				a.Reused, a.Queue, a.Compute = 0, 0, 0
+				assert.Equal(c.t, m.answer(c.t, q), a)
+			})
+		}
+		c.wait.Wait()
+		assert.Equal(c.t, made{rows: 12, heads: 8, k: 1}, m.calls[1])
+	})
+}
+
 // TestSharedEnd: a question whose last tokens another computes in the same step, without room for its own head, is
 // answered after it.
 func TestSharedEnd(t *testing.T) {
@@ -332,6 +351,22 @@ func TestLinear(t *testing.T) {
 			assert.Less(t, *n, 40*20_000, "%d slots, %d evicted", size, evicted)
 		})
 	}
+}
+
+// TestFewSpans: a context goes on in the slots after its last, whatever is free before them.
+func TestFewSpans(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		ask := func(session uint64, n int) {
+			c.mustAsk(batch.Question{Session: session, Context: text(int(session), n), K: 1})
+		}
+		ask(1, 10)
+		ask(2, 10)
+		require.NoError(c.t, c.s.Forget(c.t.Context(), 1))
+		ask(2, 20)
+		assert.Equal(c.t, 1, m.spans)
+		ask(3, 15)
+		assert.Equal(c.t, 2, m.spans, "10 slots were free before")
+	})
 }
 
 // TestStar: as many branches as there are slots, at one token, are found at once.
