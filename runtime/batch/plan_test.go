@@ -46,12 +46,16 @@ type wish struct {
 	old, n          int
 	k               int // 0: 1
 	back            bool
+	audit           bool // of all of it
 }
 
 // question is a wish in words of the service.
 func (w wish) question(i int) batch.Question {
 	q := batch.Question{Session: w.session, Device: w.device, K: max(1, w.k), Background: w.back}
 	q.Context = make([]int32, w.old+w.n)
+	if w.audit {
+		q.AuditFrom = 1
+	}
 	if w.session == 0 {
 		q.Session = 100*w.device + uint64(i)
 	}
@@ -140,6 +144,11 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 2, k: 256}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 120},
 			{device: 4, n: 2, k: 8}, {device: 5, n: 2, k: 9},
 		}, []string{"1x2 4x2", "1x1", "2x2 3x2", "5x2"}},
+		"audits are work": {2000, []wish{
+			{device: 1, n: 120}, {device: 2, n: 120, audit: true},
+		}, []string{
+			"1x16 2x16", "1x16 2x16", "1x24 2x8", "1x16 2x16", "1x16 2x16", "1x16 2x16", "1x16 2x16", "2x16",
+		}},
 		"plain heads are not counted among them": {2000, []wish{
 			{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
 			{device: 5, n: 2, k: 128},
