@@ -66,6 +66,17 @@ func Check(s *Service) error {
 	return errors.Join(c.wrong...)
 }
 
+// CheckAtRest is Check for a service that has nothing to do: nobody who has come or gone is left over.
+func CheckAtRest(s *Service) error {
+	s.mu.Lock()
+	come, gone := len(s.arrived), len(s.left)
+	s.mu.Unlock()
+	if come+gone > 0 {
+		return fmt.Errorf("%d have come and %d have gone, unnoticed", come, gone)
+	}
+	return Check(s)
+}
+
 // checker gathers what is wrong.
 type checker struct {
 	s     *Service

@@ -404,7 +404,7 @@ func TestLeavingBefore(t *testing.T) {
 			if others > 0 {
 				assert.Equal(t, tired, m.left)
 			}
-			require.NoError(t, batch.Check(c.s))
+			require.NoError(t, batch.CheckAtRest(c.s))
 		})
 	}
 }

@@ -125,6 +125,6 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 		assert.LessOrEqual(t, call.heads*call.depth(), max(8*rows, 256), "%+v", call)
 	}
 	require.NoError(t, m.wrong)
-	require.NoError(t, batch.Check(s))
+	require.NoError(t, batch.CheckAtRest(s))
 	s.Close()
 }

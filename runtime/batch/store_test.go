@@ -31,7 +31,7 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 		c.wait.Wait()
 		synctest.Wait()
 		require.NoError(t, m.wrong)
-		require.NoError(t, batch.Check(c.s))
+		require.NoError(t, batch.CheckAtRest(c.s))
 	})
 }
 
