@@ -195,7 +195,7 @@ func TestBackground(t *testing.T) {
 		assert.Zero(t, time.Since(begin), "it is said at once")
 		require.NoError(t, sync(1, text(4, 480)), "its own session's tokens make room")
 		assert.Equal(t, 500, c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1}).Reused)
-		assert.EqualValues(t, 1, c.s.Stats().Shed)
+		assert.EqualValues(t, 1, c.stats().Shed)
 
 		require.NoError(t, c.s.Forget(t.Context(), 1))
 		var results [4]error
@@ -226,7 +226,7 @@ func TestBackgroundWaits(t *testing.T) {
 			assert.Equal(t, (17*128-1)*tick, took, "the first step, and 16 more")
 		})
 		c.wait.Wait()
-		assert.Zero(t, c.s.Stats().Waiting)
+		assert.Zero(t, c.stats().Waiting)
 	})
 }
 
@@ -251,8 +251,8 @@ func TestBackgroundLosesRoom(t *testing.T) {
 		time.Sleep(tick) // in its first step, with 44 slots free
 		background(3, 30, (49+10)*tick)
 		c.wait.Wait()
-		assert.Zero(t, c.s.Stats().Evicted)
-		assert.Equal(t, [3]int{40, 50, 100}, [3]int{reused(1, 40), reused(2, 50), c.s.InUse()})
+		assert.Zero(t, c.stats().Evicted)
+		assert.Equal(t, [3]int{40, 50, 100}, [3]int{reused(1, 40), reused(2, 50), c.stats().InUse})
 
 		require.NoError(t, c.s.Forget(c.t.Context(), 2))
 		require.NoError(t, c.s.Forget(c.t.Context(), 3))
@@ -260,9 +260,9 @@ func TestBackgroundLosesRoom(t *testing.T) {
 		time.Sleep(9 * tick) // in its third step
 		reused(5, 55)
 		c.wait.Wait()
-		assert.EqualValues(t, 7, c.s.Stats().Evicted)
+		assert.EqualValues(t, 7, c.stats().Evicted)
 		assert.Equal(t, [2]int{33, 5}, [2]int{reused(1, 40), reused(4, 5)}, "what it left is like that of others")
-		assert.EqualValues(t, 2, c.s.Stats().Shed)
+		assert.EqualValues(t, 2, c.stats().Shed)
 	})
 }
 
@@ -283,7 +283,7 @@ func TestForgetBackground(t *testing.T) {
 		}
 		assert.NoError(t, c.s.Forget(c.t.Context(), 1))
 		c.wait.Wait()
-		assert.Zero(t, c.s.InUse())
+		assert.Zero(t, c.stats().InUse)
 	})
 }
 
@@ -357,12 +357,12 @@ func TestLeaving(t *testing.T) {
 			assert.ErrorIs(t, err, bored)
 		})
 		time.Sleep(200 * tick) // in its second step
-		before := c.s.Stats().InUse
+		before := c.stats().InUse
 		cancel(bored)
 		c.wait.Wait()
 		synctest.Wait()
 		assert.Equal(t, bored, m.left)
-		assert.Equal(t, before, c.s.Stats().InUse, "the first step stays")
+		assert.Equal(t, before, c.stats().InUse, "the first step stays")
 		assert.Equal(t, 128, c.mustAsk(batch.Question{Session: 9, Context: text(9, 300), K: 1}).Reused)
 		require.NoError(t, m.wrong)
 	})
@@ -398,8 +398,8 @@ func TestLeavingBefore(t *testing.T) {
 			leaveThen(tired)
 			c.wait.Wait()
 			synctest.Wait()
-			assert.Equal(t, 5, c.s.InUse())
-			assert.Zero(t, c.s.Stats().Waiting)
+			assert.Equal(t, 5, c.stats().InUse)
+			assert.Zero(t, c.stats().Waiting)
 			assert.Equal(t, 1+min(1, others), len(m.calls), "a call for nobody is not made")
 			if others > 0 {
 				assert.Equal(t, tired, m.left)
@@ -425,7 +425,7 @@ func TestLeavingBeside(t *testing.T) {
 		c.wait.Wait()
 		synctest.Wait()
 		assert.NoError(t, m.left)
-		assert.Equal(t, [2]int{2, 2}, [2]int{len(m.calls), c.s.InUse()})
+		assert.Equal(t, [2]int{2, 2}, [2]int{len(m.calls), c.stats().InUse})
 	})
 }
 
@@ -442,16 +442,16 @@ func TestForgetInPassing(t *testing.T) {
 		ctx, leave := context.WithCancelCause(c.t.Context())
 		c.wait.Go(func() { assert.ErrorIs(t, c.s.Forget(ctx, 1), bored) })
 		synctest.Wait()
-		assert.Equal(t, 1, c.s.Stats().Waiting, "a question, and no question")
+		assert.Equal(t, 1, c.stats().Waiting, "a question, and no question")
 		leave(bored)
 		c.wait.Wait()
 		synctest.Wait()
-		assert.Equal(t, 20, c.s.InUse())
+		assert.Equal(t, 20, c.stats().InUse)
 		assert.ErrorIs(t, c.s.Forget(ctx, 2), bored)
 		_, err := c.s.Ask(ctx, batch.Question{Session: 3, Context: text(3, 5), K: 1})
 		assert.ErrorIs(t, err, bored)
 		synctest.Wait()
-		assert.Equal(t, 20, c.s.InUse())
+		assert.Equal(t, 20, c.stats().InUse)
 		assert.Len(t, m.calls, 2)
 	})
 }
@@ -476,12 +476,12 @@ func TestCloseIsSoon(t *testing.T) {
 			ask(10+i, 15, 30*time.Minute)
 		}
 		synctest.Wait()
-		assert.Equal(t, 20, c.s.Stats().Waiting)
+		assert.Equal(t, 20, c.stats().Waiting)
 		time.Sleep(30 * time.Minute)
 		c.s.Close()
 		assert.Error(t, m.left, "the model is at rest when it is closed")
 		c.wait.Wait()
-		assert.Zero(t, c.s.Stats().Waiting)
+		assert.Zero(t, c.stats().Waiting)
 		assert.ErrorIs(t, c.s.Forget(t.Context(), 1), batch.ErrClosed)
 		c.s.Close() // once more is nothing
 	})

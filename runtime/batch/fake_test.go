@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -260,6 +261,12 @@ func (c *crowd) mustAsk(q batch.Question) batch.Answer {
 	a, err := c.s.Ask(c.t.Context(), q)
 	require.NoError(c.t, err)
 	return a
+}
+
+// stats is what the service says of itself when it has done what it can: an answer comes before the step has ended.
+func (c *crowd) stats() batch.Stats {
+	synctest.Wait()
+	return c.s.Stats()
 }
 
 // idle is a model that does nothing.

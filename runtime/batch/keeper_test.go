@@ -329,6 +329,7 @@ func keeps(t *testing.T, r *rand.Rand, room, rows int) {
 		m.calls = nil
 		askWith(t, s, m, q, k.ask(q, fails), fails%2 == 0)
 		require.Equal(t, k.now(), s.Stats())
+		require.Equal(t, k.used(), s.InUse())
 		if r.IntN(15) == 0 {
 			session := i/40 + r.Uint64N(uint64(2+room/12))
 			require.NoError(t, s.Forget(t.Context(), session))

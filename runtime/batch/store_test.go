@@ -142,7 +142,7 @@ func TestRecomputed(t *testing.T) {
 				}
 			}
 		}
-		st := c.s.Stats()
+		st := c.stats()
 		assert.Greater(t, want, 1000)
 		assert.EqualValues(t, want, st.Recomputed)
 		assert.EqualValues(t, m.rows, st.Computed)
@@ -165,7 +165,7 @@ func TestModelFailsForAll(t *testing.T) {
 		m.broken.Store(true)
 		together(25, 5, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
 		m.broken.Store(false)
-		assert.Equal(t, 40, c.s.InUse())
+		assert.Equal(t, 40, c.stats().InUse)
 		together(25, 5, func(i int, a batch.Answer, err error) {
 			require.NoError(t, err)
 			assert.Equal(t, 10, a.Reused, "session %d", i)
@@ -219,7 +219,7 @@ func TestFailureOfRepeat(t *testing.T) {
 		time.Sleep(tick)
 		m.broken.Store(false)
 		synctest.Wait()
-		assert.Equal(t, 1, c.s.InUse(), "all behind the first is gone")
+		assert.Equal(t, 1, c.stats().InUse, "all behind the first is gone")
 		c.wait.Wait()
 		assert.Equal(t, 9+1+3+12, m.rows)
 	})
@@ -326,8 +326,8 @@ func TestForgetBeside(t *testing.T) {
 		}
 		c.wait.Wait()
 		synctest.Wait()
-		assert.Zero(t, c.s.InUse())
-		assert.Zero(t, c.s.Stats().Sessions)
+		assert.Zero(t, c.stats().InUse)
+		assert.Zero(t, c.stats().Sessions)
 		err := c.s.Forget(c.t.Context(), 77)
 		assert.NoError(t, err)
 	})
@@ -342,11 +342,11 @@ func TestLinear(t *testing.T) {
 				c.mustAsk(batch.Question{Session: uint64(i), Device: uint64(i % 50), Context: text(i, 100), K: 1})
 			}
 			n := batch.CountComparisons(c.s)
-			before := c.s.Stats().Evicted
+			before := c.stats().Evicted
 			for i := range 20 {
 				c.mustAsk(batch.Question{Session: 1_000_000, Context: text(size+i, 1000), K: 1})
 			}
-			evicted := c.s.Stats().Evicted - before
+			evicted := c.stats().Evicted - before
 			assert.GreaterOrEqual(t, evicted, uint64(19_000))
 			assert.Less(t, *n, 40*20_000, "%d slots, %d evicted", size, evicted)
 		})
