@@ -28,6 +28,10 @@ type one struct{ s *tls.ClientSessionState }
 
 func (o *one) Get(string) (*tls.ClientSessionState, bool) { return o.s, o.s != nil }
 func (o *one) Put(_ string, s *tls.ClientSessionState)    { o.s = s }
+
+// newCache returns a cache of one ticket, for clients that share it.
+func newCache() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) }
+
 func config(cache tls.ClientSessionCache) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "a.test", NextProtos: []string{"a"}, MinVersion: tls.VersionTLS13, ClientSessionCache: cache}
 }
