@@ -73,25 +73,6 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// Each attempt tells the gateway only the time that is left.
-func TestDeadlineLeft(t *testing.T) {
-	const pause = 50 * time.Millisecond
-	asks := 0
-	s := (&script{reply: func(int, netproto.Ask) []byte {
-		if asks++; asks == 1 {
-			time.Sleep(pause)
-			return netproto.Need{}.Append(nil)
-		}
-		return netproto.Answer{Token: 1}.Append(nil)
-	}}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(20), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.LessOrEqual(t, s.ask(0).Deadline, aWhile)
-	assert.LessOrEqual(t, s.ask(1).Deadline, s.ask(0).Deadline-pause+time.Millisecond)
-	assert.Positive(t, s.ask(1).Deadline)
-}
-
 // A gateway that drains, and says so to an ask, is left for another connection.
 func TestDrainingAsk(t *testing.T) {
 	s := (&script{reply: func(conn int, _ netproto.Ask) []byte {
@@ -137,18 +118,6 @@ func TestDrainingConnection(t *testing.T) {
 	assert.EqualValues(t, 2, r.Token)
 	close(hold)
 	first.Wait()
-}
-
-// An ask that gets no answer over a connection that works says that the deadline has passed; where nothing at all is
-// heard any more, it says that, too.
-func TestDeadlineText(t *testing.T) {
-	hold := make(chan struct{})
-	s := (&script{reply: func(int, netproto.Ask) []byte { <-hold; return nil }}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 100 * time.Millisecond})
-	require.ErrorIs(t, err, netproto.TooLate)
-	assert.NotErrorIs(t, err, ErrNoReply)
-	close(hold)
 }
 
 // TestEarlyRefusal: a gateway that refuses an ask before all of it is written is heard.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/netip"
 	"sync"
@@ -381,7 +382,7 @@ func TestAddresses(t *testing.T) {
 		d, err = dial(o, address("10.0.0.7"), address("10.0.0.8"), address("::9"))
 		assert.Equal(t, 6*time.Second, d)
 		for _, to := range []string{"10.0.0.7:4433", "10.0.0.8:4433", "[::9]:4433"} {
-			assert.ErrorContains(t, err, to+": no reply from "+to+" within 2s")
+			assert.ErrorContains(t, err, "no reply from "+to+" within 2s")
 		}
 		assert.ErrorContains(t, err, "at g:4433: ")
 		_, err = dial(o)
@@ -394,6 +395,68 @@ func TestAddresses(t *testing.T) {
 		assert.Less(t, d, time.Second, "the other one is not tried")
 	})
 }
+
+// Where only some addresses of a name listen, the error of each names it.
+func TestAddressOfError(t *testing.T) {
+	s := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		shut := netip.MustParseAddr("10.0.0.8")
+		a.set(func() {
+			a.hosts["g"] = []netip.Addr{shut, gatewayAt.Addr()}
+			a.closed[netip.AddrPortFrom(shut, 4433)] = true
+		})
+		_, err := Dial(t.Context(), "g:4433", s.opt)
+		assert.EqualError(t, err, "dial: no connection to the gateway at g:4433: 10.0.0.8:4433: connection refused; refused: the gateway is busy")
+		assert.ErrorIs(t, err, netproto.Busy)
+	})
+}
+
+// A port that closes later is told as well, by a client that asks, with 0-RTT as without.
+func TestClosedLater(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		var seen attempts
+		s := &script{reply: always(1)}
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, func(o *Options) {
+				o.Attempted = seen.add
+				if !early {
+					o.Tickets = none{}
+				}
+			})
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			s.retire(c)
+			a.silence(true)
+			a.set(func() { a.closed[gatewayAt] = true })
+			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
+			require.ErrorIs(t, err, netproto.TooLate)
+			require.EqualError(t, err, "ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
+			all := seen.get()
+			require.Greater(t, len(all), 3, "each port is found closed within 70 ms")
+			assert.NoError(t, all[0])
+			for _, err := range all[1:] {
+				assert.ErrorContains(t, err, "connection refused")
+			}
+			assert.Equal(t, early, c.Stats().Connections > 1, "with a ticket a connection is there before the gateway is heard")
+			a.silence(false)
+			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			if early {
+				assert.Equal(t, 1, c.Stats().Early, "the ticket serves until it is heard")
+			} else {
+				assert.Zero(t, c.Stats().Early)
+			}
+		})
+	}
+}
+
+// none keeps no tickets.
+type none struct{}
+
+func (none) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
+func (none) Put(string, *tls.ClientSessionState)        {}
 
 // A gate holds packets back until it is opened, and for 100 ms at most.
 func TestGate(t *testing.T) {
