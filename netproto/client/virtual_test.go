@@ -126,6 +126,7 @@ func TestTimeouts(t *testing.T) {
 			})
 			assert.Equal(t, 700*time.Millisecond, d)
 			assert.ErrorIs(t, err, netproto.TooLate)
+			assert.ErrorContains(t, err, "no connection to the gateway at 10.0.0.1:4433: no reply from 10.0.0.1:4433 within ")
 		}
 	})
 }
