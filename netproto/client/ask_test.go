@@ -179,6 +179,27 @@ func TestBaseOfOldConnection(t *testing.T) {
 	})
 }
 
+// The same where the new connection was told of another path in between.
+func TestBaseOfOldConnectionLater(t *testing.T) {
+	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
+		if conn == 1 {
+			time.Sleep(time.Minute)
+		}
+		return netproto.Answer{Token: 1}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(20), Query{Deadline: time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		s.retire(c)
+		for _, path := range [][]int32{{9, 8, 7}, ids(20)} {
+			_, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []int{0, 0, 0}, s.bases())
+	})
+}
+
 // A gateway that needs the path from a position gets it from there if it holds our beginning, else all of it; and what
 // it does not hold any more is no base of later asks either.
 func TestNeed(t *testing.T) {
@@ -331,6 +352,10 @@ func TestControlStream(t *testing.T) {
 			client.mu.Lock()
 			assert.Len(t, client.links, 1, "the old one ends with its last ask")
 			client.mu.Unlock()
+			_, err = session.Ask(t.Context(), ids(5), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			hellos, _ := s.count()
+			assert.Equal(t, 2, hellos, "and does not take the new one with it")
 		})
 	}
 }
