@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -408,7 +409,10 @@ func TestDigest(t *testing.T) {
 	assert.Equal(t, hex.EncodeToString(d[:]), d.String())
 	for _, s := range []string{"", "12", d.String() + "00", d.String()[2:], d.String() + "0", "zz" + d.String()[2:], d.String()[:62] + "zz", " " + d.String()[1:]} {
 		have, err := ParseDigest(s)
-		assert.ErrorContains(t, err, "fingerprint", s)
+		assert.ErrorContains(t, err, fmt.Sprintf("fingerprint %q: ", s))
+		if digits := strings.TrimSpace(s); len(digits) < 62 || len(digits) > 64 {
+			assert.ErrorContains(t, err, fmt.Sprintf("%d hexadecimal digits instead of 64", len(s)))
+		}
 		assert.Zero(t, have)
 	}
 	colons := d.String()[:2] + ":" + d.String()[2:]

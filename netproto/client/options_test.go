@@ -116,6 +116,28 @@ func TestTickets(t *testing.T) {
 	})
 }
 
+// A ticket that the gateway cannot use, so that it breaks the handshake off, costs one attempt; the next has none.
+func TestTicketBrokenOff(t *testing.T) {
+	for _, no0RTT := range []bool{true, false} {
+		s := &script{reply: always(1), no0RTT: no0RTT, broken: func(n int) bool { return n == 2 }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			var seen attempts
+			c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+			for range 2 {
+				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				require.NoError(t, err)
+				settle()
+				s.retire(c)
+			}
+			assert.Equal(t, []bool{false, true, false}, s.resumed)
+			assert.Zero(t, c.Stats().Early)
+			all := seen.get()
+			require.Len(t, all, 3)
+			assert.Equal(t, []bool{true, false, true}, []bool{all[0] == nil, all[1] == nil, all[2] == nil})
+		})
+	}
+}
+
 // Eight asks go out before the Welcome; more wait for it, and are answered as well.
 func TestEarlyAsks(t *testing.T) {
 	slow := false

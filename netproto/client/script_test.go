@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +27,8 @@ type script struct {
 	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
 	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
 
+	broken     func(n int) bool // the handshake of the n-th connection is broken off
+	no0RTT     bool
 	dictionary uint32 // of the Welcome
 	context    int    // limit in the Welcome; 0 means 1000
 	air        *air   // where it is, at gatewayAt; nil: on this machine
@@ -37,6 +41,7 @@ type script struct {
 	hellos   int
 	said     []netproto.Hello
 	names    []string // that certificates were wanted for
+	resumed  []bool   // connections that came with a ticket
 	asks     []netproto.Ask
 	syncs    []netproto.Sync
 	byes     []uint32
@@ -74,9 +79,14 @@ func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.names = append(s.names, hello.ServerName)
+		const preSharedKey = 41
+		s.resumed = append(s.resumed, slices.Contains(hello.Extensions, preSharedKey))
+		if s.broken != nil && s.broken(len(s.names)) {
+			return nil, errors.New("broken off")
+		}
 		return nil, nil
 	}
-	l, err := transport.ListenEarly(keys, &quic.Config{Allow0RTT: true, MaxIdleTimeout: 5 * time.Minute})
+	l, err := transport.ListenEarly(keys, &quic.Config{Allow0RTT: !s.no0RTT, MaxIdleTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	s.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
