@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -498,6 +499,34 @@ func TestContextEnds(t *testing.T) {
 		assert.ErrorIs(t, err, gone)
 		assert.ErrorIs(t, c.Migrate(ctx), gone)
 	})
+}
+
+// The gateway is told to stop when nobody waits any more: the context has ended, or what came is no answer.
+func TestReset(t *testing.T) {
+	for name, says := range map[string][]byte{"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00}} {
+		why := make(chan error, 1)
+		s := &script{hold: func(stream *quic.Stream) {
+			stream.Write(says)
+			<-stream.Context().Done()
+			why <- context.Cause(stream.Context())
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			why = make(chan error, 1)
+			_, session := s.dial(t, nil)
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Second})
+			require.Error(t, err)
+			settle()
+			select {
+			case err := <-why:
+				stopped, ok := errors.AsType[*quic.StreamError](err)
+				require.True(t, ok, "%s: %v", name, err)
+				assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+				assert.True(t, stopped.Remote)
+			default:
+				t.Error(name + ": the gateway goes on")
+			}
+		})
+	}
 }
 
 // Nothing of a client is left where Dial fails.

@@ -138,6 +138,59 @@ func TestTicketBrokenOff(t *testing.T) {
 	}
 }
 
+// A gateway that was started anew takes no 0-RTT: what was sent with it is sent again, once, and nothing after that.
+func TestEarlyRejected(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		s.stop()
+		s.listen(t, s.pair, netproto.ALPN)
+		for i := range 12 {
+			r, err := session.Ask(t.Context(), ids(4+i), Query{})
+			require.NoError(t, err)
+			_, asks := s.count()
+			require.Equal(t, 2+i, asks)
+			once := len(s.ask(asks - 1).Append(nil))
+			assert.Equal(t, i > 0, r.BytesUp == once, "ask %d: %d bytes in frames of %d", i, r.BytesUp, once)
+		}
+		assert.Equal(t, []bool{false, true}, s.resumed)
+		assert.Len(t, s.said, 2, "the Hello was repeated")
+		assert.Equal(t, s.said[0], s.said[1])
+		assert.Equal(t, []int{2, 0}, []int{c.Stats().Connections, c.Stats().Early})
+	})
+}
+
+// Asks that went out before a Welcome that does not come, and those that wait for it, go out again on the next connection.
+func TestEarlyUnwelcome(t *testing.T) {
+	s := &script{reply: always(1), hello: func(conn int) []byte {
+		if conn == 2 {
+			time.Sleep(time.Second)
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		var asks sync.WaitGroup
+		for i := range 24 {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), ids(4+i), Query{Deadline: time.Minute})
+				assert.NoError(t, err)
+			})
+		}
+		asks.Wait()
+		assert.Equal(t, 3, c.Stats().Connections)
+	})
+}
+
 // Eight asks go out before the Welcome; more wait for it, and are answered as well.
 func TestEarlyAsks(t *testing.T) {
 	slow := false

@@ -25,6 +25,7 @@ type script struct {
 	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
 	early []byte                                // what answers an ask before it is read
 	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
+	hold  func(*quic.Stream)                    // what an ask's stream is given to when the ask was read
 	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
 
 	broken     func(n int) bool // the handshake of the n-th connection is broken off
@@ -35,6 +36,7 @@ type script struct {
 
 	addr string
 	opt  Options // for a client of it
+	pair tls.Certificate
 	stop func()
 
 	mu       sync.Mutex
@@ -55,6 +57,7 @@ func (s *script) start(t *testing.T) *script {
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
+	s.pair = pair
 	s.listen(t, pair, netproto.ALPN)
 	s.opt = Options{Identity: netproto.Identity{Vocab: 10}, Pin: sha256.Sum256(pair.Certificate[0])}
 	if s.air != nil {
@@ -169,7 +172,9 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			s.mu.Lock()
 			s.asks = append(s.asks, ask)
 			s.mu.Unlock()
-			if b := s.reply(conn, ask); b != nil {
+			if s.hold != nil {
+				s.hold(stream)
+			} else if b := s.reply(conn, ask); b != nil {
 				stream.Write(b)
 				stream.Close()
 			} else {

@@ -103,7 +103,7 @@ func TestTimeouts(t *testing.T) {
 			err := call()
 			return time.Since(start), err
 		}
-		for option, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second} {
+		for option, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, 20 * time.Second: 20 * time.Second} {
 			o := s.opt
 			o.ConnectTimeout = option
 			d, err := took(func() error { _, err := Dial(t.Context(), s.addr, o); return err })
