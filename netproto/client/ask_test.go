@@ -463,7 +463,8 @@ func TestClose(t *testing.T) {
 	waiting := &script{}
 	inAir(t, waiting, func(t *testing.T, a *air) {
 		a.silence(true)
-		c, session := waiting.dial(t, nil)
+		var seen attempts
+		c, session := waiting.dial(t, func(o *Options) { o.Attempted = seen.add })
 		var all sync.WaitGroup
 		all.Go(func() {
 			_, err := session.Ask(t.Context(), ids(3), Query{})
@@ -473,6 +474,17 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.Close())
 		all.Wait()
 		assert.Zero(t, c.Stats().Connections)
+		assert.Empty(t, seen.get(), "an attempt that we end ourselves has not failed")
+	})
+	busy := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
+	inAir(t, busy, func(t *testing.T, a *air) {
+		told := false
+		c, _ := busy.dial(t, func(o *Options) {
+			o.Attempted = func(error) { time.Sleep(time.Minute); told = true }
+		})
+		settle()
+		require.NoError(t, c.Close())
+		assert.True(t, told, "nothing goes on behind Close")
 	})
 }
 

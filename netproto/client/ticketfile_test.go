@@ -205,6 +205,12 @@ func TestTicketsServeOnce(t *testing.T) {
 	x.Put("a", nil)
 	_, ok = x.Get("a")
 	require.False(t, ok)
+	x.Put("a", s)
+	for range 17 {
+		_, ok = x.Get("a")
+		require.True(t, ok, "a new one has its attempts before it")
+		x.Put("a", nil)
+	}
 }
 
 // Two clients that share a cache do not meet, unless address, name and pin are the same.

@@ -223,7 +223,7 @@ func TestRouteCheck(t *testing.T) {
 			a.set(func() { a.home = netip.Addr{} })
 			time.Sleep(10 * time.Second)
 			assert.Zero(t, c.Stats().Migrations, "there is no way at all")
-			moved := netip.MustParseAddr("10.2.2.2")
+			first, moved := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("10.2.2.2")
 			a.set(func() { a.home = moved })
 			if within == 0 {
 				time.Sleep(time.Minute)
@@ -234,6 +234,9 @@ func TestRouteCheck(t *testing.T) {
 			assert.Equal(t, 1, c.Stats().Migrations)
 			time.Sleep(10 * time.Second)
 			assert.Equal(t, 1, c.Stats().Migrations, "once is enough")
+			a.set(func() {
+				a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == first || to.Addr() == first }
+			})
 			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
 			require.NoError(t, err)
 			require.NoError(t, c.Migrate(t.Context()))
