@@ -2,6 +2,7 @@ package qwen2
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,14 +38,18 @@ type slotTest struct {
 
 // check compares every slot in use with what was stored there.
 func (s *slotTest) check() {
-	require.Equal(s.t, s.prefix, s.kv.slots[:s.c.Len()])
+	if !slices.Equal(s.prefix, s.kv.slots[:s.c.Len()]) {
+		s.t.Fatalf("the text is %v, its slots hold %v", s.prefix, s.kv.slots[:s.c.Len()])
+	}
 	live := 0
 	for _, n := range s.nodes {
-		if !n.gone {
-			require.Equal(s.t, n.token, s.kv.slots[n.slot])
-			require.True(s.t, s.c.used[n.slot])
-			live++
+		if n.gone {
+			continue
 		}
+		if s.kv.slots[n.slot] != n.token || !s.c.used[n.slot] {
+			s.t.Fatalf("slot %d, in use: %v, holds %d; a node has put %d there", n.slot, s.c.used[n.slot], s.kv.slots[n.slot], n.token)
+		}
+		live++
 	}
 	require.Equal(s.t, len(s.prefix)+live, s.c.InUse())
 }

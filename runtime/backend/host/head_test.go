@@ -124,7 +124,7 @@ func TestHeadSums(t *testing.T) {
 			"far apart":          func(i int) float32 { return float32(i%7) * 100 },
 			"one stands out":     func(i int) float32 { return map[bool]float32{true: 90}[i == chunk+3] },
 			"the last chunk":     func(i int) float32 { return float32(i / chunk * 40) },
-			"the first chunk":    func(i int) float32 { return float32(-i / chunk * 40) },
+			"the first chunk":    func(i int) float32 { return float32(-i / chunk * 500) },
 			"all alike":          func(int) float32 { return 3 },
 			"all far below zero": func(i int) float32 { return -2000 - float32(i%3) },
 		} {
@@ -183,4 +183,28 @@ func TestHeadOutputs(t *testing.T) {
 			assert.Equal(t, first[slices.Index(want.Rows, r)], alone, fmt.Sprint("row ", r))
 		}
 	})
+}
+
+// TestEntropyIsNotNegative: where one token has almost all of the probability, rounding does not take the entropy below zero.
+func TestEntropyIsNotNegative(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	below := 0
+	for range 3000 {
+		first := float32(r.NormFloat64() * 40)
+		var parts []part
+		for range 2 {
+			logits := []float32{first, first - 8 - 40*r.Float32()}
+			p := part{top: best(nil, logits, 0, 1), max: first}
+			p.sum, p.sumX = sumExp(logits, first)
+			parts = append(parts, p)
+			first -= 20 + 30*r.Float32()
+		}
+		var o backend.Output
+		merge(&o, parts, 1)
+		require.GreaterOrEqual(t, o.Entropy, float32(0))
+		if o.Entropy == 0 {
+			below++
+		}
+	}
+	assert.Positive(t, below, "some come close")
 }
