@@ -190,10 +190,10 @@ func TestEntropyIsNotNegative(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	below := 0
 	for range 3000 {
-		first := float32(r.NormFloat64() * 40)
+		first := float32(r.NormFloat64() * 40000)
 		var parts []part
 		for range 2 {
-			logits := []float32{first, first - 8 - 40*r.Float32()}
+			logits := []float32{first, first - 8 - 40*r.Float32(), first - 8 - 40*r.Float32()}
 			p := part{top: best(nil, logits, 0, 1), max: first}
 			p.sum, p.sumX = sumExp(logits, first)
 			parts = append(parts, p)

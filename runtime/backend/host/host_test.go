@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -183,5 +185,23 @@ func TestGrain(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestClose ends the workers of a device, after passes and without any; a second time does nothing.
+func TestClose(t *testing.T) {
+	for _, passes := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			d, err := New(Options{Threads: 3})
+			require.NoError(t, err)
+			x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}
+			g, _ := x.normOf(8)
+			w, _ := x.weightOf(5000, 8)
+			for range passes {
+				x.head(x.tensorOf(4, 8), g, w, backend.Want{Rows: []int{0, 3}, K: 1})
+			}
+			require.NoError(t, d.Close())
+			require.NoError(t, d.Close())
+		})
 	}
 }
