@@ -164,7 +164,7 @@ func TestHeadOutputs(t *testing.T) {
 			for i := range out {
 				out[i] = backend.Output{Top: make([]backend.Candidate, room), Logits: x.floats(room), Hidden: x.floats(room), LogSumExp: 7, Entropy: 7, Confidence: 0.5}
 			}
-			before := &out[1].Logits[0]
+			logits, hidden, top := &out[1].Logits[0], &out[1].Hidden[0], &out[1].Top[0]
 			p := x.d.Begin(x.kv(6, gguf.F32), rowsAt(6))
 			p.Head(out, h, g, w, want)
 			require.NoError(t, p.End(t.Context()))
@@ -173,7 +173,8 @@ func TestHeadOutputs(t *testing.T) {
 				out[i].Confidence = 0
 			}
 			assert.Equal(t, first, out)
-			assert.Equal(t, room == 500, before == &out[1].Logits[0], "memory of the caller's")
+			kept := []bool{logits == &out[1].Logits[0], hidden == &out[1].Hidden[0], top == &out[1].Top[0]}
+			assert.Equal(t, slices.Repeat([]bool{room == 500}, 3), kept, "memory of the caller's")
 		}
 		p := x.d.Begin(x.kv(6, gguf.F32), rowsAt(6))
 		p.Head(nil, h, g, w, backend.Want{K: 1})
