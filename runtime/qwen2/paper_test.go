@@ -22,7 +22,8 @@ import (
 
 // paper is a device that computes nothing: it writes down what it is given and told to do. Its passes are flights.
 type paper struct {
-	log     []string // of passes
+	log     []string     // of passes
+	want    backend.Want // of the last head
 	tensors [][2]int
 	norms   map[string]float32 // epsilon by name
 
@@ -138,7 +139,7 @@ func (p *paperPass) NormGateUp(_, _ backend.Tensor, g backend.Norm, gate, up bac
 
 func (p *paperPass) Head(out []backend.Output, _ backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
 	p.d.note("head %s %s of %v, %d best", name(g), name(w), want.Rows, want.K)
-	p.out = out
+	p.out, p.d.want = out, want
 }
 
 func (p *paperPass) Commit() {
@@ -162,6 +163,11 @@ func (p *paperPass) End(ctx context.Context) error {
 	}
 	return p.d.err
 }
+
+// paperRouter is a router of a width.
+type paperRouter int
+
+func (r paperRouter) Dim() int { return int(r) }
 
 // sheet is the metadata and the shapes of the tensors of a model whose weights are zero.
 type sheet struct {
@@ -490,7 +496,7 @@ func TestPieces(t *testing.T) {
 		return all
 	}
 	out := make([]backend.Output, 5)
-	want := backend.Want{Rows: []int{3, 511, 512, 1024, 1535}, K: 2}
+	want := backend.Want{Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
 	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), out, want))
 	assert.Equal(t, []string{
 		"begin 512 rows from 0, token 0", "head output_norm output of [3 511], 2 best",
@@ -501,6 +507,7 @@ func TestPieces(t *testing.T) {
 		assert.EqualValues(t, i+1, o.LogSumExp)
 	}
 	assert.Equal(t, []int{3, 511, 512, 1024, 1535}, want.Rows, "the caller's")
+	assert.Equal(t, backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}, d.want)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	bored := errors.New("bored")
@@ -611,10 +618,11 @@ func TestFlights(t *testing.T) {
 		"gate blk.0.ffn_norm blk.0.ffn_gate blk.0.ffn_up", "add blk.0.ffn_down", "project blk.1.attn_norm blk.1.attn_q blk.1.attn_k blk.1.attn_v",
 		"attend 1", "add blk.1.attn_output", "gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down", "head output_norm output of [0], 6 best", "commit",
 	}
-	want := backend.Want{Rows: []int{4, 5}, K: 6} // which rows is not for the caller to say
+	want := backend.Want{Rows: []int{4, 5}, K: 6, Router: paperRouter(12)} // which rows is not for the caller to say
 	first, err := m.Start(kv, rows[1], want, nil)
 	require.NoError(t, err)
 	assert.Equal(t, append([]string{"begin 1 rows from 1, token 1"}, layers...), d.log)
+	assert.Equal(t, backend.Want{Rows: []int{0}, K: 6, Router: paperRouter(12)}, d.want)
 	d.log = nil
 	rows[2].Token = -1 // not known
 	second, err := m.Start(kv, rows[2], want, first)
