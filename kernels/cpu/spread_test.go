@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spreading is plain Go with groups that take up to eight rows of activations spread, as assembly has them where a register holds four blocks.
+// spreading is plain Go with groups that take up to eight rows of activations spread, as assembly has them where a
+// register holds four blocks.
 func spreading() *kernels {
 	k := generic()
 	k.name, k.spread = "generic, spread", spread
@@ -38,8 +39,9 @@ func spreadQuad(k *kernels, f format) groupLeaf {
 	}
 }
 
-// TestRoundedIsAllThatProductsTake: activations that are set and rounded, whole or in parts, after others of any shape, hold all that the products of
-// a variant take of them: each row gives what it gives alone, up to the eighth, which is the last that is spread, and beyond.
+// TestRoundedIsAllThatProductsTake: activations that are set and rounded, whole or in parts, after others of any shape,
+// hold all that the products of a variant take of them: each row gives what it gives alone, up to the eighth, which is
+// the last that is spread, and beyond.
 func TestRoundedIsAllThatProductsTake(t *testing.T) {
 	before := chosen
 	defer func() { chosen = before }()

@@ -131,7 +131,8 @@ func (s *slotTest) settle(i int) {
 	s.nodes = kept
 }
 
-// TestSlots does random things to caches with little room and checks after each that every token lies where the cache says.
+// TestSlots does random things to caches with little room and checks after each that every token lies where the cache
+// says.
 func TestSlots(t *testing.T) {
 	swaps := 0
 	for seed := range uint64(5000) {
@@ -166,7 +167,8 @@ func TestSee(t *testing.T) {
 	assert.Equal(t, []backend.Span{{From: 2, To: 3}}, c.Node(1, 2).See)
 }
 
-// TestText appends to texts and truncates them at random: rows, slots and lengths are those of a plain list, and what does not fit changes nothing.
+// TestText appends to texts and truncates them at random: rows, slots and lengths are those of a plain list, and what
+// does not fit changes nothing.
 func TestText(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -211,8 +213,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestAlloc: a node is put into the slot of its position where that is free, otherwise into the last free one, the very last included, until none
-// is left.
+// TestAlloc: a node is put into the slot of its position where that is free, otherwise into the last free one, the very
+// last included, until none is left.
 func TestAlloc(t *testing.T) {
 	c := &Cache{kv: &fakeKV{}, used: make([]bool, 6)}
 	_, err := c.Extend([]int32{7, 8})
@@ -275,8 +277,8 @@ func TestMisuse(t *testing.T) {
 	assert.Zero(t, c.InUse())
 }
 
-// TestChildren: a child sees what its parent sees and itself, one position on; two children of one row are nothing to each other, and the parent
-// stays as it was.
+// TestChildren: a child sees what its parent sees and itself, one position on; two children of one row are nothing to
+// each other, and the parent stays as it was.
 func TestChildren(t *testing.T) {
 	span := func(ends ...int32) (all []backend.Span) {
 		for i := 0; i < len(ends); i += 2 {

@@ -175,7 +175,8 @@ type sheet struct {
 	tensors map[string][]int
 }
 
-// newSheet is a model of two layers of width 12, three heads of 4, one of keys and values, 16 inside and 20 tokens, with only what a file must have.
+// newSheet is a model of two layers of width 12, three heads of 4, one of keys and values, 16 inside and 20 tokens,
+// with only what a file must have.
 func newSheet() *sheet {
 	s := &sheet{
 		values: map[string]any{
@@ -286,7 +287,8 @@ func TestReadConfig(t *testing.T) {
 	assert.Equal(t, []int{11, 10}, []int{c.Dim, c.HeadSize})
 }
 
-// TestConfigRefused: a value that is absent, of another type or out of range is an error that names its key and what is wrong.
+// TestConfigRefused: a value that is absent, of another type or out of range is an error that names its key and what is
+// wrong.
 func TestConfigRefused(t *testing.T) {
 	for _, c := range []struct {
 		key   string
@@ -352,8 +354,8 @@ func TestConfigRefused(t *testing.T) {
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
-// TestPassOnPaper: a pass names each weight, with its bias, where its name belongs, in the order of the formulas; without an output matrix of its own
-// the embedding is the head.
+// TestPassOnPaper: a pass names each weight, with its bias, where its name belongs, in the order of the formulas;
+// without an output matrix of its own the embedding is the head.
 func TestPassOnPaper(t *testing.T) {
 	for _, output := range []string{"output", "token_embd"} {
 		s, d := newSheet(), &paper{}
@@ -363,7 +365,8 @@ func TestPassOnPaper(t *testing.T) {
 		m := s.model(t, d)
 		assert.Equal(t, [][2]int{{512, 12}, {512, 12}, {512, 12}, {512, 4}, {512, 4}, {512, 16}}, d.tensors)
 		assert.Equal(t, map[string]float32{
-			"output_norm.weight": 0.5, "blk.0.attn_norm.weight": 0.5, "blk.0.ffn_norm.weight": 0.5, "blk.1.attn_norm.weight": 0.5, "blk.1.ffn_norm.weight": 0.5,
+			"output_norm.weight": 0.5, "blk.0.attn_norm.weight": 0.5, "blk.0.ffn_norm.weight": 0.5,
+			"blk.1.attn_norm.weight": 0.5, "blk.1.ffn_norm.weight": 0.5,
 		}, d.norms)
 		kv, err := m.NewKV(5, gguf.F32)
 		require.NoError(t, err)
@@ -372,14 +375,17 @@ func TestPassOnPaper(t *testing.T) {
 		require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1), backend.Want{Rows: []int{0}, K: 3}))
 		want := []string{"begin 1 rows from 7, token 19", "embed token_embd"}
 		for _, p := range []string{"blk.0.", "blk.1."} {
-			want = append(want, fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q %[1]sattn_k %[1]sattn_v", p), "attend "+p[4:5],
-				fmt.Sprintf("add %sattn_output", p), fmt.Sprintf("gate %[1]sffn_norm %[1]sffn_gate %[1]sffn_up", p), fmt.Sprintf("add %sffn_down", p))
+			want = append(want,
+				fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q %[1]sattn_k %[1]sattn_v", p), "attend "+p[4:5],
+				fmt.Sprintf("add %sattn_output", p),
+				fmt.Sprintf("gate %[1]sffn_norm %[1]sffn_gate %[1]sffn_up", p), fmt.Sprintf("add %sffn_down", p))
 		}
 		assert.Equal(t, append(want, "head output_norm "+output+" of [0], 3 best"), d.log)
 	}
 }
 
-// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that names it.
+// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
+// names it.
 func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {
 		s := newSheet()
@@ -440,7 +446,9 @@ func TestWideModels(t *testing.T) {
 				delete(s.tensors, name)
 			}
 		}
-		s.tensors["blk.0.ffn_gate.weight"], s.tensors["blk.0.ffn_up.weight"], s.tensors["blk.0.ffn_down.weight"] = []int{12, c.ffn}, []int{12, c.ffn}, []int{c.ffn, 12}
+		for name, shape := range map[string][]int{"gate": {12, c.ffn}, "up": {12, c.ffn}, "down": {c.ffn, 12}} {
+			s.tensors["blk.0.ffn_"+name+".weight"] = shape
+		}
 		m := s.model(t, d)
 		for _, size := range d.tensors {
 			assert.Equal(t, c.rows, size[0])
@@ -471,8 +479,8 @@ func rowsOnPaper(n int) []backend.Row {
 	return rows
 }
 
-// TestPieces: a long batch goes through in pieces; each is told which of its own rows are wanted, and its outputs lie where the caller wants them.
-// When the context ends or a piece fails, no further one begins.
+// TestPieces: a long batch goes through in pieces; each is told which of its own rows are wanted, and its outputs lie
+// where the caller wants them. When the context ends or a piece fails, no further one begins.
 func TestPieces(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	s.values["qwen2.context_length"] = uint32(4000)
@@ -535,7 +543,8 @@ func TestPieces(t *testing.T) {
 	assert.Empty(t, d.log)
 }
 
-// TestBatchRefused: a batch that cannot be run is refused before any of it is, and says why; what is just possible is not refused.
+// TestBatchRefused: a batch that cannot be run is refused before any of it is, and says why; what is just possible is
+// not refused.
 func TestBatchRefused(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	m := s.model(t, d)
@@ -562,11 +571,13 @@ func TestBatchRefused(t *testing.T) {
 		{name: "no token", row: func(r *backend.Row) { r.Token = 20 }, out: 2, err: "row 1: token 20 is not in the vocabulary of 20"},
 		{name: "a negative token", row: func(r *backend.Row) { r.Token = -1 }, out: 2, err: "row 1: token -1"},
 		{name: "the last position", row: func(r *backend.Row) { r.Pos = 99 }, out: 2},
-		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 }, out: 2, err: "row 1: position 100 lies beyond the model's context of 100", context: true},
+		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 }, out: 2,
+			err: "row 1: position 100 lies beyond the model's context of 100", context: true},
 		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 }, out: 2, err: "row 1: position -1", context: true},
 		{name: "the last slot", row: func(r *backend.Row) { r.Slot, r.See = 29, spans(0, 30) }, out: 2},
 		{name: "the first slot", row: func(r *backend.Row) { r.Slot, r.See = 0, spans(7, 9, 0, 1) }, out: 2},
-		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, spans(0, 31) }, out: 2, err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
+		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, spans(0, 31) }, out: 2,
+			err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
 		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, out: 2, err: "row 1: slot -1", context: true},
 		{name: "blind", row: func(r *backend.Row) { r.See = nil }, out: 2, err: "row 1: it has to see its own slot 4"},
 		{name: "not itself", row: func(r *backend.Row) { r.See = spans(0, 4) }, out: 2, err: "row 1: it has to see its own slot 4"},
@@ -605,7 +616,8 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
-// TestFlights: flights begin in the order of Start, each after the one whose token it takes, whatever its own row says; Wait gives what the head finds.
+// TestFlights: flights begin in the order of Start, each after the one whose token it takes, whatever its own row says;
+// Wait gives what the head finds.
 func TestFlights(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
@@ -614,9 +626,12 @@ func TestFlights(t *testing.T) {
 	require.NoError(t, err)
 	rows := rowsOnPaper(3)
 	layers := []string{
-		"embed token_embd", "project blk.0.attn_norm blk.0.attn_q blk.0.attn_k blk.0.attn_v", "attend 0", "add blk.0.attn_output",
-		"gate blk.0.ffn_norm blk.0.ffn_gate blk.0.ffn_up", "add blk.0.ffn_down", "project blk.1.attn_norm blk.1.attn_q blk.1.attn_k blk.1.attn_v",
-		"attend 1", "add blk.1.attn_output", "gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down", "head output_norm output of [0], 6 best", "commit",
+		"embed token_embd",
+		"project blk.0.attn_norm blk.0.attn_q blk.0.attn_k blk.0.attn_v", "attend 0", "add blk.0.attn_output",
+		"gate blk.0.ffn_norm blk.0.ffn_gate blk.0.ffn_up", "add blk.0.ffn_down",
+		"project blk.1.attn_norm blk.1.attn_q blk.1.attn_k blk.1.attn_v", "attend 1", "add blk.1.attn_output",
+		"gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down",
+		"head output_norm output of [0], 6 best", "commit",
 	}
 	want := backend.Want{Rows: []int{4, 5}, K: 6, Router: paperRouter(12)} // which rows is not for the caller to say
 	first, err := m.Start(kv, rows[1], want, nil)

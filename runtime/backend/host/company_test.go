@@ -17,12 +17,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// lengths are how many slots the last rows of texts see, themselves among them: around those where keys begin another block, attention
-// another window, and workers share the work otherwise.
+// lengths are how many slots the last rows of texts see, themselves among them: around those where keys begin another
+// block, attention another window, and workers share the work otherwise.
 var lengths = []int{1, 2, 16, 17, 100, 127, 128, 129, 255, 256, 257, 258, 384, 511, 512, 513, 514, 700, 767, 769}
 
-// crowd is rows of many texts over one store, and what each gives alone, evaluated one after the other. The last of them are a draft tree,
-// parents first.
+// crowd is rows of many texts over one store, and what each gives alone, evaluated one after the other. The last of
+// them are a draft tree, parents first.
 type crowd struct {
 	t     *testing.T
 	m     *small
@@ -32,8 +32,8 @@ type crowd struct {
 	after [][]uint32 // the store when all have been evaluated
 }
 
-// The first slots of a crowd hold what the texts have in common, though not all see the same of it; of those beyond, rows have every
-// second. All others hold NaN, which no row may see.
+// The first slots of a crowd hold what the texts have in common, though not all see the same of it; of those beyond,
+// rows have every second. All others hold NaN, which no row may see.
 const (
 	common   = 800
 	holeFrom = 395 // a hole in them, too
@@ -104,7 +104,8 @@ func (c *crowd) add(r *rand.Rand, pos int, see []backend.Span) []backend.Span {
 	return see
 }
 
-// addTree adds a draft tree below a text: a branch that grows from one window into the next, and leaves beside its nodes.
+// addTree adds a draft tree below a text: a branch that grows from one window into the next, and leaves beside its
+// nodes.
 func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 	pos := 0
 	for _, s := range see {
@@ -165,7 +166,8 @@ func (c *crowd) company(d *Device, numbers ...int) {
 		want := c.alone[numbers[at]]
 		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) && slices.Equal(want.Top, o.Top)
 		if !same || want.LogSumExp != o.LogSumExp || want.Entropy != o.Entropy {
-			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v", d.Name(), numbers[at], visible(rows[at].See), at, numbers)
+			sees := visible(rows[at].See)
+			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v", d.Name(), numbers[at], sees, at, numbers)
 		}
 	}
 }
@@ -196,8 +198,9 @@ func (c *crowd) companies(d *Device, r *rand.Rand) {
 	require.Equal(c.t, c.after, contents(c.store), "%s: keys and values", d.Name())
 }
 
-// TestAloneOrBeside: the head, the hidden state, keys and values of a row have the same bits alone and beside others of other texts, of other
-// branches and of its own, in any order, whatever the types of weights, the shape of attention and the number of workers.
+// TestAloneOrBeside: the head, the hidden state, keys and values of a row have the same bits alone and beside others of
+// other texts, of other branches and of its own, in any order, whatever the types of weights, the shape of attention
+// and the number of workers.
 func TestAloneOrBeside(t *testing.T) {
 	ds := devices(t, Options{Threads: 1}, Options{Threads: 2}, Options{Threads: 3})
 	seed := rand.Uint64()
@@ -216,9 +219,8 @@ func TestAloneOrBeside(t *testing.T) {
 		})
 	}
 	t.Run("each its own", func(t *testing.T) {
-		m := newSmall(t, ds[0], many, func(tensor string) *gguf.File {
-			return files(cmp.Or(map[string]string{"attn_v": "q4_k", "attn_k": "f32", "ffn_up": "q5_0", "ffn_down": "f16", "output": "q6_k"}[tensor], "q8_0"))
-		})
+		own := map[string]string{"attn_v": "q4_k", "attn_k": "f32", "ffn_up": "q5_0", "ffn_down": "f16", "output": "q6_k"}
+		m := newSmall(t, ds[0], many, func(tensor string) *gguf.File { return files(cmp.Or(own[tensor], "q8_0")) })
 		newCrowd(t, m, ds[0], gguf.F16).companies(ds[1], r)
 	})
 	for name, s := range map[string]struct {
@@ -257,8 +259,8 @@ func TestAloneOrBesideExact(t *testing.T) {
 	}
 }
 
-// TestEveryVariant runs the tests of bits again in processes of their own with the other variants of the kernels that this machine has. Plain Go
-// is what the tests without assembly run.
+// TestEveryVariant runs the tests of bits again in processes of their own with the other variants of the kernels that
+// this machine has. Plain Go is what the tests without assembly run.
 func TestEveryVariant(t *testing.T) {
 	if os.Getenv(cpu.Env) != "" {
 		t.Skip("only one is to be tried")
@@ -267,7 +269,8 @@ func TestEveryVariant(t *testing.T) {
 		if name == cpu.Features() || name == "generic" {
 			continue
 		}
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.run=^(TestAloneOrBeside|TestAttendWindows|TestTies|TestRoundedWhereMade)$")
+		const tests = "^(TestAloneOrBeside|TestAttendWindows|TestTies|TestRoundedWhereMade)$"
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.run="+tests)
 		cmd.Env = append(os.Environ(), cpu.Env+"="+name)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", name, out)

@@ -14,7 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// tied is an output matrix whose rows are those of kinds, as pick says for each token: tokens of one kind have equal logits.
+// tied is an output matrix whose rows are those of kinds, as pick says for each token: tokens of one kind have equal
+// logits.
 func (x *fixture) tied(t gguf.Type, kinds, dim int, pick []int) backend.Weight {
 	elems, size := t.Block()
 	bytes := dim / elems * size
@@ -39,8 +40,9 @@ func (x *fixture) head(h backend.Tensor, g backend.Norm, w backend.Weight, want 
 	return out
 }
 
-// TestTies: among few different logits, any number of best tokens is sorted by logit and then by id, for one row and several, whether or not
-// all logits are asked for, and however the vocabulary falls into chunks and the chunks to workers.
+// TestTies: among few different logits, any number of best tokens is sorted by logit and then by id, for one row and
+// several, whether or not all logits are asked for, and however the vocabulary falls into chunks and the chunks to
+// workers.
 func TestTies(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim, kinds = 32, 5
@@ -72,7 +74,8 @@ func TestTies(t *testing.T) {
 	})
 }
 
-// TestTiesOfTheBest: of tokens that share the largest logit, far apart or at the ends of chunks, the first is the best one.
+// TestTiesOfTheBest: of tokens that share the largest logit, far apart or at the ends of chunks, the first is the best
+// one.
 func TestTiesOfTheBest(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim, vocab = 32, 4*chunk + 9
@@ -89,7 +92,8 @@ func TestTiesOfTheBest(t *testing.T) {
 		}
 		best := int(x.head(h, g, again(), backend.Want{Rows: []int{0}, K: 1})[0].Top[0].ID)
 		for _, places := range [][]int{
-			{chunk - 1, chunk}, {0, vocab - 1}, {2*chunk - 1, 2 * chunk}, {2 * chunk, 4 * chunk}, {5, 6}, {3*chunk - 1, 3 * chunk, vocab - 1}, {7, chunk + 7, 2*chunk + 7},
+			{chunk - 1, chunk}, {0, vocab - 1}, {2*chunk - 1, 2 * chunk}, {2 * chunk, 4 * chunk}, {5, 6},
+			{3*chunk - 1, 3 * chunk, vocab - 1}, {7, chunk + 7, 2*chunk + 7},
 		} {
 			for i := range pick {
 				pick[i] = i
@@ -150,7 +154,8 @@ func TestHeadSums(t *testing.T) {
 	})
 }
 
-// TestHeadOutputs: what is asked for goes into the memory of the output, where that suffices, and nothing is left of what was there.
+// TestHeadOutputs: what is asked for goes into the memory of the output, where that suffices, and nothing is left of
+// what was there.
 func TestHeadOutputs(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim = 32
@@ -162,7 +167,10 @@ func TestHeadOutputs(t *testing.T) {
 		for _, room := range []int{3, 500} {
 			out := make([]backend.Output, 3)
 			for i := range out {
-				out[i] = backend.Output{Top: make([]backend.Candidate, room), Logits: x.floats(room), Hidden: x.floats(room), LogSumExp: 7, Entropy: 7, Confidence: 0.5}
+				out[i] = backend.Output{
+					Top: make([]backend.Candidate, room), Logits: x.floats(room), Hidden: x.floats(room),
+					LogSumExp: 7, Entropy: 7, Confidence: 0.5,
+				}
 			}
 			logits, hidden, top := &out[1].Logits[0], &out[1].Hidden[0], &out[1].Top[0]
 			p := x.d.Begin(x.kv(6, gguf.F32), rowsAt(6))
@@ -186,7 +194,8 @@ func TestHeadOutputs(t *testing.T) {
 	})
 }
 
-// TestEntropyIsNotNegative: where one token has almost all of the probability, rounding does not take the entropy below zero.
+// TestEntropyIsNotNegative: where one token has almost all of the probability, rounding does not take the entropy below
+// zero.
 func TestEntropyIsNotNegative(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	below := 0

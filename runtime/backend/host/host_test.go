@@ -66,7 +66,8 @@ func TestLoaded(t *testing.T) {
 // TestImpossibleSizes: what cannot be is refused, what just can be is not.
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
-	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {math.MaxInt / 4, 1}, {1, math.MaxInt / 4}, {math.MaxInt/4 - cpu.SpareRows + 1, 1}} {
+	const most = math.MaxInt / 4
+	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareRows + 1, 1}} {
 		_, err := d.NewTensor(size[0], size[1])
 		assert.Error(t, err, size)
 	}
@@ -91,7 +92,8 @@ func TestImpossibleSizes(t *testing.T) {
 	}
 }
 
-// TestErrorsStick: the first error of a pass is the one that End reports; nothing is written after it; the next pass runs.
+// TestErrorsStick: the first error of a pass is the one that End reports; nothing is written after it; the next pass
+// runs.
 func TestErrorsStick(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		table, _ := x.weightOf(10, 8)
@@ -152,8 +154,8 @@ func square(x *fixture) backend.Weight {
 	return w
 }
 
-// TestGrain: a piece is whole groups of rows that are rounded together; it is not longer than a worker reads at a stretch, and where there
-// are pieces enough all workers get as many.
+// TestGrain: a piece is whole groups of rows that are rounded together; it is not longer than a worker reads at a
+// stretch, and where there are pieces enough all workers get as many.
 func TestGrain(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 5} {
 		d := devices(t, Options{Threads: threads})[0]
@@ -180,7 +182,7 @@ func TestGrain(t *testing.T) {
 							best = best || (units+u-1)/u%threads == 0
 						}
 						pieces := (units + got/pieceRows - 1) / (got / pieceRows)
-						require.Equal(t, best, pieces%threads == 0, "%d threads, %d rows of %d, %d activations: pieces of %d", threads, rows, cols, n, got)
+						require.Equal(t, best, pieces%threads == 0, "%d threads, %d × %d: pieces of %d", threads, rows, cols, got)
 					}
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestMoves stores, copies and exchanges slots at random: every element of every key and value, of each head in each layer, is where a plain
-// list of slots has it.
+// TestMoves stores, copies and exchanges slots at random: every element of every key and value, of each head in each
+// layer, is where a plain list of slots has it.
 func TestMoves(t *testing.T) {
 	d := devices(t, Options{Threads: 1})[0]
 	for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
@@ -61,9 +61,9 @@ func TestMoves(t *testing.T) {
 				}
 				for at, want := range model {
 					for i, l := range s.layers {
-						for e := range width {
-							h, e := e/c.HeadSize, e%c.HeadSize
-							if l.key(int32(at), h, e) != want.k[i][h*c.HeadSize+e] || l.value(int32(at), h, e) != want.v[i][h*c.HeadSize+e] {
+						for j := range width {
+							h, e := j/c.HeadSize, j%c.HeadSize
+							if l.key(int32(at), h, e) != want.k[i][j] || l.value(int32(at), h, e) != want.v[i][j] {
 								t.Fatalf("%v, slot %d of %d, layer %d, head %d, element %d", kind, at, c.Slots, i, h, e)
 							}
 						}

@@ -16,12 +16,14 @@ import (
 // shape is the size of a small model.
 type shape struct{ layers, dim, ffn, heads, kvHeads, vocab int }
 
-// file is a model of this shape in memory, all in one recipe. The weights of a name are the same in every recipe, but for rounding.
+// file is a model of this shape in memory, all in one recipe. The weights of a name are the same in every recipe, but
+// for rounding.
 func (s shape) file(t *testing.T, recipe string) *gguf.File {
 	r, err := synth.ParseRecipe(recipe)
 	require.NoError(t, err)
 	spec := synth.Tiny(r, 5)
-	spec.Layers, spec.Dim, spec.FFN, spec.Heads, spec.KVHeads, spec.Vocab = s.layers, s.dim, s.ffn, s.heads, s.kvHeads, s.vocab
+	spec.Layers, spec.Dim, spec.FFN, spec.Vocab = s.layers, s.dim, s.ffn, s.vocab
+	spec.Heads, spec.KVHeads = s.heads, s.kvHeads
 	spec.Tied = false
 	var b bytes.Buffer
 	require.NoError(t, spec.Write(&b, nil))
@@ -77,13 +79,15 @@ func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.F
 	size := s.dim / s.heads
 	m := &small{
 		shape: s, embedding: matrix("", "token_embd"), output: matrix("", "output"), norm: gains("", "output_norm"),
-		x: room(s.dim), q: room(s.dim), a: room(s.dim), k: room(s.kvHeads * size), v: room(s.kvHeads * size), m: room(s.ffn),
+		x: room(s.dim), q: room(s.dim), a: room(s.dim), m: room(s.ffn),
+		k: room(s.kvHeads * size), v: room(s.kvHeads * size),
 	}
 	for i := range s.layers {
 		p := fmt.Sprintf("blk.%d.", i)
 		m.layers = append(m.layers, smallLayer{
-			attnNorm: gains(p, "attn_norm"), ffnNorm: gains(p, "ffn_norm"), wq: matrix(p, "attn_q"), wk: matrix(p, "attn_k"), wv: matrix(p, "attn_v"),
-			wo: matrix(p, "attn_output"), wGate: matrix(p, "ffn_gate"), wUp: matrix(p, "ffn_up"), wDown: matrix(p, "ffn_down"),
+			attnNorm: gains(p, "attn_norm"), ffnNorm: gains(p, "ffn_norm"), 
+			wq: matrix(p, "attn_q"), wk: matrix(p, "attn_k"), wv: matrix(p, "attn_v"), wo: matrix(p, "attn_output"),
+			wGate: matrix(p, "ffn_gate"), wUp: matrix(p, "ffn_up"), wDown: matrix(p, "ffn_down"),
 		})
 	}
 	return m
@@ -99,7 +103,9 @@ func (s shape) kv(t *testing.T, d *Device, slots int, kind gguf.Type) *kv {
 }
 
 // pass runs rows through the model on d, and returns each activation as it was made too.
-func (m *small) pass(t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want) ([]backend.Output, []activation) {
+func (m *small) pass(
+	t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want,
+) ([]backend.Output, []activation) {
 	out := make([]backend.Output, len(want.Rows))
 	var made []activation
 	keep := func(name string, x backend.Tensor) {
@@ -165,18 +171,23 @@ func devices(t *testing.T, options ...Options) []*Device {
 	return all
 }
 
-// TestTypeOfItsOwn: any one tensor may have another type than the rest, rounded or not; every activation is near what the exact device
-// makes of the same weights.
+// TestTypeOfItsOwn: any one tensor may have another type than the rest, rounded or not; every activation is near what
+// the exact device makes of the same weights.
 func TestTypeOfItsOwn(t *testing.T) {
 	s := shape{layers: 1, dim: 256, ffn: 256, heads: 4, kvHeads: 2, vocab: 300}
 	files := s.files(t)
 	exact := devices(t, Options{Exact: true, Threads: 2})[0]
-	pairs := [][2]string{{"q8_0", "f32"}, {"f32", "q8_0"}, {"q4_k", "f16"}, {"f16", "q4_k"}, {"q6_k", "q4_1"}, {"q3_k", "q5_0"}}
+	tensors := []string{
+		"token_embd", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output",
+	}
+	pairs := [][2]string{ // of that one and of the rest
+		{"q8_0", "f32"}, {"f32", "q8_0"}, {"q4_k", "f16"}, {"f16", "q4_k"}, {"q6_k", "q4_1"}, {"q3_k", "q5_0"},
+	}
 	if testing.Short() {
 		pairs = pairs[:2]
 	}
 	for _, pair := range pairs {
-		for _, one := range []string{"token_embd", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output"} {
+		for _, one := range tensors {
 			m := newSmall(t, exact, s, func(name string) *gguf.File {
 				if name == one {
 					return files(pair[0])
