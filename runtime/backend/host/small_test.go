@@ -85,7 +85,7 @@ func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.F
 	for i := range s.layers {
 		p := fmt.Sprintf("blk.%d.", i)
 		m.layers = append(m.layers, smallLayer{
-			attnNorm: gains(p, "attn_norm"), ffnNorm: gains(p, "ffn_norm"), 
+			attnNorm: gains(p, "attn_norm"), ffnNorm: gains(p, "ffn_norm"),
 			wq: matrix(p, "attn_q"), wk: matrix(p, "attn_k"), wv: matrix(p, "attn_v"), wo: matrix(p, "attn_output"),
 			wGate: matrix(p, "ffn_gate"), wUp: matrix(p, "ffn_up"), wDown: matrix(p, "ffn_down"),
 		})
