@@ -190,6 +190,11 @@ func TestRoundedWhereMade(t *testing.T) {
 				a, b := holding(t, x.d, n, width, h.f), holding(t, x.d, n, width, h.f)
 				p.ProjectAdd(a, down, m)
 				p.ProjectAdd(b, down, other)
+				plain, _ := x.weightOf(inside, width) // what it leaves is not rounded, where rounded numbers were before
+				p.NormGateUp(m, h, norm, plain, plain)
+				again := holding(t, x.d, n, inside, m.f)
+				p.ProjectAdd(a, down, m)
+				p.ProjectAdd(b, down, again)
 				require.NoError(t, p.End(t.Context()))
 				require.Equal(t, b.f, a.f, "%d rows, %d inside", n, inside)
 			}

@@ -215,3 +215,18 @@ func TestTypeOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestPartOfABlock: what is between gate and down may end within a block that is rounded together.
+func TestPartOfABlock(t *testing.T) {
+	s := shape{layers: 1, dim: 64, ffn: 172, heads: 4, kvHeads: 2, vocab: 300}
+	f := s.file(t, "q8_0")
+	ds := devices(t, Options{Exact: true, Threads: 1}, Options{Threads: 2})
+	m := newSmall(t, ds[0], s, func(string) *gguf.File { return f })
+	for _, n := range []int{1, 5} {
+		want, _ := m.pass(t, ds[0], s.kv(t, ds[0], n, gguf.F32), rowsAt(n), everything(n))
+		got, _ := m.pass(t, ds[1], s.kv(t, ds[1], n, gguf.F32), rowsAt(n), everything(n))
+		for i := range want {
+			(&fixture{t: t}).near(wide(want[i].Logits), got[i].Logits, 0.04, "logits")
+		}
+	}
+}
