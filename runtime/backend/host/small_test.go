@@ -230,3 +230,28 @@ func TestPartOfABlock(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyItsRows: a pass of few rows after one of more works on its own rows alone.
+func TestOnlyItsRows(t *testing.T) {
+	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: 300}
+	for _, recipe := range []string{"q8_0", "f32"} {
+		f := s.file(t, recipe)
+		for _, d := range devices(t, Options{Threads: 2}, Options{Threads: 1, Exact: true}) {
+			m := newSmall(t, d, s, func(string) *gguf.File { return f })
+			for _, n := range []int{9, 5, 3, 1} {
+				all := []backend.Tensor{m.x, m.q, m.k, m.v, m.a, m.m}
+				for _, x := range all {
+					f := x.(*tensor).f
+					for i := range f {
+						f[i] = 7
+					}
+				}
+				m.pass(t, d, s.kv(t, d, n, gguf.F32), rowsAt(n), everything(n))
+				for i, x := range all {
+					rest := x.(*tensor).f[n*x.(*tensor).cols:]
+					require.Equal(t, slices.Repeat([]float32{7}, len(rest)), rest, "%s: %d rows, activation %d", d.Name(), n, i)
+				}
+			}
+		}
+	}
+}
