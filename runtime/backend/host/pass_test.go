@@ -135,43 +135,49 @@ func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
 	return s
 }
 
-// TestProjections holds every product of a layer against its formula, for one row, a few, and many.
+// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one piece of work, or
+// pieces that end within each of them and leave a single row.
 func TestProjections(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, n := range []int{1, 3, 4, 9} {
-			const in, out = 70, 90
-			p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
-			h, g := x.tensorOf(n, in), x.tensorOf(n, out)
-			nrm, fn := x.normOf(in)
-			wq, fq := x.weightOf(out, in)
-			wk, fk := x.weightOf(33, in)
-			wv, fv := x.weightOf(5, in)
-			q, k, v := x.tensorOf(n, out), x.tensorOf(n, 33), x.tensorOf(n, 5)
-			p.NormProject(q, k, v, h, nrm, wq, wk, wv)
-			m := x.tensorOf(n, out)
-			wg, fg := x.weightOf(out, in)
-			wu, fu := x.weightOf(out, in)
-			p.NormGateUp(m, h, nrm, wg, wu)
-			before := slices.Clone(g.f)
-			wo, fo := x.weightOf(out, in)
-			p.ProjectAdd(g, wo, h)
-			require.NoError(t, p.End(t.Context()))
-			for i := range n {
-				normed := fn(h.row(i))
-				x.near(fq(normed), q.row(i), bar, "q")
-				x.near(fk(normed), k.row(i), bar, "k")
-				x.near(fv(normed), v.row(i), bar, "v")
-				gate, up := fg(normed), fu(normed)
-				sum := fo(wide(h.row(i)))
-				for j := range gate {
-					gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
-					sum[j] += float64(before[i*out+j])
-				}
-				x.near(gate, m.row(i), 2*bar, "silu(gate)·up")
-				x.near(sum, g.row(i), bar, "x + w·h")
-			}
+			x.projections(n, 70, 90, 33, 5, bar)
+			x.projections(n, 1100, 65, 33, 1, 20*bar)
 		}
 	})
+}
+
+// projections is [TestProjections] for n rows of in activations and weights of so many rows.
+func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
+	p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
+	h, g := x.tensorOf(n, in), x.tensorOf(n, out)
+	nrm, fn := x.normOf(in)
+	wq, fq := x.weightOf(out, in)
+	wk, fk := x.weightOf(outK, in)
+	wv, fv := x.weightOf(outV, in)
+	q, k, v := x.tensorOf(n, out), x.tensorOf(n, outK), x.tensorOf(n, outV)
+	p.NormProject(q, k, v, h, nrm, wq, wk, wv)
+	m := x.tensorOf(n, out)
+	wg, fg := x.weightOf(out, in)
+	wu, fu := x.weightOf(out, in)
+	p.NormGateUp(m, h, nrm, wg, wu)
+	before := slices.Clone(g.f)
+	wo, fo := x.weightOf(out, in)
+	p.ProjectAdd(g, wo, h)
+	require.NoError(x.t, p.End(x.t.Context()))
+	for i := range n {
+		normed := fn(h.row(i))
+		x.near(fq(normed), q.row(i), bar, "q")
+		x.near(fk(normed), k.row(i), bar, "k")
+		x.near(fv(normed), v.row(i), bar, "v")
+		gate, up := fg(normed), fu(normed)
+		sum := fo(wide(h.row(i)))
+		for j := range gate {
+			gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+			sum[j] += float64(before[i*out+j])
+		}
+		x.near(gate, m.row(i), 2*bar, "silu(gate)·up")
+		x.near(sum, g.row(i), bar, "x + w·h")
+	}
 }
 
 // TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the same bits as the
