@@ -110,7 +110,10 @@ func (s *slotTest) settle(i int) {
 		s.prefix = append(s.prefix, s.nodes[j].token)
 		s.nodes[j].gone = true
 	}
-	for _, m := range s.c.Settle(slots...) {
+	given := slices.Clone(slots)
+	moves := s.c.Settle(slots...)
+	require.True(s.t, slices.Equal(given, slots), "the caller's")
+	for _, m := range moves {
 		s.swaps++
 		for j := range s.nodes {
 			if !s.nodes[j].gone && s.nodes[j].slot == m.From {

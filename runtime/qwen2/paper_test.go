@@ -349,8 +349,13 @@ func TestConfigRefused(t *testing.T) {
 		assert.ErrorContains(t, err, `"token_embd.weight": shape`)
 	}
 	s := newSheet()
-	delete(s.tensors, "token_embd.weight")
+	s.values["qwen2.context_length"], s.values["qwen2.attention.head_count_kv"] = uint32(0), uint32(0)
+	s.values["qwen2.block_count"] = uint32(0)
 	_, err := qwen2.ReadConfig(s.file(t))
+	assert.ErrorContains(t, err, "qwen2.block_count", "the first of several")
+	s = newSheet()
+	delete(s.tensors, "token_embd.weight")
+	_, err = qwen2.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
