@@ -1,7 +1,11 @@
 package netproto
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -90,24 +94,291 @@ func TestCodecRefuses(t *testing.T) {
 	}
 }
 
-// Bytes that decompress to more than the ids they claim cost no more memory than those.
+// allocated returns how many bytes a call allocates: the least of some, since others may allocate meanwhile.
+func allocated(call func()) uint64 {
+	least := uint64(math.MaxUint64)
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		call()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
+}
+
+// zframe is a frame of zstd as it travels, written by hand: the descriptor that begins it, what belongs to it, and runs
+// of a zero, each of n bytes.
+func zframe(descriptor byte, head []byte, runs ...int) []byte {
+	b := append([]byte{descriptor}, head...)
+	for i, n := range runs {
+		block := uint32(1<<1 | n<<3) // a run of one byte
+		if i == len(runs)-1 {
+			block |= 1 // the last one
+		}
+		b = append(b, byte(block), byte(block>>8), byte(block>>16), 0)
+	}
+	return b
+}
+
+const (
+	singleSegment = 0x20 // no window beside the content
+	contentSize4  = 0x80 // the size of the content is said in four bytes
+	kib           = 1 << 10
+)
+
+// window2 is the byte that says a window of 2ⁿ KiB.
+func window2(n int) byte { return byte(n << 3) }
+
+// trainedCodec returns a codec for the golden dictionary.
+func trainedCodec(t *testing.T) *Codec {
+	t.Helper()
+	codec, err := NewCodec(768, goldenDict(t))
+	require.NoError(t, err)
+	t.Cleanup(codec.Close)
+	return codec
+}
+
+// Bytes that decompress to more than the ids they claim cost no more memory than those, with a dictionary and without, and
+// whether the frame says its size or not.
 func TestCodecCap(t *testing.T) {
+	codec := trainedCodec(t)
+	runs := slices.Repeat([]int{128 * kib}, 500) // 64 MiB
+	for name, bomb := range map[string][]byte{
+		"size not said":   zframe(0, []byte{window2(10)}, runs[:8]...),
+		"small window":    zframe(0, []byte{window2(0)}, slices.Repeat([]int{kib}, 4000)...),
+		"window of 4 MiB": zframe(0, []byte{window2(12)}, runs...),
+		"size said":       zframe(singleSegment|contentSize4, binary.LittleEndian.AppendUint32(nil, 64<<20), runs...),
+		"size is a lie":   zframe(singleSegment, []byte{20}, runs...),
+	} {
+		for _, coding := range []Coding{Zstd, Trained} {
+			d := Delta{Count: 10, Coding: coding, Bytes: bomb}
+			var err error
+			grown := allocated(func() { _, err = codec.Decode(nil, d) })
+			require.ErrorContains(t, err, "decode: "+coding.String(), "%s, %s", name, coding)
+			assert.Less(t, grown, uint64(200*kib), "%s, %s", name, coding)
+		}
+	}
+}
+
+// A frame may say a window as large as what it may hold, and no larger: that much memory would be taken for it.
+func TestCodecWindow(t *testing.T) {
+	codec := trainedCodec(t)
+	for _, c := range []struct {
+		coding Coding
+		ids    int
+		n      int // a window of 2ⁿ KiB
+		good   bool
+	}{
+		{Zstd, 10, 0, true}, {Zstd, 10, 1, false}, {Zstd, 512, 0, true}, {Zstd, 512, 1, false},
+		{Zstd, 1024, 1, true}, {Zstd, 1024, 2, false}, {Zstd, 1023, 1, false},
+		{Trained, 10, 12, true}, {Trained, 10, 13, false},
+	} {
+		d := Delta{Count: c.ids, Coding: c.coding, Bytes: zframe(0, []byte{window2(c.n)}, slices.Repeat([]int{2}, c.ids)...)}
+		ids, err := codec.Decode(nil, d)
+		if c.good {
+			require.NoError(t, err, "%+v", c)
+			assert.Equal(t, same(c.ids, 0), ids)
+		} else {
+			assert.ErrorIs(t, err, zstd.ErrWindowSizeExceeded, "%+v", c)
+		}
+	}
+}
+
+// The ids that were counted, no fewer and no more, come out of a frame; and those of a vocabulary alone.
+func TestCodecCounts(t *testing.T) {
+	codec := trainedCodec(t)
+	zeros := func(bytes int) []byte { return zframe(singleSegment, []byte{byte(bytes)}, bytes) }
+	for _, coding := range []Coding{Zstd, Trained} {
+		for count := range 8 {
+			for bytes := 1; bytes < 16; bytes++ {
+				ids, err := codec.Decode(nil, Delta{Count: count, Coding: coding, Bytes: zeros(bytes)})
+				if bytes == 2*count {
+					require.NoError(t, err)
+					require.Equal(t, same(count, 0), ids)
+				} else {
+					require.Error(t, err, "%d bytes for %d ids", bytes, count)
+				}
+			}
+		}
+	}
+	raw := func(b ...byte) []byte { // a frame of one block that is not compressed
+		return append([]byte{singleSegment, byte(len(b)), byte(1 | len(b)<<3), 0, 0}, b...)
+	}
+	for vocab, ids := range map[int]map[int32]bool{
+		256: {0: true, 255: true}, 255: {254: true, 255: false}, 768: {767: true, 768: false, 65535: false},
+		MaxVocab: {MaxVocab - 1: true}, 1<<23 - 1: {1<<23 - 2: true, 1<<23 - 1: false}, 1: {0: true, 1: false},
+	} {
+		codec, err := NewCodec(vocab, Dictionary{})
+		require.NoError(t, err)
+		for id, good := range ids {
+			have, err := codec.Decode(nil, Delta{Count: 1, Coding: Zstd, Bytes: raw(spread(nil, []int32{id}, idBytes(vocab))...)})
+			if good {
+				require.NoError(t, err)
+				assert.Equal(t, []int32{id}, have)
+			} else {
+				assert.ErrorIs(t, err, ErrValue, "%d of %d", id, vocab)
+			}
+		}
+	}
+	_, err := codec.Decode(nil, Delta{Count: MaxPosition + 1, Bytes: make([]byte, packedSize(MaxPosition+1, 10))})
+	assert.ErrorContains(t, err, "16777217 ids")
+	_, err = codec.Decode(nil, Delta{Count: MaxPosition, Bytes: nil})
+	assert.ErrorContains(t, err, "0 bytes for 16777216 ids of 10 bits")
+	_, err = codec.Decode(nil, Delta{Count: -1, Bytes: nil})
+	assert.ErrorContains(t, err, "-1 ids")
+}
+
+// Packed ids have one form: no bit behind the last id is set, and there are as many bytes as they need.
+func TestPacking(t *testing.T) {
+	for _, c := range []struct{ vocab, bits, bytes int }{{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 2, 1}, {5, 3, 1}, {255, 8, 1}, {256, 8, 1},
+		{257, 9, 2}, {65536, 16, 2}, {65537, 17, 3}, {151936, 18, 3}, {MaxVocab, 24, 3}} {
+		assert.Equal(t, c.bits, idBits(c.vocab), "%d", c.vocab)
+		assert.Equal(t, c.bytes, idBytes(c.vocab), "%d", c.vocab)
+		for n := range 20 {
+			ids := words(n, c.vocab, n)
+			b := pack([]byte("x"), ids, c.bits)[1:]
+			require.Len(t, b, packedSize(n, c.bits))
+			require.Equal(t, (n*c.bits+7)/8, len(b))
+			back, err := unpack(b, n, c.bits, c.vocab)
+			require.NoError(t, err)
+			require.Equal(t, ids, back)
+			for stray := n * c.bits; stray < 8*len(b); stray++ {
+				bad := slices.Clone(b)
+				bad[stray/8] |= 1 << (stray % 8)
+				_, err := unpack(bad, n, c.bits, c.vocab)
+				require.ErrorIs(t, err, ErrValue, "bit %d behind %d ids of %d bits", stray, n, c.bits)
+			}
+			for _, other := range [][]byte{append(slices.Clone(b), 0), b[:max(len(b)-1, 0)]} {
+				if len(other) != len(b) {
+					_, err := unpack(other, n, c.bits, c.vocab)
+					require.ErrorIs(t, err, ErrValue)
+				}
+			}
+		}
+	}
+	assert.Equal(t, []byte{0b01_10_11_00}, pack(nil, []int32{0, 3, 2, 1}, 2), "the first id is in the lowest bits")
+	for id, good := range map[int32]bool{2: true, 3: false} {
+		_, err := unpack(pack(nil, []int32{0, id, 0}, 2), 3, 2, 3)
+		assert.Equal(t, good, err == nil, "%d of 3", id)
+	}
+	assert.Equal(t, []byte{9, 3, 2, 1, 6, 5, 4}, spread([]byte{9}, []int32{0x010203, 0x040506}, 3))
+}
+
+// Below a few bytes nothing but packing is tried; from there on, what is shorter is taken, and packing where it is not.
+func TestCodingFrom(t *testing.T) {
+	choose := func(c *Codec, ids []int32) Coding {
+		t.Helper()
+		d, err := c.Encode(nil, ids)
+		require.NoError(t, err)
+		return d.Coding
+	}
+	plain, err := NewCodec(256, Dictionary{})
+	require.NoError(t, err)
+	assert.Equal(t, Packed, choose(plain, same(63, 0)))
+	assert.Equal(t, Zstd, choose(plain, same(64, 0)))
+	trained, err := NewCodec(256, goldenDict(t))
+	require.NoError(t, err)
+	defer trained.Close()
+	assert.Equal(t, Packed, choose(trained, same(15, 0)))
+	assert.Equal(t, Trained, choose(trained, same(16, 0)))
+	phrase := bytesOf(string(spread(nil, goldenPaths()[9], 2)))
+	b, err := trained.squeeze(Trained, nil, phrase[:16])
+	require.NoError(t, err)
+	require.Len(t, b, 16)
+	assert.Equal(t, Packed, choose(trained, phrase[:16]), "where both are as long")
+	for n := range 40 {
+		ids := append(words(64, 256, 17), words(n, 256, 17)...)
+		b, err := plain.squeeze(Zstd, nil, ids)
+		require.NoError(t, err)
+		want := Packed
+		if len(b) < len(ids) {
+			want = Zstd
+		}
+		assert.Equal(t, want, choose(plain, ids), "%d bytes instead of %d", len(b), len(ids))
+	}
+}
+
+// A base serves from its end, as far as the history goes, on both sides: what goes back further is neither written nor
+// read.
+func TestCodecHistory(t *testing.T) {
 	codec, err := NewCodec(768, Dictionary{})
 	require.NoError(t, err)
-	enc, err := zstd.NewWriter(nil)
+	phrase := words(60, 768, 5)
+	for _, fill := range []int{0, 1, 1000, window - 61, window - 60, window - 59, window, 2 * window} {
+		base := slices.Concat(phrase, words(fill, 768, 12))
+		d, err := codec.Encode(base, phrase)
+		require.NoError(t, err)
+		assert.Equal(t, fill+60 <= window+1, len(d.Bytes) < 20, "%d tokens behind: %d bytes", fill, len(d.Bytes))
+		assert.Equal(t, 2*min(fill+60, window), len(codec.history(base)))
+		assert.True(t, bytes.HasSuffix(spread(nil, base, 2), codec.history(base)))
+	}
+	base := slices.Concat(phrase, words(window-60, 768, 12))
+	d, err := codec.Encode(base, phrase)
 	require.NoError(t, err)
-	bomb := enc.EncodeAll(make([]byte, 64<<20), nil)
-	require.Less(t, len(bomb), 8<<10)
-	start := time.Now()
-	grown := testing.Benchmark(func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, err = codec.Decode(nil, Delta{Count: 10, Coding: Zstd, Bytes: bomb[4:]})
-		}
-	})
-	require.Error(t, err)
-	require.Less(t, grown.AllocedBytesPerOp(), int64(1<<20))
-	t.Logf("%d bytes that claim 10 ids and hold 64 MiB: %d bytes allocated, %v", len(bomb), grown.AllocedBytesPerOp(), time.Since(start)/time.Duration(grown.N))
+	longer := append(slices.Clone(base), 1)
+	_, err = codec.Decode(longer[1:], d)
+	require.NoError(t, err, "it is there, though other tokens")
+	_, err = codec.Decode(base[1:], d)
+	require.Error(t, err, "one token too few")
+}
+
+// An encoder for one ask takes little memory, and a decoder no more than what it decodes.
+func TestCodecMemory(t *testing.T) {
+	codec, err := NewCodec(768, Dictionary{})
+	require.NoError(t, err)
+	ids := slices.Repeat(words(20, 768, 1), 5)
+	var d Delta
+	assert.Less(t, allocated(func() { d, err = codec.Encode(nil, ids) }), uint64(1000*kib))
+	require.NoError(t, err)
+	require.Equal(t, Zstd, d.Coding)
+	assert.Less(t, allocated(func() { _, err = codec.Decode(nil, d) }), uint64(200*kib))
+	require.NoError(t, err)
+}
+
+// A codec that is closed reads nothing more with its dictionary.
+func TestCodecClose(t *testing.T) {
+	codec, err := NewCodec(768, goldenDict(t))
+	require.NoError(t, err)
+	d, err := codec.Encode(nil, goldenPaths()[9])
+	require.NoError(t, err)
+	require.Equal(t, Trained, d.Coding)
+	codec.Close()
+	_, err = codec.Decode(nil, d)
+	require.ErrorIs(t, err, zstd.ErrDecoderClosed)
+	plain, err := NewCodec(768, Dictionary{})
+	require.NoError(t, err)
+	plain.Close()
+}
+
+// A dictionary holds its number, and the end of the last half of what it was trained on, which is the cheapest to name.
+func TestTrainDictionary(t *testing.T) {
+	paths := goldenPaths()
+	dict, err := TrainDictionary(42, 768, paths)
+	require.NoError(t, err)
+	assert.Equal(t, uint32(42), dict.ID)
+	assert.Equal(t, uint32(42), binary.LittleEndian.Uint32(dict.Bytes[4:]))
+	last := spread(nil, slices.Concat(paths[5:]...), 2)
+	assert.True(t, bytes.HasSuffix(dict.Bytes, last))
+	assert.False(t, bytes.Contains(dict.Bytes, spread(nil, paths[4][6:10], 2)), "the first half only says how often what occurs")
+	long := [][]int32{paths[0], words(100, 768, 1), words(100, 768, 2), words(10, 768, 3), words(20<<10, 768, 4), words(100, 768, 5)}
+	dict, err = TrainDictionary(42, 768, long)
+	require.NoError(t, err)
+	all := spread(nil, slices.Concat(long[3:]...), 2)
+	inside, err := zstd.InspectDictionary(dict.Bytes)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(all[len(all)-32*kib:], inside.Content()))
+	for _, c := range []struct {
+		id    uint32
+		vocab int
+	}{{0, 768}, {1, 0}, {1, -1}, {1, MaxVocab + 1}} {
+		_, err := TrainDictionary(c.id, c.vocab, paths)
+		assert.ErrorIs(t, err, ErrValue, "%+v", c)
+	}
+	for _, vocab := range []int{1, MaxVocab} {
+		_, err = TrainDictionary(1, vocab, paths)
+		assert.NotErrorIs(t, err, ErrValue, "%d", vocab)
+	}
 }
 
 func FuzzCodec(f *testing.F) {

@@ -9,22 +9,53 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is what Known should be: all paths, as they are.
-type model [][]int32
-
-func (m model) longest(path []int32) int {
-	best := 0
-	for _, p := range m {
-		best = max(best, common(p, path))
-	}
-	return best
+// model is what Known should be: the beginnings of all paths that it was told of and did not forget, each written as a
+// string.
+type model struct {
+	limit  int
+	begins map[string]bool // none for the root
+	trunk  []int32
 }
 
+// written is a path of small tokens as a string.
+func written(path []int32) string {
+	b := make([]byte, len(path))
+	for i, id := range path {
+		b[i] = byte(id)
+	}
+	return string(b)
+}
+
+func newModel(limit int) *model { return &model{limit: limit, begins: map[string]bool{}} }
+
+func (m *model) longest(path []int32) int {
+	n := 0
+	for n < len(path) && m.begins[written(path[:n+1])] {
+		n++
+	}
+	return n
+}
+
+func (m *model) add(path []int32) {
+	n := m.longest(path)
+	if len(m.begins)+len(path)-n > m.limit && n < len(m.begins) {
+		clear(m.begins)
+		if common(m.trunk, path) < len(m.trunk) {
+			m.trunk = nil
+		}
+	}
+	for i := range path {
+		m.begins[written(path[:i+1])] = true
+	}
+}
+
+func (m *model) settle(path []int32) { m.trunk = slices.Clone(path[:m.longest(path)]) }
+
 // draw returns a path that has a beginning in common with one that was drawn before, more often than not.
-func (m model) draw(r *rand.Rand) []int32 {
+func draw(r *rand.Rand, before [][]int32) []int32 {
 	var p []int32
-	if len(m) > 0 && r.IntN(4) > 0 {
-		from := m[r.IntN(len(m))]
+	if len(before) > 0 && r.IntN(4) > 0 {
+		from := before[r.IntN(len(before))]
 		p = slices.Clone(from[:r.IntN(len(from)+1)])
 	}
 	for range r.IntN(6) {
@@ -33,24 +64,67 @@ func (m model) draw(r *rand.Rand) []int32 {
 	return p
 }
 
-// Known agrees with a list of whole paths, over random histories.
+// Over random histories, with much room and with little, Known agrees with a plain set of beginnings, in all that it can
+// be asked.
 func TestKnownAgainstModel(t *testing.T) {
-	r := source()
-	for range 300 {
-		var m model
-		k := NewKnown(1 << 20)
+	for _, seed := range seeds(t, 70) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		limit := []int{0, 1, 5, 12, 20, 40, 1 << 20}[seed%7]
+		m, k := newModel(limit), NewKnown(limit)
+		var drawn [][]int32
 		for range 40 {
-			p := m.draw(r)
-			n, h := k.Longest(p)
-			require.Equal(t, m.longest(p), n)
-			require.Equal(t, RootHash.Over(p[:n]), h)
+			p := draw(r, drawn)
+			drawn = append(drawn, slices.Clone(p))
+			switch r.IntN(8) {
+			case 0:
+				k.Settle(p)
+				m.settle(p)
+			case 1:
+				if r.IntN(4) == 0 {
+					k.Clear()
+					*m = *newModel(limit)
+				}
+			default:
+				require.Equal(t, RootHash.Over(p), k.Add(p), "seed %d", seed)
+				m.add(p)
+				for i := range p {
+					p[i] = 99 // whose path it was may change it
+				}
+			}
+			agree(t, m, k, drawn)
+		}
+	}
+}
+
+// agree compares all answers of k with those of a model, about some paths.
+func agree(t *testing.T, m *model, k *Known, paths [][]int32) {
+	t.Helper()
+	require.Equal(t, len(m.begins), k.Tokens())
+	n, h := k.Trunk()
+	require.Equal(t, len(m.trunk), n)
+	require.Equal(t, RootHash.Over(m.trunk), h)
+	for _, p := range paths[max(0, len(paths)-8):] {
+		want := m.longest(p)
+		n, h := k.Longest(p)
+		require.Equal(t, want, n)
+		require.Equal(t, RootHash.Over(p[:n]), h)
+		for n := range len(p) + 1 {
+			h := RootHash.Over(p[:n])
 			found, ok := k.Find(n, h)
-			require.True(t, ok)
-			require.True(t, slices.Equal(p[:n], found))
-			_, ok = k.Find(n+1, RootHash.Over(append(slices.Clone(p[:n]), 99)))
-			require.False(t, ok)
-			require.Equal(t, RootHash.Over(p), k.Add(p))
-			m = append(m, p)
+			if ok != (n <= want) || ok && !slices.Equal(p[:n], found) {
+				t.Fatalf("of %v the first %d, of which %d are known: found %v, %t", p, n, want, found, ok)
+			}
+			for i := range found {
+				found[i] = 99 // what was found belongs to who asked
+			}
+			for _, wrong := range []int{-1, n - 1, n + 1} {
+				if _, ok := k.Find(wrong, h); ok {
+					t.Fatalf("found with a length of %d: a path of %d", wrong, n)
+				}
+			}
+			if _, ok := k.Find(n, h+1); ok {
+				t.Fatalf("found with another hash: %v", p[:n])
+			}
 		}
 	}
 }
@@ -62,7 +136,7 @@ func FuzzKnown(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 1, 1, 1, 3, 0, 1, 1, 0, 2, 1, 2})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		wide, narrow := NewKnown(1<<20), NewKnown(8)
-		var told model
+		told, held := newModel(1<<20), newModel(8)
 		for len(b) >= 2 {
 			op, n := b[0]%4, min(int(b[1])%32, len(b)-2)
 			path := make([]int32, n)
@@ -75,19 +149,22 @@ func FuzzKnown(f *testing.F) {
 			case 0:
 				require.Equal(t, h, wide.Add(path))
 				require.Equal(t, h, narrow.Add(path))
-				told = append(told, path)
+				told.add(path)
+				held.add(path)
 			case 1:
 				wide.Add(path)
 				wide.Settle(path)
 				narrow.Add(path)
 				narrow.Settle(path)
-				told = append(told, path)
+				told.add(path)
+				held.add(path)
+				held.settle(path)
 			case 2:
 				longest, hash := wide.Longest(path)
 				require.Equal(t, told.longest(path), longest)
 				require.Equal(t, RootHash.Over(path[:longest]), hash)
 				longest, _ = narrow.Longest(path)
-				require.LessOrEqual(t, longest, told.longest(path))
+				require.Equal(t, held.longest(path), longest)
 			case 3:
 				found, ok := wide.Find(n, h)
 				require.Equal(t, told.longest(path) == n, ok)
@@ -95,12 +172,12 @@ func FuzzKnown(f *testing.F) {
 				_, ok = wide.Find(n, h+1)
 				require.False(t, ok)
 				found, ok = narrow.Find(n, h)
+				require.Equal(t, held.longest(path) == n, ok)
 				require.True(t, !ok || slices.Equal(path, found))
 			}
 			length, hash := narrow.Trunk()
-			trunk, ok := narrow.Find(length, hash)
-			require.True(t, ok)
-			require.Equal(t, hash, RootHash.Over(trunk))
+			require.Equal(t, len(held.trunk), length)
+			require.Equal(t, RootHash.Over(held.trunk), hash)
 		}
 	})
 }
@@ -112,11 +189,11 @@ func TestDifference(t *testing.T) {
 	codec, err := NewCodec(3, Dictionary{})
 	require.NoError(t, err)
 	for range 200 {
-		var m model
+		var drawn [][]int32
 		edge, cloud := NewKnown(200), NewKnown(150)
 		for range 60 {
-			p := m.draw(r)
-			m = append(m, p)
+			p := draw(r, drawn)
+			drawn = append(drawn, p)
 			n, h := edge.Longest(p)
 			base, ok := cloud.Find(n, h)
 			if !ok { // forgotten there: from the beginning
@@ -134,43 +211,45 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// It holds no more than its limit, apart from a path that alone is longer, and remembers what is settled while it can.
+// A path that fits to the last token forgets nothing, one more makes all others go; what alone is longer than the limit
+// is held all the same.
 func TestKnownLimit(t *testing.T) {
-	k := NewKnown(100)
-	settled := []int32{1, 2, 3, 4}
-	k.Add(settled)
-	k.Settle(settled)
-	r := source()
-	for range 200 {
-		p := slices.Clone(settled)
-		for range 20 {
-			p = append(p, int32(r.IntN(100)))
-		}
-		k.Add(p)
-		require.LessOrEqual(t, k.Tokens(), 100)
-		n, _ := k.Longest(p)
-		require.Equal(t, len(p), n)
-		n, h := k.Trunk()
-		require.Equal(t, 4, n)
-		require.Equal(t, RootHash.Over(settled), h)
-	}
+	k := NewKnown(10)
+	k.Add([]int32{1, 2, 3, 4})
+	k.Settle([]int32{1, 2, 3, 4})
+	k.Add([]int32{1, 2, 3, 4, 5, 6, 7, 8})
+	k.Add([]int32{1, 2, 9, 9})
+	assert.Equal(t, 10, k.Tokens())
+	k.Add([]int32{1, 2, 3, 4, 5})
+	assert.Equal(t, 10, k.Tokens(), "nothing new")
+	k.Add([]int32{1, 2, 3, 4, 6})
+	assert.Equal(t, 5, k.Tokens())
+	n, h := k.Trunk()
+	assert.Equal(t, 4, n, "what is settled stays")
+	assert.Equal(t, RootHash.Over([]int32{1, 2, 3, 4}), h)
+	k.Add([]int32{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13})
+	assert.Equal(t, 12, k.Tokens(), "what is settled goes on")
+	n, _ = k.Trunk()
+	assert.Equal(t, 4, n)
 	k.Add(make([]int32, 500))
 	assert.Equal(t, 500, k.Tokens())
-	n, h := k.Trunk()
+	n, h = k.Trunk()
 	assert.Zero(t, n)
 	assert.Equal(t, RootHash, h)
 }
 
-// Each step of the hash can be undone, so paths that differ in one token differ in hash; and any two of a million do.
+// Each step of the hash can be undone, so paths that differ in one token differ in hash; and any two of 160 000 do.
 func TestHash(t *testing.T) {
-	seen := map[Hash]bool{RootHash: true}
-	for a := range int32(1000) {
-		for b := range int32(1000) {
+	seen := make(map[Hash]bool, 1<<18)
+	for a := range int32(400) {
+		for b := range int32(400) {
 			h := RootHash.Next(a).Next(b)
-			require.False(t, seen[h])
+			if seen[h] {
+				t.Fatalf("%d, %d collides", a, b)
+			}
 			seen[h] = true
 		}
 	}
+	assert.Len(t, seen, 160_000)
 	assert.Equal(t, RootHash.Next(1).Next(2), RootHash.Over([]int32{1, 2}))
-	assert.Equal(t, Hash(0xa62c4619682fb123), RootHash.Over([]int32{1, 2, 3}), "the formula is part of the protocol")
 }

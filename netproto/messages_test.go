@@ -2,6 +2,8 @@ package netproto
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +115,17 @@ func randomSampling(r *rand.Rand) (s Sampling) {
 }
 
 func randomLogProb(r *rand.Rand) float32 { return -float32(r.IntN(maxLogProb+1)) / logProbUnit }
+
+// seeds returns the first n numbers, and a few that are new each time; a test that fails shows them.
+func seeds(t testing.TB, n int) (all []uint64) {
+	t.Helper()
+	for i := range n {
+		all = append(all, uint64(i))
+	}
+	fresh := []uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()}
+	t.Logf("fresh seeds: %d", fresh)
+	return append(all, fresh...)
+}
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
@@ -272,6 +286,9 @@ func TestLogProb(t *testing.T) {
 		l := -r.Float32() * 100
 		require.InDelta(t, l, back(l), 0.51/logProbUnit)
 	}
+	for units, want := range map[float32]float32{0.4: 0, 0.6: 1, 1: 1, 1.4: 1, 2: 2, maxLogProb - 1: maxLogProb - 1, maxLogProb: maxLogProb, maxLogProb + 1: maxLogProb} {
+		assert.Equal(t, -want/logProbUnit, back(-units/logProbUnit), "%v units", units)
+	}
 	assert.Equal(t, float32(0), back(0.01))
 	assert.False(t, math.Signbit(float64(back(0))))
 	least := float32(-maxLogProb) / logProbUnit
@@ -295,7 +312,11 @@ func TestSecretHides(t *testing.T) {
 	b, err := h.Secret.MarshalText()
 	require.NoError(t, err)
 	assert.NotContains(t, string(b), "sesame")
-	assert.Empty(t, Secret("").String())
+	assert.Equal(t, "(secret)", h.Secret.String())
+	assert.Equal(t, "(secret)", h.Secret.LogValue().String())
+	assert.Equal(t, "(secret)", string(b))
+	assert.Equal(t, "(secret)", fmt.Sprintf("%#v", h.Secret))
+	assert.Empty(t, Secret("").String(), "that there is none may be seen")
 }
 
 // A device shows only a name that does not give it away, and comes back from where it was stored on purpose.
@@ -314,9 +335,16 @@ func TestDeviceHides(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, d, have)
 	assert.Empty(t, Device{}.Name())
-	for _, s := range []string{"", d.Reveal()[1:], d.Reveal() + "0", "x" + d.Reveal()[1:]} {
-		_, err := ParseDevice(s)
+	sum := sha256.Sum256(d[:])
+	name := hex.EncodeToString(sum[:])[:8]
+	b, err = d.MarshalText()
+	require.NoError(t, err)
+	assert.Equal(t, []string{name, name, name, name, name}, []string{d.Name(), d.String(), d.GoString(), d.LogValue().String(), string(b)})
+	assert.Equal(t, hex.EncodeToString(d[:]), d.Reveal())
+	for _, s := range []string{"", d.Reveal()[1:], d.Reveal() + "0", "x" + d.Reveal()[1:], d.Reveal()[:31] + "x"} {
+		have, err := ParseDevice(s)
 		require.ErrorIs(t, err, ErrValue)
+		assert.Zero(t, have)
 		assert.NotContains(t, err.Error(), d.Reveal()[1:9])
 	}
 }
@@ -328,11 +356,47 @@ func TestCodes(t *testing.T) {
 	assert.NotErrorIs(t, err, WrongSecret)
 	assert.True(t, WrongSecret.Lasting())
 	assert.False(t, Busy.Lasting())
-	seen := map[string]bool{}
-	for c := NoReason; c <= Cancelled+1; c++ {
-		assert.False(t, seen[c.Error()], c.Error())
-		seen[c.Error()] = true
+	assert.EqualError(t, err, "dial: refused: the tokenizers of edge and cloud differ: d")
+	assert.EqualError(t, Refusal{Code: Busy}, "refused: the gateway is busy")
+}
+
+// The numbers of codes, kinds, codings and flags, and the bounds of what may be said, are part of the protocol.
+func TestNumbersOfTheProtocol(t *testing.T) {
+	for c, want := range []struct {
+		code    Code
+		text    string
+		lasting bool
+	}{
+		{NoReason, "closed", false},
+		{WrongVersion, "the gateway speaks another version of the protocol", true},
+		{WrongTokenizer, "the tokenizers of edge and cloud differ", true},
+		{WrongTemplate, "the chat templates of edge and cloud differ", true},
+		{WrongSecret, "the access token is missing or wrong", true},
+		{Malformed, "malformed message", true},
+		{TooLarge, "above the limits of the gateway", true},
+		{TooFast, "too many requests per second", false},
+		{Busy, "the gateway is busy", false},
+		{TooLate, "the deadline of the ask has passed", false},
+		{Draining, "the gateway is shutting down", false},
+		{Failed, "the large model failed", false},
+		{Cancelled, "cancelled", false},
+		{13, "code 13", false},
+	} {
+		assert.Equal(t, want.code, Code(c))
+		assert.EqualError(t, Code(c), want.text)
+		assert.Equal(t, want.lasting, Code(c).Lasting(), want.text)
 	}
+	for k, name := range []string{"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "message 10"} {
+		assert.Equal(t, name, Kind(k).String())
+	}
+	for c, name := range []string{"packed", "zstd", "trained", "unknown", "unknown"} {
+		assert.Equal(t, name, Coding(c).String())
+	}
+	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
+		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
+	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
+	assert.Equal(t, 2, Version)
+	assert.Equal(t, "pilotfish/1", ALPN)
 }
 
 func TestDigest(t *testing.T) {
@@ -342,9 +406,14 @@ func TestDigest(t *testing.T) {
 	have, err := ParseDigest(d.String())
 	require.NoError(t, err)
 	assert.Equal(t, d, have)
-	for _, s := range []string{"", "12", d.String() + "00", "zz" + d.String()[2:]} {
-		_, err := ParseDigest(s)
-		assert.Error(t, err, s)
+	assert.Equal(t, hex.EncodeToString(d[:]), d.String())
+	for _, s := range []string{"", "12", d.String() + "00", d.String()[2:], d.String() + "0", "zz" + d.String()[2:], d.String()[:62] + "zz", " " + d.String()[1:]} {
+		have, err := ParseDigest(s)
+		assert.ErrorContains(t, err, fmt.Sprintf("fingerprint %q: ", s))
+		if digits := strings.TrimSpace(s); len(digits) < 62 || len(digits) > 64 {
+			assert.ErrorContains(t, err, fmt.Sprintf("%d hexadecimal digits instead of 64", len(s)))
+		}
+		assert.Zero(t, have)
 	}
 	colons := d.String()[:2] + ":" + d.String()[2:]
 	have, err = ParseDigest(colons)

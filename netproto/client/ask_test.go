@@ -1,154 +1,553 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// A token is one of the vocabulary, or the gateway breaks the protocol.
-func TestVocabulary(t *testing.T) {
-	for token, want := range map[int32]error{0: nil, 9: nil, 10: ErrProtocol, 11: ErrProtocol} {
-		s := (&script{reply: always(token)}).start(t)
-		_, session := s.dial(t, nil)
-		r, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
-		require.ErrorIs(t, err, want, token)
-		if want == nil {
-			assert.Equal(t, token, r.Token)
+// bases returns the bases of the asks that came.
+func (s *script) bases() (all []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.asks {
+		all = append(all, a.Path.Base)
+	}
+	return all
+}
+
+// An answer is for the question and of the vocabulary, or the gateway breaks the protocol.
+func TestWrongAnswers(t *testing.T) {
+	const n = 8 // tokens of the path
+	finding := func(positions ...int) (all []netproto.Finding) {
+		for _, p := range positions {
+			all = append(all, netproto.Finding{Position: p, Token: 1})
 		}
+		return all
+	}
+	answer := func(a netproto.Answer) []byte { return a.Append(nil) }
+	for _, c := range []struct {
+		reply []byte
+		good  bool
+	}{
+		{answer(netproto.Answer{}), true},
+		{answer(netproto.Answer{Token: 9}), true},
+		{answer(netproto.Answer{Token: 10}), false},
+		{answer(netproto.Answer{Token: math.MaxInt32}), false},
+		{answer(netproto.Answer{Audited: n}), true},
+		{answer(netproto.Answer{Audited: n + 1}), false},
+		{answer(netproto.Answer{Audited: n, Audit: finding(0, n-1)}), true},
+		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 3)}), true},
+		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 4)}), false},
+		{answer(netproto.Answer{Audited: 3, Audit: finding(n-4, n-1)}), false},
+		{answer(netproto.Answer{Audited: 3, Audit: finding(n-2, n)}), false},
+		{answer(netproto.Answer{Audit: finding(n - 1)}), false},
+		{netproto.Ack{Position: n}.Append(nil), false},
+		{netproto.Welcome{Version: netproto.Version}.Append(nil), false},
+		{[]byte{byte(netproto.KindAnswer), 1, 0}, false},
+		{[]byte{byte(netproto.KindNeed), 1, 0}, false},
+		{[]byte{byte(netproto.KindRefusal), 0}, false},
+		{[]byte{byte(netproto.KindAnswer), 0x80, 0x00}, false},
+	} {
+		s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			r, err := session.Ask(t.Context(), ids(n), Query{Deadline: time.Minute})
+			_, asks := s.count()
+			assert.Equal(t, 1, asks, "nothing is asked again")
+			if c.good {
+				want, _, _ := netproto.ParseAnswer(c.reply)
+				require.NoError(t, err)
+				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Audit}, []any{r.Token, r.Top, r.Audited, r.Audit})
+				assert.Equal(t, len(c.reply), r.BytesDown)
+				assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
+				return
+			}
+			assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
+			assert.NotErrorIs(t, err, netproto.TooLate)
+		})
 	}
 }
 
-// What was acknowledged is not sent again, on this connection or another one.
-func TestAcknowledged(t *testing.T) {
-	s := (&script{reply: always(1)}).start(t)
-	c, session := s.dial(t, nil)
-	for i, n := range []int{20, 25, 24, 30} {
-		if i == 3 {
-			s.retire(c)
-		}
-		_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+// What is asked arrives as it was asked, and what cannot be asked is refused here.
+func TestQuery(t *testing.T) {
+	top := []netproto.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
+	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		q := Query{K: netproto.MaxK, AuditFrom: 2, Sampling: netproto.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
+		r, err := session.Ask(t.Context(), ids(5), q)
 		require.NoError(t, err)
-		assert.Equal(t, []int{0, 20, 24, 25}[i], s.ask(i).Path.Base)
-	}
-	assert.Equal(t, 2, c.Stats().Connections)
+		assert.Equal(t, top, r.Top)
+		have := s.ask(0)
+		assert.Equal(t, q, Query{K: have.K, AuditFrom: have.AuditFrom, Sampling: have.Sampling})
+		assert.Equal(t, session.number, have.Session)
+		for _, q := range []Query{{K: -1}, {K: netproto.MaxK + 1}} {
+			_, err := session.Ask(t.Context(), ids(5), q)
+			assert.ErrorIs(t, err, netproto.ErrValue)
+		}
+		_, err = session.Ask(t.Context(), nil, Query{})
+		assert.ErrorIs(t, err, netproto.ErrValue)
+		_, _, err = session.Sync(t.Context(), nil)
+		assert.ErrorIs(t, err, netproto.ErrValue)
+		_, err = session.Ask(t.Context(), []int32{1, 10}, Query{})
+		assert.ErrorIs(t, err, netproto.ErrValue)
+		_, asks := s.count()
+		assert.Equal(t, 1, asks)
+		other, err := c.NewSession(t.Context())
+		require.NoError(t, err)
+		assert.NotEqual(t, session.number, other.number)
+	})
+}
+
+// What was acknowledged is not sent again, on this connection or another one, by an ask or by a sync.
+func TestAcknowledged(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		for i, n := range []int{20, 25, 24, 30} {
+			if i == 3 {
+				s.retire(c)
+			}
+			_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []int{0, 20, 24, 25}, s.bases())
+		settle()
+		assert.Equal(t, 2, c.Stats().Connections)
+		up, down, err := session.Sync(t.Context(), ids(40))
+		require.NoError(t, err)
+		s.retire(c)
+		sync := s.syncs[0]
+		assert.Equal(t, []int{30, 10}, []int{sync.Path.Base, sync.Path.Delta.Count})
+		assert.Equal(t, session.number, sync.Session)
+		assert.Equal(t, []int{len(sync.Append(nil)), 3}, []int{up, down})
+		_, err = session.Ask(t.Context(), ids(41), Query{Deadline: aWhile})
+		require.NoError(t, err)
+		assert.Equal(t, 40, s.ask(4).Path.Base)
+		assert.Equal(t, netproto.RootHash.Over(ids(40)), s.ask(4).Path.Hash)
+	})
+}
+
+// What was sent on this connection needs not be acknowledged to be built upon.
+func TestUnacknowledged(t *testing.T) {
+	var hold chan struct{}
+	s := &script{reply: func(int, netproto.Ask) []byte { <-hold; return netproto.Answer{Token: 1}.Append(nil) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		hold = make(chan struct{})
+		_, session := s.dial(t, nil)
+		var asks sync.WaitGroup
+		for i := range 4 {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), ids(20+i), Query{})
+				assert.NoError(t, err)
+			})
+			time.Sleep(time.Second)
+		}
+		close(hold)
+		asks.Wait()
+		assert.Equal(t, []int{0, 20, 21, 22}, s.bases())
+	})
 }
 
 // What only an earlier connection was told, and nobody acknowledged, is sent again.
 func TestBaseOfOldConnection(t *testing.T) {
-	s := (&script{reply: func(conn int, _ netproto.Ask) []byte {
+	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
 		if conn == 1 {
 			return nil
 		}
 		return netproto.Answer{Token: 1}.Append(nil)
-	}}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(20), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.Equal(t, []int{0, 0}, []int{s.ask(0).Path.Base, s.ask(1).Path.Base})
-	assert.Equal(t, 20, s.ask(1).Path.Delta.Count)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		r, err := session.Ask(t.Context(), ids(20), Query{Deadline: aWhile})
+		require.NoError(t, err)
+		assert.Equal(t, []int{0, 0}, s.bases())
+		assert.Equal(t, 20, s.ask(1).Path.Delta.Count)
+		assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "with all repetitions")
+	})
 }
 
-// A gateway that needs the path from a position gets it from there if it holds our beginning, else all of it.
-func TestNeed(t *testing.T) {
-	for hash, base := range map[netproto.Hash]int{netproto.RootHash.Over(ids(5)): 5, netproto.RootHash.Over(ids(5)) + 1: 0} {
-		asks := 0
-		s := (&script{reply: func(int, netproto.Ask) []byte {
-			if asks++; asks == 2 {
-				return netproto.Need{Position: 5, Hash: hash}.Append(nil)
-			}
-			return netproto.Answer{Token: 1}.Append(nil)
-		}}).start(t)
-		_, session := s.dial(t, nil)
-		for _, n := range []int{20, 21} {
-			_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+// The same where the new connection was told of another path in between.
+func TestBaseOfOldConnectionLater(t *testing.T) {
+	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
+		if conn == 1 {
+			time.Sleep(time.Minute)
+		}
+		return netproto.Answer{Token: 1}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(20), Query{Deadline: time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		s.retire(c)
+		for _, path := range [][]int32{{9, 8, 7}, ids(20)} {
+			_, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
 			require.NoError(t, err)
 		}
-		assert.Equal(t, []int{0, 20, base}, []int{s.ask(0).Path.Base, s.ask(1).Path.Base, s.ask(2).Path.Base})
+		assert.Equal(t, []int{0, 0, 0}, s.bases())
+	})
+}
+
+// A gateway that needs the path from a position gets it from there if it holds our beginning, else all of it; and what
+// it does not hold any more is no base of later asks either.
+func TestNeed(t *testing.T) {
+	for _, c := range []struct {
+		position int
+		hash     netproto.Hash
+		base     int
+	}{
+		{5, netproto.RootHash.Over(ids(5)), 5},
+		{5, netproto.RootHash.Over(ids(5)) + 1, 0},
+		{0, netproto.RootHash, 0},
+		{21, netproto.RootHash.Over(ids(21)), 21},
+		{22, netproto.RootHash.Over(ids(22)), 0},
+		{4000, netproto.RootHash.Over(ids(20)), 0},
+	} {
+		asks := 0
+		s := &script{reply: func(int, netproto.Ask) []byte {
+			if asks++; asks == 2 {
+				return netproto.Need{Position: c.position, Hash: c.hash}.Append(nil)
+			}
+			return netproto.Answer{Token: 1}.Append(nil)
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			for _, n := range []int{20, 21} {
+				_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+				require.NoError(t, err)
+			}
+			assert.Equal(t, []int{0, 20, c.base}, s.bases(), "%+v", c)
+		})
 	}
 }
 
-// Each attempt tells the gateway only the time that is left.
-func TestDeadlineLeft(t *testing.T) {
-	const pause = 50 * time.Millisecond
-	asks := 0
-	s := (&script{reply: func(int, netproto.Ask) []byte {
-		if asks++; asks == 1 {
-			time.Sleep(pause)
-			return netproto.Need{}.Append(nil)
-		}
-		return netproto.Answer{Token: 1}.Append(nil)
-	}}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(20), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.LessOrEqual(t, s.ask(0).Deadline, aWhile)
-	assert.LessOrEqual(t, s.ask(1).Deadline, s.ask(0).Deadline-pause+time.Millisecond)
-	assert.Positive(t, s.ask(1).Deadline)
+// A gateway that never takes the path, or always goes away, is asked sixteen times.
+func TestAttemptsOfAnAsk(t *testing.T) {
+	for reply, want := range map[string]error{
+		string(netproto.Need{Hash: netproto.RootHash}.Append(nil)): ErrProtocol,
+		string(refuse(netproto.Draining)):                          errRepeat,
+	} {
+		s := &script{reply: func(int, netproto.Ask) []byte { return []byte(reply) }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			assert.ErrorIs(t, err, want)
+			_, asks := s.count()
+			assert.Equal(t, 16, asks)
+		})
+	}
 }
 
-// A gateway that drains, and says so to an ask, is left for another connection.
-func TestDrainingAsk(t *testing.T) {
-	s := (&script{reply: func(conn int, _ netproto.Ask) []byte {
-		if conn < 3 {
-			return refuse(netproto.Draining)
+// Each refusal of an ask is told with its code and its words, at once and after one attempt; only a gateway that drains
+// is left for another connection.
+func TestRefusalOfAsk(t *testing.T) {
+	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
+		s := &script{}
+		asked := 0
+		s.reply = func(int, netproto.Ask) []byte {
+			if asked++; asked == 1 {
+				return netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}.Append(nil)
+			}
+			return netproto.Answer{Token: 1}.Append(nil)
 		}
-		return netproto.Answer{Token: 1}.Append(nil)
-	}}).start(t)
-	c, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.Equal(t, 3, c.Stats().Connections)
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, nil)
+			r, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			hellos, asks := s.count()
+			if code == netproto.Draining {
+				require.NoError(t, err)
+				assert.Equal(t, []int{2, 2, 2}, []int{hellos, asks, c.Stats().Connections})
+				return
+			}
+			refused, ok := errors.AsType[netproto.Refusal](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}, refused)
+			assert.ErrorIs(t, err, code)
+			assert.Equal(t, []int{1, 1}, []int{hellos, asks})
+			assert.Positive(t, min(r.BytesUp, r.BytesDown), "what it cost all the same")
+			assert.Equal(t, []int{0}, s.bases())
+			_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			require.NoError(t, err)
+		})
+	}
 }
 
-// A gateway that says on the control stream that it drains gets no new asks, and answers the open ones.
-func TestDrainingConnection(t *testing.T) {
-	asked, hold := make(chan struct{}), make(chan struct{})
-	s := (&script{reply: func(conn int, _ netproto.Ask) []byte {
-		if conn == 1 {
-			close(asked)
-			<-hold
+// The same for a sync, which only an Ack ends well.
+func TestRefusalOfSync(t *testing.T) {
+	for reply, want := range map[string]error{
+		string(refuse(netproto.TooLarge)):                     netproto.TooLarge,
+		string(netproto.Answer{}.Append(nil)):                 ErrProtocol,
+		string(netproto.Need{Hash: 1}.Append(nil)):            ErrProtocol,
+		string([]byte{byte(netproto.KindAck), 0x80, 0x00}):    ErrProtocol,
+		string([]byte{byte(netproto.KindRefusal), 2, 11, 99}): ErrProtocol,
+	} {
+		s := &script{sync: func(netproto.Sync) []byte { return []byte(reply) }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			up, _, err := session.Sync(t.Context(), ids(3))
+			assert.ErrorIs(t, err, want, "%x", reply)
+			assert.ErrorContains(t, err, "sync: ")
+			assert.Positive(t, up)
+		})
+	}
+}
+
+// A gateway that says on the control stream that it drains gets no new asks, and answers the open ones; anything else
+// there ends the connection.
+func TestControlStream(t *testing.T) {
+	for _, c := range []struct {
+		say      []byte
+		answered bool
+	}{
+		{refuse(netproto.Draining), true},
+		{slices.Concat(refuse(netproto.Draining), refuse(netproto.Draining)), true},
+		{refuse(netproto.Busy), false},
+		{netproto.Ack{}.Append(nil), false},
+		{slices.Concat(refuse(netproto.Draining), netproto.Ack{}.Append(nil)), false},
+	} {
+		var hold chan struct{}
+		s := &script{reply: func(conn int, _ netproto.Ask) []byte {
+			if conn == 1 {
+				<-hold
+			}
+			return netproto.Answer{Token: int32(conn)}.Append(nil)
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			hold = make(chan struct{})
+			client, session := s.dial(t, nil)
+			var first sync.WaitGroup
+			first.Go(func() {
+				r, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				assert.NoError(t, err)
+				assert.EqualValues(t, map[bool]int{true: 1, false: 2}[c.answered], r.Token, "%x", c.say)
+			})
+			settle()
+			client.mu.Lock()
+			l := client.current
+			client.mu.Unlock()
+			s.mu.Lock()
+			_, err := s.controls[0].Write(c.say)
+			s.mu.Unlock()
+			require.NoError(t, err)
+			settle()
+			require.False(t, l.usable())
+			r, err := session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			assert.EqualValues(t, 2, r.Token)
+			close(hold)
+			first.Wait()
+			settle()
+			client.mu.Lock()
+			assert.Len(t, client.links, 1, "the old one ends with its last ask")
+			client.mu.Unlock()
+			_, err = session.Ask(t.Context(), ids(5), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			hellos, _ := s.count()
+			assert.Equal(t, 2, hellos, "and does not take the new one with it")
+		})
+	}
+}
+
+// A connection that is retired takes no new asks, and ends with the last one that is open.
+func TestRetire(t *testing.T) {
+	var holds []chan struct{}
+	s := &script{reply: func(_ int, a netproto.Ask) []byte {
+		<-holds[a.Path.Position()-3]
+		return netproto.Answer{Token: 1}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		holds = []chan struct{}{make(chan struct{}), make(chan struct{})}
+		c, session := s.dial(t, nil)
+		var asks sync.WaitGroup
+		for i := range holds {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), ids(3+i), Query{})
+				assert.NoError(t, err)
+			})
 		}
-		return netproto.Answer{Token: int32(conn)}.Append(nil)
-	}}).start(t)
-	c, session := s.dial(t, nil)
-	var first sync.WaitGroup
-	first.Go(func() {
-		r, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
-		assert.NoError(t, err)
-		assert.EqualValues(t, 1, r.Token)
+		settle()
+		c.mu.Lock()
+		l := c.current
+		c.mu.Unlock()
+		c.retire(l)
+		assert.False(t, l.begin())
+		for i, hold := range holds {
+			assert.NoError(t, l.qc.Context().Err(), "%d are answered", i)
+			close(hold)
+			settle()
+		}
+		assert.Error(t, l.qc.Context().Err())
+		asks.Wait()
+		hellos, _ := s.count()
+		assert.Equal(t, 1, hellos)
 	})
-	<-asked
-	c.mu.Lock()
-	l := c.current
-	c.mu.Unlock()
-	s.mu.Lock()
-	_, err := s.controls[0].Write(refuse(netproto.Draining))
-	s.mu.Unlock()
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !l.usable() }, aWhile, time.Millisecond)
-	r, err := session.Ask(t.Context(), ids(4), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.EqualValues(t, 2, r.Token)
-	close(hold)
-	first.Wait()
 }
 
-// An ask that gets no answer over a connection that works says that the deadline has passed; where nothing at all is
-// heard any more, it says that, too.
-func TestDeadlineText(t *testing.T) {
-	hold := make(chan struct{})
-	s := (&script{reply: func(int, netproto.Ask) []byte { <-hold; return nil }}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 100 * time.Millisecond})
-	require.ErrorIs(t, err, netproto.TooLate)
-	assert.NotErrorIs(t, err, ErrNoReply)
-	close(hold)
+// A session that ends is told to the gateway, and all its asks end; other sessions go on.
+func TestSessionClose(t *testing.T) {
+	s := &script{reply: func(_ int, a netproto.Ask) []byte {
+		if a.Path.Position() == 7 {
+			time.Sleep(time.Minute)
+		}
+		return netproto.Answer{Token: 1}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		other, err := c.NewSession(t.Context())
+		require.NoError(t, err)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := session.Ask(t.Context(), ids(7), Query{Deadline: time.Hour})
+			failed <- err
+		}()
+		settle()
+		start := time.Now()
+		session.Close()
+		assert.ErrorIs(t, <-failed, ErrClosed)
+		assert.Zero(t, time.Since(start))
+		_, err = session.Ask(t.Context(), ids(3), Query{})
+		assert.ErrorIs(t, err, ErrClosed)
+		_, _, err = session.Sync(t.Context(), ids(3))
+		assert.ErrorIs(t, err, ErrClosed)
+		_, err = other.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+		require.NoError(t, err)
+		s.mu.Lock()
+		assert.Equal(t, []uint32{session.number}, s.byes)
+		s.mu.Unlock()
+	})
+}
+
+// A client that is closed answers everything with that, ends what is under way, and waits for it.
+func TestClose(t *testing.T) {
+	s := &script{reply: func(int, netproto.Ask) []byte { time.Sleep(time.Minute); return nil }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := session.Ask(t.Context(), ids(3), Query{})
+			assert.ErrorIs(t, err, ErrClosed)
+		})
+		all.Go(func() {
+			_, _, err := session.Sync(t.Context(), ids(3))
+			assert.NoError(t, err)
+		})
+		settle()
+		start := time.Now()
+		require.NoError(t, c.Close())
+		all.Wait()
+		assert.Zero(t, time.Since(start))
+		require.NoError(t, c.Close(), "once more")
+		_, err := c.NewSession(t.Context())
+		assert.ErrorIs(t, err, ErrClosed)
+		_, err = session.Ask(t.Context(), ids(3), Query{})
+		assert.ErrorIs(t, err, ErrClosed)
+		_, _, err = session.Sync(t.Context(), ids(3))
+		assert.ErrorIs(t, err, ErrClosed)
+		assert.ErrorIs(t, c.Migrate(t.Context()), ErrClosed)
+		assert.Empty(t, c.links)
+		assert.Zero(t, c.Stats().RTT)
+	})
+	waiting := &script{}
+	inAir(t, waiting, func(t *testing.T, a *air) {
+		a.silence(true)
+		var seen attempts
+		c, session := waiting.dial(t, func(o *Options) { o.Attempted = seen.add })
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := session.Ask(t.Context(), ids(3), Query{})
+			assert.ErrorIs(t, err, ErrClosed)
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, c.Close())
+		all.Wait()
+		assert.Zero(t, c.Stats().Connections)
+		assert.Empty(t, seen.get(), "an attempt that we end ourselves has not failed")
+	})
+	busy := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
+	inAir(t, busy, func(t *testing.T, a *air) {
+		told := false
+		c, _ := busy.dial(t, func(o *Options) {
+			o.Attempted = func(error) { time.Sleep(time.Minute); told = true }
+		})
+		settle()
+		require.NoError(t, c.Close())
+		assert.True(t, told, "nothing goes on behind Close")
+	})
+}
+
+// A context that ends is the error, and resets the stream; one that has ended already begins no session.
+func TestContextEnds(t *testing.T) {
+	s := &script{reply: func(int, netproto.Ask) []byte { time.Sleep(time.Minute); return nil }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		gone := errors.New("the branch is gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		start := time.Now()
+		_, err := session.Ask(ctx, ids(3), Query{Deadline: time.Hour})
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.ErrorIs(t, err, gone)
+		assert.NotErrorIs(t, err, ErrNoReply, "the gateway is heard")
+		_, err = c.NewSession(ctx)
+		assert.ErrorIs(t, err, gone)
+		a.silence(true)
+		s.retire(c)
+		ctx, cancel = context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		_, err = Dial(ctx, s.addr, s.opt)
+		assert.ErrorIs(t, err, gone)
+		assert.ErrorIs(t, c.Migrate(ctx), gone)
+	})
+}
+
+// The gateway is told to stop when nobody waits any more: the context has ended, or what came is no answer.
+func TestReset(t *testing.T) {
+	for name, says := range map[string][]byte{"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00}} {
+		why := make(chan error, 1)
+		s := &script{hold: func(stream *quic.Stream) {
+			stream.Write(says)
+			<-stream.Context().Done()
+			why <- context.Cause(stream.Context())
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			why = make(chan error, 1)
+			_, session := s.dial(t, nil)
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Second})
+			require.Error(t, err)
+			settle()
+			select {
+			case err := <-why:
+				stopped, ok := errors.AsType[*quic.StreamError](err)
+				require.True(t, ok, "%s: %v", name, err)
+				assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+				assert.True(t, stopped.Remote)
+			default:
+				t.Error(name + ": the gateway goes on")
+			}
+		})
+	}
+}
+
+// Nothing of a client is left where Dial fails.
+func TestDialFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := Dial(t.Context(), "nowhere:1", Options{Identity: netproto.Identity{Vocab: 10}, network: newAir()})
+		assert.ErrorContains(t, err, "no such host")
+		assert.ErrorContains(t, err, fmt.Sprint(ErrNoReply))
+	})
 }
 
 // TestEarlyRefusal: a gateway that refuses an ask before all of it is written is heard.
@@ -165,7 +564,7 @@ func TestEarlyRefusal(t *testing.T) {
 		for i := range path {
 			path[i] = int32(uint32(i)*2654435761) & (1<<20 - 1)
 		}
-		_, err = s.Ask(t.Context(), path, Query{Deadline: 10 * time.Second})
+		_, err = s.Ask(t.Context(), path, Query{Deadline: aWhile})
 		require.ErrorIs(t, err, netproto.TooLarge)
 		require.ErrorContains(t, err, "much too large")
 	}

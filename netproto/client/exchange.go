@@ -100,9 +100,9 @@ func (l *link) fault(ctx context.Context, err error) error {
 	case l.unwelcome():
 		return l.over(err)
 	case errors.Is(err, net.ErrClosed): // as all errors of a whole connection are
-		return l.over(err)
+		return l.ended(ctx, err)
 	case l.qc.Context().Err() != nil:
-		return l.over(context.Cause(l.qc.Context()))
+		return l.ended(ctx, context.Cause(l.qc.Context()))
 	}
 	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -120,7 +120,18 @@ func (l *link) unwelcome() bool {
 	}
 }
 
-// over says what the end of a connection means for an ask.
+// ended says what the end of a connection means for an ask. It lets run learn of it first, which takes a moment: where
+// there was no Welcome yet, run counts the attempt as failed and drops the ticket, before there is another attempt.
+func (l *link) ended(ctx context.Context, err error) error {
+	select {
+	case <-l.ready:
+		return l.over(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// over is ended where run knows of it.
 func (l *link) over(err error) error {
 	l.c.retire(l)
 	if err = reason(err); l.unwelcome() {

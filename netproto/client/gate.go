@@ -49,27 +49,20 @@ func (g *gate) pass() {
 // gatedConn is a socket behind a gate. It offers quic-go no more than packets: the few of an edge need no batches, and
 // there is nothing to be logged about the size of buffers.
 type gatedConn struct {
-	net.PacketConn
-	udp   *net.UDPConn
+	packetConn
 	gate  *gate
 	heard *atomic.Bool
 }
 
 // ReadFrom returns a packet when the gate is open.
 func (c gatedConn) ReadFrom(b []byte) (int, net.Addr, error) {
-	n, from, err := c.PacketConn.ReadFrom(b)
+	n, from, err := c.packetConn.ReadFrom(b)
 	if err == nil {
 		c.heard.Store(true)
 	}
 	c.gate.pass()
 	return n, from, err
 }
-
-// SetReadBuffer is passed on.
-func (c gatedConn) SetReadBuffer(n int) error { return c.udp.SetReadBuffer(n) }
-
-// SetWriteBuffer is passed on.
-func (c gatedConn) SetWriteBuffer(n int) error { return c.udp.SetWriteBuffer(n) }
 
 // gatedTickets closes the gate when there is a ticket, with which the connection may be used before the gateway has
 // been heard.

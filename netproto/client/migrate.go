@@ -10,7 +10,7 @@ import (
 
 // migrate moves the connection to a new socket, once the gateway has been heard there.
 func (l *link) migrate(ctx context.Context) error {
-	s, err := newSocket(l.to)
+	s, err := newSocket(l.c.opt.network, l.to)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (l *link) migrate(ctx context.Context) error {
 
 // routeChanged reports whether packets to the gateway would now start from another address than the connection's.
 func (l *link) routeChanged() bool {
-	source, err := sourceOf(l.to)
+	source, err := l.c.opt.network.source(l.to)
 	if err != nil {
 		return false // no way at all: moving would not help
 	}

@@ -17,7 +17,7 @@ import (
 func (c *Client) open() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.ConnectTimeout)
 	defer cancel()
-	addresses, err := resolve(ctx, c.host, c.port)
+	addresses, err := resolve(ctx, c.opt.network, c.host, c.port)
 	if err != nil {
 		return nil, c.unresolved(err)
 	}
@@ -62,7 +62,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		defer cancel()
 	}
 	start := time.Now()
-	s, err := newSocket(to)
+	s, err := newSocket(c.opt.network, to)
 	if err != nil {
 		return nil, c.at(to, reason(err))
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	IdleTimeout    time.Duration // after which a silent connection is given up; 0 means 30 s
 	RouteCheck     time.Duration // between looks at the local address, to follow a change of network; 0 means 2 s, negative never
 	MaxKnown       int           // tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
+
+	network network // nil means the machine's
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -52,6 +54,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *v == 0 {
 			*v = def
 		}
+	}
+	if o.network == nil {
+		o.network = system{}
 	}
 	if o.Attempted == nil {
 		o.Attempted = func(error) {}

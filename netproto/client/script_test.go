@@ -1,10 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,14 +24,29 @@ type script struct {
 	hello func(conn int) []byte                 // what answers the Hello of the conn-th connection; nil: a Welcome
 	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
 	early []byte                                // what answers an ask before it is read
+	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
+	hold  func(*quic.Stream)                    // what an ask's stream is given to when the ask was read
+	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
+
+	broken     func(n int) bool // the handshake of the n-th connection is broken off
+	no0RTT     bool
+	dictionary uint32 // of the Welcome
+	context    int    // limit in the Welcome; 0 means 1000
+	air        *air   // where it is, at gatewayAt; nil: on this machine
 
 	addr string
 	opt  Options // for a client of it
+	pair tls.Certificate
 	stop func()
 
 	mu       sync.Mutex
 	hellos   int
+	said     []netproto.Hello
+	names    []string // that certificates were wanted for
+	resumed  []bool   // connections that came with a ticket
 	asks     []netproto.Ask
+	syncs    []netproto.Sync
+	byes     []uint32
 	controls []*quic.Stream
 }
 
@@ -39,17 +57,39 @@ func (s *script) start(t *testing.T) *script {
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
+	s.pair = pair
 	s.listen(t, pair, netproto.ALPN)
 	s.opt = Options{Identity: netproto.Identity{Vocab: 10}, Pin: sha256.Sum256(pair.Certificate[0])}
+	if s.air != nil {
+		s.opt.network = s.air
+	}
 	return s
 }
 
 func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 	t.Helper()
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	var socket net.PacketConn
+	var err error
+	if s.air != nil {
+		socket = s.air.conn(gatewayAt)
+	} else {
+		socket, err = net.ListenPacket("udp4", "127.0.0.1:0")
+		require.NoError(t, err)
+	}
 	transport := &quic.Transport{Conn: socket}
-	l, err := transport.ListenEarly(&tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}}, &quic.Config{Allow0RTT: true})
+	keys := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}}
+	keys.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.names = append(s.names, hello.ServerName)
+		const preSharedKey = 41
+		s.resumed = append(s.resumed, slices.Contains(hello.Extensions, preSharedKey))
+		if s.broken != nil && s.broken(len(s.names)) {
+			return nil, errors.New("broken off")
+		}
+		return nil, nil
+	}
+	l, err := transport.ListenEarly(keys, &quic.Config{Allow0RTT: !s.no0RTT, MaxIdleTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	s.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,16 +125,26 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	conn := s.hellos
 	s.controls = append(s.controls, control)
 	s.mu.Unlock()
-	if _, _, err := netproto.ReadFrame(control, netproto.MaxMessage); err != nil {
+	_, b, err := netproto.ReadFrame(control, netproto.MaxMessage)
+	if err != nil || s.mute != nil && s.mute(conn) {
 		return
 	}
+	said, _, err := netproto.ParseHello(b)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.said = append(s.said, said)
+	s.mu.Unlock()
 	if s.hello != nil {
 		if b := s.hello(conn); b != nil {
 			control.Write(b)
 			return
 		}
 	}
-	control.Write(netproto.Welcome{Version: netproto.Version, Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}.Append(nil))
+	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
+	control.Write(netproto.Welcome{Version: netproto.Version, Model: "large", Limits: limits, Dictionary: s.dictionary}.Append(nil))
+	tasks.Go(func() { s.farewells(control) })
 	for {
 		stream, err := qc.AcceptStream(ctx)
 		if err != nil {
@@ -107,8 +157,12 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 				stream.Close()
 				return
 			}
-			_, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
+			kind, b, err := netproto.ReadFrame(stream, netproto.MaxMessage)
 			if err != nil {
+				return
+			}
+			if kind == netproto.KindSync {
+				s.answerSync(stream, b)
 				return
 			}
 			ask, _, err := netproto.ParseAsk(b)
@@ -118,7 +172,9 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			s.mu.Lock()
 			s.asks = append(s.asks, ask)
 			s.mu.Unlock()
-			if b := s.reply(conn, ask); b != nil {
+			if s.hold != nil {
+				s.hold(stream)
+			} else if b := s.reply(conn, ask); b != nil {
 				stream.Write(b)
 				stream.Close()
 			} else {
@@ -126,6 +182,44 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			}
 		})
 	}
+}
+
+// farewells notes the sessions that end.
+func (s *script) farewells(control *quic.Stream) {
+	for {
+		_, b, err := netproto.ReadFrame(control, netproto.MaxMessage)
+		if err != nil {
+			return
+		}
+		if bye, _, err := netproto.ParseBye(b); err == nil {
+			s.mu.Lock()
+			s.byes = append(s.byes, bye.Session)
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *script) answerSync(stream *quic.Stream, b []byte) {
+	sync, _, err := netproto.ParseSync(b)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.syncs = append(s.syncs, sync)
+	s.mu.Unlock()
+	answer := netproto.Ack{Position: sync.Path.Position()}.Append(nil)
+	if s.sync != nil {
+		answer = s.sync(sync)
+	}
+	stream.Write(answer)
+	stream.Close()
+}
+
+// count returns how many Hellos and asks came.
+func (s *script) count() (hellos, asks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hellos, len(s.asks)
 }
 
 // ask returns the i-th ask that came.

@@ -12,9 +12,29 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
+// network is what a client uses of the system's network.
+type network interface {
+	// lookup returns the addresses of a host.
+	lookup(ctx context.Context, host string) ([]netip.Addr, error)
+	// source returns the local address that packets to an address start from. Nothing is sent.
+	source(to netip.AddrPort) (netip.Addr, error)
+	// listen opens a socket for packets to an address. It is bound to no address.
+	listen(to netip.AddrPort) (packetConn, error)
+	// probe sends an empty packet, and returns the error that the network answers with within a pause, or nil.
+	probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error
+}
+
+// packetConn is a UDP socket.
+type packetConn interface {
+	net.PacketConn
+	SetReadBuffer(int) error
+	SetWriteBuffer(int) error
+}
+
 // socket is a UDP socket with what QUIC keeps for it.
 type socket struct {
-	udp       *net.UDPConn
+	network   network
+	udp       packetConn
 	transport *quic.Transport
 	gate      *gate
 	source    netip.Addr   // where packets to the gateway start; the socket itself is bound to no address
@@ -22,22 +42,18 @@ type socket struct {
 }
 
 // newSocket opens a socket for packets to a gateway.
-func newSocket(to netip.AddrPort) (*socket, error) {
-	source, err := sourceOf(to)
+func newSocket(n network, to netip.AddrPort) (*socket, error) {
+	source, err := n.source(to)
 	if err != nil {
 		return nil, err
 	}
-	network := "udp6"
-	if to.Addr().Is4() {
-		network = "udp4"
-	}
-	udp, err := net.ListenUDP(network, nil)
+	udp, err := n.listen(to)
 	if err != nil {
 		return nil, err
 	}
 	g, heard := &gate{}, new(atomic.Bool)
-	transport := &quic.Transport{Conn: gatedConn{udp, udp, g, heard}}
-	return &socket{udp: udp, transport: transport, gate: g, source: source, heard: heard}, nil
+	transport := &quic.Transport{Conn: gatedConn{udp, g, heard}}
+	return &socket{network: n, udp: udp, transport: transport, gate: g, source: source, heard: heard}, nil
 }
 
 func (s *socket) close() error {
@@ -59,29 +75,11 @@ func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(
 		if s.heard.Load() {
 			return
 		}
-		if err := probe(ctx, to, pause); err != nil && ctx.Err() == nil {
+		if err := s.network.probe(ctx, to, pause); err != nil && ctx.Err() == nil {
 			unreachable(reason(err))
 			return
 		}
 	}
-}
-
-// probe sends an empty packet, and returns the error that the network answers with within a pause, or nil.
-func probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if _, err := c.Write(nil); err != nil {
-		return err
-	}
-	_ = c.SetReadDeadline(time.Now().Add(pause)) // it never errs
-	if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
-		return err
-	}
-	return nil
 }
 
 // slow says what an error means that came because something took too long, or because nobody waited any more; other
@@ -96,19 +94,9 @@ func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	return noReply(to.String(), since)
 }
 
-// sourceOf asks the system for the local address that packets to an address start from. Nothing is sent.
-func sourceOf(to netip.AddrPort) (netip.Addr, error) {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), nil
-}
-
 // resolve returns the addresses of a host, those of IPv4 first.
-func resolve(ctx context.Context, host string, port uint16) ([]netip.AddrPort, error) {
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+func resolve(ctx context.Context, n network, host string, port uint16) ([]netip.AddrPort, error) {
+	ips, err := n.lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}

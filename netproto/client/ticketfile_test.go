@@ -28,6 +28,10 @@ type one struct{ s *tls.ClientSessionState }
 
 func (o *one) Get(string) (*tls.ClientSessionState, bool) { return o.s, o.s != nil }
 func (o *one) Put(_ string, s *tls.ClientSessionState)    { o.s = s }
+
+// newCache returns a cache of one ticket, for clients that share it.
+func newCache() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) }
+
 func config(cache tls.ClientSessionCache) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "a.test", NextProtos: []string{"a"}, MinVersion: tls.VersionTLS13, ClientSessionCache: cache}
 }
@@ -201,6 +205,12 @@ func TestTicketsServeOnce(t *testing.T) {
 	x.Put("a", nil)
 	_, ok = x.Get("a")
 	require.False(t, ok)
+	x.Put("a", s)
+	for range 17 {
+		_, ok = x.Get("a")
+		require.True(t, ok, "a new one has its attempts before it")
+		x.Put("a", nil)
+	}
 }
 
 // Two clients that share a cache do not meet, unless address, name and pin are the same.

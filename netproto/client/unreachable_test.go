@@ -61,27 +61,10 @@ func TestClosedPort(t *testing.T) {
 	assert.Equal(t, "no connection to the gateway at "+addr+": connection refused", refused.Error())
 	assert.False(t, refused.Configuration())
 
-	var seen attempts
-	s := &script{addr: addr, opt: Options{Identity: netproto.Identity{Vocab: 10}, Attempted: seen.add}}
-	_, session := s.dial(t, nil)
-	_, err = session.Ask(t.Context(), ids(3), Query{Deadline: 400 * time.Millisecond})
-	require.ErrorIs(t, err, netproto.TooLate)
-	assert.ErrorContains(t, err, "connection refused")
-	assert.ErrorContains(t, seen.get()[0], "connection refused")
-
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
-	_, err = Dial(t.Context(), "localhost:"+port, s.opt)
+	_, err = Dial(t.Context(), "localhost:"+port, Options{Identity: netproto.Identity{Vocab: 10}})
 	assert.ErrorContains(t, err, addr+": connection refused", "one of the addresses of a name is told")
-}
-
-// silent is an address where everything is received and nothing answered.
-func silent(t *testing.T) string {
-	t.Helper()
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { socket.Close() })
-	return socket.LocalAddr().String()
 }
 
 // A port that is closed while we wait is told as closed.
@@ -107,78 +90,6 @@ func untilEmpty(socket net.PacketConn) (packets int, err error) {
 			return packets, err
 		}
 	}
-}
-
-// A gateway that is silent is told as that, with how long, while and after the first attempt.
-func TestSilence(t *testing.T) {
-	addr := silent(t)
-	_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: 80 * time.Millisecond})
-	require.ErrorIs(t, err, ErrNoReply)
-	assert.Regexp(t, "no reply from "+addr+` within \d+ms$`, err.Error())
-
-	s := &script{addr: addr, opt: Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: 100 * time.Millisecond}}
-	_, session := s.dial(t, nil)
-	for range 2 {
-		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: 70 * time.Millisecond})
-		require.ErrorIs(t, err, netproto.TooLate)
-		assert.Regexp(t, "no reply from "+addr+` within \d+ms$`, err.Error())
-	}
-}
-
-// Where a connection with 0-RTT was hoped for, a closed port is told as well.
-func TestClosedPortEarly(t *testing.T) {
-	var seen attempts
-	s := (&script{reply: always(1)}).start(t)
-	c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, ok := c.tickets.cache.Get(c.tickets.key("127.0.0.1")); return ok }, aWhile, time.Millisecond)
-	s.stop()
-	s.retire(c)
-	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
-	require.ErrorIs(t, err, netproto.TooLate)
-	assert.ErrorContains(t, err, "connection refused")
-	require.Greater(t, len(seen.get()), 1)
-	assert.NoError(t, seen.get()[0])
-	assert.ErrorContains(t, seen.get()[1], "connection refused")
-}
-
-// Pauses grow while the gateway refuses, with 0-RTT as without, and begin anew after a success.
-func TestPauses(t *testing.T) {
-	busy := true
-	var mu sync.Mutex
-	var seen attempts
-	s := (&script{reply: always(1), hello: func(conn int) []byte {
-		mu.Lock()
-		defer mu.Unlock()
-		if conn > 1 && busy {
-			return refuse(netproto.Busy)
-		}
-		return nil
-	}}).start(t)
-	c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, ok := c.tickets.cache.Get(c.tickets.key("127.0.0.1")); return ok }, aWhile, time.Millisecond)
-	s.retire(c)
-	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 500 * time.Millisecond})
-	require.ErrorIs(t, err, netproto.TooLate)
-	assert.ErrorIs(t, err, netproto.Busy, "the gateway's own words")
-	c.mu.Lock()
-	assert.Positive(t, c.failures)
-	assert.ErrorIs(t, c.failure, netproto.Busy)
-	c.mu.Unlock()
-	assert.Less(t, len(seen.get()), 10, "50, 100, 200 ms …")
-	mu.Lock()
-	busy = false
-	mu.Unlock()
-	_, err = session.Ask(t.Context(), ids(4), Query{Deadline: aWhile})
-	require.NoError(t, err)
-	assert.Eventually(t, func() bool { // the Welcome may come after an answer to what 0-RTT brought
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.failures == 0 && c.failure == nil
-	}, aWhile, time.Millisecond)
 }
 
 // What only another configuration mends ends the first attempt, whatever time is left.

@@ -1,6 +1,13 @@
 package batch
 
-import "github.com/pilotfish-ai/pilotfish/internal/sorted"
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+)
 
 // Remembered counts what is kept in memory of devices and sessions.
 func Remembered(s *Service) int {
@@ -28,4 +35,229 @@ func counted[T any](s *sorted.Heap[T], n *int) {
 		*n++
 		return before(a, b)
 	}
+}
+
+// Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
+func Check(s *Service) error {
+	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{}}
+	for _, t := range s.trees.trees {
+		c.tree(t)
+	}
+	for _, a := range c.asks {
+		c.tree(a.tree) // one that is forgotten is only known to its asks
+	}
+	c.slots()
+	c.holders()
+	c.past()
+	c.queue(s.front, false)
+	c.queue(s.back, true)
+	c.background()
+	reserved := 0
+	for _, a := range c.asks {
+		c.ask(a)
+		reserved += a.reserved
+	}
+	c.equal("reserved", reserved, s.reserved)
+	inHeap(&c, "partly", &s.partly, c.asks, func(a *ask) bool { return a.at != nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	arrived := slices.DeleteFunc(slices.Clone(s.arrived), func(a *ask) bool { return a.forget })
+	c.equal("waiting", len(c.asks)+len(arrived), s.waiting)
+	return errors.Join(c.wrong...)
+}
+
+// CheckAtRest is Check for a service that has nothing to do: nobody who has come or gone is left over.
+func CheckAtRest(s *Service) error {
+	s.mu.Lock()
+	come, gone := len(s.arrived), len(s.left)
+	s.mu.Unlock()
+	if come+gone > 0 {
+		return fmt.Errorf("%d have come and %d have gone, unnoticed", come, gone)
+	}
+	return Check(s)
+}
+
+// checker gathers what is wrong.
+type checker struct {
+	s     *Service
+	asks  []*ask
+	trees map[*tree][]*node // and all their nodes, without the root
+	used  map[int32]bool    // slots
+	wrong []error
+}
+
+func (c *checker) say(so bool, format string, args ...any) {
+	if !so {
+		c.wrong = append(c.wrong, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *checker) equal(what string, want, got int) {
+	c.say(want == got, "%s: %d instead of %d", what, got, want)
+}
+
+// inHeap says that the elements of h are those of all that should be in it, and that its first comes before all others.
+func inHeap[T any](c *checker, what string, h *sorted.Heap[T], all []T, in func(T) bool) {
+	n := 0
+	for _, x := range all {
+		c.say(in(x) == (*h.Place(x) > 0), "%s: place %d of %+v", what, *h.Place(x), x)
+		if *h.Place(x) > 0 {
+			n++
+			c.say(!h.Before(x, h.First()), "%s: %+v is before the first", what, x)
+		}
+	}
+	c.equal(what, n, h.Len())
+}
+
+// tree checks one session.
+func (c *checker) tree(t *tree) {
+	if _, ok := c.trees[t]; ok {
+		return
+	}
+	c.trees[t] = nil
+	nodes := c.below(&t.root)
+	c.trees[t] = nodes
+	held, open := map[*node]int{}, 0
+	for _, a := range c.asks {
+		if a.tree == t {
+			open++
+			held[a.at]++
+		}
+	}
+	for _, n := range append(nodes, &t.root) {
+		c.equal("held", held[n], n.held)
+		c.say(n.used <= c.s.trees.clock && n.step <= c.s.trees.clock, "a node of the future: %+v", n)
+	}
+	c.equal("open", open, t.open)
+	c.equal("slots of a tree", len(nodes), t.slots)
+	inHeap(c, "leaves", &t.leaves, nodes, func(n *node) bool { return n.held == 0 && n.isLeaf() })
+	c.say(t.forgotten != (c.s.trees.trees[t.session] == t), "session %d, forgotten: %v", t.session, t.forgotten)
+	c.say(t.open > 0 || t.slots > 0 || t.past > 0, "session %d is empty", t.session)
+	c.say(c.s.trees.holders[t.holder.device] == t.holder, "device %d is lost", t.holder.device)
+}
+
+// below returns all nodes under n.
+func (c *checker) below(n *node) (all []*node) {
+	children := []*node{}
+	if n.only != nil {
+		children = append(children, n.only)
+	}
+	for token, child := range n.more {
+		c.say(child.token == token && (n.only == nil || n.only.token != token), "token %d is there twice", token)
+		children = append(children, child)
+	}
+	for _, child := range children {
+		c.say(child.parent == n && child.tree == n.tree && child.pos == n.pos+1, "not a child of its parent: %+v", child)
+		c.say(child.hash == mix(n.hash^uint64(uint32(child.token))), "hash of %+v", child)
+		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
+		c.used[child.slot] = true
+		all = append(append(all, child), c.below(child)...)
+	}
+	return all
+}
+
+// slots checks that each slot is free or that of one node.
+func (c *checker) slots() {
+	f, sessions := c.s.trees, 0
+	for slot := range f.slots {
+		free := f.free.levels[0][slot/64]>>(slot%64)&1 == 1
+		c.say(free != c.used[int32(slot)], "slot %d is free: %v", slot, free)
+	}
+	c.equal("free slots", f.slots-len(c.used), f.free.n)
+	for t := range c.trees {
+		if t.slots > 0 {
+			sessions++
+		}
+	}
+	c.equal("sessions", sessions, f.sessions)
+}
+
+// holders checks the devices that hold slots.
+func (c *checker) holders() {
+	all := []*holder{}
+	for _, h := range c.s.trees.holders {
+		all = append(all, h)
+		trees, slots := []*tree{}, 0
+		for t := range c.trees {
+			if t.holder == h {
+				trees, slots = append(trees, t), slots+t.slots
+			}
+		}
+		c.equal("trees of a device", len(trees), h.open)
+		c.equal("slots of a device", slots, h.slots)
+		c.say(h.open > 0, "device %d holds nothing", h.device)
+		inHeap(c, "trees", &h.trees, trees, func(t *tree) bool { return t.leaves.Len() > 0 })
+		c.say(h.trees.Len() > 0 == (h.place > 0), "device %d has a place: %d", h.device, h.place)
+	}
+	for size := range c.s.trees.bySize {
+		same := slices.DeleteFunc(slices.Clone(all), func(h *holder) bool { return bits.Len(uint(h.slots)) != size })
+		inHeap(c, "devices by size", &c.s.trees.bySize[size], same, func(h *holder) bool { return h.trees.Len() > 0 })
+	}
+}
+
+// past checks what is remembered of evicted tokens.
+func (c *checker) past() {
+	p, count := &c.s.trees.past, map[*tree]int{}
+	for _, m := range p.ring {
+		count[m.tree]++
+	}
+	for t, n := range count {
+		c.equal("evicted tokens of a session", n, t.past)
+	}
+	for hash, i := range p.at {
+		c.say(p.ring[i].hash == hash, "an evicted token is at %d", i)
+	}
+	c.say(len(p.ring) <= pastPerSlot*c.s.trees.slots, "%d evicted tokens", len(p.ring))
+}
+
+// queue checks the asks that wait.
+func (c *checker) queue(q *fair, background bool) {
+	all := []*flow{}
+	for device, f := range q.flows {
+		all = append(all, f)
+		work := uint64(0)
+		for e := f.asks.Front(); e != nil; e = e.Next() {
+			a := e.Value.(*ask)
+			work += a.work
+			c.say(a.work > 0, "an ask without work waits: %+v", a)
+			c.say(a.element == e && a.flow == f && a.Device == device && a.Background == background, "queue of %+v", a)
+		}
+		c.equal("work of a device", int(work), int(f.work))
+		c.say(f.asks.Len() > 0 || f.idle > 0, "device %d is remembered", device)
+		c.say(f.asks.Len() == 0 || f.idle == 0, "device %d is idle", device)
+	}
+	inHeap(c, "active", &q.active, all, func(f *flow) bool { return f.asks.Len() > 0 })
+	inHeap(c, "light", &q.light, all, func(f *flow) bool {
+		return f.asks.Len() > 0 && f.asks.Front().Value.(*ask).work <= q.short && f.work <= q.whole
+	})
+	inHeap(c, "idle", &q.idle, all, func(f *flow) bool { return f.idle > 0 })
+}
+
+// background checks the order of background questions, of which each session has at most one.
+func (c *checker) background() {
+	patience := uint64(0)
+	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
+		a := e.Value.(*ask)
+		c.say(a.order == e && a.Background && a.tree != nil && a.tree.waiting == a, "order of %+v", a)
+		c.say(patience <= a.patience, "%+v is too late", a)
+		patience = a.patience
+	}
+	c.equal("background questions", len(c.s.back.all()), c.s.backOrder.Len())
+	for t := range c.trees {
+		c.say(t.waiting == nil || t.waiting.tree == t, "session %d waits for %+v", t.session, t.waiting)
+	}
+}
+
+// ask checks a question that waits.
+func (c *checker) ask(a *ask) {
+	c.say(!a.running && a.step < c.s.trees.clock, "it runs: %+v", a)
+	c.say(a.at == nil || a.begun > 0, "tokens are held for a question that has not begun: %+v", a)
+	at := a.at
+	for i := a.done - 1; i >= 0 && at != nil; i-- {
+		c.say(at.tree == a.tree && at.token == a.Context[i] && int(at.pos) == i, "held at %d: %+v", i, at)
+		at = at.parent
+	}
+	c.say(at == nil || at == &a.tree.root, "held too late: %+v", a)
+	half := a.reserved == 0 || a.reserved == len(a.Context) && (c.s.reserved <= c.s.trees.slots/2 || c.s.reserved == a.reserved)
+	c.say(half, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
 }

@@ -74,7 +74,7 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 		attack(c, ctx, device)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 100 {
+	for range seeds(60) {
 		time.Sleep(time.Duration(r.IntN(300)) * tick)
 		mine.Context = append(mine.Context, text(r.IntN(1000), 1+r.IntN(10))...)
 		mine.AuditFrom = len(mine.Context) - r.IntN(10)
@@ -195,7 +195,7 @@ func TestBackground(t *testing.T) {
 		assert.Zero(t, time.Since(begin), "it is said at once")
 		require.NoError(t, sync(1, text(4, 480)), "its own session's tokens make room")
 		assert.Equal(t, 500, c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1}).Reused)
-		assert.EqualValues(t, 1, c.s.Stats().Shed)
+		assert.EqualValues(t, 1, c.stats().Shed)
 
 		require.NoError(t, c.s.Forget(t.Context(), 1))
 		var results [4]error
@@ -223,10 +223,67 @@ func TestBackgroundWaits(t *testing.T) {
 		q := batch.Question{Session: 2, Device: 2, Context: text(2, 10), K: 1, Background: true}
 		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 			assert.ErrorIs(t, err, batch.ErrShed)
-			assert.InDelta(t, 17*128, took/tick, 128)
+			assert.Equal(t, (17*128-1)*tick, took, "the first step, and 16 more")
 		})
 		c.wait.Wait()
-		assert.Zero(t, c.s.Stats().Waiting)
+		assert.Zero(t, c.stats().Waiting)
+	})
+}
+
+// TestBackgroundLosesRoom: a background question whose room others have taken meanwhile is given up, and so is one that
+// is partly computed when others need its room. It displaces nobody.
+func TestBackgroundLosesRoom(t *testing.T) {
+	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, _ *counter) {
+		reused := func(session uint64, n int) int {
+			q := batch.Question{Session: session, Device: session, Context: text(int(session), n), K: 1}
+			return c.mustAsk(q).Reused
+		}
+		background := func(session uint64, n int, took time.Duration) {
+			q := batch.Question{Session: session, Device: session, Context: text(int(session), n), K: 1, Background: true}
+			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
+				assert.ErrorIs(t, err, batch.ErrShed)
+				assert.Equal(t, took, d)
+			})
+			synctest.Wait()
+		}
+		reused(1, 40)
+		c.wait.Go(func() { reused(2, 50) })
+		time.Sleep(tick) // in its first step, with 44 slots free
+		background(3, 30, (49+10)*tick)
+		c.wait.Wait()
+		assert.Zero(t, c.stats().Evicted)
+		assert.Equal(t, [3]int{40, 50, 100}, [3]int{reused(1, 40), reused(2, 50), c.stats().InUse})
+
+		require.NoError(t, c.s.Forget(c.t.Context(), 2))
+		require.NoError(t, c.s.Forget(c.t.Context(), 3))
+		background(4, 30, (12+3*16)*tick)
+		time.Sleep(9 * tick) // in its third step
+		reused(5, 55)
+		c.wait.Wait()
+		assert.EqualValues(t, 7, c.stats().Evicted)
+		assert.Equal(t, [2]int{33, 5}, [2]int{reused(1, 40), reused(4, 5)}, "what it left is like that of others")
+		assert.EqualValues(t, 2, c.stats().Shed)
+	})
+}
+
+// TestForgetBackground: a background question is given up with its session, others of it are answered.
+func TestForgetBackground(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		for _, back := range []bool{true, false} {
+			q := batch.Question{Session: 1, Context: text(1, 50), K: 1, Background: back}
+			c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
+				if back {
+					assert.ErrorIs(t, err, batch.ErrShed)
+					assert.Equal(t, 4*tick, took, "when its step has ended")
+				} else {
+					assert.NoError(t, err)
+				}
+			})
+			time.Sleep(tick / 4)
+		}
+		assert.NoError(t, c.s.Forget(c.t.Context(), 1))
+		c.wait.Wait()
+		assert.Zero(t, c.stats().InUse)
 	})
 }
 
@@ -292,7 +349,7 @@ func TestLeaving(t *testing.T) {
 		leave[0](bored)
 		leave[1](bored)
 		c.wait.Wait()
-		assert.Zero(t, m.left)
+		assert.NoError(t, m.left)
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		c.wait.Go(func() {
@@ -300,29 +357,132 @@ func TestLeaving(t *testing.T) {
 			assert.ErrorIs(t, err, bored)
 		})
 		time.Sleep(200 * tick) // in its second step
-		before := c.s.Stats().InUse
+		before := c.stats().InUse
 		cancel(bored)
 		c.wait.Wait()
 		synctest.Wait()
-		assert.Equal(t, 1, m.left)
-		assert.Equal(t, before, c.s.Stats().InUse, "the first step stays")
+		assert.Equal(t, bored, m.left)
+		assert.Equal(t, before, c.stats().InUse, "the first step stays")
 		assert.Equal(t, 128, c.mustAsk(batch.Question{Session: 9, Context: text(9, 300), K: 1}).Reused)
 		require.NoError(t, m.wrong)
+	})
+}
+
+// TestLeavingBefore: who leaves while a step is made up does not count as somebody who waits for it.
+func TestLeavingBefore(t *testing.T) {
+	for _, others := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			m, bored, tired := &counter{perRow: tick}, errors.New("bored"), errors.New("tired")
+			first, leave := context.WithCancelCause(t.Context())
+			then, leaveThen := context.WithCancelCause(t.Context())
+			c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Now: beforeSteps(func(step int) {
+				if step == 2 {
+					leave(bored)
+					time.Sleep(tick)
+				}
+			})})}
+			defer c.s.Close()
+			c.wait.Go(func() { c.mustAsk(batch.Question{Session: 9, Context: text(9, 5), K: 1}) })
+			time.Sleep(tick) // while this is computed, the others gather
+			ask := func(ctx context.Context, session int, want error) {
+				c.wait.Go(func() {
+					_, err := c.s.Ask(ctx, batch.Question{Session: uint64(session), Context: text(session, 20), K: 1})
+					assert.ErrorIs(t, err, want)
+				})
+			}
+			ask(first, 0, bored)
+			for i := range others {
+				ask(then, 1+i, tired)
+			}
+			time.Sleep(15 * tick)
+			leaveThen(tired)
+			c.wait.Wait()
+			synctest.Wait()
+			assert.Equal(t, 5, c.stats().InUse)
+			assert.Zero(t, c.stats().Waiting)
+			assert.Equal(t, 1+min(1, others), len(m.calls), "a call for nobody is not made")
+			if others > 0 {
+				assert.Equal(t, tired, m.left)
+			}
+			require.NoError(t, batch.CheckAtRest(c.s))
+		})
+	}
+}
+
+// TestLeavingBeside: who leaves while a step for others runs does not end it.
+func TestLeavingBeside(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
+		ctx, leave := context.WithCancelCause(c.t.Context())
+		bored := errors.New("bored")
+		c.wait.Go(func() {
+			_, err := c.s.Ask(ctx, batch.Question{Session: 1, Device: 1, Context: text(1, 9), K: 1})
+			assert.ErrorIs(t, err, bored)
+		})
+		time.Sleep(tick / 2)
+		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 1), K: 1}) })
+		time.Sleep(tick) // in the step of the other
+		leave(bored)
+		c.wait.Wait()
+		synctest.Wait()
+		assert.NoError(t, m.left)
+		assert.Equal(t, [2]int{2, 2}, [2]int{len(m.calls), c.stats().InUse})
+	})
+}
+
+// TestForgetInPassing: a session is dropped even if who wants it does not wait, and who has gone before asks nothing.
+func TestForgetInPassing(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		bored := errors.New("bored")
+		ask := func(session, n int) {
+			c.mustAsk(batch.Question{Session: uint64(session), Context: text(session, n), K: 1})
+		}
+		ask(1, 10)
+		c.wait.Go(func() { ask(2, 20) })
+		time.Sleep(tick)
+		ctx, leave := context.WithCancelCause(c.t.Context())
+		c.wait.Go(func() { assert.ErrorIs(t, c.s.Forget(ctx, 1), bored) })
+		synctest.Wait()
+		assert.Equal(t, 1, c.stats().Waiting, "a question, and no question")
+		leave(bored)
+		c.wait.Wait()
+		synctest.Wait()
+		assert.Equal(t, 20, c.stats().InUse)
+		assert.ErrorIs(t, c.s.Forget(ctx, 2), bored)
+		_, err := c.s.Ask(ctx, batch.Question{Session: 3, Context: text(3, 5), K: 1})
+		assert.ErrorIs(t, err, bored)
+		synctest.Wait()
+		assert.Equal(t, 20, c.stats().InUse)
+		assert.Len(t, m.calls, 2)
 	})
 }
 
 // TestCloseIsSoon: Close does not wait for the model, and everybody learns of it.
 func TestCloseIsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{t: t, s: service(t, &counter{perRow: time.Hour}, 1000, batch.Options{})}
-		for i := range 10 {
-			c.ask(batch.Question{Session: uint64(i), Context: text(i, 100), K: 1, Background: i == 9}, func(_ batch.Answer, took time.Duration, err error) {
+		m := &counter{perRow: time.Hour}
+		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 10})}
+		ask := func(session, n int, took time.Duration) {
+			q := batch.Question{Session: uint64(session), Context: text(session, n), K: 1, Background: session%10 == 9}
+			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
 				assert.ErrorIs(t, err, batch.ErrClosed)
-				assert.Equal(t, time.Minute, took)
+				assert.Equal(t, took, d)
 			})
 		}
-		time.Sleep(time.Minute)
+		for i := range 10 {
+			ask(i, 15, 11*time.Hour)
+		}
+		time.Sleep(10*time.Hour + 30*time.Minute) // in the second step
+		for i := range 10 {
+			ask(10+i, 15, 30*time.Minute)
+		}
+		synctest.Wait()
+		assert.Equal(t, 20, c.stats().Waiting)
+		time.Sleep(30 * time.Minute)
 		c.s.Close()
+		assert.Error(t, m.left, "the model is at rest when it is closed")
 		c.wait.Wait()
+		assert.Zero(t, c.stats().Waiting)
+		assert.ErrorIs(t, c.s.Forget(t.Context(), 1), batch.ErrClosed)
+		c.s.Close() // once more is nothing
 	})
 }

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -33,7 +36,32 @@ type counter struct {
 	calls []made
 	wrong error // a row that saw what it should not
 	rows  int   // of all calls
-	left  int   // calls that were left
+	left  error // why the last call was left
+	spans int   // most that a row saw
+	steps int   // calls that succeeded
+	done  int   // rows of these
+	of    *batch.Service
+}
+
+// checks is the clock of the service m.of, which is checked before every third step.
+func (m *counter) checks() func() time.Time {
+	return beforeSteps(func(step int) {
+		if step%3 == 0 && m.wrong == nil {
+			m.wrong = batch.Check(m.of)
+		}
+	})
+}
+
+// beforeSteps is a clock that calls f before each step, in the goroutine of the service.
+func beforeSteps(f func(step int)) func() time.Time {
+	steps := 0
+	return func() time.Time {
+		if caller, _, _, _ := runtime.Caller(1); strings.Contains(runtime.FuncForPC(caller).Name(), ".plan") {
+			steps++
+			f(steps)
+		}
+		return time.Now()
+	}
 }
 
 var errBroken = errors.New("broken")
@@ -41,10 +69,21 @@ var errBroken = errors.New("broken")
 // cell is a slot of the store. Tokens count from 1: 0 means that there is nothing.
 type cell struct{ token, pos int32 }
 
+// Instead of a token: it is being computed, or its computing has failed.
+const computed, undefined = -1, -2
+
 // made is a call: its rows, those with the head, and what was wanted.
 type made struct {
 	rows, heads, k int
 	logits         bool
+}
+
+// depth is what the head of one of its rows costs.
+func (m made) depth() int {
+	if m.logits {
+		return max(m.k, 32)
+	}
+	return m.k
 }
 
 // slots is a KV store that holds nothing.
@@ -62,17 +101,22 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 	m.calls = append(m.calls, made{len(rows), len(want.Rows), want.K, want.Logits})
 	m.rows += len(rows)
 	for _, r := range rows {
-		m.kv[r.Slot] = cell{token: -1}
+		if m.kv[r.Slot].token == computed {
+			m.wrong = fmt.Errorf("slot %d has two tokens in one call", r.Slot)
+		}
+		m.kv[r.Slot] = cell{token: computed}
 	}
+	defer m.leave(rows)
 	select {
 	case <-time.After(m.perCall + time.Duration(len(rows))*m.perRow):
 	case <-ctx.Done():
-		m.left++
-		return context.Cause(ctx)
+		m.left = context.Cause(ctx)
+		return m.left
 	}
 	if m.broken.Load() {
 		return errBroken
 	}
+	m.steps, m.done = m.steps+1, m.done+len(rows)
 	for _, r := range rows {
 		m.kv[r.Slot] = cell{r.Token + 1, r.Pos}
 	}
@@ -85,8 +129,18 @@ func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row
 	return nil
 }
 
+// leave marks the slots of rows that were not computed.
+func (m *counter) leave(rows []backend.Row) {
+	for _, r := range rows {
+		if m.kv[r.Slot].token == computed {
+			m.kv[r.Slot].token = undefined
+		}
+	}
+}
+
 // sees returns the tokens that a row sees, which must be those of all positions up to its own.
 func (m *counter) sees(r backend.Row) (text []int32) {
+	m.spans = max(m.spans, len(r.See))
 	for _, s := range r.See {
 		for _, c := range m.kv[s.From:s.To] {
 			if c.token < 1 || int(c.pos) != len(text) {
@@ -101,11 +155,13 @@ func (m *counter) sees(r backend.Row) (text []int32) {
 	return text
 }
 
-var textSeed = maphash.MakeSeed()
-
 // say is what follows a text.
 func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
-	r := rand.New(rand.NewPCG(maphash.Comparable(textSeed, fmt.Sprint(text)), 0))
+	sum64 := fnv.New64a()
+	for _, token := range text {
+		sum64.Write([]byte{byte(token), byte(token >> 8)})
+	}
+	r := rand.New(rand.NewPCG(sum64.Sum64(), 0))
 	sum, logits := 0.0, make([]float32, cmp.Or(m.vocab, 40))
 	for i := range logits {
 		logits[i] = float32(r.NormFloat64())
@@ -164,6 +220,14 @@ func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service
 	return s
 }
 
+// seeds is how many random runs a test makes.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 2
+	}
+	return n
+}
+
 // text is n tokens that differ from those of other kinds.
 func text(kind, n int) []int32 {
 	r, all := rand.New(rand.NewPCG(uint64(kind), 7)), make([]int32, n)
@@ -197,6 +261,12 @@ func (c *crowd) mustAsk(q batch.Question) batch.Answer {
 	a, err := c.s.Ask(c.t.Context(), q)
 	require.NoError(c.t, err)
 	return a
+}
+
+// stats is what the service says of itself when it has done what it can: an answer comes before the step has ended.
+func (c *crowd) stats() batch.Stats {
+	synctest.Wait()
+	return c.s.Stats()
 }
 
 // idle is a model that does nothing.

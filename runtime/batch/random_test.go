@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +19,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// anyQuestion goes on from a context asked before, leaves it somewhere, or begins anew.
+// anyQuestion goes on from a context asked before, leaves it somewhere, repeats it, or begins anew.
 func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question {
 	var text []int32
 	if len(before) > 0 && r.IntN(5) > 0 {
 		old := before[r.IntN(len(before))]
 		text = append(text, old[:1+r.IntN(len(old))]...)
 	}
-	for range 1 + r.IntN(10) {
+	more := 1 + r.IntN(10)
+	if len(before) > 0 && r.IntN(5) == 0 {
+		text, more = slices.Clone(before[len(before)-1-r.IntN(min(5, len(before)))]), 0
+	}
+	for range more {
 		if len(text) < longest {
 			text = append(text, r.Int32N(vocab))
 		}
@@ -47,7 +53,7 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 // whatever memory and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind.
 // In virtual time.
 func TestSchedules(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50}[r.IntN(5)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
@@ -58,9 +64,12 @@ func TestSchedules(t *testing.T) {
 
 func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 	m := &counter{perCall: time.Millisecond, perRow: time.Millisecond}
-	s := service(t, m, room, batch.Options{Rows: rows, Context: 30})
+	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks()})
+	m.of = s
 	bored := errors.New("bored")
 	var wait sync.WaitGroup
+	var shed, reused atomic.Uint64
+	leaves := r.IntN(4) > 0
 	var before [][]int32
 	mixed := r.IntN(2) == 0 // several devices share a session: one may compute without an audit what another goes on with
 	for range 120 {
@@ -70,7 +79,7 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 		}
 		before = append(before, q.Context)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		if r.IntN(6) == 0 {
+		if leaves && r.IntN(6) == 0 {
 			time.AfterFunc(time.Duration(r.IntN(100))*time.Millisecond, func() { cancel(bored) })
 		}
 		wait.Go(func() {
@@ -79,7 +88,10 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 			switch {
 			case err == nil:
 				right(t, m.answer(t, q), a, q, room >= 600 && !mixed)
-			case q.Background && errors.Is(err, batch.ErrShed), errors.Is(err, bored), errors.Is(err, errBroken):
+				reused.Add(uint64(a.Reused))
+			case q.Background && errors.Is(err, batch.ErrShed):
+				shed.Add(1)
+			case errors.Is(err, bored), errors.Is(err, errBroken):
 			default:
 				assert.NoError(t, err)
 			}
@@ -104,7 +116,15 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 	synctest.Wait()
 	st := s.Stats()
 	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
-	assert.GreaterOrEqual(t, m.rows, int(st.Computed))
+	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
+	if !leaves { // who leaves does not know that there was an answer
+		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")
+	}
+	for _, call := range m.calls {
+		assert.LessOrEqual(t, call.rows, rows)
+		assert.LessOrEqual(t, call.heads*call.depth(), max(8*rows, 256), "%+v", call)
+	}
 	require.NoError(t, m.wrong)
+	require.NoError(t, batch.CheckAtRest(s))
 	s.Close()
 }

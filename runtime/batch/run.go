@@ -20,7 +20,7 @@ func (s *Service) compute(st *step) {
 		if !r.again && s.trees.past.take(r.hash) {
 			s.stats.Recomputed++
 		}
-		if out := outputs[i]; out != nil {
+		if out := outputs[i]; out != nil && r.k >= r.choice.k { // what is kept for others does not become less
 			r.top, r.lse, r.choice.k = slices.Clone(out.Top[:min(r.k, len(out.Top))]), out.LogSumExp, r.k
 		}
 	}
@@ -32,7 +32,7 @@ func (s *Service) compute(st *step) {
 		}
 		a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
 		if a.at.step == st.number && outputs[a.at.row] != nil {
-			a.out = outputs[a.at.row]
+			a.out.Logits = outputs[a.at.row].Logits
 		}
 		s.finish(a)
 	}

@@ -281,3 +281,28 @@ func TestRefusals(t *testing.T) {
 		require.Less(t, time.Since(start), 10*time.Second, "a goroutine is left")
 	}
 }
+
+// TestOptions: what is not said has a default, and what cannot be is refused.
+func TestOptions(t *testing.T) {
+	for _, o := range []batch.Options{{Rows: -1}, {Best: -1}, {Context: -1}, {Context: 11}} {
+		_, err := batch.New(idle{}, slots(10), o)
+		assert.Error(t, err, "%+v", o)
+	}
+	asks := func(o batch.Options, n, k int) error {
+		s := service(t, &counter{vocab: 300}, 10, o)
+		defer s.Close()
+		_, err := s.Ask(t.Context(), batch.Question{Context: make([]int32, n), K: k})
+		return err
+	}
+	assert.NoError(t, asks(batch.Options{}, 10, 256))
+	assert.ErrorIs(t, asks(batch.Options{}, 11, 1), batch.ErrContext)
+	assert.NoError(t, asks(batch.Options{Rows: 1, Best: 1, Context: 1}, 1, 1))
+	assert.NoError(t, asks(batch.Options{Context: 10, Best: 4}, 10, 4))
+	assert.Error(t, asks(batch.Options{Best: 4}, 1, 5))
+	assert.ErrorIs(t, asks(batch.Options{Context: 4}, 5, 1), batch.ErrContext)
+	for rows, want := range map[int]int{0: 128, 1: 1, 7: 7} {
+		s := service(t, idle{}, 10, batch.Options{Rows: rows})
+		assert.Equal(t, want, s.Rows())
+		s.Close()
+	}
+}

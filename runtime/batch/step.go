@@ -17,7 +17,8 @@ type step struct {
 	closed bool   // an ask could not begin for want of room: those after it do not either, unless they end in this step
 	uncut  int    // asks that need up to so many tokens are not cut in two
 	used   int    // rows that are paid for: what is in memory costs an ask one, too
-	deep   int    // depths of what deep asks want of the head
+	deep   int    // asks that want so much of the head that it is dear
+	most   int    // what the deepest of them wants: in one call, the head of each costs as much
 }
 
 // stepRow is a node to be computed.
@@ -256,7 +257,7 @@ func (a *ask) need() backend.Want { return a.sampler.Want(backend.Want{K: a.K}) 
 func (s *Service) headFits(st *step, a *ask) bool {
 	w := a.need()
 	d := depth(w.K, w.Logits)
-	return d <= plainDepth || st.deep == 0 || st.deep+d <= s.deepest()
+	return d <= plainDepth || st.deep == 0 || (st.deep+1)*max(st.most, d) <= s.deepest()
 }
 
 // deepest is the most that the head does in one call: rows times depth.
@@ -276,7 +277,7 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 	r := &st.rows[n.row]
 	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits
 	if d := depth(w.K, w.Logits); d > plainDepth {
-		st.deep += d
+		st.deep, st.most = st.deep+1, max(st.most, d)
 	}
 	return headPrice(w.K, w.Logits)
 }

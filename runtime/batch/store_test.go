@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // inBubble runs f over a service in virtual time.
@@ -20,11 +21,17 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
+		if slots <= 1000 { // it looks at all of them
+			o.Now = m.checks()
+		}
 		c := &crowd{t: t, s: service(t, m, slots, o)}
+		defer c.s.Close()
+		m.of = c.s
 		f(c, m)
 		c.wait.Wait()
+		synctest.Wait()
 		require.NoError(t, m.wrong)
-		c.s.Close()
+		require.NoError(t, batch.CheckAtRest(c.s))
 	})
 }
 
@@ -135,7 +142,7 @@ func TestRecomputed(t *testing.T) {
 				}
 			}
 		}
-		st := c.s.Stats()
+		st := c.stats()
 		assert.Greater(t, want, 1000)
 		assert.EqualValues(t, want, st.Recomputed)
 		assert.EqualValues(t, m.rows, st.Computed)
@@ -158,7 +165,7 @@ func TestModelFailsForAll(t *testing.T) {
 		m.broken.Store(true)
 		together(25, 5, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
 		m.broken.Store(false)
-		assert.Equal(t, 40, c.s.InUse())
+		assert.Equal(t, 40, c.stats().InUse)
 		together(25, 5, func(i int, a batch.Answer, err error) {
 			require.NoError(t, err)
 			assert.Equal(t, 10, a.Reused, "session %d", i)
@@ -190,6 +197,76 @@ func TestFailureOfAnother(t *testing.T) {
 		m.broken.Store(false)
 		c.wait.Wait()
 		assert.Equal(t, []int{8, 4, 4}, []int{m.calls[0].rows, m.calls[1].rows, m.calls[2].rows})
+	})
+}
+
+// TestFailureOfRepeat: whoever is partly computed behind a token that is computed once more, for the sake of its head,
+// does not miss it when that fails.
+func TestFailureOfRepeat(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
+		for device := range 3 {
+			q := batch.Question{Session: 1, Device: uint64(device), Context: append(text(1, 4), text(10+device, 4)...), K: 1}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(c.t, q), a, q, true)
+			})
+		}
+		time.Sleep(8*tick + tick/2) // all of them are behind the first four
+		repeat := batch.Question{Session: 1, Device: 3, Context: text(1, 2), K: 5}
+		c.ask(repeat, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
+		time.Sleep(tick)
+		m.broken.Store(true)
+		time.Sleep(tick)
+		m.broken.Store(false)
+		synctest.Wait()
+		assert.Equal(t, 1, c.stats().InUse, "all behind the first is gone")
+		c.wait.Wait()
+		assert.Equal(t, 9+1+3+12, m.rows)
+	})
+}
+
+// TestWants: questions about one text at the same time, each with its own wishes for the head, have them fulfilled.
+func TestWants(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		inBubble(t, 100, batch.Options{Rows: []int{1, 2, 8, 50}[r.IntN(4)]}, func(c *crowd, m *counter) {
+			m.vocab = 300
+			c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			synctest.Wait()
+			for device := range uint64(2 + r.IntN(4)) {
+				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)), K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
+				if r.IntN(3) == 0 {
+					q.Sampling = sample.Options{Temperature: 1, Seed: r.Uint64()}
+				}
+				if r.IntN(3) == 0 {
+					q.AuditFrom = 1 + r.IntN(8)
+				}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					right(t, m.answer(c.t, q), a, q, false)
+				})
+				synctest.Wait()
+			}
+		})
+	}
+}
+
+// TestSharedAudit: a question is compared where another one of the same step computes its context without wishing so.
+func TestSharedAudit(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+		for i := range 2 {
+			synctest.Wait()
+			q := batch.Question{Session: 1, Context: text(1, 12), K: 1, AuditFrom: 5 * i}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				assert.NoError(c.t, err)
+				assert.Equal(c.t, 12*i, a.Reused)
+				a.Reused, a.Queue, a.Compute = 0, 0, 0
+				assert.Equal(c.t, m.answer(c.t, q), a)
+			})
+		}
+		c.wait.Wait()
+		assert.Equal(c.t, made{rows: 12, heads: 8, k: 1}, m.calls[1])
 	})
 }
 
@@ -249,8 +326,8 @@ func TestForgetBeside(t *testing.T) {
 		}
 		c.wait.Wait()
 		synctest.Wait()
-		assert.Zero(t, c.s.InUse())
-		assert.Zero(t, c.s.Stats().Sessions)
+		assert.Zero(t, c.stats().InUse)
+		assert.Zero(t, c.stats().Sessions)
 		err := c.s.Forget(c.t.Context(), 77)
 		assert.NoError(t, err)
 	})
@@ -265,15 +342,31 @@ func TestLinear(t *testing.T) {
 				c.mustAsk(batch.Question{Session: uint64(i), Device: uint64(i % 50), Context: text(i, 100), K: 1})
 			}
 			n := batch.CountComparisons(c.s)
-			before := c.s.Stats().Evicted
+			before := c.stats().Evicted
 			for i := range 20 {
 				c.mustAsk(batch.Question{Session: 1_000_000, Context: text(size+i, 1000), K: 1})
 			}
-			evicted := c.s.Stats().Evicted - before
+			evicted := c.stats().Evicted - before
 			assert.GreaterOrEqual(t, evicted, uint64(19_000))
 			assert.Less(t, *n, 40*20_000, "%d slots, %d evicted", size, evicted)
 		})
 	}
+}
+
+// TestFewSpans: a context goes on in the slots after its last, whatever is free before them.
+func TestFewSpans(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		ask := func(session uint64, n int) {
+			c.mustAsk(batch.Question{Session: session, Context: text(int(session), n), K: 1})
+		}
+		ask(1, 10)
+		ask(2, 10)
+		require.NoError(c.t, c.s.Forget(c.t.Context(), 1))
+		ask(2, 20)
+		assert.Equal(c.t, 1, m.spans)
+		ask(3, 15)
+		assert.Equal(c.t, 2, m.spans, "10 slots were free before")
+	})
 }
 
 // TestStar: as many branches as there are slots, at one token, are found at once.

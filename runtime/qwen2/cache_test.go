@@ -2,6 +2,7 @@ package qwen2
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,14 +38,18 @@ type slotTest struct {
 
 // check compares every slot in use with what was stored there.
 func (s *slotTest) check() {
-	require.Equal(s.t, s.prefix, s.kv.slots[:s.c.Len()])
+	if !slices.Equal(s.prefix, s.kv.slots[:s.c.Len()]) {
+		s.t.Fatalf("the text is %v, its slots hold %v", s.prefix, s.kv.slots[:s.c.Len()])
+	}
 	live := 0
 	for _, n := range s.nodes {
-		if !n.gone {
-			require.Equal(s.t, n.token, s.kv.slots[n.slot])
-			require.True(s.t, s.c.used[n.slot])
-			live++
+		if n.gone {
+			continue
 		}
+		if s.kv.slots[n.slot] != n.token || !s.c.used[n.slot] {
+			s.t.Fatalf("slot %d, in use: %v, holds %d; a node has put %d there", n.slot, s.c.used[n.slot], s.kv.slots[n.slot], n.token)
+		}
+		live++
 	}
 	require.Equal(s.t, len(s.prefix)+live, s.c.InUse())
 }
@@ -105,7 +110,10 @@ func (s *slotTest) settle(i int) {
 		s.prefix = append(s.prefix, s.nodes[j].token)
 		s.nodes[j].gone = true
 	}
-	for _, m := range s.c.Settle(slots...) {
+	given := slices.Clone(slots)
+	moves := s.c.Settle(slots...)
+	require.True(s.t, slices.Equal(given, slots), "the caller's")
+	for _, m := range moves {
 		s.swaps++
 		for j := range s.nodes {
 			if !s.nodes[j].gone && s.nodes[j].slot == m.From {
@@ -126,7 +134,8 @@ func (s *slotTest) settle(i int) {
 	s.nodes = kept
 }
 
-// TestSlots does random things to caches with little room and checks after each that every token lies where the cache says.
+// TestSlots does random things to caches with little room and checks after each that every token lies where the cache
+// says.
 func TestSlots(t *testing.T) {
 	swaps := 0
 	for seed := range uint64(5000) {
@@ -159,4 +168,142 @@ func TestSee(t *testing.T) {
 	assert.EqualValues(t, 6, c.Node(1, 5, 9, 10).Pos)
 	c.prefix = 0
 	assert.Equal(t, []backend.Span{{From: 2, To: 3}}, c.Node(1, 2).See)
+}
+
+// TestText appends to texts and truncates them at random: rows, slots and lengths are those of a plain list, and what
+// does not fit changes nothing.
+func TestText(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		slots := 1 + r.IntN(12)
+		c := &Cache{kv: &fakeKV{slots: make([]int, slots)}, used: make([]bool, slots)}
+		assert.Equal(t, slots, c.Slots())
+		var text []int32
+		for range 30 {
+			if r.IntN(3) == 0 {
+				n := r.IntN(len(text) + 1)
+				c.Truncate(n)
+				text = text[:n]
+			} else {
+				more := make([]int32, r.IntN(6))
+				for i := range more {
+					more[i] = r.Int32N(100)
+				}
+				rows, err := c.Extend(more)
+				if len(text)+len(more) > slots {
+					require.ErrorIs(t, err, ErrContext)
+					assert.Nil(t, rows)
+				} else {
+					require.NoError(t, err)
+					require.Len(t, rows, len(more))
+					for i, row := range rows {
+						at := int32(len(text) + i)
+						require.Equal(t, backend.Row{Token: more[i], Pos: at, Slot: at, See: []backend.Span{{From: 0, To: at + 1}}}, row)
+						require.Equal(t, 1, cap(row.See), "who appends to it takes nobody else's")
+					}
+					text = append(text, more...)
+				}
+			}
+			require.Equal(t, len(text), c.Len())
+			require.Equal(t, len(text), c.InUse())
+			if len(text) < slots { // a node has the next slot, and gives it back
+				slot, err := c.Alloc(len(text))
+				require.NoError(t, err)
+				require.EqualValues(t, len(text), slot)
+				c.Free(slot)
+			}
+		}
+	}
+}
+
+// TestAlloc: a node is put into the slot of its position where that is free, otherwise into the last free one, the very
+// last included, until none is left.
+func TestAlloc(t *testing.T) {
+	c := &Cache{kv: &fakeKV{}, used: make([]bool, 6)}
+	_, err := c.Extend([]int32{7, 8})
+	require.NoError(t, err)
+	for _, a := range []struct {
+		pos  int
+		want int32
+	}{{3, 3}, {3, 5}, {4, 4}, {1, 2}} { // the slot of position 1 is the text's
+		slot, err := c.Alloc(a.pos)
+		require.NoError(t, err)
+		assert.Equal(t, a.want, slot, "position %d", a.pos)
+	}
+	_, err = c.Alloc(2)
+	require.ErrorIs(t, err, ErrContext)
+	assert.ErrorContains(t, err, "all 6 slots")
+	c.Free(5, 2)
+	assert.Equal(t, 4, c.InUse())
+	for _, a := range []struct {
+		pos  int
+		want int32
+	}{{6, 5}, {99, 2}} { // beyond the slots
+		slot, err := c.Alloc(a.pos)
+		require.NoError(t, err)
+		assert.Equal(t, a.want, slot, "position %d", a.pos)
+	}
+}
+
+// TestMisuse: what is a bug of the caller's panics and changes nothing.
+func TestMisuse(t *testing.T) {
+	fresh := func() *Cache { // a text of two tokens, a node in slot 3
+		c := &Cache{kv: &fakeKV{slots: make([]int, 6)}, used: make([]bool, 6)}
+		_, err := c.Extend([]int32{7, 8})
+		require.NoError(t, err)
+		_, err = c.Alloc(3)
+		require.NoError(t, err)
+		return c
+	}
+	for name, do := range map[string]func(c *Cache){
+		"free in the text":       func(c *Cache) { c.Free(1) },
+		"free of a free slot":    func(c *Cache) { c.Free(4) },
+		"free twice":             func(c *Cache) { c.Free(3); c.Free(3) },
+		"settle in the text":     func(c *Cache) { c.Settle(1) },
+		"settle of a free slot":  func(c *Cache) { c.Settle(2) },
+		"settle of another":      func(c *Cache) { c.Settle(4) },
+		"settle twice":           func(c *Cache) { c.Settle(3, 3) },
+		"truncate below a draft": func(c *Cache) { c.Truncate(1) },
+		"truncate to more":       func(c *Cache) { c.Free(3); c.Truncate(3) },
+		"truncate to less":       func(c *Cache) { c.Free(3); c.Truncate(-1) },
+		"extend below a draft":   func(c *Cache) { _, _ = c.Extend([]int32{1}) },
+	} {
+		assert.Panics(t, func() { do(fresh()) }, name)
+	}
+	c := fresh()
+	assert.Panics(t, func() { c.Free(1) })
+	assert.Panics(t, func() { _, _ = c.Extend([]int32{1}) })
+	assert.Equal(t, []int{2, 3}, []int{c.Len(), c.InUse()})
+	c.Free(3)
+	c.Truncate(2)
+	c.Truncate(0)
+	assert.Zero(t, c.InUse())
+}
+
+// TestChildren: a child sees what its parent sees and itself, one position on; two children of one row are nothing to
+// each other, and the parent stays as it was.
+func TestChildren(t *testing.T) {
+	span := func(ends ...int32) (all []backend.Span) {
+		for i := 0; i < len(ends); i += 2 {
+			all = append(all, backend.Span{From: ends[i], To: ends[i+1]})
+		}
+		return all
+	}
+	for _, see := range [][]backend.Span{span(0, 5), span(0, 3, 8, 9, 4, 5)} {
+		parent := backend.Row{Token: 9, Pos: 4, Slot: 4, See: append(make([]backend.Span, 0, 9), see...)} // with room behind it
+		before := append([]backend.Span(nil), see...)
+		a := Child(parent, 5)
+		b := Child(parent, 7)
+		c := Child(a, 6)
+		d := Child(a, 2)
+		joined := append([]backend.Span(nil), before...)
+		joined[len(joined)-1].To = 6
+		assert.Equal(t, backend.Row{Pos: 5, Slot: 5, See: joined}, a)
+		assert.Equal(t, backend.Row{Pos: 5, Slot: 7, See: append(append([]backend.Span(nil), before...), span(7, 8)...)}, b)
+		longer := append([]backend.Span(nil), before...)
+		longer[len(longer)-1].To = 7
+		assert.Equal(t, backend.Row{Pos: 6, Slot: 6, See: longer}, c)
+		assert.Equal(t, backend.Row{Pos: 6, Slot: 2, See: append(append([]backend.Span(nil), joined...), span(2, 3)...)}, d)
+		assert.Equal(t, backend.Row{Token: 9, Pos: 4, Slot: 4, See: before}, parent)
+	}
 }

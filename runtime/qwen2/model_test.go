@@ -379,6 +379,7 @@ func TestNotFinite(t *testing.T) {
 
 // TestConfig: metadata that contradict themselves or the tensors are refused, and the error names the key.
 func TestConfig(t *testing.T) {
+	whole := file(t, "f16", nil)
 	for _, c := range []struct {
 		name string
 		put  func(w *gguf.Writer)
@@ -400,7 +401,7 @@ func TestConfig(t *testing.T) {
 		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) }, "value_length|attn_q"},
 		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) }, "rope.dimension_count"},
 	} {
-		f := rewrite(t, file(t, "f16", nil), c.put)
+		f := rewrite(t, whole, c.put)
 		d, err := host.New(host.Options{})
 		require.NoError(t, err)
 		_, err = qwen2.Load(f, d)
@@ -408,7 +409,7 @@ func TestConfig(t *testing.T) {
 		assert.Regexp(t, c.want, err.Error(), c.name)
 		require.NoError(t, d.Close())
 	}
-	good := rewrite(t, file(t, "f16", nil), func(w *gguf.Writer) {
+	good := rewrite(t, whole, func(w *gguf.Writer) {
 		gguf.Put(w, "qwen2.attention.key_length", uint16(64))
 		gguf.Put(w, "qwen2.rope.dimension_count", uint64(64))
 		gguf.Put(w, "qwen2.rope.scaling.type", "none")

@@ -1,0 +1,349 @@
+package netproto
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// uv is the form of a number on the wire.
+func uv(v uint64) []byte { return binary.AppendUvarint(nil, v) }
+
+// zeros is n bytes.
+func zeros(n int) []byte { return make([]byte, n) }
+
+// text is a string of n bytes on the wire.
+func text(n int) []byte { return append(uv(uint64(n)), bytes.Repeat([]byte("x"), n)...) }
+
+// number is a field of a message that has a largest value, with what stands before and behind it.
+type number struct {
+	kind    Kind
+	field   string
+	largest uint64
+	before  []byte
+	behind  []byte
+}
+
+var (
+	helloHead = append(uv(Version), zeros(32)...)
+	askHead   = zeros(4)
+	deltaOf0  = []byte{0, 0, 0} // tokens, coding, length
+	askTail   = []byte{0, 0, 0, 0}
+)
+
+// numbers lists every number of every message.
+func numbers() []number {
+	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
+	path := join([]byte{0}, deltaOf0)
+	return []number{
+		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), []byte{0, 0})},
+		{KindWelcome, "version", 1 << 16, nil, join(zeros(5), zeros(4))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0}, join(zeros(3), zeros(4))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0}, join(zeros(2), zeros(4))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0}, join(zeros(1), zeros(4))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0, 0}, zeros(4)},
+		{KindRefusal, "retry after", maxMillis, []byte{1}, []byte{0}},
+		{KindAsk, "base", MaxPosition, askHead, join(zeros(8), deltaOf0, askTail)},
+		{KindAsk, "tokens", MaxPosition, join(askHead, []byte{0}), join([]byte{0, 0}, askTail)},
+		{KindAsk, "tokens", MaxPosition - 5, join(askHead, []byte{5}, zeros(8)), join([]byte{0, 0}, askTail)},
+		{KindAsk, "tokens", 0, join(askHead, uv(MaxPosition), zeros(8)), join([]byte{0, 0}, askTail)},
+		{KindAsk, "k", MaxK, join(askHead, path), []byte{0, 0, 0}},
+		{KindAsk, "audit from", MaxPosition, join(askHead, path, []byte{0}), []byte{0, 0}},
+		{KindAsk, "top-k", MaxVocab, join(askHead, path, []byte{0, 0, hasTopK}), []byte{0}},
+		{KindAsk, "deadline", maxMillis, join(askHead, path, []byte{0, 0, 0}), nil},
+		{KindAnswer, "token", math.MaxInt32, nil, zeros(5)},
+		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(5)},
+		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(4)},
+		{KindAnswer, "audited", MaxPosition, []byte{0, 0}, zeros(3)},
+		{KindAnswer, "audit position", MaxPosition, []byte{0, 0, 1, 1}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 7, []byte{0, 0, 2, 2, 7, 0, 0}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 9, []byte{0, 0, 3, 3, 7, 0, 0, 2, 0, 0}, zeros(4)},
+		{KindAnswer, "audit token", math.MaxInt32, []byte{0, 0, 1, 1, 0}, zeros(3)},
+		{KindAnswer, "audit log-prob", maxLogProb, []byte{0, 0, 1, 1, 0, 0}, zeros(2)},
+		{KindAnswer, "queue", maxMillis * 1000, []byte{0, 0, 0, 0}, zeros(1)},
+		{KindAnswer, "compute", maxMillis * 1000, []byte{0, 0, 0, 0, 0}, nil},
+		{KindNeed, "position", MaxPosition, nil, zeros(8)},
+		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
+		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
+		{KindAck, "position", MaxPosition, nil, nil},
+	}
+}
+
+// faultIn asserts that a message is refused because of one field, and names it.
+func faultIn(t *testing.T, kind Kind, body []byte, field string, want error) {
+	t.Helper()
+	v, n, err := messages()[kind-1].parse(frame(kind, body))
+	fault, ok := errors.AsType[*ParseError](err)
+	require.True(t, ok, "%s: %s: %v", kind, field, err)
+	assert.Equal(t, kind.String(), fault.Message)
+	assert.Equal(t, field, fault.Field, "%s: %v", kind, err)
+	assert.ErrorIs(t, err, want, "%s: %s", kind, field)
+	assert.Zero(t, n)
+	assert.Empty(t, bytes.Trim(v.Append(nil)[2:], "\x00"), "an error and yet a value: %+v", v)
+}
+
+// Of each number the largest value is taken, and the next one refused.
+func TestLargestNumbers(t *testing.T) {
+	for _, f := range numbers() {
+		b := frame(f.kind, slices.Concat(f.before, uv(f.largest), f.behind))
+		v, n, err := messages()[f.kind-1].parse(b)
+		require.NoError(t, err, "%s: %s", f.kind, f.field)
+		assert.Equal(t, len(b), n)
+		if f.largest > 0 { // else no hash of the base follows
+			assert.Equal(t, b, v.Append(nil), "%s: %s", f.kind, f.field)
+		}
+		faultIn(t, f.kind, slices.Concat(f.before, uv(f.largest+1), f.behind), f.field, ErrTooLong)
+		faultIn(t, f.kind, slices.Concat(f.before, uv(math.MaxUint64), f.behind), f.field, ErrTooLong)
+		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x00}, f.behind), f.field, ErrValue)
+		faultIn(t, f.kind, slices.Concat(f.before, bytes.Repeat([]byte{0xff}, 10), []byte{1}, f.behind), f.field, ErrValue)
+		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x80, 0x80}), f.field, io.ErrUnexpectedEOF) // without its end
+	}
+}
+
+// A Hello of another version names that as the fault, as far as versions go.
+func TestOtherVersions(t *testing.T) {
+	for _, v := range []uint64{0, Version - 1, Version + 1, 1 << 16} {
+		faultIn(t, KindHello, uv(v), "version", WrongVersion)
+	}
+	faultIn(t, KindHello, uv(1<<16+1), "version", ErrTooLong)
+}
+
+// Strings and lists have bounds as well.
+func TestLongestLists(t *testing.T) {
+	hello := func(dictionaries, secret []byte) []byte {
+		return slices.Concat(helloHead, uv(1), zeros(32+16), dictionaries, secret)
+	}
+	list := func(n int) []byte { return append(uv(uint64(n)), zeros(4*n)...) }
+	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(4)) }
+	for _, c := range []struct {
+		kind       Kind
+		field      string
+		good, long []byte
+	}{
+		{KindHello, "dictionaries", hello(list(maxList), text(0)), hello(list(maxList+1), text(0))},
+		{KindHello, "secret", hello(list(0), text(maxString)), hello(list(0), text(maxString+1))},
+		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(8)), slices.Concat(uv(2), text(maxString+1), zeros(8))},
+		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
+		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
+	} {
+		_, _, err := messages()[c.kind-1].parse(frame(c.kind, c.good))
+		require.NoError(t, err, "%s: %s", c.kind, c.field)
+		faultIn(t, c.kind, c.long, c.field, ErrTooLong)
+	}
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
+	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage+1)), "delta length", ErrTooLong)
+	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage)), "delta", io.ErrUnexpectedEOF)
+
+	r, _, err := ParseRefusal(Refusal{Detail: string(text(maxString + 50))}.Append(nil))
+	require.NoError(t, err)
+	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "what is too long is cut")
+}
+
+// The entries of a list that do not fit into the bytes that are there are refused before one is read, whose smallest are
+// taken.
+func TestListsFit(t *testing.T) {
+	for _, c := range []struct {
+		kind              Kind
+		list, entry, next string // fields
+		before            []byte
+		size              int // of the smallest entry
+		behind            []byte
+	}{
+		{KindHello, "dictionaries", "dictionary", "secret", slices.Concat(helloHead, uv(1), zeros(32+16)), 4, zeros(1)},
+		{KindAnswer, "top", "top log-prob", "audited", []byte{0}, 2, zeros(4)},
+		{KindAnswer, "audit", "audit log-prob", "queue", zeros(3), 3, zeros(2)},
+	} {
+		const n = 20
+		body := slices.Concat(c.before, uv(n), zeros(n*c.size))
+		_, _, err := messages()[c.kind-1].parse(frame(c.kind, append(slices.Clone(body), c.behind...)))
+		require.NoError(t, err, c.list)
+		faultIn(t, c.kind, body, c.next, io.ErrUnexpectedEOF)
+		faultIn(t, c.kind, body[:len(body)-1], c.list, io.ErrUnexpectedEOF)
+		for cut := range body[len(c.before)+1:] {
+			faultIn(t, c.kind, body[:len(c.before)+1+cut], c.list, io.ErrUnexpectedEOF)
+		}
+	}
+}
+
+// What a sampling says must be what its flags say, and within bounds.
+func TestSamplingBounds(t *testing.T) {
+	before := slices.Concat(askHead, []byte{0}, deltaOf0, []byte{0, 0})
+	f64 := func(f float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)) }
+	for _, c := range []struct {
+		flags byte
+		value []byte
+		field string // that is wrong; none if it is right
+		err   error
+	}{
+		{0, nil, "", nil},
+		{hasTemperature, f64(math.SmallestNonzeroFloat64), "", nil},
+		{hasTemperature, f64(math.MaxFloat64), "", nil},
+		{hasTemperature, f64(0), "temperature", ErrValue},
+		{hasTemperature, f64(-1), "temperature", ErrValue},
+		{hasTemperature, f64(math.Inf(1)), "temperature", ErrValue},
+		{hasTemperature, f64(math.NaN()), "temperature", ErrValue},
+		{hasTemperature, zeros(7), "temperature", io.ErrUnexpectedEOF},
+		{hasTopP, f64(1), "", nil},
+		{hasTopP, f64(math.SmallestNonzeroFloat64), "", nil},
+		{hasTopP, f64(math.Nextafter(1, 2)), "sampling", ErrValue},
+		{hasTopP, f64(0), "top-p", ErrValue},
+		{hasTopK, uv(1), "", nil},
+		{hasTopK, uv(0), "sampling", ErrValue},
+		{hasSeed, []byte{0, 0, 0, 0, 0, 0, 0, 1}, "", nil},
+		{hasSeed, zeros(8), "sampling", ErrValue},
+		{flagsEnd, nil, "sampling", ErrValue},
+		{0x80, nil, "sampling", ErrValue},
+	} {
+		body := append(append(slices.Clone(before), c.flags), c.value...)
+		if c.err != io.ErrUnexpectedEOF {
+			body = append(body, 0) // the deadline
+		}
+		if c.field != "" {
+			faultIn(t, KindAsk, body, c.field, c.err)
+			continue
+		}
+		_, _, err := ParseAsk(frame(KindAsk, body))
+		assert.NoError(t, err, "%x", body)
+	}
+}
+
+// A path says one of the codings that there are, and goes no further than its message.
+func TestPathBounds(t *testing.T) {
+	for coding := range codings + 2 {
+		body := append(zeros(6), byte(coding), 0)
+		if coding < codings {
+			s, _, err := ParseSync(frame(KindSync, body))
+			require.NoError(t, err)
+			assert.Equal(t, Path{Hash: RootHash, Delta: Delta{Coding: coding, Bytes: []byte{}}}, s.Path)
+		} else {
+			faultIn(t, KindSync, body, "coding", ErrValue)
+		}
+	}
+	faultIn(t, KindSync, append(zeros(7), 3, 1, 2), "delta", io.ErrUnexpectedEOF)
+	faultIn(t, KindSync, append(zeros(7), 3, 1, 2, 3, 4), "end", ErrRest)
+	faultIn(t, KindSync, append(zeros(4), 1, 2, 3), "base hash", io.ErrUnexpectedEOF)
+	assert.Equal(t, 12, Path{Base: 5, Delta: Delta{Count: 7}}.Position())
+	b := append(zeros(7), 2, 1, 2, 9)
+	s, _, err := ParseSync(frame(KindSync, b[:10]))
+	require.NoError(t, err)
+	assert.Equal(t, 2, cap(s.Path.Delta.Bytes), "what is appended to a delta does not get into what stands behind it")
+}
+
+// A frame is as long as a message may be, and no longer; whatever its length is, it is at its shortest.
+func TestFrameLengths(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 129, 1<<14 - 1, 1 << 14, 1<<14 + 1, 3<<14 - 1, 1<<21 - 1, 1 << 21, MaxMessage} {
+		body := bytes.Repeat([]byte{0xab}, n)
+		b := frame(KindSync, body)
+		require.True(t, bytes.Equal(slices.Concat([]byte{byte(KindSync)}, uv(uint64(n)), body), b), "%d", n)
+		p, taken := openFrame(append(b, 1, 2, 3), KindSync)
+		require.NoError(t, p.err)
+		require.Equal(t, len(b), taken)
+		require.True(t, bytes.Equal(body, p.b))
+		rest := bytes.NewReader(append(slices.Clone(b), "behind"...))
+		kind, whole, err := ReadFrame(rest, MaxMessage)
+		require.NoError(t, err)
+		require.Equal(t, KindSync, kind)
+		require.True(t, bytes.Equal(b, whole))
+		require.Equal(t, len("behind"), rest.Len(), "nothing is read behind the frame")
+		_, whole, err = ReadFrame(bytes.NewReader(b), n)
+		require.NoError(t, err)
+		require.Len(t, whole, len(b))
+		if n > 0 {
+			_, _, err = ReadFrame(bytes.NewReader(b), n-1)
+			require.ErrorIs(t, err, ErrTooLong)
+		}
+	}
+	long := slices.Concat([]byte{byte(KindSync)}, uv(MaxMessage+1), zeros(MaxMessage+1))
+	_, _, err := ParseSync(long)
+	require.ErrorIs(t, err, ErrTooLong)
+	_, _, err = ReadFrame(bytes.NewReader(long), math.MaxInt)
+	require.ErrorIs(t, err, ErrTooLong, "whatever the reader would take")
+}
+
+// The head of a frame, as it comes from a peer.
+func TestFrameHeads(t *testing.T) {
+	for _, c := range []struct {
+		head []byte
+		want error
+		eof  error // when nothing follows; io.EOF only where no frame has begun
+	}{
+		{[]byte{}, nil, io.EOF},
+		{[]byte{8}, nil, io.ErrUnexpectedEOF},
+		{[]byte{8, 0x80}, nil, io.ErrUnexpectedEOF},
+		{[]byte{8, 0xff, 0xff, 0xff, 0xff}, nil, io.ErrUnexpectedEOF},
+		{[]byte{8, 1}, nil, io.ErrUnexpectedEOF},
+		{[]byte{8, 2, 7}, nil, io.ErrUnexpectedEOF},
+		{[]byte{8, 0x80, 0x00}, ErrValue, nil},
+		{[]byte{8, 0x81, 0x80, 0x00}, ErrValue, nil},
+		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0x0f}, ErrTooLong, nil},
+		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0x00}, ErrValue, nil},
+		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0xff}, ErrValue, nil},
+	} {
+		_, b, err := ReadFrame(bytes.NewReader(c.head), MaxMessage)
+		assert.Nil(t, b)
+		if c.eof != nil {
+			assert.Equal(t, c.eof, err, "%x", c.head)
+			continue
+		}
+		fault, ok := errors.AsType[*ParseError](err)
+		require.True(t, ok, "%x: %v", c.head, err)
+		assert.Equal(t, &ParseError{"Ack", "length", c.want}, fault, "%x", c.head)
+		rest := bytes.NewReader(append(slices.Clone(c.head), "behind"...))
+		_, _, err = ReadFrame(rest, MaxMessage)
+		assert.ErrorIs(t, err, c.want)
+		assert.Equal(t, len("behind"), rest.Len(), "%x: no more is read than says it", c.head)
+	}
+	broken := errors.New("broken")
+	for n := range 4 {
+		_, _, err := ReadFrame(io.MultiReader(bytes.NewReader([]byte{8, 0x81, 0x01, 1}[:n]), errReader{broken}), MaxMessage)
+		assert.Equal(t, broken, err, "the reader's own error, after %d bytes", n)
+	}
+	_, n, err := ParseAck([]byte{9, 1, 0})
+	assert.Zero(t, n)
+	assert.Equal(t, &ParseError{"Ack", "type", ErrType}, err)
+	assert.EqualError(t, err, "parse Ack: type: another type of message")
+	_, _, err = ParseAck([]byte{8, 2, 0})
+	assert.Equal(t, &ParseError{"Ack", "body", io.ErrUnexpectedEOF}, err)
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// Durations travel in whole milliseconds, upwards, or in whole microseconds, downwards; none is negative, and a longer
+// one than 50 days is as good as that.
+func TestDurations(t *testing.T) {
+	const longest = maxMillis * time.Millisecond
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, -1: 0, -time.Hour: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond,
+		2*time.Millisecond - 1: 2 * time.Millisecond, longest: longest, longest + 1: longest, longest - 1: longest, 2 * longest: longest,
+		longest - time.Millisecond: longest - time.Millisecond,
+	} {
+		a, _, err := ParseAsk(Ask{Deadline: d}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, want, a.Deadline)
+		r, _, err := ParseRefusal(Refusal{RetryAfter: d}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, want, r.RetryAfter)
+	}
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, -1: 0, -time.Hour: 0, 999: 0, time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
+	} {
+		a, _, err := ParseAnswer(Answer{Queue: d}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, Answer{Queue: want}, a)
+		a, _, err = ParseAnswer(Answer{Compute: d}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, Answer{Compute: want}, a)
+	}
+	assert.Equal(t, Ack{}.Append(nil), Ack{-5}.Append(nil), "no number is negative")
+}

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go/testutils/simnet"
+)
+
+// gatewayAt is where a script is in the air.
+var gatewayAt = netip.MustParseAddrPort("10.0.0.1:4433")
+
+// air is a network in virtual time. Each packet takes a hop, and it can misbehave.
+type air struct {
+	mu     sync.Mutex
+	hop    time.Duration
+	nodes  map[string]simnet.PacketReceiver
+	port   uint16
+	home   netip.Addr                            // where packets of the client start; the zero Addr: there is no way
+	hosts  map[string][]netip.Addr               // names
+	lost   func(from, to netip.AddrPort) bool    // packets that do not arrive
+	closed map[netip.AddrPort]bool               // ports that nobody listens at
+	sent   map[netip.AddrPort][]time.Time        // packets of the client, by where they go to
+	probes map[netip.AddrPort][][2]time.Duration // when, since the air is there, and for how long
+	began  time.Time
+}
+
+func newAir() *air {
+	return &air{hop: 10 * time.Millisecond, nodes: map[string]simnet.PacketReceiver{}, port: 50000, home: netip.MustParseAddr("10.1.1.1"),
+		hosts: map[string][]netip.Addr{}, closed: map[netip.AddrPort]bool{}, sent: map[netip.AddrPort][]time.Time{},
+		probes: map[netip.AddrPort][][2]time.Duration{}, began: time.Now()}
+}
+
+// inAir runs a test in virtual time, with a script that is reached through the air.
+func inAir(t *testing.T, s *script, test func(t *testing.T, a *air)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s.air = newAir()
+		s.start(t)
+		test(t, s.air)
+	})
+}
+
+// set changes the air.
+func (a *air) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// silence loses all packets, or none.
+func (a *air) silence(on bool) {
+	a.set(func() { a.lost = func(netip.AddrPort, netip.AddrPort) bool { return on } })
+}
+
+func (a *air) conn(at netip.AddrPort) *simnet.SimConn {
+	return simnet.NewBlockingSimConn(net.UDPAddrFromAddrPort(at), a)
+}
+
+// AddNode is told of a socket.
+func (a *air) AddNode(addr net.Addr, r simnet.PacketReceiver) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nodes[addr.String()] = r
+}
+
+// SendPacket takes a packet to its socket.
+func (a *air) SendPacket(p simnet.Packet) error {
+	from, to := p.From.(*net.UDPAddr).AddrPort(), p.To.(*net.UDPAddr).AddrPort()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if from != gatewayAt {
+		a.sent[to] = append(a.sent[to], time.Now())
+	}
+	node := a.nodes[p.To.String()]
+	if node == nil || a.lost != nil && a.lost(from, to) {
+		return nil
+	}
+	p.Data = append([]byte(nil), p.Data...)
+	time.AfterFunc(a.hop, func() { node.RecvPacket(p) })
+	return nil
+}
+
+func (a *air) lookup(_ context.Context, host string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ips, ok := a.hosts[host]; ok {
+		return ips, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+func (a *air) source(netip.AddrPort) (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.home.IsValid() {
+		return netip.Addr{}, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+	}
+	return a.home, nil
+}
+
+func (a *air) listen(netip.AddrPort) (packetConn, error) {
+	a.mu.Lock()
+	a.port++
+	at := netip.AddrPortFrom(a.home, a.port)
+	a.mu.Unlock()
+	return a.conn(at), nil
+}
+
+func (a *air) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
+	a.mu.Lock()
+	a.probes[to] = append(a.probes[to], [2]time.Duration{time.Since(a.began), pause})
+	closed := a.closed[to]
+	wait := min(pause, 2*a.hop)
+	if !closed {
+		wait = pause
+	}
+	a.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("closed: %w", net.ErrClosed)
+	case <-time.After(wait):
+	}
+	if closed {
+		return &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNREFUSED)}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// system is the network of the machine.
+type system struct{}
+
+func (system) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+func (system) listen(to netip.AddrPort) (packetConn, error) {
+	network := "udp6"
+	if to.Addr().Is4() {
+		network = "udp4"
+	}
+	udp, err := net.ListenUDP(network, nil)
+	if err != nil {
+		return nil, err // not udp, which would be an interface that holds no socket
+	}
+	return udp, nil
+}
+
+func (system) source(to netip.AddrPort) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), nil
+}
+
+func (system) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := c.Write(nil); err != nil {
+		return err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(pause)) // it never errs
+	if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+		return err
+	}
+	return nil
+}

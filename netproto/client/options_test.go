@@ -1,0 +1,401 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Options that cannot be meant are refused by name, before anything is sent.
+func TestOptionsRefused(t *testing.T) {
+	for text, change := range map[string]func(*Options){
+		"a vocabulary of 0":                   func(o *Options) { o.Identity.Vocab = 0 },
+		"a vocabulary of 16777217":            func(o *Options) { o.Identity.Vocab = netproto.MaxVocab + 1 },
+		"ConnectTimeout is negative":          func(o *Options) { o.ConnectTimeout = -1 },
+		"Patience is negative":                func(o *Options) { o.Patience = -1 },
+		"IdleTimeout is negative":             func(o *Options) { o.IdleTimeout = -1 },
+		"MaxKnown is negative":                func(o *Options) { o.MaxKnown = -1 },
+		"Tickets and TicketFolder: only one ": func(o *Options) { o.Tickets, o.TicketFolder = none{}, t.TempDir() },
+	} {
+		o := Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true}
+		change(&o)
+		_, err := Dial(t.Context(), "10.0.0.1:1", o)
+		assert.ErrorContains(t, err, "client: "+text)
+	}
+	for _, vocab := range []int{1, netproto.MaxVocab} {
+		_, err := Options{Identity: netproto.Identity{Vocab: vocab}}.withDefaults()
+		assert.NoError(t, err)
+	}
+	o, err := Options{Identity: netproto.Identity{Vocab: 1}, TicketFolder: "f"}.withDefaults()
+	require.NoError(t, err)
+	assert.Equal(t, ticketFolder("f"), o.Tickets)
+}
+
+// What the options say of a client, and of its device, arrives with the Hello, also where that is repeated.
+func TestHello(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		who := netproto.Identity{Tokenizer: netproto.Digest{1}, Vocab: 10, Template: netproto.Digest{2}}
+		c, session := s.dial(t, func(o *Options) {
+			o.Identity, o.Secret, o.Device, o.ServerName = who, "open sesame", netproto.Device{3}, "a.name"
+			o.Dictionaries = []netproto.Dictionary{{ID: 9}, {ID: 4}}
+		})
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3}, Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
+		assert.Equal(t, []netproto.Hello{want}, s.said)
+		assert.Equal(t, []string{"a.name"}, s.names)
+		w := c.Welcome()
+		assert.Equal(t, netproto.Welcome{Version: netproto.Version, Model: "large", Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
+		settle()
+		s.retire(c)
+		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, []netproto.Hello{want, want}, s.said)
+		assert.Equal(t, Stats{Connections: 2, Early: 1, RTT: c.Stats().RTT}, c.Stats())
+		for range 2 {
+			other, _ := s.dial(t, nil)
+			require.NoError(t, other.connect(t.Context()))
+		}
+		assert.NotEqual(t, s.said[2].Device, s.said[3].Device, "each client draws one of its own")
+		assert.NotZero(t, s.said[2].Device)
+		assert.NotZero(t, s.said[3].Device)
+	})
+}
+
+// A host that is a name is the one that the certificate must be for.
+func TestServerName(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		a.hosts["the.gateway"] = append(a.hosts["the.gateway"], gatewayAt.Addr())
+		c, err := Dial(t.Context(), "the.gateway:4433", s.opt)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		assert.Equal(t, []string{"the.gateway"}, s.names)
+	})
+}
+
+// Two clients that share a cache share its ticket, and one that brings none makes one of its own; an ask then goes out
+// with the Hello, and is answered after one round trip.
+func TestTickets(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		shared := newCache()
+		for i := range 3 {
+			c, session := s.dial(t, func(o *Options) { o.Tickets = shared })
+			start := time.Now()
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			assert.Equal(t, map[bool]time.Duration{true: 6, false: 2}[i == 0]*a.hop, time.Since(start))
+			settle()
+			assert.Equal(t, min(i, 1), c.Stats().Early)
+			require.NoError(t, c.Close())
+		}
+		c, session := s.dial(t, nil)
+		for i := range 3 {
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			assert.Equal(t, i, c.Stats().Early)
+			s.retire(c)
+		}
+	})
+}
+
+// A ticket that the gateway cannot use, so that it breaks the handshake off, costs one attempt; the next has none.
+func TestTicketBrokenOff(t *testing.T) {
+	for _, no0RTT := range []bool{true, false} {
+		s := &script{reply: always(1), no0RTT: no0RTT, broken: func(n int) bool { return n == 2 }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			var seen attempts
+			c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+			for range 2 {
+				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				require.NoError(t, err)
+				settle()
+				s.retire(c)
+			}
+			assert.Equal(t, []bool{false, true, false}, s.resumed)
+			assert.Zero(t, c.Stats().Early)
+			all := seen.get()
+			require.Len(t, all, 3)
+			assert.Equal(t, []bool{true, false, true}, []bool{all[0] == nil, all[1] == nil, all[2] == nil})
+		})
+	}
+}
+
+// A gateway that was started anew takes no 0-RTT: what was sent with it is sent again, once, and nothing after that.
+func TestEarlyRejected(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		s.stop()
+		s.listen(t, s.pair, netproto.ALPN)
+		for i := range 12 {
+			r, err := session.Ask(t.Context(), ids(4+i), Query{})
+			require.NoError(t, err)
+			_, asks := s.count()
+			require.Equal(t, 2+i, asks)
+			once := len(s.ask(asks - 1).Append(nil))
+			assert.Equal(t, i > 0, r.BytesUp == once, "ask %d: %d bytes in frames of %d", i, r.BytesUp, once)
+		}
+		assert.Equal(t, []bool{false, true}, s.resumed)
+		assert.Len(t, s.said, 2, "the Hello was repeated")
+		assert.Equal(t, s.said[0], s.said[1])
+		assert.Equal(t, []int{2, 0}, []int{c.Stats().Connections, c.Stats().Early})
+	})
+}
+
+// Asks that went out before a Welcome that does not come, and those that wait for it, go out again on the next connection.
+func TestEarlyUnwelcome(t *testing.T) {
+	s := &script{reply: always(1), hello: func(conn int) []byte {
+		if conn == 2 {
+			time.Sleep(time.Second)
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		var asks sync.WaitGroup
+		for i := range 24 {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), ids(4+i), Query{Deadline: time.Minute})
+				assert.NoError(t, err)
+			})
+		}
+		asks.Wait()
+		assert.Equal(t, 3, c.Stats().Connections)
+	})
+}
+
+// Eight asks go out before the Welcome; more wait for it, and are answered as well.
+func TestEarlyAsks(t *testing.T) {
+	slow := false
+	s := &script{reply: always(1), hello: func(int) []byte {
+		if slow {
+			time.Sleep(time.Second)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		slow = true
+		require.NoError(t, func() error { l, err := c.link(t.Context()); assert.Len(t, l.first, 8); return err }())
+		var asks sync.WaitGroup
+		for i := range 12 {
+			asks.Go(func() {
+				_, err := session.Ask(t.Context(), ids(4+i), Query{Deadline: time.Minute})
+				assert.NoError(t, err)
+			})
+		}
+		asks.Wait()
+		_, n := s.count()
+		assert.Equal(t, 13, n)
+	})
+}
+
+// The dictionary that the gateway chose is used for what follows the Welcome; one that we do not have breaks the protocol.
+func TestDictionary(t *testing.T) {
+	var paths [][]int32
+	for i := range 20 {
+		p := ids(60 + i)
+		for j := range p {
+			p[j] = int32((j*j + i*j/7 + i) % 10)
+		}
+		paths = append(paths, p)
+	}
+	dict, err := netproto.TrainDictionary(7, 10, paths)
+	require.NoError(t, err)
+	for chosen, want := range map[uint32]netproto.Coding{0: netproto.Packed, 7: netproto.Trained} {
+		s := &script{reply: always(1), dictionary: chosen}
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, func(o *Options) { o.Dictionaries = []netproto.Dictionary{{ID: 3}, dict} })
+			require.NoError(t, c.connect(t.Context()))
+			_, err := session.Ask(t.Context(), paths[19], Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			assert.Equal(t, want, s.ask(0).Path.Delta.Coding)
+		})
+	}
+	s := &script{dictionary: 8}
+	inAir(t, s, func(t *testing.T, a *air) {
+		o := s.opt
+		o.Dictionaries = []netproto.Dictionary{dict}
+		_, err := Dial(t.Context(), s.addr, o)
+		assert.ErrorIs(t, err, ErrProtocol)
+	})
+}
+
+// A session keeps as many tokens of acknowledged paths as MaxKnown says, or four contexts of the gateway's.
+func TestMaxKnown(t *testing.T) {
+	for _, c := range []struct{ option, context, holds int }{{50, 0, 50}, {0, 20, 80}, {0, 30, 120}} {
+		s := &script{reply: always(1), context: c.context}
+		inAir(t, s, func(t *testing.T, a *air) {
+			client, _ := s.dial(t, func(o *Options) { o.MaxKnown = c.option })
+			assert.Equal(t, map[bool]int{true: 50, false: 1 << 17}[c.option > 0], func() int {
+				client.mu.Lock()
+				defer client.mu.Unlock()
+				return client.maxKnown()
+			}(), "before the Welcome")
+			require.NoError(t, client.connect(t.Context()))
+			session, err := client.NewSession(t.Context())
+			require.NoError(t, err)
+			other := ids(c.holds - 20 + 1)
+			other[0] = 9
+			for _, path := range [][]int32{ids(20), other[:len(other)-1], ids(20), other, ids(20)} {
+				_, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+				require.NoError(t, err)
+			}
+			assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases(), "%+v", c)
+		})
+	}
+}
+
+// Each attempt is told, once.
+func TestAttempted(t *testing.T) {
+	var seen attempts
+	s := &script{reply: always(1), hello: func(conn int) []byte {
+		if conn <= 2 {
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		all := seen.get()
+		require.Len(t, all, 3)
+		for _, err := range all[:2] {
+			failed, ok := errors.AsType[*ConnectError](err)
+			require.True(t, ok)
+			assert.Equal(t, s.addr, failed.Addr)
+			assert.ErrorIs(t, failed, netproto.Busy)
+			assert.EqualError(t, failed, "no connection to the gateway at 10.0.0.1:4433: refused: the gateway is busy")
+		}
+		assert.NoError(t, all[2])
+	})
+}
+
+// What only another configuration mends is told apart from what waiting mends, and what lasts from what does not.
+func TestReasons(t *testing.T) {
+	crypto := func(alert int, remote bool) error {
+		return &quic.TransportError{ErrorCode: quic.TransportErrorCode(0x100 + alert), Remote: remote}
+	}
+	closed := func(code netproto.Code, remote bool) error {
+		return reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: remote})
+	}
+	system := &os.SyscallError{Syscall: "read", Err: syscall.ECONNREFUSED}
+	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	for i, c := range []struct {
+		err                    error
+		configuration, lasting bool
+	}{
+		{&PinError{}, true, true},
+		{untrusted, true, true},
+		{&net.DNSError{IsNotFound: true}, true, true},
+		{&net.DNSError{IsNotFound: true, IsTemporary: true}, false, false},
+		{&net.DNSError{IsTemporary: true}, false, false},
+		{&net.DNSError{IsTimeout: true}, false, false},
+		{crypto(120, true), true, true},
+		{crypto(120, false), false, false},
+		{crypto(121, true), false, false},
+		{system, false, false},
+		{netproto.Refusal{Code: netproto.WrongVersion}, true, true},
+		{netproto.Refusal{Code: netproto.WrongTokenizer}, true, true},
+		{netproto.Refusal{Code: netproto.WrongTemplate}, true, true},
+		{netproto.Refusal{Code: netproto.WrongSecret}, true, true},
+		{netproto.Refusal{Code: netproto.Malformed}, false, true},
+		{netproto.Refusal{Code: netproto.TooLarge}, false, true},
+		{netproto.Refusal{Code: netproto.Busy}, false, false},
+		{netproto.Refusal{Code: netproto.TooFast}, false, false},
+		{netproto.Refusal{Code: netproto.Draining}, false, false},
+		{closed(netproto.WrongSecret, true), true, true},
+		{closed(netproto.WrongSecret, false), false, false},
+		{closed(netproto.Draining, true), false, false},
+		{ErrClosed, false, true},
+		{fmt.Errorf("%w: no", ErrProtocol), false, true},
+		{errors.New("no route"), false, false},
+	} {
+		err := &ConnectError{"g:1", fmt.Errorf("around: %w", c.err)}
+		assert.Equal(t, c.configuration, err.Configuration(), "%d: %v", i, err)
+		assert.Equal(t, c.lasting, lasting(err), "%d: %v", i, err)
+		assert.ErrorIs(t, err, ErrNoReply)
+	}
+	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "as it is")
+	for _, c := range []struct{ err, want error }{
+		{&net.OpError{Err: system}, syscall.ECONNREFUSED},
+		{fmt.Errorf("CRYPTO: %w", untrusted), untrusted},
+	} {
+		assert.Equal(t, c.want, reason(c.err))
+	}
+	for code, want := range map[uint64]netproto.Code{0: netproto.NoReason, 8: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed} {
+		assert.ErrorIs(t, reason(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
+		assert.ErrorIs(t, reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
+	}
+	_, own := errors.AsType[netproto.Code](reason(&quic.StreamError{ErrorCode: 8}))
+	assert.False(t, own, "a stream that we reset")
+	assert.True(t, isTimeout(&quic.IdleTimeoutError{}))
+	assert.True(t, isTimeout(fmt.Errorf("around: %w", os.ErrDeadlineExceeded)))
+	assert.False(t, isTimeout(&net.DNSError{}))
+	assert.False(t, isTimeout(errors.New("none")))
+	assert.True(t, hungUp(&quic.ApplicationError{}))
+	assert.False(t, hungUp(&quic.ApplicationError{Remote: true}))
+	assert.False(t, hungUp(errors.New("none")))
+}
+
+// A ticket is dropped where the gateway was heard and broke the handshake off, and for nothing else.
+func TestTicketRefused(t *testing.T) {
+	for i, c := range []struct {
+		err  error
+		kept bool
+	}{
+		{&quic.TransportError{Remote: true, ErrorCode: 0x100 + 40}, false},
+		{fmt.Errorf("around: %w", &quic.TransportError{Remote: true, ErrorCode: 0x100 + 20}), false},
+		{&quic.TransportError{ErrorCode: 0x100 + 40}, true},
+		{&quic.TransportError{Remote: true, ErrorCode: quic.InternalError}, true},
+		{&quic.IdleTimeoutError{}, true},
+	} {
+		s := new(tls.ClientSessionState)
+		x := &tickets{cache: newCache(), addr: "a:1"}
+		x.Put("a", s)
+		_, ok := x.Get("a")
+		require.True(t, ok)
+		x.refused(c.err)
+		x.Put("a", nil) // the attempt failed
+		again, ok := x.Get("a")
+		assert.Equal(t, c.kept, ok, "%d", i)
+		assert.Equal(t, c.kept, again == s, "%d", i)
+		x.Put("a", nil)
+		x.refused(c.err)
+		_, ok = x.Get("a")
+		assert.Equal(t, c.kept, ok, "%d: also when it fails after that", i)
+	}
+}

@@ -1,0 +1,490 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// settle lets virtual time go by until a connection that was just made has its ticket.
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// Pauses between attempts double from 50 ms to 5 s, with 0-RTT as without, and begin anew after a success.
+func TestPausesInTime(t *testing.T) {
+	busy := true
+	var ends []time.Time
+	s := &script{reply: always(1), hello: func(int) []byte {
+		if busy {
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, func(o *Options) {
+			o.Patience = time.Hour
+			o.Attempted = func(error) { ends = append(ends, time.Now()) }
+		})
+		for round := range 3 {
+			busy, ends = true, nil
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 40 * time.Second})
+			require.ErrorIs(t, err, netproto.TooLate)
+			require.ErrorIs(t, err, netproto.Busy)
+			synctest.Wait()
+			require.Greater(t, len(ends), 9)
+			require.Less(t, len(ends), 20)
+			pause := 50 * time.Millisecond
+			for i := 1; i < len(ends); i++ {
+				gap := ends[i].Sub(ends[i-1]) - 4*a.hop // a handshake and the Hello
+				assert.GreaterOrEqual(t, gap, pause*3/4-2*a.hop, "round %d, pause %d", round, i)
+				assert.LessOrEqual(t, gap, pause*5/4+2*a.hop, "round %d, pause %d", round, i)
+				pause = min(2*pause, 5*time.Second)
+			}
+			busy = false
+			_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			c.mu.Lock()
+			assert.Zero(t, c.failures)
+			assert.NoError(t, c.failure)
+			c.mu.Unlock()
+			s.retire(c)
+		}
+	})
+}
+
+// Each attempt tells the gateway only the time that is left of the deadline; one without end tells none.
+func TestDeadlineLeftInTime(t *testing.T) {
+	s := &script{}
+	asks := 0
+	s.reply = func(int, netproto.Ask) []byte {
+		if asks++; asks%3 != 0 {
+			time.Sleep(50 * time.Millisecond)
+			return netproto.Need{}.Append(nil)
+		}
+		return netproto.Answer{Token: 1, Queue: time.Millisecond, Compute: 2 * time.Millisecond}.Append(nil)
+	}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		r, err := session.Ask(t.Context(), ids(20), Query{Deadline: time.Second})
+		require.NoError(t, err)
+		attempt := 50*time.Millisecond + 2*a.hop
+		for i := range 3 {
+			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Deadline)
+		}
+		assert.Equal(t, Timings{Queue: time.Millisecond, Compute: 2 * time.Millisecond, Wire: 2*attempt + 2*a.hop - 3*time.Millisecond}, r.Timings)
+		_, err = session.Ask(t.Context(), ids(20), Query{})
+		require.NoError(t, err)
+		assert.Zero(t, s.ask(3).Deadline)
+		assert.Equal(t, 2*a.hop, c.Stats().RTT)
+	})
+}
+
+// What takes too long ends when its time is over, to the moment: an attempt to connect after ConnectTimeout, a wait for
+// a connection after Patience, an ask at its deadline.
+func TestTimeouts(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		a.silence(true)
+		took := func(call func() error) (time.Duration, error) {
+			start := time.Now()
+			err := call()
+			return time.Since(start), err
+		}
+		for option, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, 20 * time.Second: 20 * time.Second} {
+			o := s.opt
+			o.ConnectTimeout = option
+			d, err := took(func() error { _, err := Dial(t.Context(), s.addr, o); return err })
+			assert.Equal(t, want, d)
+			assert.ErrorIs(t, err, ErrNoReply)
+			assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+want.String())
+		}
+		for option, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 3 * time.Second: 3 * time.Second} {
+			_, session := s.dial(t, func(o *Options) { o.Patience = option })
+			d, err := took(func() error { _, err := session.Ask(t.Context(), ids(3), Query{}); return err })
+			assert.Equal(t, want, d)
+			assert.ErrorIs(t, err, ErrNoReply)
+			assert.NotErrorIs(t, err, netproto.TooLate)
+			d, err = took(func() error { _, _, err := session.Sync(t.Context(), ids(3)); return err })
+			assert.Equal(t, want, d)
+			assert.ErrorIs(t, err, ErrNoReply)
+			d, err = took(func() error {
+				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 700 * time.Millisecond})
+				return err
+			})
+			assert.Equal(t, 700*time.Millisecond, d)
+			assert.ErrorIs(t, err, netproto.TooLate)
+			assert.ErrorContains(t, err, "no connection to the gateway at 10.0.0.1:4433: no reply from 10.0.0.1:4433 within ")
+		}
+	})
+}
+
+// A gateway that is heard and does not welcome us in time is told as that.
+func TestNoWelcome(t *testing.T) {
+	s := &script{mute: func(conn int) bool { return conn != 2 }, reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		o := s.opt
+		o.ConnectTimeout = time.Second
+		_, err := Dial(t.Context(), s.addr, o)
+		require.ErrorContains(t, err, "10.0.0.1:4433 replies, but did not welcome us within 1s")
+		o.Tickets = newCache()
+		c, err := Dial(t.Context(), s.addr, o)
+		require.NoError(t, err)
+		settle()
+		require.NoError(t, c.Close())
+		var told error
+		var after time.Duration
+		start := time.Now()
+		o.Attempted = func(err error) { told, after = err, time.Since(start) }
+		c, err = Dial(t.Context(), s.addr, o)
+		require.ErrorContains(t, err, "replies, but did not welcome us within 1s", "also with 0-RTT")
+		assert.Nil(t, c)
+		assert.ErrorIs(t, err, told)
+		assert.Equal(t, time.Second, after)
+	})
+}
+
+// A connection lives while nobody asks, by signs of life; without them it is over after IdleTimeout.
+func TestKeepAlive(t *testing.T) {
+	for name, c := range map[string]struct {
+		alive, idle time.Duration
+		every, ends time.Duration
+	}{
+		"default":          {0, 0, 10 * time.Second, 0},
+		"often":            {3 * time.Second, 0, 3 * time.Second, 0},
+		"none":             {-1, 0, 0, 30 * time.Second},
+		"none, short idle": {-1, 7 * time.Second, 0, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{}
+			inAir(t, s, func(t *testing.T, a *air) {
+				o := s.opt
+				o.KeepAlive, o.IdleTimeout, o.RouteCheck = c.alive, c.idle, -1
+				client, err := Dial(t.Context(), s.addr, o)
+				require.NoError(t, err)
+				defer client.Close()
+				client.mu.Lock()
+				l := client.current
+				client.mu.Unlock()
+				settle()
+				a.set(func() { a.sent = map[netip.AddrPort][]time.Time{} })
+				if c.ends > 0 {
+					time.Sleep(c.ends - 2*time.Second)
+					assert.True(t, l.usable())
+					time.Sleep(4 * time.Second)
+					assert.False(t, l.usable())
+					client.mu.Lock()
+					assert.Empty(t, client.links, "it is forgotten")
+					client.mu.Unlock()
+					return
+				}
+				time.Sleep(2 * time.Minute)
+				assert.True(t, l.usable())
+				a.set(func() {
+					signs, last := 0, time.Time{}
+					for _, at := range a.sent[gatewayAt] {
+						if gap := at.Sub(last); gap > time.Second { // else it answers an answer
+							signs++
+							assert.True(t, signs == 1 || gap > c.every-time.Second && gap < c.every+time.Second, "%v", gap)
+						}
+						last = at
+					}
+					assert.InDelta(t, int(2*time.Minute/c.every), signs, 2)
+				})
+			})
+		})
+	}
+}
+
+// A client follows its local address, within RouteCheck; sessions and the connection go on. Where nothing is heard on the
+// new way, the connection is left.
+func TestRouteCheck(t *testing.T) {
+	for option, within := range map[time.Duration]time.Duration{0: 2 * time.Second, 500 * time.Millisecond: 500 * time.Millisecond, -1: 0} {
+		s := &script{reply: always(1)}
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, func(o *Options) { o.RouteCheck = option })
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			time.Sleep(time.Minute)
+			assert.Zero(t, c.Stats().Migrations, "nothing has changed")
+			a.set(func() { a.home = netip.Addr{} })
+			time.Sleep(10 * time.Second)
+			assert.Zero(t, c.Stats().Migrations, "there is no way at all")
+			first, moved := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("10.2.2.2")
+			a.set(func() { a.home = moved })
+			if within == 0 {
+				time.Sleep(time.Minute)
+				assert.Zero(t, c.Stats().Migrations, "never")
+				return
+			}
+			time.Sleep(within + 10*a.hop)
+			assert.Equal(t, 1, c.Stats().Migrations)
+			time.Sleep(10 * time.Second)
+			assert.Equal(t, 1, c.Stats().Migrations, "once is enough")
+			a.set(func() {
+				a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == first || to.Addr() == first }
+			})
+			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			require.NoError(t, c.Migrate(t.Context()))
+			assert.Equal(t, 2, c.Stats().Migrations)
+			hellos, _ := s.count()
+			assert.Equal(t, 1, hellos, "still the same connection")
+			dead := netip.MustParseAddr("10.3.3.3")
+			a.set(func() {
+				a.home = dead
+				a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == dead || to.Addr() == dead }
+			})
+			time.Sleep(within + 6*time.Second)
+			c.mu.Lock()
+			assert.Nil(t, c.current, "left, after ConnectTimeout")
+			c.mu.Unlock()
+			assert.Equal(t, 2, c.Stats().Migrations)
+			a.silence(false)
+			_, err = session.Ask(t.Context(), ids(5), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			hellos, _ = s.count()
+			assert.Equal(t, 2, hellos)
+		})
+	}
+}
+
+// An ask during which nothing at all was heard, for more than 300 ms and three round trips, means that the way is broken:
+// the next one takes a new connection. A shorter silence does not, nor a gateway that only takes long.
+func TestSilentExchange(t *testing.T) {
+	for _, c := range []struct {
+		hop, deadline time.Duration
+		silent, left  bool
+	}{
+		{10 * time.Millisecond, 300 * time.Millisecond, true, false},
+		{10 * time.Millisecond, 301 * time.Millisecond, true, true},
+		{100 * time.Millisecond, 600 * time.Millisecond, true, false},
+		{100 * time.Millisecond, 601 * time.Millisecond, true, true},
+		{10 * time.Millisecond, time.Second, false, false},
+	} {
+		hold := false
+		s := &script{}
+		s.reply = func(int, netproto.Ask) []byte {
+			if hold {
+				time.Sleep(time.Minute)
+			}
+			return netproto.Answer{Token: 1}.Append(nil)
+		}
+		inAir(t, s, func(t *testing.T, a *air) {
+			a.hop = c.hop
+			client, session := s.dial(t, func(o *Options) { o.KeepAlive = -1 })
+			for range 50 { // the round trip is known well
+				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				require.NoError(t, err)
+			}
+			settle()
+			client.mu.Lock()
+			l := client.current
+			client.mu.Unlock()
+			require.InDelta(t, 2*c.hop, client.Stats().RTT, float64(time.Millisecond)/10)
+			a.silence(c.silent)
+			hold = true
+			start := time.Now()
+			_, err := session.Ask(t.Context(), ids(4), Query{Deadline: c.deadline})
+			require.ErrorIs(t, err, netproto.TooLate)
+			assert.Equal(t, c.deadline, time.Since(start))
+			assert.Equal(t, !c.left, l.usable(), "%+v", c)
+			if c.left {
+				assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+c.deadline.String())
+			} else {
+				assert.NotContains(t, err.Error(), "no reply")
+			}
+		})
+	}
+}
+
+// An ask that ends before the Welcome also says why the attempt before failed.
+func TestTooLateAfterFailure(t *testing.T) {
+	s := &script{reply: always(1), mute: func(conn int) bool { return conn > 2 }, hello: func(conn int) []byte {
+		if conn == 2 {
+			time.Sleep(100 * time.Millisecond) // the ticket of the next connection comes meanwhile
+			return netproto.Refusal{Code: netproto.Busy, Detail: "come later"}.Append(nil)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "come later")
+		hellos, _ := s.count()
+		assert.Equal(t, 3, hellos, "the time was over on the connection after that")
+		assert.Equal(t, 3, c.Stats().Connections)
+	})
+}
+
+// A port that is closed is found by probes: after 50 ms of silence, and again after pauses that double.
+func TestProbes(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, err := Dial(t.Context(), s.addr, s.opt)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		assert.Empty(t, a.probes, "the gateway was heard")
+		silent := "10.0.0.9:1"
+		a.set(func() { a.began = time.Now() })
+		_, err = Dial(t.Context(), silent, s.opt)
+		require.ErrorIs(t, err, ErrNoReply)
+		const ms = time.Millisecond
+		assert.Equal(t, [][2]time.Duration{{50 * ms, 50 * ms}, {150 * ms, 100 * ms}, {300 * ms, 200 * ms}, {550 * ms, 400 * ms},
+			{1000 * ms, 800 * ms}, {1850 * ms, 1600 * ms}, {3500 * ms, 3200 * ms}}, a.probes[netip.MustParseAddrPort(silent)])
+		shut := netip.MustParseAddrPort("10.0.0.8:1")
+		a.set(func() { a.closed[shut] = true })
+		start := time.Now()
+		_, err = Dial(t.Context(), shut.String(), s.opt)
+		require.EqualError(t, err, "dial: no connection to the gateway at 10.0.0.8:1: connection refused")
+		assert.Equal(t, 50*ms+2*a.hop, time.Since(start))
+		a.set(func() { a.home = netip.Addr{} })
+		_, err = Dial(t.Context(), s.addr, s.opt)
+		require.EqualError(t, err, "dial: no connection to the gateway at 10.0.0.1:4433: network is unreachable")
+	})
+}
+
+// The addresses of a name are tried one after the other, those of IPv4 first, each for a fair part of the time; what
+// would fail at all of them ends it.
+func TestAddresses(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		address := netip.MustParseAddr
+		dial := func(o Options, ips ...netip.Addr) (time.Duration, error) {
+			a.set(func() { a.hosts["g"] = ips })
+			start := time.Now()
+			c, err := Dial(t.Context(), "g:4433", o)
+			if err == nil {
+				defer c.Close()
+			}
+			return time.Since(start), err
+		}
+		o := s.opt
+		o.ConnectTimeout = 6 * time.Second
+		d, err := dial(o, address("::9"), address("::ffff:10.0.0.8"), address("10.0.0.1"))
+		require.NoError(t, err)
+		assert.Equal(t, 2*time.Second+4*a.hop, d, "a third of the time for the first")
+		d, err = dial(o, address("10.0.0.7"), address("10.0.0.8"), address("::9"))
+		assert.Equal(t, 6*time.Second, d)
+		for _, to := range []string{"10.0.0.7:4433", "10.0.0.8:4433", "[::9]:4433"} {
+			assert.ErrorContains(t, err, "no reply from "+to+" within 2s")
+		}
+		assert.ErrorContains(t, err, "at g:4433: ")
+		_, err = dial(o)
+		assert.ErrorContains(t, err, "g has no address")
+		o.Pin[0]++
+		d, err = dial(o, address("10.0.0.1"), address("10.0.0.8"))
+		wrong, ok := errors.AsType[*PinError](err)
+		require.True(t, ok)
+		assert.Equal(t, []netproto.Digest{o.Pin, s.opt.Pin}, []netproto.Digest{wrong.Want, wrong.Have})
+		assert.Less(t, d, time.Second, "the other one is not tried")
+	})
+}
+
+// Where only some addresses of a name listen, the error of each names it.
+func TestAddressOfError(t *testing.T) {
+	s := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		shut := netip.MustParseAddr("10.0.0.8")
+		a.set(func() {
+			a.hosts["g"] = []netip.Addr{shut, gatewayAt.Addr()}
+			a.closed[netip.AddrPortFrom(shut, 4433)] = true
+		})
+		_, err := Dial(t.Context(), "g:4433", s.opt)
+		assert.EqualError(t, err, "dial: no connection to the gateway at g:4433: 10.0.0.8:4433: connection refused; refused: the gateway is busy")
+		assert.ErrorIs(t, err, netproto.Busy)
+	})
+}
+
+// A port that closes later is told as well, by a client that asks, with 0-RTT as without.
+func TestClosedLater(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		var seen attempts
+		s := &script{reply: always(1)}
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, func(o *Options) {
+				o.Attempted = seen.add
+				if !early {
+					o.Tickets = none{}
+				}
+			})
+			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			s.retire(c)
+			a.silence(true)
+			a.set(func() { a.closed[gatewayAt] = true })
+			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
+			require.ErrorIs(t, err, netproto.TooLate)
+			require.EqualError(t, err, "ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
+			all := seen.get()
+			require.Greater(t, len(all), 3, "each port is found closed within 70 ms")
+			assert.NoError(t, all[0])
+			for _, err := range all[1:] {
+				assert.ErrorContains(t, err, "connection refused")
+			}
+			assert.Equal(t, early, c.Stats().Connections > 1, "with a ticket a connection is there before the gateway is heard")
+			a.silence(false)
+			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			require.NoError(t, err)
+			settle()
+			if early {
+				assert.Equal(t, 1, c.Stats().Early, "the ticket serves until it is heard")
+			} else {
+				assert.Zero(t, c.Stats().Early)
+			}
+		})
+	}
+}
+
+// none keeps no tickets.
+type none struct{}
+
+func (none) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
+func (none) Put(string, *tls.ClientSessionState)        {}
+
+// A gate holds packets back until it is opened, and for 100 ms at most.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 * time.Millisecond
+		var g gate
+		start := time.Now()
+		through := func() time.Duration { g.pass(); return time.Since(start) }
+		g.open()
+		assert.Zero(t, through(), "it is open at first")
+		g.close()
+		time.Sleep(most / 2)
+		g.close() // is closed already
+		assert.Equal(t, most, through())
+		assert.Equal(t, most, through())
+		start = time.Now()
+		g.close()
+		var passed sync.WaitGroup
+		passed.Go(func() { assert.Equal(t, most/4, through()) })
+		time.Sleep(most / 4)
+		g.open()
+		passed.Wait()
+		g.close() // the moment of the last time is over, and must not open it
+		start = time.Now()
+		assert.Equal(t, most, through())
+	})
+}

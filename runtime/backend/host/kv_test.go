@@ -1,0 +1,111 @@
+package host
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// TestMoves stores, copies and exchanges slots at random: every element of every key and value, of each head in each
+// layer, is where a plain list of slots has it.
+func TestMoves(t *testing.T) {
+	d := devices(t, Options{Threads: 1})[0]
+	for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
+		for _, c := range []backend.KVConfig{
+			{Layers: 3, Slots: 37, Heads: 6, KVHeads: 3, HeadSize: 10},
+			{Layers: 1, Slots: 16, Heads: 1, KVHeads: 1, HeadSize: 2},
+			{Layers: 2, Slots: 1, Heads: 2, KVHeads: 2, HeadSize: 4},
+		} {
+			c.Type, c.RopeBase = kind, 1000
+			made, err := d.NewKV(c)
+			require.NoError(t, err)
+			require.Equal(t, c, made.Config())
+			s, r := made.(*kv), rand.New(rand.NewPCG(1, uint64(c.Slots)))
+			width := c.KVHeads * c.HeadSize
+			type slot struct{ k, v [][]float32 } // by layer
+			model := make([]slot, c.Slots)
+			row := func() []float32 {
+				f := make([]float32, width)
+				for i := range f {
+					f[i] = float32(r.IntN(4096) - 2048) // no two types round it
+				}
+				return f
+			}
+			fill := func(at int32) {
+				model[at] = slot{}
+				for _, l := range s.layers {
+					k, v := row(), row()
+					l.store(at, k, v)
+					model[at].k, model[at].v = append(model[at].k, k), append(model[at].v, v)
+				}
+			}
+			for at := range int32(c.Slots) {
+				fill(at)
+			}
+			for range 60 {
+				a, b := r.Int32N(int32(c.Slots)), r.Int32N(int32(c.Slots))
+				switch r.IntN(3) {
+				case 0:
+					made.Copy(a, b)
+					model[a] = model[b]
+				case 1:
+					made.Swap(a, b)
+					model[a], model[b] = model[b], model[a]
+				default:
+					fill(a)
+				}
+				for at, want := range model {
+					for i, l := range s.layers {
+						for j := range width {
+							h, e := j/c.HeadSize, j%c.HeadSize
+							if l.key(int32(at), h, e) != want.k[i][j] || l.value(int32(at), h, e) != want.v[i][j] {
+								t.Fatalf("%v, slot %d of %d, layer %d, head %d, element %d", kind, at, c.Slots, i, h, e)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMovedIsSeen: what was copied or exchanged is attended to where it is now, with the same bits.
+func TestMovedIsSeen(t *testing.T) {
+	each(t, func(x *fixture, _ float64) {
+		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
+			store := x.kv(40, kind)
+			for _, l := range store.(*kv).layers {
+				for at := range int32(40) {
+					l.store(at, x.floats(32), x.floats(32))
+				}
+			}
+			q, k, v := x.floats(96), x.floats(32), x.floats(32)
+			attend := func(layer int, see ...backend.Span) []float32 {
+				row := backend.Row{Pos: 9, Slot: 39, See: append(see, backend.Span{From: 39, To: 40})}
+				a := holding(x.t, x.d, 1, 96, nil)
+				p := x.d.Begin(store, []backend.Row{row})
+				p.Attend(a, holding(x.t, x.d, 1, 96, q), holding(x.t, x.d, 1, 32, k), holding(x.t, x.d, 1, 32, v), layer)
+				require.NoError(x.t, p.End(x.t.Context()))
+				return a.f
+			}
+			for layer := range 2 {
+				first := attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 20, To: 22})
+				store.Swap(20, 5)
+				store.Swap(6, 21)
+				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 7}))
+				store.Copy(17, 6)
+				store.Copy(16, 5)
+				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 16, To: 18}))
+				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 7}), "a copy leaves what it is taken from")
+				store.Swap(20, 5)
+				store.Swap(6, 21)
+				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 20, To: 22}), "back again")
+			}
+		}
+	})
+}

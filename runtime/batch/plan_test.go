@@ -1,0 +1,305 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+// witness is a counter that notes whose rows its calls have: every token of a context says which device asks.
+type witness struct {
+	*counter
+	steps []string
+}
+
+// Forward implements [batch.Model].
+func (w *witness) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	parts := [100]int{}
+	for _, r := range rows {
+		parts[r.Token]++
+	}
+	var step []string
+	for device, n := range parts {
+		if n > 0 {
+			step = append(step, fmt.Sprint(device, "x", n))
+		}
+	}
+	w.steps = append(w.steps, strings.Join(step, " "))
+	return w.counter.Forward(ctx, kv, rows, out, want)
+}
+
+// wish is a question of a scene: n tokens, after old ones that are in memory.
+type wish struct {
+	device, session uint64 // session 0: one of its own
+	old, n          int
+	k               int // 0: 1
+	back            bool
+	audit           bool // of all of it
+}
+
+// question is a wish in words of the service.
+func (w wish) question(i int) batch.Question {
+	q := batch.Question{Session: w.session, Device: w.device, K: max(1, w.k), Background: w.back}
+	q.Context = make([]int32, w.old+w.n)
+	if w.audit {
+		q.AuditFrom = 1
+	}
+	if w.session == 0 {
+		q.Session = 100*w.device + uint64(i)
+	}
+	for i := range q.Context {
+		q.Context[i] = int32(w.device)
+	}
+	return q
+}
+
+// TestPlan: who has which part in the steps, when all these wait: rows by device. Steps have 32 rows, a turn 8, others
+// get 4 beside short questions, and background steps have 8. Who has the smaller number is a little more behind.
+func TestPlan(t *testing.T) {
+	for name, scene := range map[string]struct {
+		slots  int
+		wishes []wish
+		steps  []string
+	}{
+		"one gets whole steps": {2000, []wish{
+			{device: 1, n: 70},
+		}, []string{"1x32", "1x32", "1x6"}},
+		"long ones take turns, the last rows are short": {2000, []wish{
+			{device: 1, n: 40}, {device: 2, n: 45},
+		}, []string{"1x16 2x16", "1x16 2x16", "1x8 2x4", "2x9"}},
+		"three take turns, who has had least first": {2000, []wish{
+			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 50},
+		}, []string{"1x16 2x8 3x8", "1x8 2x16 3x8", "1x8 2x8 3x16", "1x16 2x8 3x8", "1x2 2x4", "2x6 3x4", "3x6"}},
+		"short ones come first, with a few rows of others": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 5}, {device: 3, n: 8},
+		}, []string{"1x4 2x5 3x8", "1x32", "1x32", "1x2"}},
+		"as many short ones as leave room for others": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
+			{device: 6, n: 4},
+		}, []string{"1x4 2x8 3x8 4x8 6x4", "1x4 5x8", "1x32", "1x30"}},
+		"a whole step of short ones": {2000, []wish{
+			{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 8},
+			{device: 6, n: 1},
+		}, []string{"1x7 2x8 3x8 4x8 6x1", "5x8"}},
+		"short ones are not cut": {2000, []wish{
+			{device: 1, n: 7}, {device: 2, n: 8}, {device: 3, n: 8}, {device: 4, n: 8}, {device: 5, n: 2},
+			{device: 6, n: 4},
+		}, []string{"1x7 2x8 3x8 4x8", "5x2 6x4"}},
+		"9 is not short": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 9},
+		}, []string{"1x23 2x9", "1x32", "1x15"}},
+		"two halves of half a step are short": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8},
+		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
+		"more than half a step is not": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 8}, {device: 2, n: 8}, {device: 2, n: 1},
+		}, []string{"1x16 2x16", "1x4 2x1", "1x32", "1x18"}},
+		"what is in memory counts as one": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, old: 20}, {device: 2, old: 30, n: 7}, {device: 3, old: 30, n: 8},
+		}, []string{"1x4 2x7 3x8", "1x32", "1x32", "1x2"}},
+		"what the one before wants does not count": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 1},
+			{device: 2, n: 9, session: 1},
+		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+		"what the one before wants is not all that there is": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 3, session: 1}, {device: 2, old: 30, n: 8, session: 1},
+		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
+		"not the first one": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
+		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
+		"what is in memory is paid for, too": {2000, slices.Concat(
+			[]wish{{device: 1, n: 40}}, slices.Repeat([]wish{{device: 2, old: 20, session: 1}}, 20),
+		), []string{"1x17", "1x4", "1x19"}},
+		"beside short ones others are cut": {2000, []wish{
+			{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5},
+		}, []string{"1x4 2x5", "1x20"}},
+		"but in another session": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
+			{device: 2, n: 9, session: 3},
+		}, []string{"1x17 2x15", "1x23 2x9", "1x30"}},
+		"background questions are last, in small steps": {2000, []wish{
+			{device: 1, n: 20, back: true}, {device: 2, n: 40},
+		}, []string{"2x32", "2x8", "1x8", "1x8", "1x4"}},
+		"by turns short ones are not cut either": {2000, []wish{
+			{device: 1, n: 8}, {device: 1, n: 8}, {device: 1, n: 8}, {device: 2, n: 5}, {device: 2, n: 5},
+			{device: 2, n: 5}, {device: 2, n: 5}, {device: 3, n: 80},
+		}, []string{"1x8 2x10 3x14", "1x16 2x10 3x4", "3x32", "3x30"}},
+		"heads are work": {2000, []wish{
+			{device: 1, n: 80}, {device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
+			{device: 2, n: 9, k: 256}, {device: 2, n: 9, k: 256},
+		}, []string{"1x23 2x9", "1x16 2x16", "1x4 2x2", "1x24 2x8", "1x4 2x1", "1x9"}},
+		"deep heads share steps as far as they fit, in calls of their own": {2000, []wish{
+			{device: 1, n: 2, k: 256}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 120},
+			{device: 4, n: 2, k: 8}, {device: 5, n: 2, k: 9},
+		}, []string{"1x2 4x2", "1x1", "2x2 3x2", "5x2"}},
+		"audits are work": {2000, []wish{
+			{device: 1, n: 120}, {device: 2, n: 120, audit: true},
+		}, []string{
+			"1x16 2x16", "1x16 2x16", "1x24 2x8", "1x16 2x16", "1x16 2x16", "1x16 2x16", "1x16 2x16", "2x16",
+		}},
+		"plain heads are not counted among them": {2000, []wish{
+			{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
+			{device: 5, n: 2, k: 128},
+		}, []string{"1x2 2x2 3x2 4x2 5x2", "4x1 5x1"}},
+		"each costs as much as the deepest": {2000, []wish{
+			{device: 1, n: 2, k: 128}, {device: 2, n: 2, k: 9}, {device: 3, n: 2, k: 80},
+		}, []string{"1x2 2x2", "3x2"}},
+		"what takes several steps takes half of the store, or is alone": {200, []wish{
+			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 35},
+			{device: 5, n: 33},
+		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x16 3x16", "2x4 3x8", "4x32", "2x4 4x3", "5x32", "2x4 5x1", "2x6"}},
+		"who fits does not overtake": {200, []wish{
+			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 30},
+		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x18 3x14", "2x16"}},
+		"exactly half of it": {200, []wish{
+			{device: 1, n: 50}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 40},
+		}, []string{"1x16 2x16", "1x16 2x16", "1x16 2x16", "1x2 2x2", "3x16 4x16", "3x16 4x16", "3x8 4x8"}},
+		"what ends at once needs no such room": {200, []wish{
+			{device: 1, n: 101}, {device: 2, n: 50}, {device: 3, n: 9}, {device: 4, n: 8}, {device: 4, n: 8},
+			{device: 4, n: 8},
+		}, []string{"1x16 4x16", "1x4 4x8", "1x32", "1x32", "1x17", "2x23 3x9", "2x27"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { assert.Equal(t, scene.steps, stepsOf(t, scene.slots, scene.wishes)) })
+		})
+	}
+}
+
+// stepsOf asks all wishes while a call for another device runs, and returns the calls after that.
+func stepsOf(t *testing.T, slots int, wishes []wish) []string {
+	m := &witness{counter: &counter{perRow: tick}}
+	c := &crowd{t: t, s: service(t, m, slots, batch.Options{Rows: 32, Now: m.checks()})}
+	m.of = c.s
+	defer c.s.Close()
+	for i, w := range wishes {
+		if q := w.question(i); w.old > 0 {
+			q.Context = q.Context[:w.old]
+			c.mustAsk(q)
+		}
+	}
+	together := func(questions []batch.Question) {
+		first := wish{device: 99, n: 1}.question(len(m.steps)) // while it is computed the others gather
+		for _, q := range append([]batch.Question{first}, questions...) {
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				right(t, m.answer(t, q), a, q, false)
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+	}
+	var behind, all []batch.Question
+	for i, w := range wishes {
+		ahead := wish{device: w.device, session: 7, n: int(w.device)}
+		behind, all = append(behind, ahead.question(0)), append(all, w.question(i))
+	}
+	together(slices.CompactFunc(behind, func(a, b batch.Question) bool { return a.Device == b.Device }))
+	before := len(m.steps)
+	together(all)
+	require.NoError(t, m.wrong)
+	return m.steps[before+1:]
+}
+
+// TestClaims: who has not asked has no claim for that time, and who does not ask for a moment does not lose its claim
+// against one who was ahead.
+func TestClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &witness{counter: &counter{perRow: tick}}
+		c := &crowd{t: t, s: service(t, m, 2000, batch.Options{Rows: 32, Now: m.checks()})}
+		m.of = c.s
+		defer c.s.Close()
+		session := uint64(0)
+		ask := func(device uint64, sizes ...int) {
+			for _, n := range sizes {
+				session++
+				q := wish{device: device, session: session, n: n}.question(0)
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+		}
+		ask(1, 400)
+		time.Sleep((10*32 - 1) * tick)
+		ask(2, 64) // as if it had asked one step before
+		c.wait.Wait()
+		assert.Equal(t, []string{"2x32", "1x16 2x16", "1x16 2x16", "1x32", "1x16"}, m.steps[10:])
+
+		ask(9, 1)
+		synctest.Wait() // while this is computed the others gather
+		ask(1, 24)
+		for range 5 { // 2 is ahead by 12 tokens for each of these steps
+			ask(2, 8, 8)
+			time.Sleep(20 * tick)
+		}
+		c.wait.Wait()
+		before := len(m.steps)
+		ask(2, 150)
+		time.Sleep(tick)
+		ask(1, 120)
+		c.wait.Wait()
+		assert.Equal(t, []string{
+			"2x32", "1x32", "1x32", "1x16 2x16", "1x16 2x16", "1x16 2x16", "1x8 2x4", "2x32", "2x32", "2x2",
+		}, m.steps[before:])
+	})
+}
+
+// TestGivesWay: when short questions need room, a background question that is partly computed goes first, then the one
+// that began last, and others keep what they have.
+func TestGivesWay(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		slots, steps := 40, 4
+		if back {
+			slots, steps = 38, 2
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m := &witness{counter: &counter{perRow: tick}}
+			c := &crowd{t: t, s: service(t, m, slots, batch.Options{Rows: 32, Now: m.checks()})}
+			m.of = c.s
+			defer c.s.Close()
+			ask := func(want error, w wish) {
+				c.ask(w.question(int(w.session)), func(_ batch.Answer, _ time.Duration, err error) {
+					assert.ErrorIs(t, err, want)
+				})
+				synctest.Wait()
+			}
+			if back {
+				ask(batch.ErrShed, wish{device: 2, session: 1, n: 20, back: true})
+			} else {
+				ask(nil, wish{device: 9, session: 9, n: 8})
+			}
+			for device := range uint64(2) {
+				for i, n := range []int{10, 9, 9} { // too much to be short, even the last two
+					if !back || device == 0 {
+						ask(nil, wish{device: 1 + device, n: n, session: 20 + 10*device + uint64(i)})
+					}
+				}
+			}
+			for i := range uint64(4) { // one in each step: the head is dear
+				ask(nil, wish{device: 3, n: 1, k: 256, session: 4 + i})
+			}
+			time.Sleep(time.Duration(8+5*steps-4) * tick) // in the last of these steps
+			for i := range uint64(4) {
+				ask(nil, wish{device: 4 + i, n: 7, session: 10 + i})
+			}
+			c.wait.Wait()
+			require.NoError(t, m.wrong)
+			want := []string{ // 2 computes 6 of its first 10 twice
+				"9x8", "1x4 3x1", "2x4 3x1", "2x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x18 2x8", "2x18",
+			}
+			if back {
+				want = []string{"2x8", "1x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x4 3x1", "1x9 3x1", "3x1", "1x5"}
+			}
+			assert.Equal(t, want, m.steps)
+		})
+	}
+}

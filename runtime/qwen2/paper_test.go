@@ -1,0 +1,759 @@
+package qwen2_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// paper is a device that computes nothing: it writes down what it is given and told to do. Its passes are flights.
+type paper struct {
+	log     []string     // of passes
+	want    backend.Want // of the last head
+	tensors [][2]int
+	norms   map[string]float32 // epsilon by name
+
+	refuse  string                     // the tensor that cannot be loaded, or "activations" or "kv"
+	result  func(out []backend.Output) // what a head finds
+	err     error                      // of End and Wait
+	waiting func()                     // called by End and Wait
+}
+
+// paperWeight is a matrix by the names of its tensors.
+type paperWeight struct{ name, bias string }
+
+type paperNorm struct{ name string }
+
+type paperTensor struct{ rows, cols int }
+
+type paperKV struct{ c backend.KVConfig }
+
+func (paperWeight) Shape() (out, in int)       { return 0, 0 }
+func (paperNorm) Len() int                     { return 0 }
+func (t *paperTensor) Shape() (rows, cols int) { return t.rows, t.cols }
+func (k *paperKV) Config() backend.KVConfig    { return k.c }
+func (*paperKV) Copy(dst, src int32)           {}
+func (*paperKV) Swap(a, b int32)               {}
+func (*paper) Name() string                    { return "paper" }
+func (*paper) Close() error                    { return nil }
+func (p *paper) note(format string, values ...any) {
+	p.log = append(p.log, fmt.Sprintf(format, values...))
+}
+
+var errPaper = errors.New("no room")
+
+func (p *paper) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
+	w := paperWeight{name: m.Name}
+	if bias != nil {
+		w.bias = bias.Name
+	}
+	if m.Name == p.refuse {
+		return nil, errPaper
+	}
+	return w, nil
+}
+
+func (p *paper) LoadNorm(g gguf.Tensor, eps float32) (backend.Norm, error) {
+	if p.norms == nil {
+		p.norms = map[string]float32{}
+	}
+	p.norms[g.Name] = eps
+	if g.Name == p.refuse {
+		return nil, errPaper
+	}
+	return paperNorm{g.Name}, nil
+}
+
+func (p *paper) NewTensor(rows, cols int) (backend.Tensor, error) {
+	if p.refuse == "activations" {
+		return nil, errPaper
+	}
+	p.tensors = append(p.tensors, [2]int{rows, cols})
+	return &paperTensor{rows, cols}, nil
+}
+
+func (p *paper) NewKV(c backend.KVConfig) (backend.KV, error) {
+	if p.refuse == "kv" {
+		return nil, errPaper
+	}
+	return &paperKV{c}, nil
+}
+
+func (p *paper) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
+	p.note("begin %d rows from %d, token %d", len(rows), rows[0].Pos, rows[0].Token)
+	return &paperPass{d: p, rows: len(rows)}
+}
+
+func (p *paper) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row) backend.Flight {
+	p.note("begin at %d after %d, token %d", row.Pos, before.(*paperPass).number, row.Token)
+	return &paperPass{d: p, rows: 1}
+}
+
+// paperPass writes down operations with the names of their weights.
+type paperPass struct {
+	d      *paper
+	rows   int
+	number int // of Commit
+	out    []backend.Output
+}
+
+func name(v any) string {
+	switch v := v.(type) {
+	case paperWeight:
+		return strings.TrimSuffix(v.name, ".weight")
+	case paperNorm:
+		return strings.TrimSuffix(v.name, ".weight")
+	}
+	return fmt.Sprint(v)
+}
+
+func (p *paperPass) Embed(_ backend.Tensor, w backend.Weight) { p.d.note("embed %s", name(w)) }
+
+func (p *paperPass) NormProject(_, _, _, _ backend.Tensor, g backend.Norm, q, k, v backend.Weight) {
+	p.d.note("project %s %s %s %s", name(g), name(q), name(k), name(v))
+}
+
+func (p *paperPass) Attend(_, _, _, _ backend.Tensor, layer int) { p.d.note("attend %d", layer) }
+
+func (p *paperPass) ProjectAdd(_ backend.Tensor, w backend.Weight, _ backend.Tensor) {
+	p.d.note("add %s", name(w))
+}
+
+func (p *paperPass) NormGateUp(_, _ backend.Tensor, g backend.Norm, gate, up backend.Weight) {
+	p.d.note("gate %s %s %s", name(g), name(gate), name(up))
+}
+
+func (p *paperPass) Head(out []backend.Output, _ backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+	p.d.note("head %s %s of %v, %d best", name(g), name(w), want.Rows, want.K)
+	p.out, p.d.want = out, want
+}
+
+func (p *paperPass) Commit() {
+	p.d.note("commit")
+	p.number = len(p.d.log)
+}
+
+func (p *paperPass) Drop() { p.d.note("drop %d", p.number) }
+
+func (p *paperPass) Wait(ctx context.Context) error {
+	p.d.note("wait %d", p.number)
+	return p.End(ctx)
+}
+
+func (p *paperPass) End(ctx context.Context) error {
+	if p.d.waiting != nil {
+		p.d.waiting()
+	}
+	if p.d.result != nil {
+		p.d.result(p.out)
+	}
+	return p.d.err
+}
+
+// paperRouter is a router of a width.
+type paperRouter int
+
+func (r paperRouter) Dim() int { return int(r) }
+
+// sheet is the metadata and the shapes of the tensors of a model whose weights are zero.
+type sheet struct {
+	values  map[string]any
+	tensors map[string][]int
+}
+
+// newSheet is a model of two layers of width 12, three heads of 4, one of keys and values, 16 inside and 20 tokens,
+// with only what a file must have.
+func newSheet() *sheet {
+	s := &sheet{
+		values: map[string]any{
+			"general.architecture": "qwen2", "qwen2.block_count": uint32(2), "qwen2.embedding_length": uint32(12),
+			"qwen2.feed_forward_length": uint32(16), "qwen2.attention.head_count": uint32(3), "qwen2.attention.head_count_kv": uint32(1),
+			"qwen2.context_length": uint32(100), "qwen2.attention.layer_norm_rms_epsilon": float32(0.5),
+		},
+		tensors: map[string][]int{"token_embd.weight": {12, 20}, "output_norm.weight": {12}, "output.weight": {12, 20}},
+	}
+	for i := range 2 {
+		for name, shape := range map[string][]int{
+			"attn_norm.weight": {12}, "ffn_norm.weight": {12}, "attn_q.weight": {12, 12}, "attn_k.weight": {12, 4}, "attn_v.weight": {12, 4},
+			"attn_q.bias": {12}, "attn_k.bias": {4}, "attn_v.bias": {4},
+			"attn_output.weight": {12, 12}, "ffn_gate.weight": {12, 16}, "ffn_up.weight": {12, 16}, "ffn_down.weight": {16, 12},
+		} {
+			s.tensors[fmt.Sprintf("blk.%d.%s", i, name)] = shape
+		}
+	}
+	return s
+}
+
+// file is the sheet as a file.
+func (s *sheet) file(t *testing.T) *gguf.File {
+	t.Helper()
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	for _, k := range slices.Sorted(maps.Keys(s.values)) {
+		switch v := s.values[k].(type) {
+		case string:
+			gguf.Put(w, k, v)
+		case float32:
+			gguf.Put(w, k, v)
+		case uint32:
+			gguf.Put(w, k, v)
+		case uint64:
+			gguf.Put(w, k, v)
+		}
+	}
+	names := slices.Sorted(maps.Keys(s.tensors))
+	for _, name := range names {
+		w.Declare(name, gguf.F16, s.tensors[name]...)
+	}
+	for _, name := range names {
+		n := 2
+		for _, d := range s.tensors[name] {
+			n *= d
+		}
+		_, err := w.Write(make([]byte, n))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// model is the sheet as a model on paper.
+func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
+	t.Helper()
+	m, err := qwen2.Load(s.file(t), d)
+	require.NoError(t, err)
+	return m
+}
+
+// TestReadConfig: every value comes from its own key; what is absent has the default that the format gives it.
+func TestReadConfig(t *testing.T) {
+	s := newSheet()
+	want := qwen2.Config{Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20, RopeBase: 10000, Epsilon: 0.5}
+	for _, edit := range []struct {
+		key   string
+		value any   // nil: absent
+		shape []int // of the embedding, if it changes
+		want  func(c *qwen2.Config)
+	}{
+		{"general.name", "nobody reads it", nil, func(*qwen2.Config) {}},
+		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen2.Config) { c.RopeBase = 500 }},
+		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.key_length", uint32(4), nil, func(*qwen2.Config) {}},
+		{"qwen2.attention.value_length", uint32(4), nil, func(*qwen2.Config) {}},
+		{"qwen2.rope.dimension_count", uint32(4), nil, func(*qwen2.Config) {}},
+		{"qwen2.rope.scaling.type", "none", nil, func(*qwen2.Config) {}},
+		{"qwen2.block_count", uint32(1 << 12), nil, func(c *qwen2.Config) { c.Layers = 1 << 12 }},
+		{"qwen2.block_count", uint32(1), nil, func(c *qwen2.Config) { c.Layers = 1 }},
+		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *qwen2.Config) { c.FFN = 1 << 20 }},
+		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *qwen2.Config) { c.Context = math.MaxInt32 }},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen2.Config) { c.Epsilon = 1e-6 }},
+		{"qwen2.embedding_length", uint32(24), []int{24, 7}, func(c *qwen2.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
+	} {
+		s = newSheet()
+		if s.values[edit.key] = edit.value; edit.value == nil {
+			delete(s.values, edit.key)
+		}
+		if edit.shape != nil {
+			s.tensors["token_embd.weight"] = edit.shape
+		}
+		w := want
+		edit.want(&w)
+		c, err := qwen2.ReadConfig(s.file(t))
+		require.NoError(t, err, edit.key)
+		assert.Equal(t, w, c, "%s: %v", edit.key, edit.value)
+	}
+	s = newSheet() // heads that are wider than the model
+	s.values["qwen2.attention.key_length"], s.values["qwen2.attention.value_length"] = uint32(10), uint32(10)
+	s.values["qwen2.embedding_length"], s.tensors["token_embd.weight"] = uint32(11), []int{11, 20}
+	c, err := qwen2.ReadConfig(s.file(t))
+	require.NoError(t, err)
+	assert.Equal(t, []int{11, 10}, []int{c.Dim, c.HeadSize})
+}
+
+// TestConfigRefused: a value that is absent, of another type or out of range is an error that names its key and what is
+// wrong.
+func TestConfigRefused(t *testing.T) {
+	for _, c := range []struct {
+		key   string
+		value any // nil: absent
+		want  string
+	}{
+		{"general.architecture", nil, "general.architecture"},
+		{"general.architecture", "qwen3", `"qwen3" is not supported`},
+		{"general.architecture", uint32(2), "general.architecture"},
+		{"qwen2.block_count", nil, "qwen2.block_count"},
+		{"qwen2.block_count", uint32(0), "qwen2.block_count: 0 is not within 1 to 4096"},
+		{"qwen2.block_count", uint32(1<<12 + 1), "qwen2.block_count: 4097 is not within"},
+		{"qwen2.block_count", "2", "qwen2.block_count"},
+		{"qwen2.embedding_length", nil, "qwen2.embedding_length"},
+		{"qwen2.embedding_length", uint32(1<<20 + 1), "qwen2.embedding_length: 1048577 is not within"},
+		{"qwen2.embedding_length", uint32(13), "qwen2.attention.head_count: width 13 is no multiple of 3"},
+		{"qwen2.embedding_length", uint32(9), "qwen2.attention.head_count: head size 3 is odd"},
+		{"qwen2.embedding_length", uint32(24), `"token_embd.weight": shape [12 20], expected [24`},
+		{"qwen2.feed_forward_length", nil, "qwen2.feed_forward_length"},
+		{"qwen2.feed_forward_length", uint32(1<<20 + 1), "qwen2.feed_forward_length: 1048577 is not within"},
+		{"qwen2.attention.head_count", nil, "qwen2.attention.head_count"},
+		{"qwen2.attention.head_count", uint32(1<<12 + 1), "qwen2.attention.head_count: 4097 is not within"},
+		{"qwen2.attention.head_count_kv", uint32(1<<12 + 1), "qwen2.attention.head_count_kv: 4097 is not within"},
+		{"qwen2.attention.head_count_kv", uint32(0), "qwen2.attention.head_count_kv: 0 is not within"},
+		{"qwen2.attention.head_count_kv", uint32(2), "qwen2.attention.head_count_kv: 3 query heads are no multiple of 2"},
+		{"qwen2.attention.head_count_kv", "1", "qwen2.attention.head_count_kv"},
+		{"qwen2.attention.key_length", uint32(6), "qwen2.rope.dimension_count: 4 differs from the head size 6"},
+		{"qwen2.attention.key_length", uint32(5), "head size 5 is odd"},
+		{"qwen2.attention.key_length", uint32(0), "qwen2.attention.key_length: 0 is not within"},
+		{"qwen2.attention.value_length", uint32(6), "qwen2.attention.value_length: 6 differs from the key length 4"},
+		{"qwen2.rope.dimension_count", uint32(2), "qwen2.rope.dimension_count: 2 differs from the head size 4"},
+		{"qwen2.context_length", nil, "qwen2.context_length"},
+		{"qwen2.context_length", uint32(0), "qwen2.context_length: 0 is not within"},
+		{"qwen2.context_length", uint64(1 << 31), "qwen2.context_length: 2147483648 is not within"},
+		{"qwen2.attention.layer_norm_rms_epsilon", nil, "rms_epsilon"},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(0), "rms_epsilon: 0 is not a positive"},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(math.Inf(1)), "rms_epsilon: +Inf is not a positive"},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(math.NaN()), "rms_epsilon: NaN is not a positive"},
+		{"qwen2.rope.freq_base", float32(-1), "qwen2.rope.freq_base: -1 is not a positive"},
+		{"qwen2.rope.freq_base", "10000", "qwen2.rope.freq_base"},
+		{"qwen2.rope.scaling.type", "linear", `"linear" is not supported`},
+		{"qwen2.rope.scaling.type", uint32(1), "qwen2.rope.scaling.type"},
+	} {
+		s := newSheet()
+		if c.key == "qwen2.attention.key_length" && c.value == uint32(6) { // the values are as long
+			s.values["qwen2.attention.value_length"], s.values["qwen2.rope.dimension_count"] = uint32(6), uint32(4)
+		}
+		if s.values[c.key] = c.value; c.value == nil {
+			delete(s.values, c.key)
+		}
+		_, err := qwen2.ReadConfig(s.file(t))
+		assert.ErrorContains(t, err, c.want, "%s: %v", c.key, c.value)
+	}
+	for _, shape := range [][]int{{12}, {12, 20, 1}, {11, 20}} {
+		s := newSheet()
+		s.tensors["token_embd.weight"] = shape
+		_, err := qwen2.ReadConfig(s.file(t))
+		assert.ErrorContains(t, err, `"token_embd.weight": shape`)
+	}
+	s := newSheet()
+	s.values["qwen2.context_length"], s.values["qwen2.attention.head_count_kv"] = uint32(0), uint32(0)
+	s.values["qwen2.block_count"] = uint32(0)
+	_, err := qwen2.ReadConfig(s.file(t))
+	assert.ErrorContains(t, err, "qwen2.block_count", "the first of several")
+	s = newSheet()
+	delete(s.tensors, "token_embd.weight")
+	_, err = qwen2.ReadConfig(s.file(t))
+	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
+}
+
+// TestPassOnPaper: a pass names each weight, with its bias, where its name belongs, in the order of the formulas;
+// without an output matrix of its own the embedding is the head.
+func TestPassOnPaper(t *testing.T) {
+	for _, output := range []string{"output", "token_embd"} {
+		s, d := newSheet(), &paper{}
+		if output != "output" {
+			delete(s.tensors, "output.weight")
+		}
+		m := s.model(t, d)
+		assert.Equal(t, [][2]int{{512, 12}, {512, 12}, {512, 12}, {512, 4}, {512, 4}, {512, 16}}, d.tensors)
+		assert.Equal(t, map[string]float32{
+			"output_norm.weight": 0.5, "blk.0.attn_norm.weight": 0.5, "blk.0.ffn_norm.weight": 0.5,
+			"blk.1.attn_norm.weight": 0.5, "blk.1.ffn_norm.weight": 0.5,
+		}, d.norms)
+		kv, err := m.NewKV(5, gguf.F32)
+		require.NoError(t, err)
+		assert.Equal(t, backend.KVConfig{Layers: 2, Slots: 5, Heads: 3, KVHeads: 1, HeadSize: 4, RopeBase: 10000, Type: gguf.F32}, kv.Config())
+		rows := []backend.Row{{Token: 19, Pos: 7, Slot: 0, See: []backend.Span{{From: 0, To: 1}}}}
+		require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1), backend.Want{Rows: []int{0}, K: 3}))
+		want := []string{"begin 1 rows from 7, token 19", "embed token_embd"}
+		for _, p := range []string{"blk.0.", "blk.1."} {
+			want = append(want,
+				fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q %[1]sattn_k %[1]sattn_v", p), "attend "+p[4:5],
+				fmt.Sprintf("add %sattn_output", p),
+				fmt.Sprintf("gate %[1]sffn_norm %[1]sffn_gate %[1]sffn_up", p), fmt.Sprintf("add %sffn_down", p))
+		}
+		assert.Equal(t, append(want, "head output_norm "+output+" of [0], 3 best"), d.log)
+	}
+}
+
+// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
+// names it.
+func TestTensorsRefused(t *testing.T) {
+	for name, shape := range newSheet().tensors {
+		s := newSheet()
+		delete(s.tensors, name)
+		_, err := qwen2.Load(s.file(t), &paper{})
+		if strings.HasSuffix(name, ".bias") || name == "output.weight" {
+			assert.NoError(t, err, "without %s", name)
+		} else {
+			assert.ErrorContains(t, err, fmt.Sprintf("%q: missing", name))
+		}
+		for i := range shape {
+			s = newSheet()
+			s.tensors[name] = slices.Clone(shape)
+			s.tensors[name][i]++
+			if name == "token_embd.weight" && i == 1 {
+				delete(s.tensors, "output.weight")
+				_, err = qwen2.Load(s.file(t), &paper{})
+				assert.NoError(t, err, "a vocabulary of any size")
+				continue
+			}
+			_, err = qwen2.Load(s.file(t), &paper{})
+			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape %v", name, s.tensors[name]))
+		}
+		if name != "token_embd.weight" {
+			s = newSheet()
+			s.tensors[name] = append(slices.Clone(shape), 1)
+			_, err = qwen2.Load(s.file(t), &paper{})
+			assert.NoError(t, err, "%s with a dimension of 1", name)
+			s.tensors[name] = append(slices.Clone(shape), 2)
+			_, err = qwen2.Load(s.file(t), &paper{})
+			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape", name))
+		}
+		if !strings.HasSuffix(name, ".bias") {
+			_, err = qwen2.Load(newSheet().file(t), &paper{refuse: name})
+			assert.ErrorIs(t, err, errPaper, name)
+		}
+	}
+	for _, name := range []string{"blk.2.attn_norm.weight", "blk.0.attn_q_norm.weight", "output_norm.bias", "rope_freqs.weight"} {
+		s := newSheet()
+		s.tensors[name] = []int{12}
+		_, err := qwen2.Load(s.file(t), &paper{})
+		assert.ErrorContains(t, err, name)
+	}
+	_, err := qwen2.Load(newSheet().file(t), &paper{refuse: "activations"})
+	assert.ErrorIs(t, err, errPaper)
+	m := newSheet().model(t, &paper{refuse: "kv"})
+	_, err = m.NewCache(5, gguf.F16)
+	assert.ErrorIs(t, err, errPaper)
+}
+
+// TestWideModels: the wider a model, the fewer rows go through it together.
+func TestWideModels(t *testing.T) {
+	for _, c := range []struct{ ffn, rows int }{{1 << 15, 512}, {1<<15 + 1, 511}, {1 << 18, 64}} {
+		s, d := newSheet(), &paper{}
+		s.values["qwen2.block_count"], s.values["qwen2.feed_forward_length"] = uint32(1), uint32(c.ffn)
+		for name := range s.tensors {
+			if strings.HasPrefix(name, "blk.1.") {
+				delete(s.tensors, name)
+			}
+		}
+		for name, shape := range map[string][]int{"gate": {12, c.ffn}, "up": {12, c.ffn}, "down": {c.ffn, 12}} {
+			s.tensors["blk.0.ffn_"+name+".weight"] = shape
+		}
+		m := s.model(t, d)
+		for _, size := range d.tensors {
+			assert.Equal(t, c.rows, size[0])
+		}
+		kv, err := m.NewKV(100, gguf.F16)
+		require.NoError(t, err)
+		rows := make([]backend.Row, min(c.rows+1, 100))
+		for i := range rows {
+			rows[i] = backend.Row{Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+		}
+		require.NoError(t, m.Forward(t.Context(), kv, rows, nil, backend.Want{}))
+		passes := 0
+		for _, line := range d.log {
+			if strings.HasPrefix(line, "begin") {
+				passes++
+			}
+		}
+		assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+	}
+}
+
+// rowsOnPaper are n rows of a text from position 0.
+func rowsOnPaper(n int) []backend.Row {
+	rows := make([]backend.Row, n)
+	for i := range rows {
+		rows[i] = backend.Row{Token: int32(i % 20), Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+	}
+	return rows
+}
+
+// TestPieces: a long batch goes through in pieces; each is told which of its own rows are wanted, and its outputs lie
+// where the caller wants them. When the context ends or a piece fails, no further one begins.
+func TestPieces(t *testing.T) {
+	s, d := newSheet(), &paper{}
+	s.values["qwen2.context_length"] = uint32(4000)
+	m := s.model(t, d)
+	kv, err := m.NewKV(2000, gguf.F16)
+	require.NoError(t, err)
+	next := float32(0)
+	d.result = func(out []backend.Output) {
+		for i := range out {
+			next++
+			out[i].LogSumExp = next
+		}
+	}
+	passes := func() (all []string) {
+		for _, line := range d.log {
+			if strings.HasPrefix(line, "begin") || strings.HasPrefix(line, "head") {
+				all = append(all, line)
+			}
+		}
+		d.log = nil
+		return all
+	}
+	out := make([]backend.Output, 5)
+	want := backend.Want{Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
+	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), out, want))
+	assert.Equal(t, []string{
+		"begin 512 rows from 0, token 0", "head output_norm output of [3 511], 2 best",
+		"begin 512 rows from 512, token 12", "head output_norm output of [0], 2 best",
+		"begin 512 rows from 1024, token 4", "head output_norm output of [0 511], 2 best",
+	}, passes())
+	for i, o := range out {
+		assert.EqualValues(t, i+1, o.LogSumExp)
+	}
+	assert.Equal(t, []int{3, 511, 512, 1024, 1535}, want.Rows, "the caller's")
+	assert.Equal(t, backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}, d.want)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	bored := errors.New("bored")
+	d.waiting = func() { cancel(bored) }
+	require.ErrorIs(t, m.Forward(ctx, kv, rowsOnPaper(1536), make([]backend.Output, 5), want), bored)
+	assert.Len(t, passes(), 2, "one piece")
+	d.waiting, d.err = nil, errPaper
+	require.ErrorIs(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want), errPaper)
+	assert.Len(t, passes(), 2, "one piece")
+	d.err = nil
+	piece := 0
+	d.result = func(out []backend.Output) {
+		for i := range out {
+			out[i].LogSumExp = 1
+		}
+		if piece++; piece == 3 {
+			out[len(out)-1].LogSumExp = float32(math.Inf(-1))
+		}
+	}
+	err = m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want)
+	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	assert.ErrorContains(t, err, "position 1535")
+	d.log = nil
+	require.NoError(t, m.Forward(t.Context(), kv, nil, nil, backend.Want{}), "no rows")
+	assert.Empty(t, d.log)
+}
+
+// TestBatchRefused: a batch that cannot be run is refused before any of it is, and says why; what is just possible is
+// not refused.
+func TestBatchRefused(t *testing.T) {
+	s, d := newSheet(), &paper{}
+	m := s.model(t, d)
+	kv, err := m.NewKV(30, gguf.F16)
+	require.NoError(t, err)
+	spans := func(ends ...int32) (all []backend.Span) {
+		for i := 0; i < len(ends); i += 2 {
+			all = append(all, backend.Span{From: ends[i], To: ends[i+1]})
+		}
+		return all
+	}
+	good := backend.Row{Token: 0, Pos: 5, Slot: 4, See: spans(0, 2, 3, 5)}
+	wanted := backend.Want{Rows: []int{0, 1}, K: 1}
+	for _, c := range []struct {
+		name    string
+		row     func(r *backend.Row)
+		want    func(w *backend.Want)
+		out     int
+		err     string // "": none
+		context bool   // it is ErrContext
+	}{
+		{name: "good", out: 2},
+		{name: "the last token", row: func(r *backend.Row) { r.Token = 19 }, out: 2},
+		{name: "no token", row: func(r *backend.Row) { r.Token = 20 }, out: 2, err: "row 1: token 20 is not in the vocabulary of 20"},
+		{name: "a negative token", row: func(r *backend.Row) { r.Token = -1 }, out: 2, err: "row 1: token -1"},
+		{name: "the last position", row: func(r *backend.Row) { r.Pos = 99 }, out: 2},
+		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 }, out: 2,
+			err: "row 1: position 100 lies beyond the model's context of 100", context: true},
+		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 }, out: 2, err: "row 1: position -1", context: true},
+		{name: "the last slot", row: func(r *backend.Row) { r.Slot, r.See = 29, spans(0, 30) }, out: 2},
+		{name: "the first slot", row: func(r *backend.Row) { r.Slot, r.See = 0, spans(7, 9, 0, 1) }, out: 2},
+		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, spans(0, 31) }, out: 2,
+			err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
+		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, out: 2, err: "row 1: slot -1", context: true},
+		{name: "blind", row: func(r *backend.Row) { r.See = nil }, out: 2, err: "row 1: it has to see its own slot 4"},
+		{name: "not itself", row: func(r *backend.Row) { r.See = spans(0, 4) }, out: 2, err: "row 1: it has to see its own slot 4"},
+		{name: "not itself last", row: func(r *backend.Row) { r.See = spans(3, 5, 0, 2) }, out: 2, err: "row 1: it has to see its own slot 4"},
+		{name: "an empty span", row: func(r *backend.Row) { r.See = spans(2, 2, 3, 5) }, out: 2, err: "row 1: visible slots [2, 2)"},
+		{name: "a span backwards", row: func(r *backend.Row) { r.See = spans(2, 1, 3, 5) }, out: 2, err: "row 1: visible slots [2, 1)"},
+		{name: "a span before all", row: func(r *backend.Row) { r.See = spans(-1, 1, 3, 5) }, out: 2, err: "row 1: visible slots [-1, 1)"},
+		{name: "a span to the end", row: func(r *backend.Row) { r.See = spans(20, 30, 3, 5) }, out: 2},
+		{name: "a span beyond the end", row: func(r *backend.Row) { r.See = spans(20, 31, 3, 5) }, out: 2, err: "row 1: visible slots [20, 31) of 30"},
+		{name: "few outputs", out: 1, err: "1 outputs for 2 wanted rows"},
+		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
+		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
+		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
+		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2, err: "wanted row 1 after 1 of 2"},
+		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, out: 2, err: "wanted row 0 after 1 of 2"},
+		{name: "no such row", want: func(w *backend.Want) { w.Rows = []int{0, 2} }, out: 2, err: "wanted row 2 after 0 of 2"},
+		{name: "a negative row", want: func(w *backend.Want) { w.Rows = []int{-1, 0} }, out: 2, err: "wanted row -1"},
+	} {
+		rows, want := []backend.Row{{Slot: 9, See: spans(9, 10)}, good}, wanted
+		if c.row != nil {
+			c.row(&rows[1])
+		}
+		if c.want != nil {
+			c.want(&want)
+		}
+		d.log = nil
+		err := m.Forward(t.Context(), kv, rows, make([]backend.Output, c.out), want)
+		if c.err == "" {
+			assert.NoError(t, err, c.name)
+			assert.NotEmpty(t, d.log, c.name)
+			continue
+		}
+		assert.ErrorContains(t, err, c.err, c.name)
+		assert.Equal(t, c.context, errors.Is(err, qwen2.ErrContext), c.name)
+		assert.Empty(t, d.log, c.name)
+	}
+}
+
+// TestFlights: flights begin in the order of Start, each after the one whose token it takes, whatever its own row says;
+// Wait gives what the head finds.
+func TestFlights(t *testing.T) {
+	d := &paper{}
+	m := newSheet().model(t, d)
+	assert.True(t, m.RunsAhead())
+	kv, err := m.NewKV(10, gguf.F16)
+	require.NoError(t, err)
+	rows := rowsOnPaper(3)
+	layers := []string{
+		"embed token_embd",
+		"project blk.0.attn_norm blk.0.attn_q blk.0.attn_k blk.0.attn_v", "attend 0", "add blk.0.attn_output",
+		"gate blk.0.ffn_norm blk.0.ffn_gate blk.0.ffn_up", "add blk.0.ffn_down",
+		"project blk.1.attn_norm blk.1.attn_q blk.1.attn_k blk.1.attn_v", "attend 1", "add blk.1.attn_output",
+		"gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down",
+		"head output_norm output of [0], 6 best", "commit",
+	}
+	want := backend.Want{Rows: []int{4, 5}, K: 6, Router: paperRouter(12)} // which rows is not for the caller to say
+	first, err := m.Start(kv, rows[1], want, nil)
+	require.NoError(t, err)
+	assert.Equal(t, append([]string{"begin 1 rows from 1, token 1"}, layers...), d.log)
+	assert.Equal(t, backend.Want{Rows: []int{0}, K: 6, Router: paperRouter(12)}, d.want)
+	d.log = nil
+	rows[2].Token = -1 // not known
+	second, err := m.Start(kv, rows[2], want, first)
+	require.NoError(t, err)
+	assert.Equal(t, append([]string{"begin at 2 after 14, token 0"}, layers...), d.log)
+	d.log = nil
+	d.result = func(out []backend.Output) { out[0].LogSumExp, out[0].Entropy = 3, 4 }
+	out, err := first.Wait(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, &backend.Output{LogSumExp: 3, Entropy: 4}, out)
+	second.Drop()
+	assert.Equal(t, []string{"wait 14", "drop 14"}, d.log)
+	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
+	_, err = second.Wait(t.Context())
+	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	assert.ErrorContains(t, err, "position 2")
+	d.err = errPaper
+	_, err = second.Wait(t.Context())
+	require.ErrorIs(t, err, errPaper)
+}
+
+// TestFlightsRefused: what a flight cannot do is refused before anything begins, and leaves the model as it was.
+func TestFlightsRefused(t *testing.T) {
+	d := &paper{}
+	m := newSheet().model(t, d)
+	kv, err := m.NewKV(10, gguf.F16)
+	require.NoError(t, err)
+	row := rowsOnPaper(1)[0]
+	for name, try := range map[string]func() (*qwen2.Flight, error){
+		"logits": func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Logits: true}, nil) },
+		"hidden": func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
+		"none":   func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
+		"slot": func() (*qwen2.Flight, error) {
+			return m.Start(kv, backend.Row{Slot: 10, See: []backend.Span{{From: 0, To: 11}}}, backend.Want{K: 1}, nil)
+		},
+		"token": func() (*qwen2.Flight, error) {
+			return m.Start(kv, backend.Row{Token: 20, See: row.See}, backend.Want{K: 1}, nil)
+		},
+	} {
+		f, err := try()
+		assert.Error(t, err, name)
+		assert.Nil(t, f, name)
+	}
+	assert.Empty(t, d.log)
+	m.Close() // returns: nothing is in use
+}
+
+// standing is a device that does not run ahead.
+type standing struct{ backend.Device }
+
+// TestStandingDevice: a device that takes no flights says so.
+func TestStandingDevice(t *testing.T) {
+	d := standing{&paper{}}
+	m, err := qwen2.Load(newSheet().file(t), d)
+	require.NoError(t, err)
+	assert.False(t, m.RunsAhead())
+	assert.Equal(t, d, m.Device())
+	kv, err := m.NewKV(10, gguf.F16)
+	require.NoError(t, err)
+	_, err = m.Start(kv, rowsOnPaper(1)[0], backend.Want{K: 1}, nil)
+	assert.ErrorContains(t, err, "run ahead")
+}
+
+// TestClosedModel: Close waits for what runs, a pass or the wait for a flight; afterwards nothing reaches the device.
+func TestClosedModel(t *testing.T) {
+	for _, what := range []string{"pass", "flight"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &paper{}
+			m := newSheet().model(t, d)
+			kv, err := m.NewKV(10, gguf.F16)
+			require.NoError(t, err)
+			row, want := rowsOnPaper(1), backend.Want{Rows: []int{0}, K: 1}
+			f, err := m.Start(kv, row[0], want, nil)
+			require.NoError(t, err)
+			g, err := m.Start(kv, row[0], want, nil)
+			require.NoError(t, err)
+			g.Drop()
+			over, done, closed := make(chan struct{}), make(chan error, 1), false
+			d.waiting = func() { <-over }
+			go func() {
+				if what == "pass" {
+					done <- m.Forward(t.Context(), kv, row, make([]backend.Output, 1), want)
+					return
+				}
+				_, err := f.Wait(t.Context())
+				done <- err
+			}()
+			synctest.Wait()
+			go func() {
+				m.Close()
+				closed = true
+			}()
+			synctest.Wait()
+			assert.False(t, closed, "a %s is under way", what)
+			close(over)
+			synctest.Wait()
+			assert.True(t, closed)
+			require.NoError(t, <-done)
+			d.log = nil
+			require.ErrorIs(t, m.Forward(t.Context(), kv, row, make([]backend.Output, 1), want), gguf.ErrClosed)
+			_, err = m.NewKV(10, gguf.F16)
+			require.ErrorIs(t, err, gguf.ErrClosed)
+			_, err = m.NewCache(10, gguf.F16)
+			require.ErrorIs(t, err, gguf.ErrClosed)
+			_, err = m.Start(kv, row[0], want, nil)
+			require.ErrorIs(t, err, gguf.ErrClosed)
+			_, err = f.Wait(t.Context())
+			require.ErrorIs(t, err, gguf.ErrClosed)
+			f.Drop()
+			assert.Empty(t, d.log)
+			m.Close()
+		})
+	}
+}
