@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -138,7 +139,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		e.Seed = &o.f.sampling.Seed
 	}
 	if w := o.watch; w != nil {
-		e.RoutedEvent = o.routed()
+		e.RoutedEvent = routedEvent(o.session.Routing(), w)
 		if err == nil {
 			err = w.why()
 		}
@@ -149,8 +150,8 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	return e
 }
 
-func (o *runOutput) routed() *RoutedEvent {
-	r, w := o.session.Routing(), o.watch
+// routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
+func routedEvent(r draft.Summary, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
