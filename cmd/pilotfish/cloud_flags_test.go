@@ -289,28 +289,38 @@ func TestWatchRecomputing(t *testing.T) {
 	})
 }
 
+// TestGarbagePercent: what may be collected later is an eighth of the free memory, and at most 1 GiB.
+func TestGarbagePercent(t *testing.T) {
+	const mib, gib = 1 << 20, 1 << 30
+	for _, c := range []struct {
+		free    uint64
+		kv      int64
+		percent int
+	}{
+		{8 * gib, 960 * mib, 100}, {800 * gib, 960 * mib, 100}, {4 * gib, 960 * mib, 50}, {8 * gib, 0, 1600}, {8 * gib, 1984 * mib, 50},
+		{512 * mib, 0, 100}, {8 * mib, 64 * gib, 1}, {0, 0, 1},
+	} {
+		assert.Equal(t, c.percent, garbagePercent(c.free, c.kv), "%+v", c)
+	}
+}
+
 // TestSpendMemory: large keys and values make the collector run at a smaller share, small ones at a larger, and in the
 // end it is as before. Whoever sets GOGC decides himself.
 func TestSpendMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	percent := func() int {
-		now := debug.SetGCPercent(100)
-		debug.SetGCPercent(now)
-		return now
-	}
 	undo := spendMemory(1 << 20)
-	small := percent()
+	small := gcPercent()
 	undo()
 	undo = spendMemory(64 << 30)
-	large := percent()
+	large := gcPercent()
 	undo()
 	assert.Positive(t, large)
 	assert.Less(t, large, 3)
 	assert.Greater(t, small, large)
-	assert.Equal(t, 100, percent())
+	assert.Equal(t, 100, gcPercent())
 	t.Setenv("GOGC", "70")
 	spendMemory(64 << 30)()
-	assert.Equal(t, 100, percent())
+	assert.Equal(t, 100, gcPercent())
 }
 
 // TestCloudLog: --log says which form the log on stderr has.

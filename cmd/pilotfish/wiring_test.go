@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -114,10 +115,15 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	before := runtime.GOMAXPROCS(0)
+	t.Setenv("GOGC", "")
+	require.NoError(t, os.Unsetenv("GOGC"))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	_, _, stop := startCloud(t, "-m", m, "--threads", "9")
 	assert.Equal(t, 11, runtime.GOMAXPROCS(0))
+	assert.Greater(t, gcPercent(), 100, "of a small model and much free memory")
 	stop()
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
+	assert.Equal(t, 100, gcPercent())
 
 	var seen int
 	out := writerFunc(func(b []byte) (int, error) { seen = runtime.GOMAXPROCS(0); return len(b), nil })
@@ -125,6 +131,13 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 	require.Equal(t, exitDone, run(t.Context(), strings.Fields(line), strings.NewReader(""), out, io.Discard))
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 	assert.Equal(t, 9, seen)
+}
+
+// gcPercent is what the garbage collector goes by.
+func gcPercent() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
 }
 
 // writerFunc is a function as a writer.
@@ -320,4 +333,77 @@ func TestSynthFlags(t *testing.T) {
 	code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", file)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, file)
+}
+
+// TestDemoWorkload: the demo asks the first of the questions that neither model saw, and its dictionary is trained on whole
+// chats of those that both did.
+func TestDemoWorkload(t *testing.T) {
+	held := demo.Questions(demo.HeldOut)
+	for _, n := range []int{1, 3, len(held)} {
+		all, err := (&routingFlags{questions: n}).demoQuestions()
+		require.NoError(t, err)
+		require.Len(t, all, n)
+		for i, q := range all {
+			assert.Equal(t, held[i].Text, q.Text)
+			assert.True(t, q.Correct(held[i].Answer))
+			assert.False(t, q.Correct("nothing of the kind"))
+		}
+	}
+	e, err := embedded(demo.Small(), "demo/small.gguf")
+	require.NoError(t, err)
+	defer e.Close()
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	texts, err := demoTexts(e)
+	require.NoError(t, err)
+	train := demo.Questions(demo.Train)
+	require.Len(t, texts, len(train))
+	for i, q := range train {
+		assert.Equal(t, tok.Encode("<|im_start|>user\n"+q.Text+"<|im_end|>\n<|im_start|>assistant\n"+q.Answer, true), texts[i])
+	}
+	_, err = embedded([]byte("no model"), "demo/bad.gguf")
+	assert.ErrorContains(t, err, "load demo/bad.gguf")
+}
+
+// TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its line.
+func TestReadQuestions(t *testing.T) {
+	read := func(content string, args ...string) ([]bench.Question, error) {
+		var f routingFlags
+		c := new(cobra.Command)
+		f.register(c, 0)
+		require.NoError(t, c.ParseFlags(args))
+		path := filepath.Join(t.TempDir(), "q.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return f.readQuestions(path)
+	}
+	const three = `{"question":"a","answer":"yes"}` + "\n" + `{"question":"b"}` + "\n" + `{"question":"c","answer":""}`
+	all, err := read(three)
+	require.NoError(t, err)
+	require.Len(t, all, 3, "fewer than the default")
+	assert.Equal(t, []string{"a", "b", "c"}, []string{all[0].Text, all[1].Text, all[2].Text})
+	assert.True(t, all[0].Correct("oh yes!"))
+	assert.False(t, all[0].Correct("no"))
+	assert.Nil(t, all[1].Correct)
+	assert.Nil(t, all[2].Correct)
+	all, err = read(three+"\nthis is not read", "--questions", "3")
+	require.NoError(t, err)
+	assert.Len(t, all, 3)
+	long, err := read(`{"question":"` + strings.Repeat("x", 900_000) + `"}`)
+	require.NoError(t, err)
+	assert.Len(t, long[0].Text, 900_000)
+	for content, want := range map[string]string{
+		"":                   "the file has no questions",
+		three + "\n{}":       `line 4: the object has no "question"`,
+		three + "\nnonsense": "line 4: ",
+		`{"question":"a"}` + "\n" + strings.Repeat("x", 1<<20+1): "line 2 is longer than 1 MB",
+	} {
+		_, err := read(content)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = read(three, "--questions", "4")
+	assert.ErrorContains(t, err, "--questions 4 is too many: ")
+	_, err = new(routingFlags).readQuestions(t.TempDir())
+	assert.ErrorContains(t, err, "no questions", "none was asked for")
+	_, err = (&routingFlags{questions: 1}).readQuestions(t.TempDir())
+	assert.ErrorContains(t, err, "is a directory")
 }
