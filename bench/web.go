@@ -102,7 +102,7 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 	due := time.Now()
 	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most}) {
 		if err != nil {
-			return // the stream is cut short, and the client sees that
+			panic(http.ErrAbortHandler) // the stream is cut short, and the client sees that: a mere return would end it in order
 		}
 		due = due.Add(w.pace)
 		time.Sleep(time.Until(due))
