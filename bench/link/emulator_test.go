@@ -44,19 +44,27 @@ func TestFates(t *testing.T) {
 		d := direction(o, w)
 		last, recorded := time.Duration(0), o.RTT != nil && w == wayDown
 		for i, f := range travel(o, w, packets) {
-			require.Equal(t, uint64(i), f.n)
-			if f.end != departs {
-				require.Zero(t, f.copies)
+			wrong := ""
+			switch {
+			case f.n != uint64(i):
+				wrong = "it has another number"
+			case f.end != departs && f.copies != 0:
+				wrong = "it is gone and departs"
+			case f.end != departs:
 				continue
+			case f.copies != 1 && (f.copies != 2 || d.Duplicate == 0):
+				wrong = "it departs another number of times"
+			case f.across < packets[i].at:
+				wrong = "it is across before it came"
+			case f.due < f.across+d.Delay:
+				wrong = "it departs before the delay is over"
+			case d.Reorder == 0 && f.due < last:
+				wrong = "it overtakes another one"
+			case d.Reorder == 0 && !recorded && f.due > f.across+d.Delay+10*d.Jitter:
+				wrong = "it is later than jitter can make it, and it waits for others of which the same holds"
 			}
-			require.True(t, f.copies == 1 || f.copies == 2 && d.Duplicate > 0)
-			require.GreaterOrEqual(t, f.across, packets[i].at)
-			require.GreaterOrEqual(t, f.due, f.across+d.Delay)
-			if d.Reorder == 0 {
-				require.GreaterOrEqual(t, f.due, last)
-			}
-			if d.Reorder == 0 && !recorded { // alone, a packet is as late as jitter can make it, and it waits for others of which the same holds
-				require.LessOrEqual(t, f.due, f.across+d.Delay+10*d.Jitter)
+			if wrong != "" {
+				t.Fatalf("packet %d: %s: %+v", i, wrong, f)
 			}
 			last = max(last, f.due)
 		}
@@ -190,7 +198,7 @@ func proportion(t *testing.T, what string, hits, n int, p, inflation float64) {
 
 // Shares of lost, late and doubled packets are what the options say.
 func TestShares(t *testing.T) {
-	const n = 200_000
+	const n = 100_000
 	packets := make([]packet, n)
 	for i := range packets {
 		packets[i] = packet{time.Duration(i) * time.Second, 100}
@@ -206,8 +214,8 @@ func TestShares(t *testing.T) {
 					continue
 				case f.due == packets[i].at+10*time.Millisecond:
 					late++
-				default:
-					require.Equal(t, packets[i].at, f.due)
+				case f.due != packets[i].at:
+					t.Fatalf("packet %d departs at %v", i, f.due)
 				}
 				twice += f.copies - 1
 			}
@@ -220,7 +228,7 @@ func TestShares(t *testing.T) {
 
 // A chain loses the share of packets that was asked for, in bursts of the length that was asked for.
 func TestBursts(t *testing.T) {
-	const n = 400_000
+	const n = 200_000
 	for _, c := range []struct{ share, packets float64 }{{0.01, 3}, {0.05, 1.2}, {0.1, 8}, {0.2, 20}, {0.5, 2}} {
 		b := Bursts(c.share, c.packets)
 		bursts, losses, was := 0, 0, false
@@ -272,7 +280,9 @@ func TestJitter(t *testing.T) {
 		sum := 0.0
 		for i, f := range travel(Options{Down: Direction{Delay: time.Second, Jitter: j, JitterKind: c.kind}}, wayDown, packets) {
 			x := float64(f.due-packets[i].at-time.Second) / float64(j)
-			require.True(t, x >= 0 && x <= c.most, x)
+			if x < 0 || x > c.most {
+				t.Fatalf("packet %d is late by %v jitters", i, x)
+			}
 			all, sum = append(all, x), sum+x
 		}
 		slices.Sort(all)
