@@ -22,7 +22,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // TestStageLink: half of the round trip lies on each way, chance and loss alike on both, and traces on theirs.
@@ -204,6 +206,61 @@ func TestRoutingDevices(t *testing.T) {
 		Dial: func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, busy },
 	})
 	assert.ErrorIs(t, err, busy)
+}
+
+// TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text is
+// the large model's.
+func TestWhoseText(t *testing.T) {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := NewStage(edge, large, StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	const most = 12
+	text := func(e *engine.Engine, question string) (ids []int32) {
+		prompt, err := edge.Chat(tokenizer.Message{Role: "user", Content: question})
+		require.NoError(t, err)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		for tok, err := range s.Generate(t.Context(), prompt, engine.Request{MaxTokens: most}) {
+			require.NoError(t, err)
+			ids = append(ids, tok.ID)
+		}
+		return ids
+	}
+	questions := []Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Correct: func(string) bool { return true }}, {Text: "why?"}}
+	w, err := startWeb(large, stage.Direct(), 0, 0)
+	require.NoError(t, err)
+	defer w.close()
+	told := 0
+	b := &routing{web: w, RoutingOptions: RoutingOptions{
+		Edge: edge, Large: large, Questions: questions, Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
+		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
+		Progress: func(done, total int) {
+			told++
+			assert.Equal(t, []int{told, 15}, []int{done, total})
+		},
+	}}
+	for _, m := range b.Modes {
+		answers, err := b.run(t.Context(), m)
+		require.NoError(t, err)
+		require.Len(t, answers, 3)
+		for i, a := range answers {
+			want, origin := text(large, questions[i].Text), "cloud"
+			if m.Name == "local" {
+				want, origin = text(edge, questions[i].Text), "edge"
+			}
+			if m.Name == "paper" { // its text is cut into other tokens than it was made of: only the prompt is surely the same
+				want, a.ids, a.origins = want[:1], a.ids[:1], a.origins[:1]
+			}
+			assert.Equal(t, want, a.ids, "%s: %s", m.Name, questions[i].Text)
+			if m.Name != "cloud" {
+				assert.Equal(t, slices.Repeat([]string{origin}, len(want)), a.origins, m.Name)
+			}
+			assert.Equal(t, []bool{i == 1, i == 1}, []bool{a.known, a.correct})
+			assert.Positive(t, a.took)
+		}
+	}
+	assert.Equal(t, 15, told)
 }
 
 // TestRoutingPaces: no answer is sooner than the pace of the small model, the pace of the large one and the round trip of

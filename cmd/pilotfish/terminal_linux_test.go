@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +59,29 @@ func TestColours(t *testing.T) {
 		assert.Contains(t, table, "2 of them from the large model")
 		assert.NotContains(t, table, "\x1b[")
 	}
+}
+
+// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol, decoded in its way and
+// at the pace of the small model; where there is no such mode, none is shown.
+func TestLiveAnswer(t *testing.T) {
+	show := func(args string) string {
+		tty, text := terminal(t)
+		var stderr strings.Builder
+		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --cloud-ms 0 --deadline off "+args), strings.NewReader(""), tty, &stderr)
+		shown := text()
+		require.Equal(t, exitDone, code, stderr.String())
+		return shown
+	}
+	serial := show("--edge-tps 0 --modes pipelined-2,serial,local --policy always")
+	assert.Regexp(t, `(?m)^\(serial: (\d+) tokens, (\d+) of them from the large model; of \S+ from asks to answers, 0s were spent`, serial)
+	counts := regexp.MustCompile(`(\d+) tokens, (\d+) of them`).FindStringSubmatch(serial)
+	assert.Equal(t, counts[1], counts[2], "all were asked for")
+	assert.Contains(t, show("--edge-tps 0 --modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
+	assert.NotContains(t, show("--edge-tps 0 --modes local"), " tokens, ")
+	begin := time.Now()
+	tokens, err := strconv.Atoi(regexp.MustCompile(`\(serial: (\d+) tokens`).FindStringSubmatch(show("--edge-tps 100 --modes serial"))[1])
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, time.Since(begin), time.Duration(2*tokens-4)*time.Second/100, "shown and measured, both at that pace")
 }
 
 // TestTokenColours: on a terminal alone, tokens of the cloud and those that timed out have a colour each.
