@@ -72,10 +72,15 @@ func TestLiveAnswer(t *testing.T) {
 		require.Equal(t, exitDone, code, stderr.String())
 		return shown
 	}
-	serial := show("--edge-tps 0 --modes pipelined-2,serial,local --policy always")
-	assert.Regexp(t, `(?m)^\(serial: (\d+) tokens, (\d+) of them from the large model; of \S+ from asks to answers, 0s were spent`, serial)
-	counts := regexp.MustCompile(`(\d+) tokens, (\d+) of them`).FindStringSubmatch(serial)
+	serial := show("--edge-tps 0 --modes pipelined-2,serial,local --policy always --rtt 20ms")
+	counts := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of (\S+) from asks to answers, (\S+) were`).FindStringSubmatch(serial)
+	require.NotNil(t, counts, serial)
 	assert.Equal(t, counts[1], counts[2], "all were asked for")
+	wait, err := time.ParseDuration(counts[3])
+	require.NoError(t, err)
+	hidden, err := time.ParseDuration(counts[4])
+	require.NoError(t, err)
+	assert.Less(t, hidden, wait/2, "serial decoding does not draft")
 	assert.Contains(t, show("--edge-tps 0 --modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
 	assert.NotContains(t, show("--edge-tps 0 --modes local"), " tokens, ")
 	begin := time.Now()
