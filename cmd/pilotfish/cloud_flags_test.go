@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -99,6 +100,9 @@ func TestCloudMakesToken(t *testing.T) {
 	stop()
 	assert.Contains(t, said, "open to programs on this machine")
 	assert.NoFileExists(t, kept)
+	folder, err := os.Stat(filepath.Dir(kept))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "where the certificate is")
 
 	address, pin, said, stop := start("--listen", "0.0.0.0:0")
 	line := regexp.MustCompile(`PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `).FindStringSubmatch(said)
@@ -421,4 +425,31 @@ func TestLoopback(t *testing.T) {
 		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
+}
+
+// TestNothingIsLeft: a command leaves no goroutine and no open file behind in its process.
+func TestNothingIsLeft(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	left := func() [2]int {
+		files, _ := os.ReadDir("/proc/self/fd") // none where the system does not show them
+		return [2]int{runtime.NumGoroutine(), len(files)}
+	}
+	work := func() {
+		for _, line := range []string{
+			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off", "inspect " + m, "tokenize -m " + m + " a",
+			"logits -m " + m + " --tokens 1", "run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
+		} {
+			code, _, stderr := call(t, strings.Fields(line)...)
+			require.Equal(t, exitDone, code, stderr)
+		}
+		_, _, stop := startCloud(t, "-m", m)
+		stop()
+	}
+	work() // what the process itself keeps from now on
+	before := left()
+	work()
+	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // what has ended takes a moment to go
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -67,12 +67,12 @@ func TestLiveAnswer(t *testing.T) {
 	show := func(args string) string {
 		tty, text := terminal(t)
 		var stderr strings.Builder
-		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --cloud-ms 0 --deadline off "+args), strings.NewReader(""), tty, &stderr)
+		code := run(t.Context(), strings.Fields("demo --questions 1 "+args), strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, exitDone, code, stderr.String())
 		return shown
 	}
-	serial := show("--edge-tps 0 --modes pipelined-2,serial,local --policy always --rtt 20ms")
+	serial := show("--edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2,serial,local --policy always --rtt 20ms")
 	counts := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of (\S+) from asks to answers, (\S+) were`).FindStringSubmatch(serial)
 	require.NotNil(t, counts, serial)
 	assert.Equal(t, counts[1], counts[2], "all were asked for")
@@ -81,10 +81,10 @@ func TestLiveAnswer(t *testing.T) {
 	hidden, err := time.ParseDuration(counts[4])
 	require.NoError(t, err)
 	assert.Less(t, hidden, wait/2, "serial decoding does not draft")
-	assert.Contains(t, show("--edge-tps 0 --modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
-	assert.NotContains(t, show("--edge-tps 0 --modes local"), " tokens, ")
+	assert.Contains(t, show("--edge-tps 0 --rtt 1ms --cloud-ms 0 --deadline off --modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
+	assert.NotContains(t, show("--edge-tps 0 --modes local"), "of them from the large model")
 	begin := time.Now()
-	tokens, err := strconv.Atoi(regexp.MustCompile(`\(serial: (\d+) tokens`).FindStringSubmatch(show("--edge-tps 100 --modes serial"))[1])
+	tokens, err := strconv.Atoi(regexp.MustCompile(`\(serial: (\d+) tokens`).FindStringSubmatch(show("--edge-tps 100 --rtt 1ms --cloud-ms 0 --deadline off --modes serial"))[1])
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, time.Since(begin), time.Duration(2*tokens-4)*time.Second/100, "shown and measured, both at that pace")
 }
