@@ -215,6 +215,8 @@ func TestPipeCounts(t *testing.T) {
 		want.Delivered, want.DeliveredBytes, want.Held, want.Queue = 3, 3*972, 0, 0
 		assert.Equal(t, want, p.stats())
 		assert.Zero(t, p.bytes)
+		p.accept(nil, numbered(4, 500))
+		assert.Equal(t, []int{500, 3000}, []int{p.stats().Queue, p.stats().MaxQueue})
 	})
 	flowing(t, Options{Up: Direction{Delay: ms, Duplicate: 1}}, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 500))
@@ -249,5 +251,30 @@ func TestPipeCounts(t *testing.T) {
 		time.Sleep(time.Second)
 		p.pause(false)
 		assert.Equal(t, was, p.resumed, "nothing was paused: what is late now is late")
+	})
+}
+
+// closing is an alarm that knows whether it was closed.
+type closing struct {
+	alarm
+	closed bool
+}
+
+func (c *closing) close() {
+	c.closed = true
+	c.alarm.close()
+}
+
+// A pipe that has stopped gives back its alarm.
+func TestPipeClosesItsAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, a := newPipe(newEmulator(Options{}, wayUp), nil), &closing{alarm: newTimerAlarm()}
+		p.begin(time.Now(), a)
+		go p.run()
+		synctest.Wait()
+		assert.False(t, a.closed)
+		p.stop()
+		synctest.Wait()
+		assert.True(t, a.closed)
 	})
 }

@@ -242,10 +242,12 @@ func TestCloudWatch(t *testing.T) {
 	w.attempted(wrong)
 	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
 
-	w, ctx, _ = watch()
+	w, ctx, warned = watch()
 	assert.NoError(t, w.why())
 	assert.NoError(t, w.required())
 	w.attempted(wrong)
+	w.observe(missed(draft.Late, late))
+	assert.Empty(t, *warned, "the error that ends the run is told, and nothing else")
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
 	assert.ErrorIs(t, w.settle(t.Context()), netproto.WrongSecret)
 
