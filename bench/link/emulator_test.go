@@ -324,6 +324,38 @@ func TestRate(t *testing.T) {
 	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due, "alone, a packet longer than the queue passes")
 }
 
+// A queue may be full to the last byte, and a packet is never across before its last byte is.
+func TestRateToTheByte(t *testing.T) {
+	e := newEmulator(Options{Up: Direction{Rate: 3, Queue: 3000}}, wayUp)
+	for i := range 3 {
+		f := e.arrive(0, 1000)
+		assert.Equal(t, departs, f.end)
+		assert.Equal(t, time.Duration(i+1)*(1000*time.Second/3+1), f.across, "a third of a nanosecond counts as a whole one")
+	}
+	assert.Equal(t, tailDrop, e.arrive(0, 1).end)
+}
+
+// A chain loses and steps by rolls of their own, in each state by its own shares.
+func TestChain(t *testing.T) {
+	b := Burst{ToBad: 0.2, ToGood: 0.4, LossBad: 0.6, LossGood: 0.1}
+	for _, c := range []struct {
+		bad         bool
+		step, burst float64
+		lost, after bool
+	}{
+		{false, 0.19, 0.09, true, true}, {false, 0.19, 0.1, false, true}, {false, 0.2, 0.09, true, false}, {false, 0.2, 0.1, false, false},
+		{true, 0.39, 0.59, true, false}, {true, 0.39, 0.6, false, false}, {true, 0.4, 0.59, true, true}, {true, 0.4, 0.6, false, true},
+		{true, 0.9, 0.1, true, true}, {true, 0.1, 0.9, false, false}, {false, 0.9, 0.05, true, false}, {false, 0.1, 0.9, false, true},
+	} {
+		chain := chain{b, c.bad}
+		assert.Equal(t, c.lost, chain.loses(rolls{step: c.step, burst: c.burst}), "%+v", c)
+		assert.Equal(t, c.after, chain.bad, "%+v", c)
+	}
+	assert.True(t, newChain(b, 0.33).bad, "a third of the time")
+	assert.False(t, newChain(b, 0.34).bad)
+	assert.False(t, newChain(Burst{ToGood: 1}, 0).bad)
+}
+
 // Recorded round trips lie on the way down, outages on both.
 func TestRecordedRoundTrips(t *testing.T) {
 	trace := read(t, ReadRTT, "t_ms,rtt_ms\n0,20\n100,\n200,900\n250,40.5\n")
