@@ -407,3 +407,16 @@ func TestReadQuestions(t *testing.T) {
 	_, err = (&routingFlags{questions: 1}).readQuestions(t.TempDir())
 	assert.ErrorContains(t, err, "is a directory")
 }
+
+// TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the device.
+func TestLiveRoute(t *testing.T) {
+	o := bench.RoutingOptions{EdgeTPS: 50, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
+	for name, want := range map[string]engine.DraftOptions{
+		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
+		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
+	} {
+		m, err := bench.ParseMode(name)
+		require.NoError(t, err)
+		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, Draft: want}, liveRoute(o, m))
+	}
+}
