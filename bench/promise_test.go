@@ -262,7 +262,7 @@ func TestRecovery(t *testing.T) {
 	p := newPlace(t, edge, large, 0)
 	defer p.close()
 	var met, lost, back bool
-	_, origins := p.decode(p.dial(""), draft.Options{Deadline: 100 * time.Millisecond}, func(_ int, tok engine.Token) bool {
+	_, origins := p.decode(p.dial(""), draft.Options{Deadline: time.Second}, func(_ int, tok engine.Token) bool {
 		switch {
 		case !met && tok.Origin == "cloud":
 			met = true
