@@ -95,8 +95,8 @@ func TestReportByHand(t *testing.T) {
 	assert.Equal(t, Times{Mean: 5500, P50: 5000, P90: 9000}, report(modes(t, "cloud")[0], ten).Time)
 }
 
-// TestCompared: the modes over our protocol are compared with serial, tokens and origins; the others are not, and without
-// serial none is.
+// TestCompared: the modes over our protocol are compared with serial, tokens and origins; the others are not, and
+// without serial none is.
 func TestCompared(t *testing.T) {
 	names := []string{"local", "paper", "pipelined-1", "serial", "pipelined-2", "pipelined-3"}
 	same := []answer{{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}}, {ids: []int32{3}, origins: []string{"edge"}}, {}}

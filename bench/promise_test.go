@@ -147,9 +147,9 @@ func until60(disturb func()) func(int, engine.Token) bool {
 	}
 }
 
-// TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is always
-// complete, a dead cloud costs at most one deadline, and nothing is left behind. Promise 1: what heals before a deadline
-// leaves no trace in the text.
+// TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is
+// always complete, a dead cloud costs at most one deadline, and nothing is left behind. Promise 1: what heals before a
+// deadline leaves no trace in the text.
 func TestPromises(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })

@@ -57,8 +57,8 @@ func modes(t *testing.T, names ...string) (all []Mode) {
 	return all
 }
 
-// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, the one over HTTP too, and the
-// figures fit together.
+// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, the one over HTTP too,
+// and the figures fit together.
 func TestRouting(t *testing.T) {
 	before := runtime.NumGoroutine()
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })

@@ -52,8 +52,8 @@ func TestStageLink(t *testing.T) {
 	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
 }
 
-// TestStage: what a stage is told is what a device meets: no answer is sooner than round trip and large model allow, packets
-// are lost, and a dictionary makes questions shorter.
+// TestStage: what a stage is told is what a device meets: no answer is sooner than round trip and large model allow,
+// packets are lost, and a dictionary makes questions shorter.
 func TestStage(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	var typical [][]int32
@@ -165,8 +165,8 @@ func TestDelayedConnBroken(t *testing.T) {
 	})
 }
 
-// TestRoutingDevices: as many devices as were asked for, each with a connection of its own that is given up, in each mode;
-// never more than there are questions, and eight where nobody says how many.
+// TestRoutingDevices: as many devices as were asked for, each with a connection of its own that is given up, in each
+// mode; never more than there are questions, and eight where nobody says how many.
 func TestRoutingDevices(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := NewStage(edge, edge, StageOptions{})
@@ -208,8 +208,8 @@ func TestRoutingDevices(t *testing.T) {
 	assert.ErrorIs(t, err, busy)
 }
 
-// TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text is
-// the large model's.
+// TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text
+// is the large model's.
 func TestWhoseText(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := NewStage(edge, large, StageOptions{})
@@ -263,8 +263,8 @@ func TestWhoseText(t *testing.T) {
 	assert.Equal(t, 15, told)
 }
 
-// TestRoutingPaces: no answer is sooner than the pace of the small model, the pace of the large one and the round trip of
-// HTTP allow, and as long as it may be.
+// TestRoutingPaces: no answer is sooner than the pace of the small model, the pace of the large one and the round trip
+// of HTTP allow, and as long as it may be.
 func TestRoutingPaces(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := NewStage(edge, edge, StageOptions{})

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half a
-// round trip to the other side.
+// web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half
+// a round trip to the other side.
 type web struct {
 	large  *engine.Engine
 	answer draft.Cloud // the next token for a context

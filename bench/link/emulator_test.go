@@ -37,8 +37,8 @@ func direction(o Options, w way) Direction {
 	return o.Down.filled()
 }
 
-// Every packet has one fate; what departs does so after the least delay, in order unless it is held back, and what is not
-// to happen does not.
+// Every packet has one fate; what departs does so after the least delay, in order unless it is held back, and what is
+// not to happen does not.
 func TestFates(t *testing.T) {
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
 		d := direction(o, w)
@@ -105,9 +105,9 @@ func TestChanceIsOfThePacketAlone(t *testing.T) {
 	assert.Positive(t, dropped)
 }
 
-// Over any window the bottleneck lets no more across than its rate or its chances allow, besides the packet that was half
-// across when the window began; its queue is never longer than allowed; it drops only where the queue is full, and it
-// never idles while something waits.
+// Over any window the bottleneck lets no more across than its rate or its chances allow, besides the packet that was
+// half across when the window began; its queue is never longer than allowed; it drops only where the queue is full, and
+// it never idles while something waits.
 func TestBottleneck(t *testing.T) {
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
 		d := direction(o, w)
@@ -162,7 +162,8 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 	}
 }
 
-// mahimahi is the same bottleneck as a simulation of every chance, one after the other, for the packets that the queue took.
+// mahimahi is the same bottleneck as a simulation of every chance, one after the other, for the packets that the queue
+// took.
 func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) []crossing {
 	var queue []packet
 	for i, p := range packets {

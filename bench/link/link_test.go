@@ -190,7 +190,8 @@ func TestLateness(t *testing.T) {
 	t.Logf("up: late by %v on average, %v at most", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
 }
 
-// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a seed.
+// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a
+// seed.
 func TestImpaired(t *testing.T) {
 	const n = 400
 	var seen []string

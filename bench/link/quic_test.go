@@ -93,8 +93,9 @@ func noise(n int) []byte {
 	return b
 }
 
-// QUIC goes through a bad link as it would through a bad network: all that is sent arrives as it was, though a tenth of the packets
-// is lost in each direction and some come out of order or twice, and though the client's address changes in the middle.
+// QUIC goes through a bad link as it would through a bad network: all that is sent arrives as it was, though a tenth of
+// the packets is lost in each direction and some come out of order or twice, and though the client's address changes in
+// the middle.
 func TestQUIC(t *testing.T) {
 	addr, conns, config := quicEcho(t)
 	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1, Reorder: 0.1, Duplicate: 0.02}

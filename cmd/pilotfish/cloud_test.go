@@ -136,7 +136,8 @@ func TestCloud(t *testing.T) {
 	assert.Contains(t, stderr, "no answer from the cloud")
 }
 
-// TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches none.
+// TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches
+// none.
 func TestCloudResumes(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")

@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 )
 
-// TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than those of
-// the small model alone.
+// TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than
+// those of the small model alone.
 func TestDemo(t *testing.T) {
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02", "--edge-tps", "0", "--cloud-ms", "0",
 		"--deadline", "off", "--modes", "local,serial,pipelined-4")
@@ -52,8 +52,8 @@ func TestDemo(t *testing.T) {
 	assert.LessOrEqual(t, *reports[1].EscalatedShare, 0.07)
 }
 
-// TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it they
-// take 57 bytes instead of 39.
+// TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it
+// they take 57 bytes instead of 39.
 func TestDemoDictionary(t *testing.T) {
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes", "serial", "--deadline", "off", "--rtt", "0",
 		"--cloud-ms", "0", "--edge-tps", "0")
@@ -61,8 +61,8 @@ func TestDemoDictionary(t *testing.T) {
 	assert.Less(t, *lines[bench.ModeReport](t, stdout)[0].BytesUp, 48.0)
 }
 
-// TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch or
-// four, the tokens and their origins are those of serial decoding.
+// TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
+// or four, the tokens and their origins are those of serial decoding.
 func TestEqualOverBadLinks(t *testing.T) {
 	for _, loss := range []string{"0.05", "0.2"} {
 		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed", "3", "--edge-tps", "0",
@@ -78,8 +78,8 @@ func TestEqualOverBadLinks(t *testing.T) {
 	}
 }
 
-// TestBenchRoutingOwn measures models and questions of one's own: --model is the small one and --large the other, and the
-// answers are as long as those of `pilotfish run`.
+// TestBenchRoutingOwn measures models and questions of one's own: --model is the small one and --large the other, and
+// the answers are as long as those of `pilotfish run`.
 func TestBenchRoutingOwn(t *testing.T) {
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "q8_0")
 	_, stdout, _ := call(t, "run", "-m", edge, "--json", "where?")

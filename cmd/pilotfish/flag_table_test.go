@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flagTests names, for each flag of each command, a test that sees what the flag does. A new flag comes with a line here
-// and with that test: one that fails when the flag is read and then forgotten, or set in the place of another.
+// flagTests names, for each flag of each command, a test that sees what the flag does. A new flag comes with a line
+// here and with that test: one that fails when the flag is read and then forgotten, or set in the place of another.
 func flagTests() map[string]map[string]string {
 	model := map[string]string{
 		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags", "exact": "TestModelFlags",
@@ -131,8 +131,8 @@ func testSources(t *testing.T) map[string]string {
 	return all
 }
 
-// TestEveryFlagHasATest: no flag of the command tree is without a test that sees its effect, the table names no flag and
-// no test that there is not, and each test at least calls the flag by its name.
+// TestEveryFlagHasATest: no flag of the command tree is without a test that sees its effect, the table names no flag
+// and no test that there is not, and each test at least calls the flag by its name.
 func TestEveryFlagHasATest(t *testing.T) {
 	table, tests := flagTests(), testSources(t)
 	require.Contains(t, tests, "TestEveryFlagHasATest", "the sources are read")
@@ -176,8 +176,8 @@ func calls(m string) map[string][]string {
 	}
 }
 
-// TestNonsenseIsRefused: no flag takes a value that is not of its kind, and none that counts or measures takes a negative
-// one; the message names the flag, before anything is done.
+// TestNonsenseIsRefused: no flag takes a value that is not of its kind, and none that counts or measures takes a
+// negative one; the message names the flag, before anything is done.
 func TestNonsenseIsRefused(t *testing.T) {
 	ownFolders(t)
 	lines := calls(tinyModel(t, "q8_0"))

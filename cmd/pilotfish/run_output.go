@@ -57,7 +57,8 @@ type summaryEvent struct {
 	*RoutedEvent // with a cloud only
 }
 
-// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded fields.)
+// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded
+// fields.)
 type RoutedEvent struct {
 	CloudTokens  int     `json:"cloud_tokens"`
 	Timeouts     int     `json:"timeouts"`            // tokens of the small model that stood because an answer was late or failed

@@ -60,8 +60,8 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; where there is no such
-// mode, none is shown.
+// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; where there is no
+// such mode, none is shown.
 func TestLiveAnswer(t *testing.T) {
 	show := func(args string) string {
 		tty, text := terminal(t)

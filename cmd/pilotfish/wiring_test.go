@@ -31,8 +31,8 @@ func logitsOf(t *testing.T, m string, flags ...string) []float32 {
 	return lines[logitsResult](t, stdout)[0].Logits
 }
 
-// TestModelFlags: each flag of a model changes its engine in what it is named after, and nothing else, and every command
-// that runs a model has them.
+// TestModelFlags: each flag of a model changes its engine in what it is named after, and nothing else, and every
+// command that runs a model has them.
 func TestModelFlags(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0") // of 512 tokens
@@ -145,8 +145,8 @@ type writerFunc func(b []byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked for
-// becomes as long as the model holds.
+// TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked
+// for becomes as long as the model holds.
 func TestBenchEngineFlags(t *testing.T) {
 	parse := func(args string, limit int) bench.EngineOptions {
 		f, c := new(benchEngineFlags), new(cobra.Command)
@@ -282,7 +282,8 @@ func TestRoutingOptions(t *testing.T) {
 	}
 }
 
-// TestDemoRouter: --router stands in for the router that comes with the small model, and each is used by its policy alone.
+// TestDemoRouter: --router stands in for the router that comes with the small model, and each is used by its policy
+// alone.
 func TestDemoRouter(t *testing.T) {
 	f := routingFlags{route: routeFlags{policy: "learned"}}
 	own, err := f.route.router(demo.Router())
@@ -335,8 +336,8 @@ func TestSynthFlags(t *testing.T) {
 	assert.Contains(t, stderr, file)
 }
 
-// TestDemoWorkload: the demo asks the first of the questions that neither model saw, and its dictionary is trained on whole
-// chats of those that both did.
+// TestDemoWorkload: the demo asks the first of the questions that neither model saw, and its dictionary is trained on
+// whole chats of those that both did.
 func TestDemoWorkload(t *testing.T) {
 	held := demo.Questions(demo.HeldOut)
 	for _, n := range []int{1, 3, len(held)} {
@@ -365,7 +366,8 @@ func TestDemoWorkload(t *testing.T) {
 	assert.ErrorContains(t, err, "load demo/bad.gguf")
 }
 
-// TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its line.
+// TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its
+// line.
 func TestReadQuestions(t *testing.T) {
 	read := func(content string, args ...string) ([]bench.Question, error) {
 		var f routingFlags
@@ -408,7 +410,8 @@ func TestReadQuestions(t *testing.T) {
 	assert.ErrorContains(t, err, "is a directory")
 }
 
-// TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the device.
+// TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
+// device.
 func TestLiveRoute(t *testing.T) {
 	o := bench.RoutingOptions{EdgeTPS: 50, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{

@@ -83,8 +83,8 @@ func TestPanicAndBrokenBuild(t *testing.T) {
 	assert.Contains(t, out, "undefined: nothing")
 }
 
-// TestReport: what go test would have shown, from events that are written down; what passes is not shown, what is skipped is
-// told with the last thing that it said, and what is no event is passed on.
+// TestReport: what go test would have shown, from events that are written down; what passes is not shown, what is
+// skipped is told with the last thing that it said, and what is no event is passed on.
 func TestReport(t *testing.T) {
 	events := `go: downloading something
 {"Action":"start","Package":"p"}
