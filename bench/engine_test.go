@@ -25,12 +25,12 @@ func TestEngine(t *testing.T) {
 		require.NoError(t, s.Write(f, nil))
 		require.NoError(t, f.Close())
 
-		told := 0
+		var told []int
 		r, err := Engine(t.Context(), EngineOptions{
-			Model: path, Engine: engine.Options{Threads: 2}, Prompt: 30, Decode: 5, Depth: 40, Scaling: true, Repeat: 3, OnSample: func(n int) { told = n },
+			Model: path, Engine: engine.Options{Threads: 2, Context: 400}, Prompt: 30, Decode: 5, Depth: 40, Scaling: true, Repeat: 3, OnSample: func(n int) { told = append(told, n) },
 		})
 		require.NoError(t, err)
-		assert.Equal(t, 3, told)
+		assert.Equal(t, []int{1, 2, 3}, told, "with all threads; fewer are not told of")
 		assert.Len(t, r.Samples, 3)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -51,6 +51,10 @@ func TestEngine(t *testing.T) {
 			}
 		}
 		assert.Equal(t, int64(2*2*128*2*42), r.DepthBytes, "keys and values of 42 tokens in F16")
+		assert.EqualValues(t, 2*2*128*2*400, r.KVBytes, "of a context that is longer than what is needed")
+		if r.PeakRSS > 0 {
+			assert.Greater(t, r.PeakRSS, int64(8<<20), "a Go program with two models takes megabytes")
+		}
 		assert.Len(t, r.ByThreads, 2)
 		require.Len(t, r.Scaling, 2)
 		for i, s := range r.Scaling {

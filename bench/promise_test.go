@@ -109,7 +109,7 @@ func (p *place) close() {
 	if p.socket != nil {
 		assert.NoError(p.t, p.gateway.stop())
 		p.socket.Close()
-		assert.Eventually(p.t, func() bool { return p.service.InUse() == 0 }, 5*time.Second, time.Millisecond, "the service keeps nothing for a gateway that has gone")
+		await(func() bool { return p.service.InUse() == 0 }) // the service keeps nothing for a gateway that has gone
 	}
 	assert.NoError(p.t, p.relay.stop())
 	p.service.Close()
@@ -147,9 +147,9 @@ func until60(disturb func()) func(int, engine.Token) bool {
 	}
 }
 
-// TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is always
-// complete, a dead cloud costs at most one deadline, and nothing is left behind. Promise 1: what heals before a deadline
-// leaves no trace in the text.
+// TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is
+// always complete, a dead cloud costs at most one deadline, and nothing is left behind. Promise 1: what heals before a
+// deadline leaves no trace in the text.
 func TestPromises(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })
@@ -240,18 +240,17 @@ func TestPromises(t *testing.T) {
 				assert.Zero(t, sum.Timeouts)
 			} else {
 				assert.Contains(t, got.origins, "edge-timeout")
-				assert.Less(t, sum.Exposed, deadline+2*time.Second, "one deadline, not one for each of %d escalations", sum.Escalations)
+				assert.LessOrEqual(t, sum.Late+sum.Failed, 4, "those that were open at once wait for one deadline, not each of %d escalations", sum.Escalations)
+				t.Logf("%d late, %d failed, %d not asked, %v exposed", sum.Late, sum.Failed, sum.Unasked, sum.Exposed)
 			}
 			assert.Equal(t, sum.Escalations, sum.Cloud+sum.Timeouts, "each escalation is marked, whoever chose the token")
 			assert.InDelta(t, 5+60, p.session.KVTokens(), 1, "no slot of a draft is left")
 			if c.heals {
 				p.leave()
-				assert.Eventually(t, func() bool { return p.service.InUse() == 0 }, 5*time.Second, 10*time.Millisecond, "the service forgets a session that says goodbye")
+				await(func() bool { return p.service.InUse() == 0 }) // the service forgets a session that says goodbye
 			}
 			p.close()
-			for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-				require.Less(t, time.Since(start), 20*time.Second, "goroutines are left")
-			}
+			await(func() bool { return runtime.NumGoroutine() <= before })
 		})
 	}
 }
@@ -262,22 +261,22 @@ func TestRecovery(t *testing.T) {
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })
 	p := newPlace(t, edge, large, 0)
 	defer p.close()
-	lost, back := 0, 0
-	_, origins := p.decode(p.dial(""), draft.Options{Deadline: 100 * time.Millisecond}, func(n int, tok engine.Token) bool {
+	var met, lost, back bool
+	_, origins := p.decode(p.dial(""), draft.Options{Deadline: time.Second}, func(_ int, tok engine.Token) bool {
 		switch {
-		case n == 20:
+		case !met && tok.Origin == "cloud":
+			met = true
 			p.link.Blackhole(true)
-		case lost == 0 && n > 20 && tok.Origin == "edge-timeout":
-			lost = n
+		case met && !lost && tok.Origin == "edge-timeout":
+			lost = true
 			p.link.Blackhole(false)
-		case lost > 0 && tok.Origin == "cloud":
-			back = n
+		case lost && tok.Origin == "cloud":
+			back = true
 		}
-		return back == 0
+		return !back
 	})
-	assert.Contains(t, origins[:20], "cloud")
-	assert.Positive(t, lost)
-	assert.Positive(t, back, "no token of the cloud in %d", len(origins))
+	assert.True(t, met && lost, "%d tokens", len(origins))
+	assert.True(t, back, "no token of the cloud in %d", len(origins))
 }
 
 // babbler is a gateway that says Welcome and then bytes of chance to whatever it is asked.

@@ -81,20 +81,29 @@ func (s *Stage) start(o StageOptions) error {
 	if err != nil {
 		return err
 	}
-	way := link.Direction{Delay: o.RTT / 2, Loss: o.Loss}
-	options := link.Options{Target: socket.LocalAddr().String(), Seed: o.Seed, Up: way, Down: way}
-	for _, path := range o.Traces {
-		if err := options.AddTrace(path); err != nil {
-			return errors.Join(err, socket.Close())
-		}
+	options, err := o.link(socket.LocalAddr().String())
+	if err == nil {
+		s.link, err = link.New(options)
 	}
-	if s.link, err = link.New(options); err != nil {
+	if err != nil {
 		return errors.Join(err, socket.Close())
 	}
 	s.pin = g.Fingerprint()
 	s.gateway = spawn(func(ctx context.Context) error { return errors.Join(g.Serve(ctx, socket), socket.Close()) })
 	s.relay = spawn(s.link.Run)
 	return nil
+}
+
+// link returns the options of the link to a target.
+func (o StageOptions) link(target string) (link.Options, error) {
+	way := link.Direction{Delay: o.RTT / 2, Loss: o.Loss}
+	options := link.Options{Target: target, Seed: o.Seed, Up: way, Down: way}
+	for _, path := range o.Traces {
+		if err := options.AddTrace(path); err != nil {
+			return options, err
+		}
+	}
+	return options, nil
 }
 
 // patience is how long a connection or a message may take over the link.

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half a
-// round trip to the other side.
+// web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half
+// a round trip to the other side.
 type web struct {
 	large  *engine.Engine
 	answer draft.Cloud // the next token for a context
@@ -102,7 +102,7 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 	due := time.Now()
 	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most}) {
 		if err != nil {
-			return // the stream is cut short, and the client sees that
+			panic(http.ErrAbortHandler) // the stream is cut short, and the client sees that: a mere return would end it in order
 		}
 		due = due.Add(w.pace)
 		time.Sleep(time.Until(due))

@@ -20,7 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const soon = 10 * time.Second // for what comes on its own, on however busy a machine
+// await waits until what comes on its own is there, on however busy a machine; go test ends what never comes.
+func await(there func() bool) {
+	for !there() {
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // socket is a socket of loopback that is closed with the test.
 func socket(t testing.TB) *net.UDPConn {
@@ -67,15 +72,12 @@ func dials(t testing.TB, l *Link) *net.UDPConn {
 	return conn
 }
 
-// hear returns the next datagram, or "" if none comes in time.
-func hear(t testing.TB, conn *net.UDPConn, within time.Duration) string {
+// hear returns the next datagram.
+func hear(t testing.TB, conn *net.UDPConn) string {
 	t.Helper()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(within)))
 	buf := make([]byte, maxDatagram)
 	n, err := conn.Read(buf)
-	if err != nil {
-		return ""
-	}
+	require.NoError(t, err)
 	return string(buf[:n])
 }
 
@@ -97,11 +99,11 @@ func TestRelay(t *testing.T) {
 	for _, size := range sizes {
 		text := strings.Repeat("x", size-1) + "y"
 		say(t, c, text)
-		require.Equal(t, text, hear(t, c, soon), size)
+		require.Equal(t, text, hear(t, c), size)
 		bytes += size
 	}
 	say(t, c, "")
-	require.Eventually(t, func() bool { return l.Stats().Down.Delivered == int64(len(sizes)+1) }, soon, time.Millisecond, "an empty one as well")
+	await(func() bool { return l.Stats().Down.Delivered == int64(len(sizes)+1) })
 	s := l.Stats()
 	assert.EqualValues(t, bytes, s.Up.Bytes)
 	assert.EqualValues(t, bytes, s.Down.DeliveredBytes)
@@ -111,7 +113,7 @@ func TestRelay(t *testing.T) {
 		go func() { _ = l6.Run(context.Background()) }()
 		c6 := dials(t, l6)
 		say(t, c6, "six")
-		assert.Equal(t, "six", hear(t, c6, soon))
+		assert.Equal(t, "six", hear(t, c6))
 		assert.NoError(t, l6.Close())
 	}
 }
@@ -129,7 +131,6 @@ func TestManyClients(t *testing.T) {
 			for n := range rounds {
 				text := fmt.Sprint(id, " says ", n)
 				_, _ = c.Write([]byte(text))
-				_ = c.SetReadDeadline(time.Now().Add(soon))
 				buf := make([]byte, 100)
 				m, err := c.Read(buf)
 				if !assert.NoError(t, err) || !assert.Equal(t, text, string(buf[:m])) {
@@ -151,19 +152,19 @@ func TestTooManyClients(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
 	say(t, c, "first")
-	require.Equal(t, "first", hear(t, c, soon))
+	require.Equal(t, "first", hear(t, c))
 	l.mu.Lock()
 	for i := range maxClients - 1 {
 		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))] = l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
 	}
 	l.mu.Unlock()
 	say(t, dials(t, l), "one too many")
-	require.Eventually(t, func() bool { return l.Stats().Refused == 1 }, soon, time.Millisecond)
+	await(func() bool { return l.Stats().Refused == 1 })
 	say(t, c, "still here")
-	assert.Equal(t, "still here", hear(t, c, soon))
+	assert.Equal(t, "still here", hear(t, c))
 }
 
-// A packet is never early, and on average little late, alone or behind others.
+// A packet is never early, alone or behind others. How late it is stands in the log: how busy the machine is decides.
 func TestLateness(t *testing.T) {
 	const n, rtt = 200, 40 * time.Millisecond
 	l := runs(t, Options{Target: echo(t), Up: Direction{Delay: rtt / 2}, Down: Direction{Delay: rtt / 2}})
@@ -177,20 +178,20 @@ func TestLateness(t *testing.T) {
 		}()
 		var late []time.Duration
 		for range n {
-			text := hear(t, c, soon)
+			text := hear(t, c)
 			require.Len(t, text, 8)
 			late = append(late, time.Since(began)-time.Duration(binary.LittleEndian.Uint64([]byte(text)))-rtt)
 		}
 		slices.Sort(late)
 		t.Logf("every %v: round trips late by p50 %v, p90 %v, p99 %v, max %v", gap, late[n/2], late[n*9/10], late[n*99/100], late[n-1])
 		assert.Positive(t, late[0], "never early")
-		assert.Less(t, late[n/2], time.Second, "figures are in the log: how busy the machine is decides about them")
 	}
 	s := l.Stats()
 	t.Logf("up: late by %v on average, %v at most", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
 }
 
-// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a seed.
+// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a
+// seed.
 func TestImpaired(t *testing.T) {
 	const n = 400
 	var seen []string
@@ -203,16 +204,16 @@ func TestImpaired(t *testing.T) {
 		c := dials(t, l)
 		for i := range n {
 			say(t, c, fmt.Sprint(i))
-			time.Sleep(100 * time.Microsecond)
+			await(func() bool { return l.Stats().Up.Packets > int64(i) }) // so that no buffer overflows
 		}
-		require.Eventually(t, func() bool { s := l.Stats().Up; return s.Packets == n && s.Held == 0 }, soon, time.Millisecond)
+		await(func() bool { s := l.Stats().Up; return s.Packets == n && s.Held == 0 })
 		s := l.Stats().Up
 		assert.Positive(t, s.Lost)
 		assert.Positive(t, s.Duplicated)
 		assert.Positive(t, s.Reordered)
 		var got []string
 		for range s.Delivered {
-			got = append(got, hear(t, target, soon))
+			got = append(got, hear(t, target))
 		}
 		slices.Sort(got)
 		if seen != nil {
@@ -231,7 +232,6 @@ func TestRebind(t *testing.T) {
 	buf := make([]byte, 100)
 	meet := func(text string) netip.AddrPort {
 		say(t, c, text)
-		require.NoError(t, target.SetReadDeadline(time.Now().Add(soon)))
 		n, from, err := target.ReadFromUDPAddrPort(buf)
 		require.NoError(t, err)
 		require.Equal(t, text, string(buf[:n]))
@@ -249,7 +249,7 @@ func TestRebind(t *testing.T) {
 		after := meet(fmt.Sprint("after ", i))
 		answer(before, "to the old port")
 		answer(after, "to the new port")
-		require.Equal(t, "to the new port", hear(t, c, soon))
+		require.Equal(t, "to the new port", hear(t, c))
 		before = after
 	}
 	assert.Len(t, ports, 5)
@@ -262,14 +262,14 @@ func TestControls(t *testing.T) {
 	c := dials(t, l)
 	l.Blackhole(true)
 	say(t, c, "into the dark")
-	require.Eventually(t, func() bool { return l.Stats().Up.Vanished == 1 }, soon, time.Millisecond)
+	await(func() bool { return l.Stats().Up.Vanished == 1 })
 	l.Blackhole(false)
 	l.Pause(true)
 	say(t, c, "patience")
-	require.Eventually(t, func() bool { return l.Stats().Up.Held == 1 }, soon, time.Millisecond)
-	assert.Empty(t, hear(t, c, 20*time.Millisecond))
+	await(func() bool { return l.Stats().Up.Held == 1 })
+	assert.Zero(t, l.Stats().Up.Delivered)
 	l.Pause(false)
-	assert.Equal(t, "patience", hear(t, c, soon))
+	assert.Equal(t, "patience", hear(t, c))
 }
 
 // A target that is not there, which the system says at every second datagram, costs nothing but these.
@@ -279,9 +279,9 @@ func TestTargetComesLate(t *testing.T) {
 	require.NoError(t, target.Close())
 	l := runs(t, Options{Target: addr.String()})
 	c := dials(t, l)
-	for range 20 {
+	for i := range int64(20) {
 		say(t, c, "anybody?")
-		time.Sleep(time.Millisecond)
+		await(func() bool { s := l.Stats().Up; return s.Packets > i && s.Held == 0 })
 	}
 	target, err := net.ListenUDP("udp", addr)
 	if err != nil {
@@ -289,7 +289,7 @@ func TestTargetComesLate(t *testing.T) {
 	}
 	defer func() { _ = target.Close() }()
 	say(t, c, "now?")
-	assert.Equal(t, "now?", hear(t, target, soon))
+	assert.Equal(t, "now?", hear(t, target))
 }
 
 // An error that a socket kept from before does not cost a datagram; one that lasts is returned.
@@ -351,14 +351,12 @@ func TestEnd(t *testing.T) {
 				say(t, clients[len(clients)-1], "traffic")
 			}
 		}
-		require.Eventually(t, func() bool { return l.Stats().Down.Delivered > 0 }, soon, time.Millisecond)
+		await(func() bool { return l.Stats().Down.Delivered > 0 })
 		require.NoError(t, l.Rebind())
 		end(l, cancel)
 		require.NoError(t, <-ended, name)
 		cancel()
-		for start := time.Now(); goroutines() > was; time.Sleep(time.Millisecond) { // the one that ran it is about to end
-			require.Less(t, time.Since(start), soon, name)
-		}
+		await(func() bool { return goroutines() <= was }) // the one that ran it is about to end
 		for _, c := range clients {
 			_ = c.Close()
 		}
@@ -391,30 +389,37 @@ func TestCloseWithoutRun(t *testing.T) {
 // Controls from everywhere at once, under traffic, upset nothing.
 func TestControlsTogether(t *testing.T) {
 	l := runs(t, Options{Target: echo(t), Up: anyDirection(t, seeds(1)), Down: anyDirection(t, seeds(2))})
-	stop := time.Now().Add(300 * time.Millisecond)
-	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	var controls, traffic sync.WaitGroup
 	for _, f := range []func(){
 		func() { l.Pause(rand.IntN(2) == 0) }, func() { l.Blackhole(rand.IntN(2) == 0) },
 		func() { conserved(t, l.Stats().Down) }, func() { _ = l.Rebind() },
 	} {
-		wg.Go(func() {
-			for time.Now().Before(stop) {
+		controls.Go(func() {
+			for range 100 {
 				f()
-				time.Sleep(2 * time.Millisecond)
+				came := l.Stats().Up.Packets
+				await(func() bool { return l.Stats().Up.Packets > came })
 			}
 		})
 	}
 	for range 3 {
 		c := dials(t, l)
-		wg.Go(func() {
-			for time.Now().Before(stop) {
-				_, _ = c.Write([]byte("traffic"))
-				time.Sleep(100 * time.Microsecond)
+		traffic.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = c.Write([]byte("traffic"))
+					time.Sleep(100 * time.Microsecond) // no flood
+				}
 			}
 		})
 	}
-	wg.Wait()
-	assert.Positive(t, l.Stats().Up.Packets)
+	controls.Wait()
+	close(stop)
+	traffic.Wait()
 }
 
 // What the relay itself costs: datagrams of 1200 bytes there and back, one at a time.
@@ -424,9 +429,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	data := strings.Repeat("x", 1200)
 	for b.Loop() {
 		say(b, c, data)
-		if hear(b, c, soon) == "" {
-			b.Fatal("lost")
-		}
+		hear(b, c)
 	}
 }
 

@@ -196,3 +196,85 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 		assert.EqualValues(t, 5, p.stats().Dropped, "there is room again")
 	})
 }
+
+// What a pipe counts, number by number: of a narrow one, of one that doubles, and of one whose sending takes time.
+func TestPipeCounts(t *testing.T) {
+	const ms = time.Millisecond
+	flowing(t, Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp, func(t *testing.T, p *flow) {
+		for i := range 4 {
+			p.accept(nil, numbered(i, 1000))
+		}
+		want := Counts{Packets: 4, Bytes: 4 * 972, Dropped: 1, Held: 3, Queue: 3000, MaxQueue: 3000}
+		assert.Equal(t, want, p.stats())
+		time.Sleep(15 * ms)
+		synctest.Wait()
+		want.Delivered, want.DeliveredBytes, want.Held, want.Queue = 1, 972, 2, 2000
+		assert.Equal(t, want, p.stats())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want.Delivered, want.DeliveredBytes, want.Held, want.Queue = 3, 3*972, 0, 0
+		assert.Equal(t, want, p.stats())
+		assert.Zero(t, p.bytes)
+		p.accept(nil, numbered(4, 500))
+		assert.Equal(t, []int{500, 3000}, []int{p.stats().Queue, p.stats().MaxQueue})
+	})
+	flowing(t, Options{Up: Direction{Delay: ms, Duplicate: 1}}, wayUp, func(t *testing.T, p *flow) {
+		p.accept(nil, numbered(0, 500))
+		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, Held: 2}, p.stats())
+		time.Sleep(2 * ms)
+		assert.Equal(t, []departure{{0, ms}, {0, ms}}, p.seen())
+		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472}, p.stats())
+		p.darken(true)
+		p.accept(nil, numbered(1, 500))
+		assert.Equal(t, Counts{Packets: 2, Bytes: 2 * 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472, Vanished: 1}, p.stats())
+	})
+	flowing(t, Options{Up: Direction{Delay: 10 * ms}}, wayUp, func(t *testing.T, p *flow) {
+		send := p.send
+		p.send = func(q *parcel) error { time.Sleep(4 * ms); return send(q) }
+		for i := range 3 {
+			p.accept(nil, numbered(i, 500))
+		}
+		time.Sleep(time.Second)
+		assert.Equal(t, []departure{{0, 14 * ms}, {1, 18 * ms}, {2, 22 * ms}}, p.seen())
+		s := p.stats()
+		assert.Equal(t, []time.Duration{(0 + 4 + 8) * ms, 8 * ms}, []time.Duration{s.LateTotal, s.LateMax})
+		p.pause(true)
+		p.accept(nil, numbered(3, 500))
+		time.Sleep(time.Second)
+		p.pause(true) // again: a pause is not renewed
+		time.Sleep(time.Second)
+		p.pause(false)
+		time.Sleep(time.Second)
+		assert.Len(t, p.seen(), 4)
+		assert.Equal(t, s.LateTotal, p.stats().LateTotal, "a pause is no lateness")
+		was := p.resumed
+		time.Sleep(time.Second)
+		p.pause(false)
+		assert.Equal(t, was, p.resumed, "nothing was paused: what is late now is late")
+	})
+}
+
+// closing is an alarm that knows whether it was closed.
+type closing struct {
+	alarm
+	closed bool
+}
+
+func (c *closing) close() {
+	c.closed = true
+	c.alarm.close()
+}
+
+// A pipe that has stopped gives back its alarm.
+func TestPipeClosesItsAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, a := newPipe(newEmulator(Options{}, wayUp), nil), &closing{alarm: newTimerAlarm()}
+		p.begin(time.Now(), a)
+		go p.run()
+		synctest.Wait()
+		assert.False(t, a.closed)
+		p.stop()
+		synctest.Wait()
+		assert.True(t, a.closed)
+	})
+}

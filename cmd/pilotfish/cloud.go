@@ -184,14 +184,19 @@ func (a *app) newLog(form string) (*slog.Logger, error) {
 // collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that
 // stands.
 func spendMemory(kv int64) (undo func()) {
-	const most, rest = 1 << 30, 64 << 20 // bytes; rest: what a gateway takes beside keys and values, about
 	free, err := engine.FreeMemory()
 	if _, set := os.LookupEnv("GOGC"); set || err != nil {
 		return func() {}
 	}
-	garbage := int64(min(free/8, most))
-	before := debug.SetGCPercent(int(max(garbage*100/(kv+rest), 1)))
+	before := debug.SetGCPercent(garbagePercent(free, kv))
 	return func() { debug.SetGCPercent(before) }
+}
+
+// garbagePercent is what the collector goes by, where so many bytes of memory are free and keys and values take kv.
+func garbagePercent(free uint64, kv int64) int {
+	const most, rest = 1 << 30, 64 << 20 // bytes; rest: what a gateway takes beside keys and values, about
+	garbage := int64(min(free/8, most))
+	return int(max(garbage*100/(kv+rest), 1))
 }
 
 // watchRecomputing warns when texts are computed again because their keys and values had to give way. It returns what

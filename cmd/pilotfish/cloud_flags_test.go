@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,7 +10,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,6 +100,9 @@ func TestCloudMakesToken(t *testing.T) {
 	stop()
 	assert.Contains(t, said, "open to programs on this machine")
 	assert.NoFileExists(t, kept)
+	folder, err := os.Stat(filepath.Dir(kept))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "where the certificate is")
 
 	address, pin, said, stop := start("--listen", "0.0.0.0:0")
 	line := regexp.MustCompile(`PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `).FindStringSubmatch(said)
@@ -106,7 +113,7 @@ func TestCloudMakesToken(t *testing.T) {
 	info, err := os.Stat(kept)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	run := []string{"-m", m, "--cloud", "127.0.0.1:" + port, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "10s"}
+	run := []string{"-m", m, "--cloud", "127.0.0.1:" + port, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off"}
 	code, _, stderr := call(t, append([]string{"run"}, run...)...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "access token")
@@ -140,53 +147,55 @@ func TestCloudSizes(t *testing.T) {
 	assert.Contains(t, stderr, "memory for 49 tokens is less than one context of 50 tokens")
 }
 
-// Every option of a gateway has a flag, and every flag sets one: two flags never set the same.
+// TestLimitFlags: each flag sets the option that it is named after, and no other, and every option of a gateway has a
+// flag.
 func TestLimitFlags(t *testing.T) {
-	elsewhere := map[string]bool{"Certificate": true, "Tokens": true, "Events": true, "Dictionaries": true}
-	set := func(args ...string) engine.GatewayOptions {
+	parse := func(args string) engine.GatewayOptions {
 		var l limitFlags
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		l.register(f)
-		require.NoError(t, f.Parse(args))
+		require.NoError(t, f.Parse(strings.Fields(args)))
 		o, err := l.options()
 		require.NoError(t, err)
 		return o
 	}
-	changed := map[string]string{}
-	before := set()
-	var l limitFlags
-	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	l.register(all)
-	all.VisitAll(func(f *pflag.Flag) {
-		value := map[string]string{"int": "77", "float64": "7.5", "duration": "77s", "bool": "true"}[f.Value.Type()]
-		if value == "" {
-			return // --dictionary, below
-		}
-		args := []string{"--" + f.Name + "=" + value}
-		if f.Name == "device-burst" {
-			args = append(args, "--device-rate=3")
-		}
-		after := reflect.ValueOf(set(args...))
-		for i := range after.NumField() {
-			name := after.Type().Field(i).Name
-			if elsewhere[name] || after.Field(i).Interface() == reflect.ValueOf(before).Field(i).Interface() || f.Name == "device-burst" && name == "DeviceRate" {
-				continue
-			}
-			assert.Empty(t, changed[name], "%s is set by --%s and --%s", name, changed[name], f.Name)
-			changed[name] = f.Name
-		}
-	})
-	o := reflect.TypeFor[engine.GatewayOptions]()
-	for i := range o.NumField() {
-		if name := o.Field(i).Name; !elsewhere[name] {
-			assert.Contains(t, changed, name, "no flag sets it")
-		}
+	usual := engine.GatewayOptions{
+		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute,
+		DrainTimeout: 10 * time.Second,
 	}
-	for option, flag := range map[string]string{"MaxConns": "max-connections", "MaxAsksPerDevice": "max-questions-per-device",
-		"MaxTokens": "max-session-tokens", "MaxSessionTokens": "max-tokens-per-session", "AskTimeout": "question-timeout"} {
-		assert.Equal(t, flag, changed[option])
+	assert.Equal(t, usual, parse(""))
+	set := usual // all of them together
+	for args, change := range map[string]func(*engine.GatewayOptions){
+		"--max-context 77":                          func(o *engine.GatewayOptions) { o.MaxContext = 77 },
+		"--max-connections 77":                      func(o *engine.GatewayOptions) { o.MaxConns = 77 },
+		"--max-connections-per-address 77":          func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
+		"--max-connections-per-device 77":           func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
+		"--max-questions 77":                        func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
+		"--max-questions-per-device 77":             func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
+		"--max-questions-per-connection 77":         func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
+		"--max-sessions 77":                         func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
+		"--max-sessions-per-device 77":              func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
+		"--max-session-tokens 77":                   func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
+		"--max-tokens-per-session 77":               func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
+		"--device-rate 7.5":                         func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
+		"--device-rate 7.5 --device-burst 100":      func(o *engine.GatewayOptions) { o.DeviceRate, o.DeviceBurst = 7.5, 100 },
+		"--session-idle 77s":                        func(o *engine.GatewayOptions) { o.SessionIdle = 77 * time.Second },
+		"--idle-timeout 77s":                        func(o *engine.GatewayOptions) { o.IdleTimeout = 77 * time.Second },
+		"--message-timeout 77s":                     func(o *engine.GatewayOptions) { o.MessageTimeout = 77 * time.Second },
+		"--question-timeout 77s":                    func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
+		"--drain-timeout 77s":                       func(o *engine.GatewayOptions) { o.DrainTimeout = 77 * time.Second },
+		"--any-template":                            func(o *engine.GatewayOptions) { o.AnyTemplate = true },
+		"--max-context 1 --max-sessions 1000000000": func(o *engine.GatewayOptions) { o.MaxContext, o.MaxSessions = 1, 1e9 },
+	} {
+		want := usual
+		change(&want)
+		assert.Equal(t, want, parse(args), args)
+		change(&set)
 	}
-	assert.Equal(t, 15*time.Minute, before.SessionIdle)
+	elsewhere := []string{"Certificate", "Tokens", "Events", "Dictionaries"}
+	for i, v := range reflect.ValueOf(set).Fields() {
+		assert.True(t, !v.IsZero() || slices.Contains(elsewhere, i.Name), "no flag sets %s", i.Name)
+	}
 }
 
 // Values without sense are refused by the name of the flag.
@@ -198,6 +207,9 @@ func TestLimitFlagsRefused(t *testing.T) {
 		{"--device-rate=+Inf", "--device-rate +Inf"}, {"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
 		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`}, {"--log=loud", "--log loud"},
 		{"--slots=-1", "--slots"}, {"--rows=-1", "--rows"}, {"--key=x", "--cert and --key belong together"},
+		{"--cert=x", "--cert and --key belong together"}, {"--max-context=0", "--max-context 0: give a number from 1 to 1000000000"},
+		{"--max-questions=1000000001", "--max-questions 1000000001"}, {"--device-rate=0", "--device-rate 0"},
+		{"--device-rate=1e10", "--device-rate 1e+10"}, {"--session-idle=0s", "--session-idle 0s: give a time above 0"},
 	} {
 		code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", c[0])
 		assert.Equal(t, exitUsage, code, c[0])
@@ -243,7 +255,7 @@ func TestCloudDictionary(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", m, "--dictionary", "7:"+file, "--log", "off")
 	up := func(args ...string) int {
 		_, _, s, _ := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--mode", "serial",
-			"--deadline", "10s", "-n", "1", "--tokens", typical}, args...)...)
+			"--deadline", "off", "-n", "1", "--tokens", typical}, args...)...)
 		return s.BytesUp
 	}
 	assert.Less(t, up("--dictionary", "7:"+file), up()-20)
@@ -281,26 +293,163 @@ func TestWatchRecomputing(t *testing.T) {
 	})
 }
 
+// TestGarbagePercent: what may be collected later is an eighth of the free memory, and at most 1 GiB.
+func TestGarbagePercent(t *testing.T) {
+	const mib, gib = 1 << 20, 1 << 30
+	for _, c := range []struct {
+		free    uint64
+		kv      int64
+		percent int
+	}{
+		{8 * gib, 960 * mib, 100}, {800 * gib, 960 * mib, 100}, {4 * gib, 960 * mib, 50}, {8 * gib, 0, 1600}, {8 * gib, 1984 * mib, 50},
+		{512 * mib, 0, 100}, {8 * mib, 64 * gib, 1}, {0, 0, 1},
+	} {
+		assert.Equal(t, c.percent, garbagePercent(c.free, c.kv), "%+v", c)
+	}
+}
+
 // TestSpendMemory: large keys and values make the collector run at a smaller share, small ones at a larger, and in the
 // end it is as before. Whoever sets GOGC decides himself.
 func TestSpendMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	percent := func() int {
-		now := debug.SetGCPercent(100)
-		debug.SetGCPercent(now)
-		return now
-	}
 	undo := spendMemory(1 << 20)
-	small := percent()
+	small := gcPercent()
 	undo()
 	undo = spendMemory(64 << 30)
-	large := percent()
+	large := gcPercent()
 	undo()
 	assert.Positive(t, large)
 	assert.Less(t, large, 3)
 	assert.Greater(t, small, large)
-	assert.Equal(t, 100, percent())
+	assert.Equal(t, 100, gcPercent())
 	t.Setenv("GOGC", "70")
 	spendMemory(64 << 30)()
-	assert.Equal(t, 100, percent())
+	assert.Equal(t, 100, gcPercent())
+}
+
+// TestCloudLog: --log says which form the log on stderr has.
+func TestCloudLog(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	for form, want := range map[string]string{"text": `(?m)^time=\S+ level=\S+ msg=`, "json": `(?m)^{"time":`, "off": ""} {
+		c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", form)
+		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off")
+		c.stop()
+		if log := strings.TrimPrefix(c.errs.String(), c.said); want == "" {
+			assert.Empty(t, log)
+		} else {
+			assert.Regexp(t, want, log)
+		}
+	}
+}
+
+// TestCloudCertificate: a certificate of one's own is shown to devices, another one is made on the first start and kept
+// where only its owner can read the key.
+func TestCloudCertificate(t *testing.T) {
+	ownFolders(t)
+	m, dir := tinyModel(t, "q8_0"), t.TempDir()
+	cert, key := filepath.Join(dir, "own.crt"), filepath.Join(dir, "own.key")
+	certPEM, keyPEM, err := engine.NewCertificate()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
+	block, _ := pem.Decode(certPEM)
+	address, pin, stop := startCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), pin)
+	ids, _, _, _ := routedTokens(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off", "--require-cloud")
+	assert.Len(t, ids, 2)
+	stop()
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	assert.NoDirExists(t, filepath.Join(config, "pilotfish", "cloud.crt"))
+
+	_, made, stop := startCloud(t, "-m", m, "--log", "off")
+	stop()
+	assert.NotEqual(t, pin, made)
+	for name, mode := range map[string]os.FileMode{"cloud.crt": 0o644, "cloud.key": 0o600} {
+		info, err := os.Stat(filepath.Join(config, "pilotfish", name))
+		require.NoError(t, err)
+		assert.Equal(t, mode, info.Mode().Perm(), name)
+	}
+	info, err := os.Stat(filepath.Join(config, "pilotfish"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	require.NoError(t, os.WriteFile(filepath.Join(config, "pilotfish", "cloud.key"), []byte("damaged"), 0o600))
+	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitFailed, code, stderr)
+	for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} {
+		t.Setenv(name, "")
+	}
+	code, _, stderr = call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "name one with --cert and --key")
+	code, _, stderr = call(t, "cloud", "-m", m, "--listen", "0.0.0.0:0", "--cert", cert, "--key", key)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no place for an access token")
+	_, pin2, stop := startCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
+	stop()
+	assert.Equal(t, pin, pin2, "nothing needs to be kept")
+}
+
+// TestAnyTemplate: a device whose chat template differs is refused, unless --any-template serves it.
+func TestAnyTemplate(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	args := []string{"-m", otherTemplate(t, m), "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off", "--require-cloud"}
+	address, pin, stop := startCloud(t, "-m", m, "--log", "off")
+	code, _, stderr := call(t, append([]string{"run", "--cloud", address, "--pin", pin}, args...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "templates")
+	stop()
+	address, pin, _ = startCloud(t, "-m", m, "--log", "off", "--any-template")
+	code, _, stderr = call(t, append([]string{"run", "--cloud", address, "--pin", pin}, args...)...)
+	assert.Equal(t, exitDone, code, stderr)
+}
+
+// TestCloudGreeting: what a device needs is said for the address at hand.
+func TestCloudGreeting(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", "off", "--ctx", "64", "--slots", "200", "--kv", "f32")
+	c.stop()
+	assert.Equal(t, "listening on "+c.address+`, open to programs on this machine, as it listens on loopback only
+memory for 200 tokens of all devices together, that is for 3 devices with a full context of 64 tokens: up to 400 KiB
+a question waits for others by steps of at most 128 new tokens
+`, c.said)
+	assert.Equal(t, exitDone, c.code, "it was ended without a signal")
+}
+
+// TestLoopback: only addresses of this machine are open without a word.
+func TestLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false} {
+		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
+	}
+	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
+}
+
+// TestNothingIsLeft: a command leaves no goroutine and no open file behind in its process.
+func TestNothingIsLeft(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	left := func() [2]int {
+		files, _ := os.ReadDir("/proc/self/fd") // none where the system does not show them
+		return [2]int{runtime.NumGoroutine(), len(files)}
+	}
+	work := func() {
+		for _, line := range []string{
+			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off", "inspect " + m, "tokenize -m " + m + " a",
+			"logits -m " + m + " --tokens 1", "run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
+		} {
+			code, _, stderr := call(t, strings.Fields(line)...)
+			require.Equal(t, exitDone, code, stderr)
+		}
+		_, _, stop := startCloud(t, "-m", m)
+		stop()
+	}
+	work() // what the process itself keeps from now on
+	before := left()
+	work()
+	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // what has ended takes a moment to go
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,14 +132,10 @@ func TestSignals(t *testing.T) {
 	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
 		var stdout bytes.Buffer
 		stderr := &waitFor{text: "50% of 2", seen: make(chan struct{})}
-		c := program(t, "demo", "--questions", "1", "--modes", "local,serial", "--rtt", "8s", "--deadline", "10m", "--json")
+		c := program(t, "demo", "--questions", "1", "--modes", "local,serial", "--rtt", "8s", "--deadline", "off", "--json")
 		c.Stdout, c.Stderr = &stdout, stderr
 		require.NoError(t, c.Start())
-		select {
-		case <-stderr.seen: // the mode local is finished, and serial waits for seconds
-		case <-time.After(time.Minute):
-			t.Error("no progress")
-		}
+		<-stderr.seen // the mode local is finished, and serial waits for seconds
 		require.NoError(t, c.Process.Signal(s.signal))
 		c.Wait()
 		assert.Equal(t, s.code, c.ProcessState.ExitCode(), stderr.all.String())

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +66,40 @@ func TestPullDefaultFolder(t *testing.T) {
 	code, stdout, stderr := call(t, "pull", "o/n")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, filepath.Join(dir, "o", "n", "m.gguf")+"\n", stdout)
+	other := t.TempDir()
+	code, stdout, stderr = call(t, "pull", "--dir", other, "o/n")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, filepath.Join(other, "o", "n", "m.gguf")+"\n", stdout, "a folder that is named comes first")
+
+	ownFolders(t)
+	require.NoError(t, os.Unsetenv("PILOTFISH_MODELS"))
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	code, stdout, stderr = call(t, "pull", "o/n")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, filepath.Join(cache, "pilotfish", "models", "o", "n", "m.gguf")+"\n", stdout)
+}
+
+// TestPullToken: the hub is shown the token of the environment, and a model that is only for its holder is fetched.
+func TestPullToken(t *testing.T) {
+	behind, err := url.Parse(hubWith(t, "m.gguf", []byte("pilot")))
+	require.NoError(t, err)
+	hub := httputil.NewSingleHostReverseProxy(behind)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer hf_secret" {
+			http.Error(w, "gated", http.StatusUnauthorized)
+			return
+		}
+		hub.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	t.Setenv("HF_ENDPOINT", s.URL)
+	for token, code := range map[string]int{"": exitFailed, "hf_other": exitFailed, "hf_secret": exitDone} {
+		t.Setenv("HF_TOKEN", token)
+		got, _, stderr := call(t, "pull", "--dir", t.TempDir(), "o/n")
+		assert.Equal(t, code, got, stderr)
+		assert.NotContains(t, stderr, "hf_other")
+	}
 }
 
 func TestPullRefuses(t *testing.T) {

@@ -86,10 +86,9 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 	fmt.Fprintf(a.stdout, "%s\n", q.Text)
 	print := newTokenPrinter(a)
 	var tally bench.Tally
-	for t, err := range session.Routed(ctx, prompt, engine.Route{
-		Request: engine.Request{MaxTokens: 64}, Router: r, Cloud: far, Draft: o.Modes[mode].Draft(o.Draft), Pace: o.EdgeTPS,
-		Observe: tally.Add,
-	}) {
+	route := liveRoute(o, o.Modes[mode])
+	route.Router, route.Cloud, route.Observe = r, far, tally.Add
+	for t, err := range session.Routed(ctx, prompt, route) {
 		if err != nil {
 			return err
 		}
@@ -99,6 +98,11 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 	}
 	_, err = fmt.Fprintf(a.stdout, "\n(%s: %s)\n\n", o.Modes[mode].Name, tallyText(tally))
 	return err
+}
+
+// liveRoute is how the answer that is shown is decoded in a mode: as those that are measured.
+func liveRoute(o bench.RoutingOptions, m bench.Mode) engine.Route {
+	return engine.Route{Request: engine.Request{MaxTokens: 64}, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS}
 }
 
 // tallyText says in a few words where tokens came from.

@@ -137,7 +137,7 @@ func TestDemoCounts(t *testing.T) {
 		require.Equal(t, exitDone, code, stderr)
 		return lines[bench.ModeReport](t, stdout)
 	}
-	for _, r := range demo("--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "1m") {
+	for _, r := range demo("--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off") {
 		assert.Equal(t, 1.0, *r.EscalatedShare, r.Mode)
 		assert.Zero(t, *r.Timeouts)
 	}

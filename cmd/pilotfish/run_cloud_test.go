@@ -15,9 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // closedPort is an address where nothing listens.
@@ -120,19 +123,23 @@ func TestFlagsOfRouting(t *testing.T) {
 		return r, o
 	}
 	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
-		"--branches 3":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
-		"--window 5":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
-		"--inflight 7":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
-		"--deadline 2s":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
-		"--deadline off":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--deadline 0":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--no-audit":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
-		"--mode serial":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
-		"--mode pipelined":   func(*engine.Route, *engine.DialOptions) {},
-		"--edge-tps 9":       func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
-		"-n 9":               func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
-		"--ignore-eos":       func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
-		"--temp 2 --seed 4":  func(r *engine.Route, _ *engine.DialOptions) { r.Sampling.Temperature, r.Sampling.Seed = 2, 4 },
+		"--branches 3":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
+		"--window 5":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
+		"--inflight 7":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
+		"--deadline 2s":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
+		"--deadline off":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--deadline 0":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--no-audit":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
+		"--mode serial":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
+		"--mode pipelined":  func(*engine.Route, *engine.DialOptions) {},
+		"--edge-tps 9":      func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
+		"-n 9":              func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
+		"--ignore-eos":      func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
+		"--max-tokens 0":    func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
+		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) { r.Sampling.Temperature, r.Sampling.Seed = 2, 4 },
+		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Sampling.Temperature, r.Sampling.TopK, r.Sampling.TopP = 2, 3, 0.5
+		},
 		"--pin " + onePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
 	} {
 		wantRoute, wantDial := parse("")
@@ -141,17 +148,36 @@ func TestFlagsOfRouting(t *testing.T) {
 		assert.Equal(t, wantRoute, gotRoute, args)
 		assert.Equal(t, wantDial, gotDial, args)
 	}
-	for args, want := range map[string][2]float64{ // threshold, -1 for the policy's own, and budget
-		"": {-1, 0}, "--threshold 0": {0, 0}, "--threshold 0.25": {0.25, 0}, "--budget 0.07": {-1, 0.07},
+	usual, _ := parse("")
+	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true}, usual.Draft)
+	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
+
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	for args, want := range map[string]router.Options{
+		"":                                 {Policy: router.Margin},
+		"--threshold 0":                    {Policy: router.Margin, Threshold: new(0.0)},
+		"--threshold 0.25":                 {Policy: router.Margin, Threshold: new(0.25)},
+		"--budget 0.07":                    {Policy: router.Margin, Budget: 0.07},
+		"--policy random --threshold 1":    {Policy: router.Random, Threshold: new(1.0)},
+		"--policy always":                  {Policy: router.Always},
+		"--policy never":                   {Policy: router.Never},
+		"--policy entropy":                 {Policy: router.Entropy},
+		"--policy learned --router " + net: {Policy: router.Learned},
 	} {
-		o, err := parsedRun(t, "--cloud h:1 "+args).route.router(nil)
+		f := parsedRun(t, "--cloud h:1 "+args)
+		o, err := f.route.router(nil)
 		require.NoError(t, err)
-		got := [2]float64{-1, o.Budget}
-		if o.Threshold != nil {
-			got[0] = *o.Threshold
-		}
-		assert.Equal(t, want, got, args)
+		assert.Equal(t, want.Policy == router.Learned, o.Net != nil, args)
+		o.Net = nil
+		assert.Equal(t, want, o, args)
+		r, _, err := f.routing(&app{})
+		require.NoError(t, err)
+		assert.NotNil(t, r.Router, args)
 	}
+	local, _, err := parsedRun(t, "-n 3").routing(&app{})
+	require.NoError(t, err)
+	assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 3, Sampling: sample.Options{TopP: 1}}}, local, "nothing to ask")
 }
 
 func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
@@ -216,10 +242,12 @@ func TestCloudWatch(t *testing.T) {
 	w.attempted(wrong)
 	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
 
-	w, ctx, _ = watch()
+	w, ctx, warned = watch()
 	assert.NoError(t, w.why())
 	assert.NoError(t, w.required())
 	w.attempted(wrong)
+	w.observe(missed(draft.Late, late))
+	assert.Empty(t, *warned, "the error that ends the run is told, and nothing else")
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
 	assert.ErrorIs(t, w.settle(t.Context()), netproto.WrongSecret)
 

@@ -147,24 +147,23 @@ func TestDrawnSeed(t *testing.T) {
 	assert.Contains(t, stderr, "--seed 77")
 }
 
-// slowInput is a prompt that comes a while after it is asked for.
-type slowInput struct {
+// markedInput is a prompt, and when it was asked for.
+type markedInput struct {
 	io.Reader
 	asked time.Time
 }
 
-func (s *slowInput) Read(b []byte) (int, error) {
-	if s.asked.IsZero() {
-		s.asked = time.Now()
-		time.Sleep(50 * time.Millisecond)
+func (m *markedInput) Read(b []byte) (int, error) {
+	if m.asked.IsZero() {
+		m.asked = time.Now()
 	}
-	return s.Reader.Read(b)
+	return m.Reader.Read(b)
 }
 
 // TestLoadTime: waiting for the prompt is no loading.
 func TestLoadTime(t *testing.T) {
 	m := tinyModel(t, "q8_0")
-	start, in := time.Now(), &slowInput{Reader: strings.NewReader("the sea")}
+	start, in := time.Now(), &markedInput{Reader: strings.NewReader("the sea")}
 	var out, errs bytes.Buffer
 	require.Equal(t, exitDone, run(t.Context(), []string{"run", "-m", m, "--raw", "-n", "1", "--json"}, in, &out, &errs), errs.String())
 	events := lines[runEvent](t, out.String())

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -56,7 +57,8 @@ type summaryEvent struct {
 	*RoutedEvent // with a cloud only
 }
 
-// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded fields.)
+// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded
+// fields.)
 type RoutedEvent struct {
 	CloudTokens  int     `json:"cloud_tokens"`
 	Timeouts     int     `json:"timeouts"`            // tokens of the small model that stood because an answer was late or failed
@@ -138,7 +140,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		e.Seed = &o.f.sampling.Seed
 	}
 	if w := o.watch; w != nil {
-		e.RoutedEvent = o.routed()
+		e.RoutedEvent = routedEvent(o.session.Routing(), w)
 		if err == nil {
 			err = w.why()
 		}
@@ -149,8 +151,8 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	return e
 }
 
-func (o *runOutput) routed() *RoutedEvent {
-	r, w := o.session.Routing(), o.watch
+// routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
+func routedEvent(r draft.Summary, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // terminal returns a terminal for a program, and what was written to it, to be called once.
@@ -43,7 +49,7 @@ func TestColours(t *testing.T) {
 		t.Setenv("NO_COLOR", c.env)
 		tty, text := terminal(t)
 		var stderr strings.Builder
-		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline 1m --modes pipelined-2"), strings.NewReader(""), tty, &stderr)
+		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2"), strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, exitDone, code, stderr.String())
 		answer, table, _ := strings.Cut(shown, "(pipelined-2: ")
@@ -52,4 +58,78 @@ func TestColours(t *testing.T) {
 		assert.Contains(t, table, "2 of them from the large model")
 		assert.NotContains(t, table, "\x1b[")
 	}
+}
+
+// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; where there is no
+// such mode, none is shown.
+func TestLiveAnswer(t *testing.T) {
+	show := func(args string) string {
+		tty, text := terminal(t)
+		var stderr strings.Builder
+		code := run(t.Context(), strings.Fields("demo --questions 1 "+args), strings.NewReader(""), tty, &stderr)
+		shown := text()
+		require.Equal(t, exitDone, code, stderr.String())
+		return shown
+	}
+	const quick = "--edge-tps 0 --rtt 1ms --cloud-ms 0 --deadline off "
+	serial := show(quick + "--modes pipelined-2,serial,local --policy always")
+	counts := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `).FindStringSubmatch(serial)
+	require.NotNil(t, counts, serial)
+	assert.Equal(t, counts[1], counts[2], "all were asked for")
+	assert.Greater(t, len(counts[1]), 1, "the whole answer")
+	assert.Contains(t, show(quick+"--modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
+	assert.NotContains(t, show("--edge-tps 0 --modes local"), "of them from the large model")
+}
+
+// TestTokenColours: on a terminal alone, tokens of the cloud and those that timed out have a colour each.
+func TestTokenColours(t *testing.T) {
+	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"}, {Text: "c", Origin: "edge-timeout"}}
+	var out bytes.Buffer
+	print := newTokenPrinter(&app{stdout: &out, env: func(string) string { return "" }})
+	for _, tok := range tokens {
+		require.NoError(t, print(tok))
+	}
+	assert.Equal(t, "abc", out.String(), "no terminal")
+
+	for no, want := range map[string]string{"": "", "1": "abc", "0": "abc"} {
+		tty, text := terminal(t)
+		print := newTokenPrinter(&app{stdout: &output{w: tty}, env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }})
+		for _, tok := range tokens {
+			require.NoError(t, print(tok))
+		}
+		got := text()
+		if no == "" {
+			assert.Regexp(t, `^a\x1b\[36;1mb\x1b\[[0-9;]*m\x1b\[33mc\x1b\[[0-9;]*m$`, got)
+		} else {
+			assert.Equal(t, want, got)
+		}
+	}
+}
+
+// TestMeterOnTerminal: a bar, after the time in which nothing is shown, and the next line begins at the margin.
+func TestMeterOnTerminal(t *testing.T) {
+	tty, text := terminal(t)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeter(tty, "load", inBytes)
+		m.quiet = 300 * time.Millisecond
+		m.show(1, 1000)
+		assert.Nil(t, m.bar, "it is too soon")
+		time.Sleep(299 * time.Millisecond)
+		m.show(2, 1000)
+		assert.Nil(t, m.bar)
+		m.close()
+		time.Sleep(time.Millisecond)
+		m.show(500, 1000)
+		require.NotNil(t, m.bar)
+		assert.EqualValues(t, 1000, m.bar.GetMax64())
+		assert.EqualValues(t, 500, m.bar.State().CurrentNum)
+		m.show(600, 2000)
+		assert.EqualValues(t, 2000, m.bar.GetMax64())
+		m.say("a sentence")
+		m.close()
+	})
+	shown := text()
+	assert.True(t, strings.HasPrefix(shown, "\rload "), "%q", shown)
+	assert.Contains(t, shown, "load: a sentence\r\n")
+	assert.True(t, strings.HasSuffix(shown, "\n"))
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,4 +81,59 @@ func TestPanicAndBrokenBuild(t *testing.T) {
 	code, out = gotestIn(t, "package m\n\nimport \"testing\"\n\nfunc TestTypo(*testing.T) { nothing() }\n")
 	assert.NotZero(t, code)
 	assert.Contains(t, out, "undefined: nothing")
+}
+
+// TestReport: what go test would have shown, from events that are written down; what passes is not shown, what is
+// skipped is told with the last thing that it said, and what is no event is passed on.
+func TestReport(t *testing.T) {
+	events := `go: downloading something
+{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:3: why it fails\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:4: first\n"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"of another package\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:5: no device \n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"q","Test":"TestA"}
+{"Action":"skip","Package":"q","Test":"TestC"}
+{"Action":"output","Package":"q","Test":"TestD","Output":"    d_test.go:5: no device\n"}
+{"Action":"skip","Package":"q","Test":"TestD"}
+{"Action":"output","Package":"q","Output":"PASS\n"}
+{"Action":"output","Package":"q","Output":"ok  \tq\t0.1s\n"}
+{"Action":"build-output","ImportPath":"r","Output":"r.go:1: undefined\n"}
+{"Action":"fail","Package":"p"}
+{"Action":"skip","Package":"empty"}`
+	var out bytes.Buffer
+	r := newReport(&out)
+	require.NoError(t, r.read(strings.NewReader(events)))
+	assert.Equal(t, "go: downloading something\n    a_test.go:3: why it fails\nok  \tq\t0.1s\nr.go:1: undefined\n", out.String())
+	assert.Empty(t, r.output, "nothing is kept of what has ended")
+	out.Reset()
+	r.leftOut()
+	assert.Equal(t, `
+*** LEFT OUT: 3 of 5 tests did not run ***
+no device
+    p.TestB
+    q.TestD
+no reason given
+    q.TestC
+
+`, out.String())
+	out.Reset()
+	newReport(&out).leftOut()
+	assert.Empty(t, out.String())
+	broken := errors.New("broken pipe")
+	assert.ErrorIs(t, newReport(&out).read(iotest.ErrReader(broken)), broken)
+}
+
+// TestNoGo: where go test cannot be run, that is said, and is a failure.
+func TestNoGo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var out, errs bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), nil, &out, &errs))
+	assert.Contains(t, errs.String(), "gotest: exec: ")
 }

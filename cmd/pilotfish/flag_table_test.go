@@ -1,0 +1,222 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// flagTests names, for each flag of each command, a test that sees what the flag does. A new flag comes with a line
+// here and with that test: one that fails when the flag is read and then forgotten, or set in the place of another.
+func flagTests() map[string]map[string]string {
+	model := map[string]string{
+		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags", "exact": "TestModelFlags",
+	}
+	route := map[string]string{
+		"policy": "TestRoutingOptions", "threshold": "TestRoutingOptions", "budget": "TestRoutingOptions", "router": "TestRoutingOptions",
+		"branches": "TestRoutingFlagsRefused", "window": "TestRoutingOptions", "inflight": "TestRoutingOptions",
+		"deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions", "edge-tps": "TestRoutingOptions",
+		"modes": "TestRoutingOptions", "rtt": "TestRoutingOptions", "loss": "TestRoutingOptions", "trace": "TestRoutingOptions",
+		"cloud-ms": "TestRoutingOptions", "seed": "TestRoutingOptions", "parallel": "TestRoutingOptions",
+		"questions": "TestDemo", "json": "TestDemo",
+	}
+	return map[string]map[string]string{
+		"pilotfish":         {"version": "TestExitCodes"},
+		"pilotfish version": {"json": "TestVersionJSON"},
+		"pilotfish pull":    {"dir": "TestPullDefaultFolder", "json": "TestPullCommand"},
+		"pilotfish inspect": {"json": "TestInspect", "elements": "TestInspectElements"},
+		"pilotfish tokenize": {
+			"model": "TestTokenize", "no-special": "TestTokenizeSpecial", "jsonl": "TestTokenize",
+		},
+		"pilotfish logits": joined(model, map[string]string{
+			"tokens": "TestRunAgreesWithLogits", "json": "TestRunAgreesWithLogits", "best": "TestRunAgreesWithLogits",
+		}),
+		"pilotfish bench synth": {"shape": "TestSynthFlags", "type": "TestSynthFlags", "seed": "TestSynthSeed"},
+		"pilotfish bench engine": {
+			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags", "depth": "TestBenchEngineFlags",
+			"scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags", "repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags",
+			"backend": "TestBenchEngineFlags", "json": "TestBenchEngine", "profile": "TestProfile",
+		},
+		"pilotfish bench routing": joined(route, map[string]string{
+			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
+		}),
+		"pilotfish demo": route,
+		"pilotfish run": joined(model, map[string]string{
+			"ctx": "TestModelFlags", "profile": "TestProfile",
+			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun", "no-resume": "TestCloudResumes",
+			"dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
+			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting", "router": "TestFlagsOfRouting",
+			"branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting", "inflight": "TestFlagsOfRouting", "deadline": "TestFlagsOfRouting",
+			"no-audit": "TestFlagsOfRouting", "edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting",
+			"system": "TestSystemMessage", "tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
+			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting", "top-p": "TestFlagsOfRouting",
+			"seed": "TestFlagsOfRouting", "json": "TestRunJSON",
+		}),
+		"pilotfish cloud": joined(model, map[string]string{
+			"ctx": "TestCloudSizes", "slots": "TestCloudSizes", "rows": "TestCloudSizes",
+			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
+			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
+			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",
+			"max-context": "TestLimitFlags", "max-connections": "TestLimitFlags", "max-connections-per-address": "TestLimitFlags",
+			"max-connections-per-device": "TestLimitFlags", "max-questions": "TestLimitFlags", "max-questions-per-device": "TestLimitFlags",
+			"max-questions-per-connection": "TestLimitFlags", "max-sessions": "TestLimitFlags", "max-sessions-per-device": "TestLimitFlags",
+			"max-session-tokens": "TestLimitFlags", "max-tokens-per-session": "TestLimitFlags", "device-rate": "TestLimitFlags",
+			"device-burst": "TestLimitFlags", "session-idle": "TestLimitFlags", "idle-timeout": "TestLimitFlags",
+			"message-timeout": "TestLimitFlags", "question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
+		}),
+	}
+}
+
+func joined(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// commands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but for
+// --help.
+func commands(f func(c *cobra.Command, flags []*pflag.Flag)) {
+	root := newRootCommand(&app{})
+	root.InitDefaultVersionFlag()
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		var flags []*pflag.Flag
+		c.Flags().AddFlagSet(c.PersistentFlags())
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" {
+				flags = append(flags, f)
+			}
+		})
+		f(c, flags)
+		for _, sub := range c.Commands() {
+			if sub.Name() != "completion" && sub.Name() != "help" {
+				visit(sub)
+			}
+		}
+	}
+	visit(root)
+}
+
+// testSources are the texts of this package's tests by their names.
+func testSources(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	names, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, name := range names {
+		source, err := os.ReadFile(name)
+		require.NoError(t, err)
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, source, 0)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				all[f.Name.Name] = string(source[set.Position(f.Pos()).Offset:set.Position(f.End()).Offset])
+			}
+		}
+	}
+	return all
+}
+
+// TestEveryFlagHasATest: no flag of the command tree is without a test that sees its effect, the table names no flag
+// and no test that there is not, and each test at least calls the flag by its name.
+func TestEveryFlagHasATest(t *testing.T) {
+	table, tests := flagTests(), testSources(t)
+	require.Contains(t, tests, "TestEveryFlagHasATest", "the sources are read")
+	known := map[string][]string{}
+	commands(func(c *cobra.Command, flags []*pflag.Flag) {
+		path := c.CommandPath()
+		for _, f := range flags {
+			known[path] = append(known[path], f.Name)
+			test := table[path][f.Name]
+			if !assert.NotEmpty(t, test, "%s --%s has no line in the table of flags and their tests", path, f.Name) {
+				continue
+			}
+			source, ok := tests[test]
+			if !assert.True(t, ok, "%s --%s: there is no test %s", path, f.Name, test) {
+				continue
+			}
+			called := `--` + f.Name + `\b`
+			if f.Shorthand != "" {
+				called += `|"-` + f.Shorthand + `\b| -` + f.Shorthand + `\b`
+			}
+			assert.Regexp(t, called, source, "%s does not call --%s", test, f.Name)
+		}
+	})
+	for path, flags := range table {
+		for name := range flags {
+			assert.True(t, slices.Contains(known[path], name), "the table names %s --%s, which is no flag", path, name)
+		}
+	}
+	assert.Contains(t, known, "pilotfish bench routing", "commands below commands count")
+	assert.Greater(t, len(known["pilotfish run"]), 30)
+}
+
+// calls are lines that call each command rightly up to the flag that is to be refused.
+func calls(m string) map[string][]string {
+	return map[string][]string{
+		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
+		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"}, "pilotfish bench synth": {"/nowhere/new.gguf"},
+		"pilotfish bench engine": {"-m", m}, "pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
+		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"},
+	}
+}
+
+// TestNonsenseIsRefused: no flag takes a value that is not of its kind, and none that counts or measures takes a
+// negative one; the message names the flag, before anything is done.
+func TestNonsenseIsRefused(t *testing.T) {
+	ownFolders(t)
+	lines := calls(tinyModel(t, "q8_0"))
+	negative := map[string]string{ // what is the first refused value where it is not -1
+		"pilotfish inspect --elements": "-2",
+	}
+	commands(func(c *cobra.Command, flags []*pflag.Flag) {
+		line, ok := lines[c.CommandPath()]
+		require.True(t, ok, c.CommandPath())
+		for _, f := range flags {
+			for _, value := range []string{"nonsense", "-1"} {
+				switch kind := f.Value.Type(); {
+				case kind == "string" || kind == "stringArray":
+					continue // any text is one; what else they must be is said by their own tests
+				case kind == "bool" && value == "-1":
+					continue
+				case kind == "duration" && value == "-1":
+					value = "-1s"
+				}
+				if value == "-1" && negative[c.CommandPath()+" --"+f.Name] != "" {
+					value = negative[c.CommandPath()+" --"+f.Name]
+				}
+				args := append(strings.Fields(c.CommandPath())[1:], line...)
+				if f.Name == "seed" {
+					args = append(args, map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}[c.CommandPath()]...)
+				}
+				if f.Name == "top-k" || f.Name == "top-p" {
+					args = append(args, "--temp", "1")
+				}
+				code, stdout, stderr := call(t, append(args, "--"+f.Name+"="+value)...)
+				assert.Equal(t, exitUsage, code, "%s --%s=%s", c.CommandPath(), f.Name, value)
+				assert.Empty(t, stdout)
+				first, _, _ := strings.Cut(stderr, "\n")
+				named := "--" + f.Name + `\b`
+				if f.Shorthand != "" {
+					named += "|-" + f.Shorthand + `\b`
+				}
+				assert.Regexp(t, regexp.MustCompile(named), first, "%s --%s=%s", c.CommandPath(), f.Name, value)
+			}
+		}
+	})
+}
