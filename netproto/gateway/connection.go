@@ -108,8 +108,9 @@ func (c *connection) greet() error {
 	if err != nil {
 		return fmt.Errorf("%w: there was no Hello: %w", netproto.Malformed, err)
 	}
-	_ = control.SetDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	_ = control.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	welcome, err := c.admit(control)
+	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // from now on: a refusal may be due to what never came
 	if err != nil {
 		refuse(control, err)
 		return err

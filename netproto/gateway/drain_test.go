@@ -1,0 +1,147 @@
+package gateway_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// leaves begins to end the gateway, and returns a channel that is closed when it has ended.
+func (w *world) leaves() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.stop()
+	}()
+	settle()
+	return ended
+}
+
+// A gateway that is to end tells its clients, takes no new asks and no new connections, answers what is open, and then
+// closes the connections, half a second after the last answer.
+func TestDrainAnswers(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{DrainTimeout: time.Hour, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy, idle, silent := w.enter(guest{}), w.enter(guest{}), w.dial(guest{})
+		ask := whole(t, 1, path(5, 1))
+		first, second := busy.send(ask.Append(nil)), busy.send(ask.Append(nil))
+		settle()
+		began := time.Now()
+		ended := w.leaves()
+		for _, r := range []*raw{busy, idle} {
+			kind, b := r.hear(r.control)
+			require.Equal(t, netproto.KindRefusal, kind)
+			refusal, _, err := netproto.ParseRefusal(b)
+			require.NoError(t, err)
+			assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, refusal)
+		}
+		assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, busy.refused(ask.Append(nil), netproto.Draining))
+		busy.refused(ahead(t, 1, path(6, 1)), netproto.Draining)
+		assert.Equal(t, netproto.Draining, idle.ends())
+		assert.Equal(t, netproto.Draining, silent.ends())
+		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.1)
+		_, err := w.tryDial(guest{})
+		require.Error(t, err)
+		time.Sleep(time.Minute - time.Since(began))
+		require.NoError(t, busy.Context().Err())
+		close(up.hold)
+		answered := time.Now()
+		for _, s := range []interface{ Read([]byte) (int, error) }{first, second} {
+			kind, _, err := netproto.ReadFrame(s, 1<<16)
+			require.NoError(t, err)
+			assert.Equal(t, netproto.KindAnswer, kind)
+		}
+		assert.Equal(t, netproto.Draining, busy.ends())
+		assert.InDelta(t, 0.5, time.Since(answered).Seconds(), 0.1)
+		<-ended
+		assert.InDelta(t, 0.5, time.Since(answered).Seconds(), 0.1)
+		assert.Len(t, up.asked, 2)
+		draining, drained := w.told(gateway.Draining), w.told(gateway.Drained)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Draining, Conns: 3}}, draining)
+		require.Len(t, drained, 1)
+		assert.InDelta(t, 60.5, drained[0].Lasted.Seconds(), 1)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted}}, drained)
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.forgot, "the upstream may live on")
+	})
+}
+
+// A drain does not wait longer than it may for an upstream that does not answer.
+func TestDrainBound(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy, idle := w.enter(guest{}), w.enter(guest{})
+		s := busy.send(whole(t, 1, path(30, 1)).Append(nil))
+		settle()
+		began := time.Now()
+		ended := w.leaves()
+		assert.Equal(t, netproto.Draining, idle.ends())
+		_, err := answerOn(s)
+		require.Error(t, err)
+		assert.Equal(t, netproto.Draining, busy.ends())
+		<-ended
+		assert.InDelta(t, 10, time.Since(began).Seconds(), 0.2)
+		assert.Equal(t, 1, up.dropped)
+		drained := w.told(gateway.Drained)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted, Conns: 1}}, drained)
+		assert.Len(t, up.forgot, 1, "when it is not asked any more")
+	})
+}
+
+// A drain waits for asks, not for clients: neither for one that is gone without being heard, nor for what one has begun
+// to say, nor for one that does not take what is written to it.
+func TestDrainAbandoned(t *testing.T) {
+	const ever = time.Hour // what the gateway must not wait for
+	inWorld(t, gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}, &fake{}, func(t *testing.T, w *world) {
+		gone := w.enter(guest{})
+		gone.asks(1, path(10, 1))
+		gone.say(ahead(t, 1, path(20, 1)))
+		half := w.enter(guest{})
+		for range 3 {
+			stream, err := half.OpenStream()
+			require.NoError(t, err)
+			_, err = stream.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
+			require.NoError(t, err)
+		}
+		half.asks(1, path(5, 1)) // so the streams before it have arrived
+		silent := w.dial(guest{})
+		_, err := silent.control.Write([]byte{byte(netproto.KindHello)})
+		require.NoError(t, err)
+		settle()
+		w.ether.watch(func(packet) bool { return true })
+		began := time.Now()
+		w.stop()
+		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.2)
+		w.ether.watch(nil)
+	})
+}
+
+// One that comes while the gateway drains is sent away, and does not hold it up.
+func TestDrainNewcomer(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{DrainTimeout: time.Hour, IdleTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy := w.enter(guest{})
+		s := busy.send(whole(t, 1, path(5, 1)).Append(nil))
+		early := w.dial(guest{}) // it says nothing before the end
+		settle()
+		ended := w.leaves()
+		_, _ = early.control.Write(guest{}.greeting())
+		for range 3 {
+			_, err := w.tryDial(guest{})
+			require.Error(t, err)
+		}
+		assert.Equal(t, netproto.Draining, early.ends())
+		close(up.hold)
+		_, err := answerOn(s)
+		require.NoError(t, err)
+		<-ended
+		assert.Zero(t, w.Conns())
+	})
+}

@@ -1,0 +1,469 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAsk(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(120, 1)
+	r := ask(t, s, p)
+	t.Logf("first: %d up, %d down, %+v", r.BytesUp, r.BytesDown, r.Timings)
+	r = ask(t, s, append(p, path(10, 2)...))
+	t.Logf("next: %d up, %d down, %+v", r.BytesUp, r.BytesDown, r.Timings)
+	assert.LessOrEqual(t, r.BytesUp, 80)
+	assert.LessOrEqual(t, r.BytesDown, 40)
+	assert.Equal(t, 3*time.Millisecond, r.Timings.Compute)
+	assert.Len(t, r.Top, 4)
+	assert.Equal(t, 120, up.question(1).Base)
+}
+
+// Asks about many drafts at once, in any order, are each answered for their own context.
+func TestAskConcurrently(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	s := session(t, dial(t, g, nil))
+	prompt := path(120, 1)
+	var asks sync.WaitGroup
+	for i := range 8 {
+		asks.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			p := slices.Clone(prompt)
+			for range 40 {
+				p = append(p[:len(prompt)+r.IntN(len(p)-len(prompt)+1)], path(1+r.IntN(12), r.Int32N(3))...)
+				reply, err := s.Ask(t.Context(), p, client.Query{K: 2, Deadline: patience})
+				if assert.NoError(t, err) {
+					assert.Equal(t, tokenAfter(p), reply.Token)
+				}
+			}
+		})
+	}
+	asks.Wait()
+}
+
+// Per escalation, with the chat of the demo: at most 80 bytes up and 40 down, while drafts come and go.
+func TestPayload(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	s := session(t, dial(t, g, nil))
+	p := path(75, 1)
+	first := ask(t, s, p)
+	var up, down, n, mostUp, mostDown int
+	for i := range 40 {
+		p = append(p, path(5+i%11, int32(i))...)
+		if i%4 == 3 {
+			p = p[:len(p)-9] // a draft that was wrong
+		}
+		r, err := s.Ask(t.Context(), p, client.Query{K: 4, AuditFrom: 75, Deadline: patience,
+			Sampling: netproto.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
+		require.NoError(t, err)
+		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
+		mostUp, mostDown = max(mostUp, r.BytesUp), max(mostDown, r.BytesDown)
+	}
+	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d", first.BytesUp, first.BytesDown, up/n, down/n, mostUp, mostDown)
+	assert.LessOrEqual(t, mostUp, 80)
+	assert.LessOrEqual(t, mostDown, 40)
+}
+
+// What is wrong from the start has a type, comes at once, and no secret is in its text.
+func TestDialRefused(t *testing.T) {
+	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: "0123456789abcdef"}, {Name: "b", Secret: "fedcba9876543210"}}}, &fake{})
+	for name, c := range map[string]struct {
+		change func(*client.Options)
+		want   error
+	}{
+		"no secret":       {func(*client.Options) {}, netproto.WrongSecret},
+		"wrong secret":    {func(o *client.Options) { o.Secret = "0123456789abcdeX" }, netproto.WrongSecret},
+		"other tokenizer": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"other vocab":     {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Vocab++ }, netproto.WrongTokenizer},
+		"other template":  {func(o *client.Options) { o.Secret = "fedcba9876543210"; o.Identity.Template[5]++ }, netproto.WrongTemplate},
+		"system roots":    {func(o *client.Options) { o.Pin = netproto.Digest{} }, nil},
+		"wrong pin":       {func(o *client.Options) { o.Pin[0]++ }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const ever = time.Hour // what nobody must wait for
+			opt := client.Options{Identity: identity(), Pin: g.Fingerprint(), ConnectTimeout: ever, IdleTimeout: ever}
+			c.change(&opt)
+			_, err := client.Dial(t.Context(), g.addr, opt)
+			require.Error(t, err)
+			t.Log(err)
+			if c.want != nil {
+				assert.ErrorIs(t, err, c.want)
+			}
+			if name == "wrong pin" {
+				pin, ok := errors.AsType[*client.PinError](err)
+				require.True(t, ok)
+				assert.Equal(t, g.Fingerprint(), pin.Have)
+			}
+			if name == "system roots" {
+				_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+				assert.True(t, ok)
+			}
+			if opt.Secret != "" {
+				assert.NotContains(t, fmt.Sprintf("%v %+v", err, opt), string(opt.Secret))
+			}
+		})
+	}
+	s := session(t, dial(t, g, func(o *client.Options) { o.Secret = "fedcba9876543210" }))
+	ask(t, s, path(10, 1))
+}
+
+// A context that ends resets the stream, and the upstream may stop.
+func TestCancel(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	branch := errors.New("the branch is gone")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Ask(ctx, path(20, 1), client.Query{})
+		failed <- err
+	}()
+	up.until(func(f *fake) bool { return len(f.asked) == 1 })
+	cancel(branch)
+	require.ErrorIs(t, <-failed, branch)
+	up.until(func(f *fake) bool { return f.dropped == 1 })
+	_, err := s.Ask(t.Context(), path(20, 1), client.Query{Deadline: 50 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	close(up.hold)
+	ask(t, s, path(20, 1))
+}
+
+// Settled tokens travel ahead: the next ask is as short as its draft, and the upstream was warmed.
+func TestSync(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(500, 1)
+	for _, n := range []int{100, 500} {
+		up, down, err := s.Sync(t.Context(), p[:n])
+		require.NoError(t, err)
+		assert.True(t, up > 10 && up < 3*n && down > 0 && down < 10, "%d bytes up, %d down", up, down)
+	}
+	up.until(func(f *fake) bool { return len(f.warmed) > 0 && len(f.warmed[len(f.warmed)-1].Context) == 500 })
+	r := ask(t, s, append(slices.Clone(p), 1, 2, 3))
+	assert.Less(t, r.BytesUp, 40)
+	assert.Equal(t, 500, up.question(0).Base)
+}
+
+// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once, also
+// where packets are lost, and nothing is asked for again.
+func TestUnacknowledgedBase(t *testing.T) {
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	p := path(500, 1)
+	var asks sync.WaitGroup
+	replies := make([]client.Reply, 6)
+	for i := range replies {
+		asks.Go(func() {
+			r, err := s.Ask(t.Context(), append(slices.Clone(p), int32(i), 7), client.Query{})
+			assert.NoError(t, err)
+			assert.Equal(t, tokenAfter(append(slices.Clone(p), int32(i), 7)), r.Token)
+			replies[i] = r
+		})
+		up.until(func(f *fake) bool { return len(f.asked) == i+1 })
+	}
+	close(up.hold)
+	asks.Wait()
+	for _, r := range replies[1:] {
+		assert.Less(t, r.BytesUp, 40)
+	}
+	assert.Equal(t, 500, up.question(5).Base)
+}
+
+// Sessions that the gateway has no room for are told again, at the price of bytes.
+func TestEviction(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{MaxSessions: 2}, up)
+	c := dial(t, g, nil)
+	var all []*client.Session
+	for range 4 {
+		all = append(all, session(t, c))
+	}
+	for round := range 3 {
+		for i, s := range all {
+			ask(t, s, path(50+10*round, int32(i)))
+		}
+	}
+	assert.GreaterOrEqual(t, up.get(func(f *fake) int { return len(f.forgot) }), 8)
+}
+
+// A session whose paths are too many for the gateway goes on.
+func TestSessionTokens(t *testing.T) {
+	g := start(t, "", gateway.Options{MaxSessionTokens: 200}, &fake{})
+	s := session(t, dial(t, g, nil))
+	for i := range 40 {
+		ask(t, s, append(path(100, 1), path(40, int32(i))...))
+	}
+}
+
+// A session that ends is forgotten at once.
+func TestSessionClose(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	ask(t, s, path(10, 1))
+	s.Close()
+	up.until(func(f *fake) bool { return len(f.forgot) == 1 })
+	_, err := s.Ask(t.Context(), path(10, 1), client.Query{})
+	require.ErrorIs(t, err, client.ErrClosed)
+}
+
+// keys makes a certificate that several gateways share.
+func keys(t *testing.T) tls.Certificate {
+	t.Helper()
+	certificate, key, err := gateway.NewCertificate("localhost")
+	require.NoError(t, err)
+	c, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	return c
+}
+
+// A gateway that is stopped and started again knows no session; asks go on, and nothing has to be done.
+func TestRestart(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	g := start(t, "", opt, &fake{})
+	c := dial(t, g, nil)
+	s := session(t, c)
+	p := path(300, 1)
+	ask(t, s, p)
+	for i := range 3 {
+		g.stop()
+		g = start(t, g.addr, opt, &fake{})
+		p = append(p, path(5, int32(i))...)
+		r := ask(t, s, p)
+		assert.Greater(t, r.BytesUp, 300, "the whole path")
+		assert.Less(t, ask(t, s, append(p, 1)).BytesUp, 40)
+	}
+	assert.Equal(t, 4, c.Stats().Connections)
+}
+
+// Another gateway behind the same address, without the first one having said anything: a stateless reset tells.
+func TestSecondGateway(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	one, two := start(t, "", opt, &fake{}), start(t, "", opt, &fake{})
+	r := newRelay(t, one.addr)
+	s := session(t, dial(t, running{one.Gateway, r.addr(), nil}, nil))
+	p := path(200, 1)
+	ask(t, s, p)
+	for i := range 4 {
+		r.aim([]string{two.addr, one.addr}[i%2])
+		p = append(p, path(7, int32(i))...)
+		ask(t, s, p)
+	}
+}
+
+// The way is cut: asks fail by their deadline. When it is back, asks come through at once, with 0-RTT, on a
+// new connection.
+func TestBlackHole(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &fake{})
+	r := newRelay(t, g.addr)
+	g.addr = r.addr()
+	tickets := told{tls.NewLRUClientSessionCache(4), make(chan struct{}, 100)}
+	c := dial(t, g, func(o *client.Options) { o.Tickets = tickets })
+	s := session(t, c)
+	ask(t, s, path(100, 1))
+	<-tickets.put
+	r.set(true)
+	for range 2 {
+		_, err := s.Ask(t.Context(), path(101, 1), client.Query{Deadline: 400 * time.Millisecond})
+		require.ErrorIs(t, err, netproto.TooLate)
+	}
+	r.set(false)
+	ask(t, s, path(102, 1))
+	assert.GreaterOrEqual(t, c.Stats().Connections, 2)
+	until(func() bool { return c.Stats().Early > 0 })
+}
+
+// told is a cache of tickets that tells when there is one.
+type told struct {
+	tls.ClientSessionCache
+	put chan struct{}
+}
+
+func (c told) Put(key string, s *tls.ClientSessionState) {
+	c.ClientSessionCache.Put(key, s)
+	if s != nil {
+		c.put <- struct{}{}
+	}
+}
+
+// The client's address changes in the middle, seen or unseen by itself: same connection, same session.
+func TestAddressChange(t *testing.T) {
+	up := &fake{}
+	g := start(t, "", gateway.Options{}, up)
+	r := newRelay(t, g.addr)
+	g.addr = r.addr()
+	c := dial(t, g, nil)
+	s := session(t, c)
+	p := path(100, 1)
+	ask(t, s, p)
+	for i := range 4 {
+		if i%2 == 0 {
+			r.rebind()
+		} else {
+			require.NoError(t, c.Migrate(t.Context()))
+		}
+		p = append(p, path(6, int32(i))...)
+		assert.Less(t, ask(t, s, p).BytesUp, 50)
+	}
+	assert.Equal(t, 1, c.Stats().Connections)
+	assert.Equal(t, 2, c.Stats().Migrations)
+}
+
+// When a gateway is to end, open asks are answered and new ones go elsewhere or wait.
+func TestDrain(t *testing.T) {
+	const ever = time.Hour // what the gateway must not wait for
+	draining := make(chan struct{})
+	opt := gateway.Options{Certificate: keys(t), DrainTimeout: ever}
+	listening := opt
+	listening.Events = func(e gateway.Event) {
+		if e.Kind == gateway.Draining {
+			close(draining)
+		}
+	}
+	up := &fake{hold: make(chan struct{})}
+	g := start(t, "", listening, up)
+	s := session(t, dial(t, g, nil))
+	answered := make(chan error, 1)
+	go func() {
+		r, err := s.Ask(t.Context(), path(30, 1), client.Query{})
+		if err == nil && r.Token != tokenAfter(path(30, 1)) {
+			err = errors.New("another token")
+		}
+		answered <- err
+	}()
+	up.until(func(f *fake) bool { return len(f.asked) == 1 })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.stop()
+	}()
+	<-draining
+	close(up.hold)
+	<-ended
+	require.NoError(t, <-answered)
+	_, err := s.Ask(t.Context(), path(31, 1), client.Query{Deadline: 200 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	start(t, g.addr, opt, up)
+	ask(t, s, path(31, 1))
+}
+
+// A gateway that is not there: Lazy clients exist at once and ask when it comes up.
+func TestLazy(t *testing.T) {
+	opt := gateway.Options{Certificate: keys(t)}
+	g := start(t, "", opt, &fake{})
+	g.stop()
+	c := dial(t, g, func(o *client.Options) { o.Lazy, o.ConnectTimeout = true, 300*time.Millisecond })
+	s := session(t, c)
+	_, err := s.Ask(t.Context(), path(5, 1), client.Query{Deadline: 100 * time.Millisecond})
+	require.ErrorIs(t, err, netproto.TooLate)
+	require.ErrorIs(t, err, client.ErrNoReply)
+	start(t, g.addr, opt, &fake{})
+	ask(t, s, path(5, 1))
+}
+
+// A trained dictionary that both have is agreed on, and used.
+func TestDictionary(t *testing.T) {
+	var samples [][]int32
+	for i := range 20 {
+		samples = append(samples, append(path(60, 1), path(10, int32(i))...))
+	}
+	d, err := netproto.TrainDictionary(3, vocab, samples)
+	require.NoError(t, err)
+	g := start(t, "", gateway.Options{Dictionaries: []netproto.Dictionary{d}}, &fake{})
+	with := session(t, dial(t, g, func(o *client.Options) { o.Dictionaries = []netproto.Dictionary{{ID: 9}, d} }))
+	without := session(t, dial(t, g, nil))
+	p := append(path(60, 1), path(10, 99)...)
+	a, b := ask(t, with, p), ask(t, without, p)
+	assert.Less(t, a.BytesUp, b.BytesUp-30)
+}
+
+// Nothing is left when all is closed: not after asks, refusals, cancelled asks, reconnections.
+func TestNoGoroutineLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("life", func(t *testing.T) {
+		up := &fake{delay: 5 * time.Millisecond}
+		g := start(t, "", gateway.Options{}, up)
+		r := newRelay(t, g.addr)
+		g.addr = r.addr()
+		c := dial(t, g, nil)
+		s := session(t, c)
+		var asks sync.WaitGroup
+		for i := range 20 {
+			asks.Go(func() {
+				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), client.Query{Deadline: time.Duration(1+i) * time.Millisecond})
+			})
+		}
+		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
+		asks.Wait()
+		r.set(true)
+		_, err := s.Ask(t.Context(), path(3, 1), client.Query{Deadline: 350 * time.Millisecond})
+		require.Error(t, err)
+		r.set(false)
+		ask(t, s, path(3, 1))
+		_, err = client.Dial(t.Context(), g.addr, client.Options{Identity: netproto.Identity{Vocab: 5}, Pin: g.Fingerprint()})
+		require.Error(t, err)
+		open := make(chan error, 1)
+		go func() {
+			_, err := s.Ask(context.Background(), path(4, 1), client.Query{})
+			open <- err
+		}()
+		require.NoError(t, c.Close())
+		<-open
+	})
+	until(func() bool { return runtime.NumGoroutine() <= before }) // what quic-go has let go ends a moment later
+}
+
+// What an ask costs beside network and model: both sides, over loopback.
+func BenchmarkAsk(b *testing.B) {
+	up := &fake{}
+	g, err := gateway.New(gateway.Options{}, up)
+	require.NoError(b, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	c, err := client.Dial(ctx, socket.LocalAddr().String(), client.Options{Identity: identity(), Pin: g.Fingerprint()})
+	require.NoError(b, err)
+	s, err := c.NewSession(ctx)
+	require.NoError(b, err)
+	p := path(500, 1)
+	b.Run("one at a time", func(b *testing.B) {
+		for b.Loop() {
+			_, err = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+		}
+	})
+	b.Run("many at once", func(b *testing.B) {
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				_, _ = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+			}
+		})
+	})
+	require.NoError(b, err)
+	require.NoError(b, c.Close())
+	cancel()
+	require.NoError(b, <-done)
+	require.NoError(b, socket.Close())
+}
