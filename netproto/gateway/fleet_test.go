@@ -19,7 +19,7 @@ const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("f
 
 // Any number of devices may use one access token, from one address; each has its own sessions.
 func TestFleet(t *testing.T) {
-	const devices = 150
+	const devices = 50
 	up := &fake{}
 	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "fleet", Secret: secretA}}}, up, func(t *testing.T, w *world) {
 		for i := range devices {
@@ -293,7 +293,7 @@ func TestManySessions(t *testing.T) {
 
 // Idle connections from many addresses, which never ask, keep nobody out.
 func TestLockout(t *testing.T) {
-	const most = 48
+	const most = 24
 	inWorld(t, gateway.Options{MaxConns: most}, &fake{}, func(t *testing.T, w *world) {
 		first := w.enter(guest{})
 		first.asks(1, path(5, 1))
