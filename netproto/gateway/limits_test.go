@@ -33,7 +33,7 @@ func (w *world) shut(g guest) string {
 }
 
 // Where all connections have asks under way, a newcomer is sent away, by name of the limit: that of the gateway, of an
-// address and of a device. When they have their answers, one of them goes for it.
+// address and of a device. When their asks have ended, the one that is idle for longest goes for it.
 func TestConnectionLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt    gateway.Options
@@ -50,9 +50,10 @@ func TestConnectionLimits(t *testing.T) {
 			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
 				up.hold = make(chan struct{})
 				var all []*raw
+				var open []*quic.Stream
 				for n := range 3 {
 					r := w.enter(c.come(n))
-					r.send(whole(t, 1, path(5, int32(n))).Append(nil))
+					open = append(open, r.send(whole(t, 1, path(5, int32(n))).Append(nil)))
 					settle()
 					all = append(all, r)
 				}
@@ -65,8 +66,11 @@ func TestConnectionLimits(t *testing.T) {
 					settle()
 					assert.Equal(t, 3, w.Conns())
 				}
+				for _, s := range open { // one after the other
+					s.CancelRead(1)
+					settle()
+				}
 				close(up.hold)
-				settle()
 				others := guest{from: "10.3.0.1"} // only of an address that has more connections than the newcomer's
 				if name != "gateway" {
 					others = c.come(9)
