@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -143,5 +145,55 @@ func TestDrainNewcomer(t *testing.T) {
 		require.NoError(t, err)
 		<-ended
 		assert.Zero(t, w.Conns())
+	})
+}
+
+// A socket that is closed under the gateway is an error, and ends what was served on it.
+func TestSocketGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &ether{}
+		g, err := gateway.New(gateway.Options{}, &fake{})
+		require.NoError(t, err)
+		socket, done := e.listen(t, gatewayAt), make(chan error, 1)
+		go func() { done <- g.Serve(t.Context(), socket) }()
+		settle()
+		require.NoError(t, socket.Close())
+		err = <-done
+		require.ErrorContains(t, err, "serve: ")
+		assert.Zero(t, g.Conns())
+	})
+}
+
+// What a device told on one socket is known on another one of the same gateway; one may end before the other.
+func TestTwoSockets(t *testing.T) {
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := w.at, "10.0.0.2:443"
+		socket, done := w.ether.listen(t, second), make(chan error, 1)
+		go func() { done <- w.Serve(ctx, socket) }()
+		one := w.enter(guest{device: 1})
+		one.asks(1, path(9, 1))
+		w.at = second
+		two := w.enter(guest{device: 1})
+		two.goesOn(1, path(9, 1), []int32{1})
+		cancel()
+		require.NoError(t, <-done)
+		assert.Equal(t, netproto.Draining, two.ends())
+		one.asks(1, path(9, 1))
+		w.at = first
+		w.enter(guest{device: 1}).goesOn(1, path(9, 1), []int32{1})
+		require.NoError(t, socket.Close())
+	})
+}
+
+// However short a session is to be kept, the gateway works.
+func TestNoIdleSessions(t *testing.T) {
+	inWorld(t, gateway.Options{SessionIdle: 1}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		for i := range 5 {
+			r.asks(1, path(9, int32(i)))
+		}
+		settle()
+		assert.Len(t, w.told(gateway.Forgotten), 5)
 	})
 }

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/netip"
 	"testing"
 	"time"
@@ -103,8 +104,19 @@ func TestEvents(t *testing.T) {
 		assert.Equal(t, netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, r.needs(sync))
 		assert.Equal(t, gateway.Resent, w.since(t)[0].Kind)
 
+		refusal := r.refused([]byte{byte(netproto.KindHello), 1, 2}, netproto.Malformed)
+		nonsense := w.since(t)
+		require.ErrorContains(t, nonsense[0].Err, "on a stream of its own")
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
+			e.Err, e.BytesUp, e.BytesDown = nonsense[0].Err, 3, len(refusal.Append(nil))
+		}), nonsense)
+		refusal = r.refused([]byte{byte(netproto.KindAsk), 5, 2}, netproto.Malformed)
+		nonsense = w.since(t)
+		require.ErrorIs(t, nonsense[0].Err, io.ErrUnexpectedEOF)
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) { e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil)) }), nonsense)
+
 		up.change = func(gateway.Question, *gateway.Answer) error { return errors.New("inner text") }
-		refusal := r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
+		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
 		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text stays in the gateway")
 		failed := w.since(t)
 		require.ErrorContains(t, failed[0].Err, "inner text")
@@ -149,7 +161,7 @@ func TestEvents(t *testing.T) {
 		ended := w.since(t)
 		require.Len(t, ended, 1)
 		assert.InDelta(t, lasted.Seconds(), ended[0].Lasted.Seconds(), 0.05)
-		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) { e.Lasted, e.Asks = ended[0].Lasted, 10 }), ended)
+		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) { e.Lasted, e.Asks = ended[0].Lasted, 11 }), ended)
 	})
 }
 
@@ -226,8 +238,15 @@ func TestPathsBeforeAnswers(t *testing.T) {
 		}
 		r.refused(nil, netproto.Malformed)
 		began = time.Now()
-		r.needs(wrong)
-		assert.Less(t, time.Since(began), time.Second)
+		for range 3 { // streams that the client does not end, and that say nothing of use
+			s, err := r.OpenStreamSync(t.Context())
+			require.NoError(t, err)
+			_, err = s.Write(wrong)
+			require.NoError(t, err)
+			kind, _ := r.hear(s)
+			assert.Equal(t, netproto.KindNeed, kind)
+		}
+		assert.Less(t, time.Since(began), 100*time.Millisecond)
 	})
 }
 

@@ -322,13 +322,7 @@ func TestLockout(t *testing.T) {
 // then. However a connection ends that never said it, it does not count any more.
 func TestStrangers(t *testing.T) {
 	inWorld(t, gateway.Options{MaxConns: 8, MaxConnsPerAddress: 8, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
-		proofs := 0
-		w.ether.watch(func(p packet) bool {
-			if p.from == addrPort(w.at) && p.bytes[0]&0xf0 == 0xf0 { // a Retry of QUIC 1
-				proofs++
-			}
-			return false
-		})
+		proofs := w.proofs()
 		for range 4 {
 			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = 9 }}, netproto.WrongVersion)
 			w.enter(guest{})
@@ -337,23 +331,35 @@ func TestStrangers(t *testing.T) {
 			assert.Equal(t, netproto.Malformed, silent.ends())
 			settle()
 		}
-		assert.Zero(t, proofs)
+		assert.Zero(t, *proofs)
 		var strangers []*raw
 		for range 3 {
 			strangers = append(strangers, w.dial(guest{}))
 		}
-		assert.Zero(t, proofs, "two of eight are no more than a quarter")
+		assert.Zero(t, *proofs, "two of eight are no more than a quarter")
 		strangers = append(strangers, w.dial(guest{}))
-		assert.Positive(t, proofs)
+		assert.Positive(t, *proofs)
 		for _, r := range strangers {
 			_, err := r.control.Write(guest{}.greeting())
 			require.NoError(t, err)
 		}
 		settle()
-		proofs = 0
+		*proofs = 0
 		w.enter(guest{})
-		assert.Zero(t, proofs)
+		assert.Zero(t, *proofs)
 	})
+}
+
+// proofs counts how often somebody is to prove his address from now on.
+func (w *world) proofs() *int {
+	n := new(int)
+	w.ether.watch(func(p packet) bool {
+		if p.from == addrPort(w.at) && p.bytes[0]&0xf0 == 0xf0 { // a Retry of QUIC 1
+			*n++
+		}
+		return false
+	})
+	return n
 }
 
 // Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. A device

@@ -244,7 +244,7 @@ func hostileFlood(w *world) {
 func hostileReader(w *world) { unread(w, 30) }
 
 // unread asks for large answers and reads none.
-func unread(w *world, asks int) {
+func unread(w *world, asks int) (answers []*quic.Stream) {
 	r := w.enter(guest{quic: quic.Config{
 		InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1, InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64,
 		MaxIdleTimeout: time.Hour,
@@ -252,8 +252,9 @@ func unread(w *world, asks int) {
 	for i := range asks {
 		a := packed(w.t, 1, 0, netproto.RootHash, path(1500, int32(i)))
 		a.K, a.AuditFrom = netproto.MaxK, 1
-		r.send(a.Append(nil))
+		answers = append(answers, r.send(a.Append(nil)))
 	}
+	return answers
 }
 
 // critic is a large model that would have chosen every token otherwise: its answers are long.
@@ -273,7 +274,7 @@ func TestSlowReader(t *testing.T) {
 	const asks = 30
 	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks, MessageTimeout: 3 * time.Second}
 	inWorld(t, opt, critic{&fake{}}, func(t *testing.T, w *world) {
-		unread(w, asks)
+		answers := unread(w, asks)
 		time.Sleep(opt.MessageTimeout - 100*time.Millisecond)
 		assert.Empty(t, w.told(gateway.Dropped))
 		time.Sleep(time.Second)
@@ -281,6 +282,12 @@ func TestSlowReader(t *testing.T) {
 		assert.Len(t, dropped, asks, "answers of more than a packet are given up")
 		for _, e := range dropped {
 			require.ErrorIs(t, e.Err, netproto.Cancelled)
+		}
+		for _, s := range answers {
+			_, err := io.ReadAll(s)
+			var cut *quic.StreamError
+			require.ErrorAs(t, err, &cut)
+			assert.Equal(t, quic.StreamErrorCode(netproto.TooLate), cut.ErrorCode)
 		}
 		began := time.Now()
 		w.stop()
@@ -302,6 +309,12 @@ func hostileLater(w *world) {
 	r = w.enter(guest{})
 	require.NoError(w.t, r.control.Close())
 	assert.Equal(w.t, netproto.NoReason, r.ends())
+	settle()
+	refused := w.told(gateway.Refused)
+	require.Len(w.t, refused, 2, "the last one ended in order")
+	for _, e := range refused {
+		require.ErrorIs(w.t, e.Err, netproto.Malformed)
+	}
 }
 
 // A client that asks without end, and whose asks never end, does not keep another one waiting.

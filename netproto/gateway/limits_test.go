@@ -49,6 +49,7 @@ func TestConnectionLimits(t *testing.T) {
 			up := &fake{}
 			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
 				up.hold = make(chan struct{})
+				proofs := w.proofs()
 				var all []*raw
 				var open []*quic.Stream
 				for n := range 3 {
@@ -66,6 +67,7 @@ func TestConnectionLimits(t *testing.T) {
 					settle()
 					assert.Equal(t, 3, w.Conns())
 				}
+				assert.Zero(t, *proofs, "who is sent away does not count as a stranger any more")
 				for _, s := range open { // one after the other
 					s.CancelRead(1)
 					settle()
