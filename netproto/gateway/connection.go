@@ -118,7 +118,7 @@ func (c *connection) greet() error {
 	if _, err := control.Write(welcome.Append(nil)); err != nil {
 		c.g.clients.leave(c.who)
 		c.who = nil
-		return err
+		return fmt.Errorf("%w: the Welcome was not taken: %w", netproto.Cancelled, err)
 	}
 	_ = control.SetDeadline(time.Time{})
 	c.control.Lock()

@@ -165,6 +165,35 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// A connection has ended when its last ask has, also where the upstream goes on though nobody waits.
+func TestDisconnectedLast(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		goOn := make(chan struct{})
+		up.change = func(gateway.Question, *gateway.Answer) error {
+			<-goOn
+			return nil
+		}
+		r := w.enter(guest{})
+		r.send(whole(t, 1, path(5, 1)).Append(nil))
+		settle()
+		_ = r.CloseWithError(0, "")
+		settle()
+		assert.Empty(t, w.told(gateway.Disconnected))
+		assert.Equal(t, 1, w.Conns())
+		close(goOn)
+		settle()
+		assert.Zero(t, w.Conns())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var kinds []gateway.EventKind
+		for _, e := range w.events {
+			kinds = append(kinds, e.Kind)
+		}
+		assert.Equal(t, []gateway.EventKind{gateway.Connected, gateway.Dropped, gateway.Disconnected}, kinds)
+	})
+}
+
 // What fails while it is computed ahead is told, unless there was no room for it or nobody waits any more.
 func TestWarmFails(t *testing.T) {
 	up := &fake{}

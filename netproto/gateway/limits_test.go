@@ -200,6 +200,30 @@ func TestHelloTimeout(t *testing.T) {
 	})
 }
 
+// A device that does not want its Welcome is sent away, and was never there.
+func TestWelcomeUnwanted(t *testing.T) {
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}, &fake{}, func(t *testing.T, w *world) {
+		g := guest{secret: secretA, from: "10.2.0.1"}
+		r := w.dial(g)
+		r.control.CancelRead(1)
+		hello := g.greeting()
+		_, err := r.control.Write(hello[:5])
+		require.NoError(t, err)
+		settle()
+		_, err = r.control.Write(hello[5:])
+		require.NoError(t, err)
+		assert.Equal(t, netproto.Cancelled, r.ends())
+		settle()
+		refused := w.told(gateway.Refused)
+		require.Len(t, refused, 1)
+		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
+		assert.Equal(t, gateway.Event{Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err}, refused[0])
+		assert.Empty(t, w.told(gateway.Connected))
+		assert.Zero(t, w.Conns())
+		w.enter(guest{secret: secretA, device: 2})
+	})
+}
+
 // A connection on which nothing comes is closed after IdleTimeout, and what it had is free.
 func TestIdleTimeout(t *testing.T) {
 	inWorld(t, gateway.Options{IdleTimeout: 20 * time.Second}, &fake{}, func(t *testing.T, w *world) {
