@@ -243,6 +243,30 @@ func TestStrikes(t *testing.T) {
 	})
 }
 
+// Devices share the model by the new tokens of their asks: a long text that is known costs nothing.
+func TestNewTokensCount(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		one, two, three := w.enter(guest{}), w.enter(guest{}), w.enter(guest{})
+		text := path(1000, 1)
+		for _, r := range []*raw{one, two, three} { // so all have had as much
+			r.asks(1, text)
+		}
+		up.hold = make(chan struct{})
+		one.send(whole(t, 2, path(5, 1)).Append(nil))
+		settle()
+		two.send(whole(t, 2, path(50, 2)).Append(nil))
+		settle()
+		three.send(packed(t, 1, 1000, netproto.RootHash.Over(text), []int32{1}).Append(nil))
+		settle()
+		close(up.hold)
+		settle()
+		require.Len(t, up.asked, 6)
+		assert.Len(t, up.asked[4].Context, 1001)
+		assert.Len(t, up.asked[5].Context, 50)
+	})
+}
+
 // Who never asked makes room before somebody who has, however old that connection is.
 func TestAskersStay(t *testing.T) {
 	inWorld(t, gateway.Options{MaxConnsPerAddress: 4}, &fake{}, func(t *testing.T, w *world) {
@@ -284,6 +308,7 @@ func TestManySessions(t *testing.T) {
 		}
 		need := func(session uint32) int { return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position }
 		assert.Equal(t, 5, need(1))
+		assert.Equal(t, 0, need(2), "what was only asked about is not settled")
 		r.asks(1025, text)
 		assert.Equal(t, 0, need(1))
 		r.asks(1, text)
