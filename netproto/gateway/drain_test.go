@@ -197,3 +197,30 @@ func TestNoIdleSessions(t *testing.T) {
 		assert.Len(t, w.told(gateway.Forgotten), 5)
 	})
 }
+
+// Nothing of the gateway goes on when Serve has ended, not even what it tells the upstream by the way.
+func TestServeEndsLast(t *testing.T) {
+	up := &slowForget{&fake{}, nil}
+	inWorld(t, gateway.Options{SessionIdle: 8 * time.Second}, up, func(t *testing.T, w *world) {
+		up.forgotten = make(chan struct{})
+		w.enter(guest{}).asks(1, path(5, 1))
+		time.Sleep(10 * time.Second) // it is being forgotten
+		ended := w.leaves()
+		time.Sleep(time.Minute)
+		select {
+		case <-ended:
+			t.Error("ended, and the upstream is still told")
+		default:
+		}
+		close(up.forgotten)
+		<-ended
+	})
+}
+
+// slowForget is an upstream that takes its time to forget.
+type slowForget struct {
+	*fake
+	forgotten chan struct{}
+}
+
+func (s *slowForget) Forget(uint64) { <-s.forgotten }
