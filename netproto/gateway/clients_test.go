@@ -133,3 +133,55 @@ func TestBucketSizes(t *testing.T) {
 		assert.Zero(t, b.have)
 	})
 }
+
+// A device that is gone is remembered until all its rates have recovered, those of its asks and those of its syncs, and
+// counts as one more when it comes back.
+func TestRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hello := func(device byte) netproto.Hello {
+			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
+		}
+		enter := func(c *clients, device byte) *device {
+			d, err := c.enter(hello(device), netip.Prefix{})
+			require.NoError(t, err)
+			return d
+		}
+		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { d.syncs.take() }} {
+			c := newClients(Options{DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}}})
+			d := enter(c, 1)
+			use(d)
+			c.leave(d)
+			assert.Len(t, c.devices, 1)
+			c.tidy()
+			assert.Len(t, c.devices, 1)
+			other := enter(c, 2)
+			_, err := c.enter(hello(1), netip.Prefix{})
+			require.ErrorIs(t, err, netproto.Busy, "there is another device now")
+			c.leave(other)
+			assert.Same(t, d, enter(c, 1))
+			time.Sleep(time.Second)
+			c.leave(d)
+			assert.Empty(t, c.devices)
+		}
+	})
+}
+
+// Of each device two texts are computed ahead at a time; what has ended makes room, and nothing is kept.
+func TestWarming(t *testing.T) {
+	w := warming{now: map[deviceID]int{}}
+	takes := func(name string, want bool) {
+		t.Helper()
+		assert.Equal(t, want, w.take(dev(name)))
+	}
+	takes("a", true)
+	takes("a", true)
+	takes("a", false)
+	takes("b", true)
+	w.release(dev("a"))
+	takes("a", true)
+	takes("a", false)
+	w.release(dev("a"))
+	w.release(dev("a"))
+	w.release(dev("b"))
+	assert.Empty(t, w.now)
+}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,6 +163,16 @@ func TestSocketGone(t *testing.T) {
 		require.ErrorContains(t, err, "serve: ")
 		assert.Zero(t, g.Conns())
 	})
+}
+
+// A socket that was closed before is an error too.
+func TestSocketClosed(t *testing.T) {
+	g, err := gateway.New(gateway.Options{}, &fake{})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, socket.Close())
+	require.ErrorContains(t, g.Serve(t.Context(), socket), "serve: ")
 }
 
 // What a device told on one socket is known on another one of the same gateway; one may end before the other.

@@ -147,6 +147,7 @@ func hostileAsks(w *world) {
 	right := netproto.RootHash.Over(told)
 	for _, wrong := range []netproto.Ask{ // a base that it told of, under another hash, of another length, in another session
 		packed(t, 1, 20, right^1, []int32{1}), packed(t, 1, 19, right, []int32{1}), packed(t, 2, 20, right, []int32{1}),
+		packed(t, 1, 20, netproto.RootHash, []int32{1}),
 	} {
 		r.needs(wrong.Append(nil))
 	}

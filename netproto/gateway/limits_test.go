@@ -289,6 +289,23 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// An answer that comes after the deadline, from an upstream that goes on though nobody waits, is none.
+func TestLateAnswer(t *testing.T) {
+	up := &fake{change: func(gateway.Question, *gateway.Answer) error {
+		time.Sleep(3 * time.Second)
+		return nil
+	}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(5, 1))
+		a.Deadline = 2 * time.Second
+		r := w.enter(guest{})
+		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
+		a.Deadline = 4 * time.Second
+		r.answered(a)
+		assert.Len(t, w.told(gateway.Answered), 1)
+	})
+}
+
 // What is computed ahead has AskTimeout too.
 func TestWarmTimeout(t *testing.T) {
 	up := &warming{fake: &fake{}}

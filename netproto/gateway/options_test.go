@@ -200,6 +200,7 @@ func TestCodes(t *testing.T) {
 		assert.Equal(t, c.want, refusalOf(c.err), "%v", c.err)
 		assert.Equal(t, c.want.Code, codeOf(c.err), "%v", c.err)
 	}
+	assert.Equal(t, netproto.Malformed, malformed(nil))
 	assert.ErrorIs(t, malformed(io.EOF), io.EOF)
 	assert.ErrorIs(t, malformed(netproto.ErrTooLong), netproto.ErrTooLong)
 }

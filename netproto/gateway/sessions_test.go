@@ -119,6 +119,12 @@ func TestSessionsBase(t *testing.T) {
 		assert.False(t, ok)
 		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
 	}
+	for _, none := range []netproto.Path{{Base: 15, Hash: netproto.RootHash}, {Base: 0, Hash: h}} {
+		_, _, ok := s.base(mine, none, true)
+		assert.False(t, ok, "there is no such path")
+	}
+	_, _, ok = s.base(mine, netproto.Path{Hash: netproto.RootHash}, true)
+	assert.True(t, ok)
 	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h}, true)
 	assert.False(t, ok)
 	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need, "what is settled is still there")

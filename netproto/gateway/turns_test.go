@@ -209,6 +209,17 @@ func TestTurnsBackground(t *testing.T) {
 	})
 }
 
+// An ask without a new token counts as one, so that nobody asks for nothing without end.
+func TestTurnsOfNothing(t *testing.T) {
+	turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
+	for i := range 3 {
+		release, err := turns.take(t.Context(), dev("a"), 0, false)
+		require.NoError(t, err)
+		release()
+		assert.InDelta(t, i+1, turns.now, 1e-9)
+	}
+}
+
 // Devices that are gone leave nothing behind.
 func TestTurnsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
