@@ -157,7 +157,7 @@ func TestNewCertificate(t *testing.T) {
 		assert.Equal(t, []string{"example.org"}, c.DNSNames)
 		assert.Len(t, c.IPAddresses, 2)
 		assert.InDelta(t, -1, time.Until(c.NotBefore).Hours(), 0.1)
-		assert.InDelta(t, 20*365.25, time.Until(c.NotAfter).Hours()/24, 1)
+		assert.InDelta(t, 20*365.25, time.Until(c.NotAfter).Hours()/24, 0.1)
 		roots := x509.NewCertPool()
 		roots.AddCert(c)
 		_, err = c.Verify(x509.VerifyOptions{DNSName: "example.org", Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})

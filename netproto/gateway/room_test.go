@@ -158,6 +158,8 @@ func roomLimits(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	of := func(a string) netip.Prefix { return prefixOf(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a))) }
 	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::ffff:2]:9"))
+	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::8000:0:0:1]:1"))
+	assert.NotEqual(t, of("10.0.0.2:1"), of("10.0.0.3:1"))
 	assert.NotEqual(t, of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"))
 	assert.Equal(t, of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:7"))
 	assert.NotEqual(t, of("10.0.0.1:1"), of("10.0.0.2:1"))

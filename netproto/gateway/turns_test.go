@@ -217,6 +217,7 @@ func TestTurnsOfNothing(t *testing.T) {
 		require.NoError(t, err)
 		release()
 		assert.InDelta(t, i+1, turns.now, 1e-9)
+		assert.Empty(t, turns.lines, "its past has no influence")
 	}
 }
 
