@@ -346,7 +346,7 @@ func TestLockout(t *testing.T) {
 // Strangers prove their address first while more than a quarter of the connections have not said who they are, and only
 // then. However a connection ends that never said it, it does not count any more.
 func TestStrangers(t *testing.T) {
-	inWorld(t, gateway.Options{MaxConns: 8, MaxConnsPerAddress: 8, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
 		proofs := w.proofs()
 		for range 4 {
 			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = 9 }}, netproto.WrongVersion)
@@ -358,10 +358,10 @@ func TestStrangers(t *testing.T) {
 		}
 		assert.Zero(t, *proofs)
 		var strangers []*raw
-		for range 3 {
+		for range 4 {
 			strangers = append(strangers, w.dial(guest{}))
 		}
-		assert.Zero(t, *proofs, "two of eight are no more than a quarter")
+		assert.Zero(t, *proofs, "three of twelve are no more than a quarter")
 		strangers = append(strangers, w.dial(guest{}))
 		assert.Positive(t, *proofs)
 		for _, r := range strangers {

@@ -147,13 +147,28 @@ func TestLogRate(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{`level=WARN msg=refused code=8 error="the gateway is busy" left_out=10`}, many(busy, 3))
 		assert.Equal(t, []string{`level=WARN msg=refused code=7 error="too many requests per second"`}, many(fast, 1))
+		assert.Equal(t, []string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []string{
 			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`, `level=WARN msg=refused code=8 error="the gateway is busy"`,
 			`level=WARN msg=refused code=8 error="the gateway is busy"`,
 		}, many(busy, 7))
 		log.Close()
-		assert.Equal(t, []string{`level=INFO msg="lines left out" left_out=5`}, out.all, "four refusals and a disconnection")
+		assert.Equal(t, []string{`level=INFO msg="lines left out" left_out=4`}, out.all)
+	})
+}
+
+// One line that was left out is told too.
+func TestLogRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		log := logTo(&out)
+		for range 21 {
+			log.Event(gateway.Event{Kind: gateway.Connected})
+		}
+		log.Close()
+		require.Len(t, out.all, 21)
+		assert.Equal(t, `level=INFO msg="lines left out" left_out=1`, out.all[20])
 	})
 }
 

@@ -178,3 +178,16 @@ func TestRoomLeftBeforeWelcome(t *testing.T) {
 	assert.Empty(t, r.byDevice)
 	r.check(t, 0)
 }
+
+// An address that has one connection more than the newcomer's will have gives one.
+func TestRoomOneMore(t *testing.T) {
+	r := roomOf(3, 3, 3)
+	old := guest("10.0.0.1", true, 0, 50)
+	for _, c := range []*connection{old, guest("10.0.0.1", true, 0, 40), guest("10.0.0.2", true, 0, 99)} {
+		_, err := r.enter(c)
+		require.NoError(t, err)
+	}
+	victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
+	require.NoError(t, err)
+	assert.Same(t, old, victim)
+}
