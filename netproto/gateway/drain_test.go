@@ -69,7 +69,7 @@ func TestDrainAnswers(t *testing.T) {
 		require.Len(t, drained, 1)
 		assert.InDelta(t, 120.5, drained[0].Lasted.Seconds(), 1)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted}}, drained)
-		assert.Equal(t, []uint64{up.asked[0].Session}, up.forgot, "the upstream may live on")
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone(), "the upstream may live on")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestDrainBound(t *testing.T) {
 		assert.Equal(t, 1, up.dropped)
 		drained := w.told(gateway.Drained)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted, Conns: 1}}, drained)
-		assert.Len(t, up.forgot, 1, "when it is not asked any more")
+		assert.Len(t, up.gone(), 1, "when it is not asked any more")
 	})
 }
 

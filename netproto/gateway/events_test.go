@@ -209,6 +209,7 @@ func TestWarmFails(t *testing.T) {
 		}}, w.told(gateway.Refused))
 		up.warm = func(context.Context, gateway.Question) error { return netproto.Refusal{Code: netproto.Busy} }
 		r.say(ahead(t, 1, path(31, 2)))
+		settle()
 		up.warm = func(ctx context.Context, _ gateway.Question) error {
 			<-ctx.Done()
 			return broken

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +147,13 @@ func (f *fake) Forget(session uint64) {
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, session)
 	f.note()
+}
+
+// gone returns the sessions that it was told to forget.
+func (f *fake) gone() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.forgot)
 }
 
 func (f *fake) question(i int) gateway.Question {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -393,6 +394,7 @@ func TestReplay(t *testing.T) {
 			replay()
 		}
 		w.enter(guest{}).asks(1, path(32, 1))
+		settle()
 		for _, q := range up.asked {
 			n := len(q.Context)
 			assert.True(t, slices.Contains([]int{20, 30, 31, 32}, n) && slices.Equal(path(n, 1), q.Context), "a question that nobody asked")
@@ -408,10 +410,10 @@ func TestUnaskedBytes(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
-		got := 0
+		var got atomic.Int64
 		w.ether.watch(func(p packet) bool {
 			if p.to == addrPort(w.at) {
-				got += len(p.bytes)
+				got.Add(int64(len(p.bytes)))
 			}
 			return false
 		})
@@ -425,13 +427,13 @@ func TestUnaskedBytes(t *testing.T) {
 			_, err = io.Copy(s, io.LimitReader(endless{}, 1<<20))
 			require.Error(t, err)
 		}
-		before := got
+		before := got.Load()
 		flood()
-		assert.InDelta(t, 17<<10, got-before, 2<<10)
+		assert.InDelta(t, 17<<10, got.Load()-before, 2<<10)
 		for range 7 {
 			flood()
 		}
-		assert.InDelta(t, 69<<10, got-before, 6<<10)
+		assert.InDelta(t, 69<<10, got.Load()-before, 6<<10)
 		close(up.hold)
 		synctest.Wait()
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -67,7 +68,7 @@ func TestConnectionLimits(t *testing.T) {
 					settle()
 					assert.Equal(t, 3, w.Conns())
 				}
-				assert.Zero(t, *proofs, "who is sent away does not count as a stranger any more")
+				assert.Zero(t, proofs.Load(), "who is sent away does not count as a stranger any more")
 				for _, s := range open { // one after the other
 					s.CancelRead(1)
 					settle()
@@ -313,9 +314,11 @@ func TestWarmTimeout(t *testing.T) {
 		up.hold = make(chan struct{})
 		w.enter(guest{}).say(ahead(t, 1, path(5, 1)))
 		time.Sleep(19 * time.Second)
-		assert.Equal(t, 1, up.now)
+		synctest.Wait()
+		assert.Equal(t, 1, up.running())
 		time.Sleep(1500 * time.Millisecond)
-		assert.Zero(t, up.now)
+		synctest.Wait()
+		assert.Zero(t, up.running())
 		assert.Empty(t, w.told(gateway.Refused), "nobody has to know")
 	})
 }
@@ -332,17 +335,21 @@ func TestSessionIdle(t *testing.T) {
 		time.Sleep(60 * time.Second)
 		r.asks(2, path(6, 1))
 		time.Sleep(19 * time.Second)
-		assert.Empty(t, up.forgot)
+		synctest.Wait()
+		assert.Empty(t, up.gone())
 		time.Sleep(12 * time.Second)
+		synctest.Wait()
 		first := up.asked[0].Session
-		assert.Equal(t, []uint64{first}, up.forgot)
+		assert.Equal(t, []uint64{first}, up.gone())
 		time.Sleep(time.Minute)
-		assert.Equal(t, []uint64{first, up.asked[1].Session}, up.forgot)
+		synctest.Wait()
+		assert.Equal(t, []uint64{first, up.asked[1].Session}, up.gone())
 		close(up.hold)
 		kind, _ := r.hear(open)
 		assert.Equal(t, netproto.KindAnswer, kind)
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, []uint64{first, up.asked[1].Session, up.asked[2].Session}, up.forgot)
+		synctest.Wait()
+		assert.Equal(t, []uint64{first, up.asked[1].Session, up.asked[2].Session}, up.gone())
 	})
 }
 
@@ -369,7 +376,7 @@ func TestSessionLimits(t *testing.T) {
 					r.asks(n, path(50, int32(n)))
 				}
 				settle()
-				assert.Len(t, up.forgot, c.forgot)
+				assert.Len(t, up.gone(), c.forgot)
 				assert.Len(t, w.told(gateway.Forgotten), c.forgot)
 				for n := range uint32(5) {
 					p := path(50, int32(n))
@@ -410,20 +417,20 @@ func TestBye(t *testing.T) {
 		}
 		bye(1)
 		bye(9)
-		assert.Equal(t, []uint64{up.asked[0].Session}, up.forgot)
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone())
 		open := r.send(whole(t, 2, []int32{13}).Append(nil))
 		settle()
 		bye(2)
 		bye(2)
-		assert.Len(t, up.forgot, 1, "not while an ask is open")
+		assert.Len(t, up.gone(), 1, "not while an ask is open")
 		close(up.hold)
 		kind, _ := r.hear(open)
 		assert.Equal(t, netproto.KindAnswer, kind)
 		settle()
-		assert.Equal(t, []uint64{up.asked[0].Session, up.asked[1].Session}, up.forgot)
+		assert.Equal(t, []uint64{up.asked[0].Session, up.asked[1].Session}, up.gone())
 		other.goesOn(1, path(5, 1), []int32{1})
 		r.asks(2, path(5, 1))
-		assert.NotContains(t, up.forgot, up.asked[len(up.asked)-1].Session, "it is another one, under the same number")
+		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is another one, under the same number")
 	})
 }
 
