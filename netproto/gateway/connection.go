@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -206,7 +207,7 @@ func (c *connection) listen() {
 // over ends a connection whose control stream has ended, in order or not.
 func (c *connection) over(err error) {
 	code := netproto.NoReason
-	if err != io.EOF && c.qc.Context().Err() == nil {
+	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else it is the connection that has ended
 		code = netproto.Malformed
 		c.g.tell(c.event(Refused, err))
 	}

@@ -33,7 +33,9 @@ func TestDrainAnswers(t *testing.T) {
 		up.hold = make(chan struct{})
 		busy, idle, silent := w.enter(guest{}), w.enter(guest{}), w.dial(guest{})
 		ask := whole(t, 1, path(5, 1))
-		first, second := busy.send(ask.Append(nil)), busy.send(ask.Append(nil))
+		first := busy.send(ask.Append(nil))
+		settle()
+		second := busy.send(ask.Append(nil)) // it waits for the place of the first one
 		settle()
 		began := time.Now()
 		ended := w.leaves()

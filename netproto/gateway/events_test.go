@@ -250,6 +250,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 		up.fake.hold, up.fake.holdOnly = make(chan struct{}), 13
 		q := append([]int32{13}, path(20, 1)...)
 		s := r.send(whole(t, 2, q).Append(nil)) // it is not answered
+		settle()
 		next := packed(t, 2, len(q), netproto.RootHash.Over(q), []int32{7}).Append(nil)
 		later := r.send(next)
 		began := time.Now()
