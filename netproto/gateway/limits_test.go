@@ -347,6 +347,8 @@ func TestSessionIdle(t *testing.T) {
 		close(up.hold)
 		kind, _ := r.hear(open)
 		assert.Equal(t, netproto.KindAnswer, kind)
+		assert.Len(t, up.gone(), 2, "it was in use until now")
+		r.goesOn(3, []int32{13}, []int32{1})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []uint64{first, up.asked[1].Session, up.asked[2].Session}, up.gone())

@@ -105,7 +105,7 @@ func (q *queue) leave(a *asking) {
 func TestTurnsAgainstQueue(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 1))
-		places, o := 1+r.IntN(9), Options{MaxAsks: 5 + r.IntN(30), MaxAsksPerDevice: 2 + r.IntN(20)}
+		places, o := 1+r.IntN(9), Options{MaxAsks: 5 + r.IntN(30), MaxAsksPerDevice: 1 + r.IntN(20)}
 		turns := newTurns(o, places)
 		plain := &queue{places: places, maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, ends: map[deviceID]float64{}}
 		type pair struct {
