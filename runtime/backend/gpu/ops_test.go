@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -29,11 +30,19 @@ type kind struct {
 	cols int
 }
 
+// kinds are those that a variant runs.
+func (x *fixture) kinds() []kind {
+	if x.variant == soft.FastMath {
+		return []kind{{gguf.F32, 70}, {gguf.Q8_0, 352}}
+	}
+	return kinds()
+}
+
 // TestFeedForward holds the gate, up and down products of every type against their formulas, for one row, a few, and
 // many, with outputs that fill no threadgroup. The exponential in silu makes more of the error of a large sum.
 func TestFeedForward(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, k := range kinds() {
+		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols
 			for _, n := range []int{1, 3, 8, 9, 34} {
 				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
@@ -116,7 +125,7 @@ func TestConverted(t *testing.T) {
 // TestEmbed gathers rows of every type.
 func TestEmbed(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, k := range kinds() {
+		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols
 			m, w := x.matrix(kind, 9, in)
 			table, err := x.d.LoadWeight(m, nil)

@@ -33,6 +33,9 @@ func TestRouter(t *testing.T) {
 		before := d.LastPass()
 		for _, widths := range [][]int{{1}, {300, 1}, {33, 17, 1}} {
 			for _, features := range []bool{false, true} {
+				if v == soft.Check && features != (len(widths) > 1) {
+					continue // every access is watched in one network of each depth
+				}
 				layers, net := network(t, r, 256, widths, features)
 				loaded, err := d.LoadRouter(layers, features)
 				require.NoError(t, err)
