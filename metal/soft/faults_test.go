@@ -139,12 +139,15 @@ func TestFaults(t *testing.T) {
 		{"index", Index, watching, 1},
 		{"atomic", Race, []Variant{Check}, 1},
 		{"bytes", Race, []Variant{Check}, 1},
+		{"word", Race, []Variant{Check}, 1},
+		{"word_read", Race, []Variant{Check}, 1},
+		{"partly", Uninitialised, []Variant{Check}, 1},
 	} {
 		for _, v := range c.variants {
 			for _, p := range programs[v] {
 				p.t = t
 				f, err := &Fault{}, p.run(c.name+"_bad", c.groups)
-				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic"}, c.name) {
+				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read"}, c.name) {
 					f = p.anyFault(err) // which of two accesses comes second depends on the schedule
 				} else {
 					f = p.fault(err, c.kind, c.name)

@@ -39,7 +39,7 @@ const blockIn, blockOut = 64, 20
 
 // blockOf makes a block of attention of a shape, with weights of two types, and a row for each of besideVisible.
 func (x *fixture) blockOf(c backend.KVConfig) *block {
-	const prefix = 640
+	const prefix = 700
 	c.Slots = prefix + len(besideVisible)
 	b := &block{fixture: x, s: x.kv(c), h: x.floats(blockIn * len(besideVisible)), y: x.floats(blockOut * len(besideVisible))}
 	x.fill(b.s)
