@@ -72,9 +72,12 @@ func lookClang(name string) (string, error) {
 		if err != nil {
 			continue
 		}
-		if out, err := exec.Command(path, "-dumpversion").Output(); n != "clang" || err == nil && strings.HasPrefix(string(out), "19.") {
-			return path, nil
+		if n == "clang" { // of any version
+			if out, err := exec.Command(path, "-dumpversion").Output(); err != nil || !strings.HasPrefix(string(out), "19.") {
+				continue
+			}
 		}
+		return path, nil
 	}
 	return "", fmt.Errorf("%w: the software device needs a compiler, %s was not found: install clang-19 and lld-19", metal.ErrNoDevice, strings.Join(names, " or "))
 }

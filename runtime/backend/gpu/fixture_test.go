@@ -241,6 +241,12 @@ func (s *kv) at(layer int, slot int32, head int, v bool) []float64 {
 	return out
 }
 
+// Frames is how many frames there are, of passes and spare ones.
+func (d *Device) Frames() int { return len(d.frames) }
+
+// Spare is how many of them no pass uses.
+func (d *Device) Spare() int { return len(d.spare) }
+
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func fastOptions() soft.Options { return soft.Options{Variant: soft.Fast, Seed: 1} }

@@ -2,6 +2,7 @@ package gpu_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -222,7 +223,115 @@ func TestFlights(t *testing.T) {
 		}
 		require.Equal(t, step.run(seed), fly.run(seed), "seed %d", seed)
 		assert.GreaterOrEqual(t, device.most, 2, "passes were under way at the same time")
-		require.NoError(t, d.Close())
+		assert.LessOrEqual(t, d.Frames(), device.most+2, "what a pass has used, the next uses again")
+		assert.Equal(t, d.Frames(), d.Spare(), "no pass is under way")
+		for range 3 {
+			fly.next()
+		}
+		require.NoError(t, d.Close(), "with passes under way")
 		assert.Empty(t, device.open, "all has landed")
 	}
+}
+
+// TestNoToken: a pass cannot follow one that is over, or one that leaves no single token on the device.
+func TestNoToken(t *testing.T) {
+	m, d := load(t, small(t), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+	c, err := m.NewCache(8, gguf.F16)
+	require.NoError(t, err)
+	row := func(slot int32) backend.Row {
+		return backend.Row{Token: 1, Pos: slot, Slot: slot, See: []backend.Span{{From: slot, To: slot + 1}}}
+	}
+	x, err := d.NewTensor(2, 64)
+	require.NoError(t, err)
+	g, err := d.LoadNorm(gguf.Tensor{Type: gguf.F32, Shape: []int{64}, Data: make([]byte, 256)}, 1e-6)
+	require.NoError(t, err)
+	w, err := d.LoadWeight(gguf.Tensor{Type: gguf.F32, Shape: []int{64, 100}, Data: make([]byte, 25600)}, nil)
+	require.NoError(t, err)
+	pass := func(rows int, want backend.Want) backend.Flight {
+		p := d.Begin(c.KV(), []backend.Row{row(0), row(1)}[:rows]).(backend.Flight)
+		p.Embed(x, w)
+		p.Head(make([]backend.Output, rows), x, g, w, want)
+		p.Commit()
+		return p
+	}
+	for _, k := range []struct {
+		rows int
+		want backend.Want
+		over bool
+		err  string
+	}{
+		{1, backend.Want{Rows: []int{0}, K: 3}, true, "after one that is over"},
+		{1, backend.Want{}, false, "does not find its token"},
+		{2, backend.Want{Rows: []int{0, 1}, K: 3}, false, "does not find its token"},
+		{1, backend.Want{Rows: []int{0}, K: 65}, false, "does not find its token"},
+		{2, backend.Want{Rows: []int{1}, K: 64}, false, ""},
+	} {
+		before := pass(k.rows, k.want)
+		if k.over {
+			require.NoError(t, before.Wait(t.Context()))
+		}
+		after := d.BeginAfter(before, c.KV(), row(3))
+		after.Embed(x, w)
+		after.Commit()
+		if err := after.Wait(t.Context()); k.err == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, k.err)
+		}
+		if !k.over {
+			require.NoError(t, before.Wait(t.Context()))
+		}
+	}
+	assert.Equal(t, d.Frames(), d.Spare(), "errors keep no frame")
+}
+
+// kept is a device that counts the bytes of buffers that are open.
+type kept struct {
+	metal.Device
+	bytes int
+}
+
+type keptBuffer struct {
+	metal.Buffer
+	d *kept
+}
+
+func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
+	b, err := d.Device.NewBuffer(n)
+	d.bytes += n
+	return keptBuffer{b, d}, err
+}
+
+func (b keptBuffer) Close() {
+	b.d.bytes -= len(b.Bytes())
+	b.Buffer.Close()
+}
+
+// TestKVGivenBack: the memory of a KV store that nobody holds is given back when another is made, and no other.
+func TestKVGivenBack(t *testing.T) {
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	d, err := gpu.New(k, gpu.Options{})
+	require.NoError(t, err)
+	before := k.bytes
+	c := backend.KVConfig{Layers: 2, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
+	held, err := d.NewKV(c)
+	require.NoError(t, err)
+	one := k.bytes - before
+	assert.EqualValues(t, c.Bytes(), one)
+	for range 5 {
+		_, err = d.NewKV(c)
+		require.NoError(t, err)
+	}
+	for range 10000 { // cleanups run some time after the garbage collector
+		runtime.GC()
+		_, err = d.NewKV(c)
+		require.NoError(t, err)
+		if k.bytes-before == 2*one {
+			break
+		}
+	}
+	assert.Equal(t, 2*one, k.bytes-before, "the one that is held, and the last")
+	held.Copy(0, 1)
+	require.NoError(t, d.Close())
+	assert.Zero(t, k.bytes, "a device leaves nothing")
 }

@@ -485,6 +485,9 @@ func TestMapped(t *testing.T) {
 	assert.Greater(t, mapped.wrapped, int(f.Size())/2)
 	assert.Less(t, mapped.made, int(f.Size())/20, "norms and biases")
 	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, here, ids, gguf.F16, 2))
+	large := &watched{Device: gpu.OpenMetal(t, soft.Options{PageSize: 4 * os.Getpagesize()})}
+	load(t, f, large, gpu.Options{Mapped: true})
+	assert.Zero(t, large.wrapped, "the last page of the device could reach beyond the file")
 }
 
 // TestErrors: what the device says comes out of Forward, and so does a cancelled context; the next pass works.
@@ -537,6 +540,8 @@ type fewPipeline struct {
 
 func (p fewPipeline) Threads() int { return p.threads }
 
+func (p fewPipeline) SIMDWidth() int { return min(32, p.threads) }
+
 // undress gives the software device back its own pipelines.
 func (f few) NewCommands() (metal.Commands, error) {
 	c, err := f.Device.NewCommands()
@@ -562,6 +567,44 @@ func TestFewThreads(t *testing.T) {
 	rows, err := c.Extend(ids[:1])
 	require.NoError(t, err)
 	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "allows 64 threads")
+	narrow, _ := load(t, f, few{dev, 16}, gpu.Options{})
+	c, err = narrow.NewCache(1, gguf.F16)
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorContains(t, narrow.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "simdgroups of 16 threads, the kernels need 32")
+	}
+}
+
+// tight is a device with little threadgroup memory.
+type tight struct {
+	metal.Device
+	bytes int
+}
+
+func (d tight) Limits() metal.Limits {
+	l := d.Device.Limits()
+	l.ThreadgroupMemory = d.bytes
+	return l
+}
+
+// TestTightMemory: where activations do not find room beside the rings, they come in pieces, and compute the same to the last
+// bit. Where nothing finds room, the error says so.
+func TestTightMemory(t *testing.T) {
+	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.FFN, s.Vocab = 1, 1024, 300 })
+	dev := gpu.OpenMetal(t, soft.Options{})
+	m, _ := load(t, f, dev, gpu.Options{})
+	small, _ := load(t, f, tight{dev, 20000}, gpu.Options{})
+	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 8, 300)
+	for _, piece := range []int{1, 8} {
+		assert.Equal(t, run(t, m, ids, gguf.F16, piece), run(t, small, ids, gguf.F16, piece), "in pieces of %d", piece)
+	}
+	tiny, _ := load(t, f, tight{dev, 17000}, gpu.Options{})
+	c, err := tiny.NewCache(8, gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	out := make([]backend.Output, 1)
+	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{7}, K: 1}), "17000 bytes of threadgroup memory are too few")
 }
 
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
