@@ -223,8 +223,7 @@ func TestFlights(t *testing.T) {
 		}
 		require.Equal(t, step.run(seed), fly.run(seed), "seed %d", seed)
 		assert.GreaterOrEqual(t, device.most, 2, "passes were under way at the same time")
-		assert.LessOrEqual(t, d.Frames(), device.most+2, "what a pass has used, the next uses again")
-		assert.Equal(t, d.Frames(), d.Spare(), "no pass is under way")
+		assert.Equal(t, d.Frames(), d.Spare(), "what passes have used, the next may use")
 		for range 3 {
 			fly.next()
 		}
@@ -270,7 +269,9 @@ func TestNoToken(t *testing.T) {
 		if k.over {
 			require.NoError(t, before.Wait(t.Context()))
 		}
-		after := d.BeginAfter(before, c.KV(), row(3))
+		next := row(3)
+		next.Token = 1000 // counts for nothing
+		after := d.BeginAfter(before, c.KV(), next)
 		after.Embed(x, w)
 		after.Commit()
 		if err := after.Wait(t.Context()); k.err == "" {

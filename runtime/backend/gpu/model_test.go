@@ -590,7 +590,7 @@ func (d tight) Limits() metal.Limits {
 // TestTightMemory: where activations do not find room beside the rings, they come in pieces, and compute the same to the last
 // bit. Where nothing finds room, the error says so.
 func TestTightMemory(t *testing.T) {
-	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.FFN, s.Vocab = 1, 1024, 300 })
+	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Heads, s.KVHeads, s.FFN, s.Vocab = 1, 16, 8, 1024, 300 })
 	dev := gpu.OpenMetal(t, soft.Options{})
 	m, _ := load(t, f, dev, gpu.Options{})
 	small, _ := load(t, f, tight{dev, 20000}, gpu.Options{})
@@ -603,8 +603,8 @@ func TestTightMemory(t *testing.T) {
 	require.NoError(t, err)
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
-	out := make([]backend.Output, 1)
-	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{7}, K: 1}), "17000 bytes of threadgroup memory are too few")
+	out := make([]backend.Output, 8)
+	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7}, K: 1}), "17000 bytes of threadgroup memory are too few")
 }
 
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
