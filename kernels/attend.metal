@@ -15,11 +15,6 @@ struct AttendArgs {
   float scale;     // 1/√Dh
 };
 
-// What a row sees: spans [first_span, first_span + spans) of all, visible slots together, in so many splits.
-struct AttendRow {
-  uint first_span, spans, visible, splits;
-};
-
 enum : uint { AttendThreads = 256, AttendSums = 8 }; // a threadgroup has room for group · head ≤ 2048 outputs
 
 inline float kv_at(device const uchar *p, ulong i) {

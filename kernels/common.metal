@@ -16,6 +16,11 @@ enum : uint {
   WideThreads = 128,
 };
 
+// What a row sees: spans [first_span, first_span + spans) of all, visible slots together, in so many splits.
+struct AttendRow {
+  uint first_span, spans, visible, splits;
+};
+
 // Every sum is spelled as a chain of fma, so that its bits depend on what is summed and on nothing that a compiler
 // may choose for one instantiation and not for another.
 inline float dot4(float4 a, float4 b, float sum) {

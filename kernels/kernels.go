@@ -5,6 +5,7 @@ package kernels
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,19 +18,25 @@ var order = [...]string{
 	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "add.metal", "gateup.metal", "head.metal", "merge.metal",
 }
 
+// weightless are the files of which nothing is used beside weights.
+var weightless = [...]string{"norm.metal", "attend.metal", "merge.metal"}
+
 // Types returns the types of weights that there are kernels for, by their names in GGUF files.
 func Types() []string {
 	return []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K"}
 }
 
 // Source is the source of all kernels for one type of weights, one of [Types], or of those that read no weights if weight is
-// empty. Line directives keep the names of the files in what a compiler says.
+// empty: each kernel is compiled where it is used, and nowhere else. Line directives keep the names of the files in what a compiler says.
 func Source(weight string) string {
 	var b strings.Builder
 	if weight != "" {
 		fmt.Fprintf(&b, "#define WEIGHT %s\n#define WEIGHT_NAME %s\n", weight, strings.ToLower(weight))
 	}
 	for _, name := range order {
+		if weight != "" && slices.Contains(weightless[:], name) {
+			continue
+		}
 		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is embedded: order names one that is not there

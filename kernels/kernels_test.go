@@ -13,14 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOrder: every file is part of the source, once.
+// TestOrder: every file is part of the source, once, and beside weights only what works on them.
 func TestOrder(t *testing.T) {
 	names, err := fs.Glob(files, "*.metal")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, names, order[:])
-	source := Source("Q8_0")
 	for _, name := range names {
-		assert.Equal(t, 1, strings.Count(source, "#line 1 "+strconv.Quote(name)+"\n"), name)
+		line := "#line 1 " + strconv.Quote(name) + "\n"
+		assert.Equal(t, 1, strings.Count(Source(""), line), name)
+		beside := 1
+		if slices.Contains(weightless[:], name) {
+			beside = 0
+		}
+		assert.Equal(t, beside, strings.Count(Source("Q8_0"), line), name)
 	}
 	assert.NotContains(t, Source(""), "#define WEIGHT ")
 }

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,4 +33,21 @@ func TestABI(t *testing.T) {
 			assert.Regexp(t, regexp.MustCompile(`(?m)call `+c), string(ir), target)
 		}
 	}
+}
+
+// On every machine it is seen which words a call with two sizes has on each: the test of the whole call runs on one of them.
+func TestPutSizes(t *testing.T) {
+	sizes := [2]size{{width: 2, height: 3, depth: 5}, {width: 7, height: 11, depth: 13}}
+	first, second := uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[1]))
+	for arch, want := range map[string][]uintptr{
+		"arm64": {100, 101, first, second},
+		"amd64": {100, 101, 102, 103, 104, 105, 2, 3, 5, 7, 11, 13}, // registers that no argument fills are let be
+	} {
+		words := [maxWords]uintptr{100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111}
+		n := putSizes(arch, &words, &sizes)
+		assert.Equal(t, want, words[:n], arch)
+	}
+	assert.Equal(t, uintptr(24), unsafe.Sizeof(sizes[0]))
+	assert.Equal(t, "objc_msgSend_stret", sizeEntry("amd64"))
+	assert.Equal(t, "objc_msgSend", sizeEntry("arm64"))
 }

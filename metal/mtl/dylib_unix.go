@@ -37,16 +37,11 @@ func (o *objc) bindSeconds() {
 	purego.RegisterFunc(&o.sendSeconds, o.msgSend)
 }
 
-// bindSize makes a Go function of objc_msgSend for methods that return an MTLSize. On amd64 there is another entry
-// point for results that do not fit into two registers.
+// bindSize makes a Go function of the entry point for methods that return an MTLSize.
 func (o *objc) bindSize(libraries []uintptr) error {
-	entry := o.msgSend
-	if runtime.GOARCH == "amd64" {
-		stret, err := findSymbol(libraries, "objc_msgSend_stret")
-		if err != nil {
-			return err
-		}
-		entry = stret
+	entry, err := findSymbol(libraries, sizeEntry(runtime.GOARCH))
+	if err != nil {
+		return err
 	}
 	purego.RegisterFunc(&o.sendSize, entry)
 	return nil

@@ -96,7 +96,7 @@ func randomCommands(r *rand.Rand, c metal.Commands, buffers []metal.Buffer, pipe
 // Through Objective-C and without it the same commands have the same results, bit by bit.
 func TestSameAsSoft(t *testing.T) {
 	through := withSoft(t, 1)
-	direct, err := soft.Open(soft.Options{Variant: soft.Check, Seed: 1, Cache: softCache(t)})
+	direct, err := soft.Open(soft.Options{Variant: soft.Check, Seed: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, direct.Close()) })
 	for seed := range uint64(20) {

@@ -71,21 +71,12 @@ func (s *scope) send(to id, sel selector, args ...uintptr) uintptr {
 	return callC(s.msgSend, s.words[:n])
 }
 
-// sendSizes sends a message with two MTLSize arguments. They are larger than two registers: arm64 passes the address of
-// each, amd64 puts their words on the stack, behind the four registers that no other argument fills.
+// sendSizes sends a message with two MTLSize arguments.
 func (s *scope) sendSizes(to id, sel selector, a, b size) {
 	s.check(sel, 2)
 	s.sizes = [2]size{a, b}
-	n := 4
 	s.words[0], s.words[1] = uintptr(to), s.selectors[sel]
-	if runtime.GOARCH == "arm64" {
-		s.words[2], s.words[3] = uintptr(unsafe.Pointer(&s.sizes[0])), uintptr(unsafe.Pointer(&s.sizes[1]))
-	} else {
-		s.words[6], s.words[7], s.words[8] = a.width, a.height, a.depth
-		s.words[9], s.words[10], s.words[11] = b.width, b.height, b.depth
-		n = 12
-	}
-	callC(s.msgSend, s.words[:n])
+	callC(s.msgSend, s.words[:putSizes(runtime.GOARCH, &s.words, &s.sizes)])
 }
 
 // check panics if a message has not as many arguments as its selector has colons: C would take whatever lies there.

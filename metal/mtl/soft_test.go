@@ -21,17 +21,9 @@ import (
 func withSoft(t *testing.T, seed uint64) *Device {
 	t.Helper()
 	needClang(t)
-	gpu, err := soft.Open(soft.Options{Variant: soft.Check, Seed: seed, PageSize: fakePage, Cache: softCache(t)})
+	gpu, err := soft.Open(soft.Options{Variant: soft.Check, Seed: seed, PageSize: fakePage})
 	require.NoError(t, err)
 	return newFake(t, gpu).open(t)
-}
-
-// softCache is a folder for compiled kernels that the tests of this process share.
-func softCache(t *testing.T) string {
-	t.Helper()
-	dir := folder + "/soft"
-	require.NoError(t, os.MkdirAll(dir, 0o700))
-	return dir
 }
 
 // A kernel in the Metal language runs through Objective-C and gives its result, whatever the order of its dispatches.

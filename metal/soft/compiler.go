@@ -72,9 +72,12 @@ func lookClang(name string) (string, error) {
 		if err != nil {
 			continue
 		}
-		if out, err := exec.Command(path, "-dumpversion").Output(); n != "clang" || err == nil && strings.HasPrefix(string(out), "19.") {
-			return path, nil
+		if n == "clang" { // of any version
+			if out, err := exec.Command(path, "-dumpversion").Output(); err != nil || !strings.HasPrefix(string(out), "19.") {
+				continue
+			}
 		}
+		return path, nil
 	}
 	return "", fmt.Errorf("%w: the software device needs a compiler, %s was not found: install clang-19 and lld-19", metal.ErrNoDevice, strings.Join(names, " or "))
 }
@@ -121,14 +124,15 @@ func diagnosed() []string {
 // flags are those of a variant.
 func (v Variant) flags() []string {
 	exact := []string{"-ffp-contract=off"}
+	const undefined = "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null"
 	switch v {
 	case FastMath:
 		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities"}
 	case Check:
-		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fsanitize=thread",
+		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fsanitize=thread", undefined,
 			"-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
 	case UBSan:
-		return append(exact, "-O1", "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero,signed-integer-overflow,unreachable,return,null")
+		return append(exact, "-O1", undefined)
 	}
 	return append(exact, "-O2")
 }

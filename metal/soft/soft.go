@@ -7,8 +7,8 @@
 // thread is a fibre, simdgroups meet at their operations and threadgroups at barriers, in an order that a seed decides.
 //
 // In the variant Check, the compiler reports each access to shadow memory (msl/check.cpp), which finds races, missing
-// barriers, accesses out of bounds and reads of what nobody wrote, and counts bytes. Whatever is found is a [*Fault] out
-// of Wait. The other variants are faster and find less: there a wild access, or a division of integers by zero, may end
+// barriers, accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well.
+// Whatever is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a division of integers by zero, may end
 // the process. A kernel that never ends is not stopped in any of them.
 //
 // What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
@@ -35,7 +35,7 @@ type Variant string
 const (
 	Fast     Variant = "fast"     // optimised, with IEEE arithmetic; finds divergence only
 	FastMath Variant = "fastmath" // as Fast, with sums reordered and fused as fast arithmetic may
-	Check    Variant = "check"    // shadow memory for races, bounds and uninitialised reads, and counts; one OS thread
+	Check    Variant = "check"    // as UBSan, with shadow memory for races, bounds and uninitialised reads, and counts; one OS thread
 	UBSan    Variant = "ubsan"    // finds misaligned pointers, array indices, shifts and arithmetic without meaning
 )
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -108,8 +109,9 @@ func (c *connection) greet() error {
 	if err != nil {
 		return fmt.Errorf("%w: there was no Hello: %w", netproto.Malformed, err)
 	}
-	_ = control.SetDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	_ = control.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	welcome, err := c.admit(control)
+	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // from now on: a refusal may be due to what never came
 	if err != nil {
 		refuse(control, err)
 		return err
@@ -117,7 +119,7 @@ func (c *connection) greet() error {
 	if _, err := control.Write(welcome.Append(nil)); err != nil {
 		c.g.clients.leave(c.who)
 		c.who = nil
-		return err
+		return fmt.Errorf("%w: the Welcome was not taken: %w", netproto.Cancelled, err)
 	}
 	_ = control.SetDeadline(time.Time{})
 	c.control.Lock()
@@ -205,7 +207,7 @@ func (c *connection) listen() {
 // over ends a connection whose control stream has ended, in order or not.
 func (c *connection) over(err error) {
 	code := netproto.NoReason
-	if err != io.EOF && c.qc.Context().Err() == nil {
+	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else it is the connection that has ended
 		code = netproto.Malformed
 		c.g.tell(c.event(Refused, err))
 	}

@@ -6,3 +6,10 @@ func (g *Gateway) Conns() int {
 	defer g.room.mu.Unlock()
 	return g.room.all
 }
+
+// Known is how many devices and addresses something is kept of, beside their sessions.
+func (g *Gateway) Known() (devices, places int) {
+	g.clients.mu.Lock()
+	defer g.clients.mu.Unlock()
+	return len(g.clients.devices), len(g.clients.places)
+}

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,8 +30,11 @@ type fake struct {
 	warmed   []gateway.Question
 	forgot   []uint64
 	dropped  int
-	hold     chan struct{} // if set, asks wait until it is closed
-	holdOnly int32         // if set, only asks about contexts that begin with this token
+	hold     chan struct{}                                       // if set, asks wait until it is closed
+	holdOnly int32                                               // if set, only asks about contexts that begin with this token
+	news     chan struct{}                                       // closed when one of the lists above grows
+	change   func(gateway.Question, *gateway.Answer) error       // if set, what it answers otherwise
+	warm     func(ctx context.Context, q gateway.Question) error // if set, what Warm does
 }
 
 func tokenAfter(context []int32) int32 {
@@ -44,6 +48,7 @@ func (f *fake) Info() gateway.Info {
 func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, q)
+	f.note()
 	hold, delay := f.hold, f.delay
 	if f.holdOnly != 0 && q.Context[0] != f.holdOnly {
 		hold = nil
@@ -57,7 +62,7 @@ func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, err
 		defer timer.Stop()
 		expired = timer.C
 	default:
-		return answerTo(q), nil
+		return f.answerTo(q)
 	}
 	select {
 	case <-hold:
@@ -65,10 +70,52 @@ func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, err
 	case <-ctx.Done():
 		f.mu.Lock()
 		f.dropped++
+		f.note()
 		f.mu.Unlock()
 		return gateway.Answer{}, ctx.Err()
 	}
-	return answerTo(q), nil
+	return f.answerTo(q)
+}
+
+// note wakes those that wait in until. f.mu is held.
+func (f *fake) note() {
+	if f.news != nil {
+		close(f.news)
+		f.news = nil
+	}
+}
+
+// until waits until the fake is so.
+func (f *fake) until(so func(*fake) bool) {
+	for {
+		f.mu.Lock()
+		if so(f) {
+			f.mu.Unlock()
+			return
+		}
+		if f.news == nil {
+			f.news = make(chan struct{})
+		}
+		news := f.news
+		f.mu.Unlock()
+		<-news
+	}
+}
+
+// until waits for what no channel tells of.
+func until(so func() bool) {
+	for !so() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (f *fake) answerTo(q gateway.Question) (gateway.Answer, error) {
+	a := answerTo(q)
+	if f.change == nil {
+		return a, nil
+	}
+	err := f.change(q, &a)
+	return a, err
 }
 
 func answerTo(q gateway.Question) gateway.Answer {
@@ -83,10 +130,15 @@ func answerTo(q gateway.Question) gateway.Answer {
 	return a
 }
 
-func (f *fake) Warm(_ context.Context, q gateway.Question) error {
+func (f *fake) Warm(ctx context.Context, q gateway.Question) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.warmed = append(f.warmed, q)
+	f.note()
+	warm := f.warm
+	f.mu.Unlock()
+	if warm != nil {
+		return warm(ctx, q)
+	}
 	return nil
 }
 
@@ -94,18 +146,20 @@ func (f *fake) Forget(session uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, session)
+	f.note()
+}
+
+// gone returns the sessions that it was told to forget.
+func (f *fake) gone() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.forgot)
 }
 
 func (f *fake) question(i int) gateway.Question {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[i]
-}
-
-func (f *fake) last() gateway.Question {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.warmed[len(f.warmed)-1]
 }
 
 func (f *fake) get(what func(*fake) int) int {
@@ -174,9 +228,12 @@ func path(n int, seed int32) []int32 {
 	return p
 }
 
+// patience is the longest deadline that is as short on the wire as one of 800 ms.
+const patience = 16 * time.Second
+
 func ask(t *testing.T, s *client.Session, p []int32) client.Reply {
 	t.Helper()
-	r, err := s.Ask(t.Context(), p, client.Query{K: 4, Deadline: 10 * time.Second})
+	r, err := s.Ask(t.Context(), p, client.Query{K: 4, Deadline: patience})
 	require.NoError(t, err)
 	require.Equal(t, tokenAfter(p), r.Token)
 	return r

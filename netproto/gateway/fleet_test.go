@@ -1,14 +1,9 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"log/slog"
-	"net"
-	"runtime"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,375 +13,467 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-const secretA, secretB = "0123456789abcdef", "fedcba9876543210"
+const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 
 // Any number of devices may use one access token, from one address; each has its own sessions.
 func TestFleet(t *testing.T) {
-	const devices = 150
+	const devices = 50
 	up := &fake{}
-	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "fleet", Secret: secretA}}}, up)
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	seen := map[uint64]bool{}
-	for i := range devices {
-		c := dial(t, g, func(o *client.Options) { o.Secret, o.RouteCheck = secretA, -1 })
-		all.Go(func() {
-			s, err := c.NewSession(t.Context())
-			assert.NoError(t, err)
-			r, err := s.Ask(t.Context(), path(10, int32(i)), client.Query{})
-			assert.NoError(t, err)
-			assert.Equal(t, tokenAfter(path(10, int32(i))), r.Token)
-		})
-	}
-	all.Wait()
-	for i := range devices {
-		mu.Lock()
-		seen[up.question(i).Device] = true
-		mu.Unlock()
-	}
-	assert.Len(t, seen, devices)
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "fleet", Secret: secretA}}}, up, func(t *testing.T, w *world) {
+		for i := range devices {
+			w.enter(guest{from: "10.2.0.1", device: byte(1 + i), secret: secretA}).asks(7, path(10, int32(i)))
+		}
+		seen, sessions := map[uint64]bool{}, map[uint64]bool{}
+		for _, q := range up.asked {
+			seen[q.Device], sessions[q.Session] = true, true
+		}
+		assert.Len(t, seen, devices)
+		assert.Len(t, sessions, devices)
+	})
 }
 
-// An access token has its own limit of devices; a device that is connected may connect again.
+// An access token has its own limit of devices; a device that is connected may connect again, and the place of one that
+// is gone, or whose Hello was refused for another reason, is free.
 func TestTokenDevices(t *testing.T) {
-	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB}}}, &fake{})
-	var last *client.Client
-	with := func(secret netproto.Secret, device byte) error {
-		c, err := client.Dial(t.Context(), g.addr, client.Options{
-			Identity: identity(), Pin: g.Fingerprint(), Secret: secret, Device: netproto.Device{device},
-		})
-		if err == nil {
-			last = c
-			t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		full := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "all 2 devices that this access token allows are connected"}
+		for range 3 {
+			w.turned(guest{secret: secretA, device: 9, hello: func(h *netproto.Hello) { h.Identity.Vocab++ }}, netproto.WrongTokenizer)
 		}
-		return err
-	}
-	require.NoError(t, with(secretA, 1))
-	require.NoError(t, with(secretA, 2))
-	err := with(secretA, 3)
-	require.ErrorIs(t, err, netproto.Busy)
-	require.ErrorContains(t, err, "all 2 devices that this access token allows are connected")
-	require.NoError(t, with(secretB, 3))
-	require.NoError(t, with(secretA, 1))
-	require.NoError(t, last.Close()) // one of its two connections
-	require.Error(t, with(secretA, 3))
-	require.NoError(t, with(secretA, 2))
-	second := last
-	require.NoError(t, second.Close())
-	g.stop()
+		first, second := w.enter(guest{secret: secretA, device: 1}), w.enter(guest{secret: secretA, device: 2})
+		assert.Equal(t, full, w.turned(guest{secret: secretA, device: 3}, netproto.Busy))
+		assert.Equal(t, full, w.turned(guest{secret: secretA}, netproto.Busy), "one without a name is one more")
+		w.enter(guest{secret: secretB, device: 3})
+		again := w.enter(guest{secret: secretA, device: 1})
+		_ = again.CloseWithError(0, "") // one of its two connections
+		settle()
+		w.turned(guest{secret: secretA, device: 3}, netproto.Busy)
+		_ = first.CloseWithError(0, "")
+		settle()
+		w.enter(guest{secret: secretA, device: 3})
+		w.turned(guest{secret: secretA, device: 1}, netproto.Busy)
+		w.enter(guest{secret: secretA, device: 2})
+		_ = second.CloseWithError(0, "")
+		settle()
+		w.turned(guest{secret: secretA, device: 1}, netproto.Busy)
+	})
 }
 
-// The place of a device that is gone is free for another one.
-func TestTokenDevicesLeave(t *testing.T) {
-	var gone atomic.Int32
-	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 1}}, Events: func(e gateway.Event) {
-		if e.Kind == gateway.Disconnected {
-			gone.Add(1)
-		}
-	}}, &fake{})
-	for i := range 4 {
-		c := dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, netproto.Device{byte(1 + i)} })
-		require.NoError(t, c.Close())
-		require.Eventually(t, func() bool { return gone.Load() == int32(i+1) && g.Conns() == 0 }, 10*time.Second, time.Millisecond)
-	}
-}
-
-// A device's rate is its own, and does not come back full when it connects again.
+// A device's rate is its own, and does not come back full when it connects again: not at once, and not after the
+// gateway has tidied up. Later it does.
 func TestDeviceRate(t *testing.T) {
-	g := start(t, "", gateway.Options{DeviceRate: 0.5, DeviceBurst: 3, Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}, &fake{})
-	as := func(device byte) *client.Session {
-		return session(t, dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, netproto.Device{device} }))
-	}
-	answered := func(s *client.Session) (n int) {
-		for i := range 6 {
-			if _, err := s.Ask(t.Context(), path(5, int32(i)), client.Query{}); err == nil {
-				n++
-			} else {
-				assert.ErrorIs(t, err, netproto.TooFast)
-			}
+	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second, Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		visit := func(device byte) int {
+			r := w.enter(guest{device: device, secret: secretA})
+			n := answers(t, r, 6)
+			_ = r.CloseWithError(0, "")
+			settle()
+			return n
 		}
-		return n
-	}
-	first := dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, netproto.Device{1} })
-	assert.Equal(t, 3, answered(session(t, first)))
-	require.NoError(t, first.Close())
-	assert.LessOrEqual(t, answered(as(1)), 1)
-	assert.Equal(t, 3, answered(as(2)))
+		assert.Equal(t, 3, visit(1))
+		assert.Equal(t, 0, visit(1))
+		time.Sleep(30 * time.Second) // SessionIdle went by more than once
+		assert.Equal(t, 0, visit(1))
+		assert.Equal(t, 3, visit(2))
+		time.Sleep(100 * time.Second)
+		assert.Equal(t, 1, visit(1))
+		time.Sleep(301 * time.Second)
+		devices, _ := w.Known()
+		assert.Zero(t, devices, "nothing is kept of devices that are gone and whose rates have recovered")
+		assert.Equal(t, 3, visit(1))
+	})
 }
 
-// On an open gateway anybody can make up devices: the rate is that of the address.
-func TestAddressRate(t *testing.T) {
-	g := start(t, "", gateway.Options{DeviceRate: 0.1, DeviceBurst: 3}, &fake{})
-	answered := 0
-	for range 4 {
-		s := session(t, dial(t, g, nil))
-		for i := range 2 {
-			if _, err := s.Ask(t.Context(), path(5, int32(i)), client.Query{}); err == nil {
-				answered++
-			}
+// answers asks so often and returns how many got an answer, the others being too fast.
+func answers(t *testing.T, r *raw, times int) (n int) {
+	t.Helper()
+	for i := range times {
+		if _, err := r.try(packed(t, 1, 0, netproto.RootHash, path(5, int32(i)))); err == nil {
+			n++
+		} else {
+			assert.ErrorIs(t, err, netproto.TooFast)
+			assert.Positive(t, err.(interface{ Unwrap() []error }).Unwrap()[0].(netproto.Refusal).RetryAfter)
 		}
 	}
-	assert.Equal(t, 3, answered)
+	return n
+}
+
+// On an open gateway anybody can make up devices: the rate is that of the address, whoever comes from there, and does
+// not come back full either.
+func TestAddressRate(t *testing.T) {
+	inWorld(t, gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+		visit := func(from string) int {
+			r := w.enter(guest{from: from})
+			n := answers(t, r, 2)
+			_ = r.CloseWithError(0, "")
+			settle()
+			return n
+		}
+		assert.Equal(t, []int{2, 1, 0}, []int{visit("10.2.0.1"), visit("10.2.0.1"), visit("10.2.0.1")})
+		assert.Equal(t, 2, visit("10.2.0.2"))
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, 0, visit("10.2.0.1"))
+		time.Sleep(400 * time.Second)
+		_, places := w.Known()
+		assert.Zero(t, places)
+		assert.Equal(t, 2, visit("10.2.0.1"))
+	})
+}
+
+// More asks than an access token allows are refused with the time to wait, and others are not touched. What it allows is
+// for all of its devices together, asks and syncs.
+func TestTokenRate(t *testing.T) {
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		one, two, free := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB})
+		ask := func(i int) []byte { return packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil) }
+		time.Sleep(time.Minute)
+		one.say(ask(1))
+		kind, _ := two.say(ahead(t, 1, path(5, 1)))
+		assert.Equal(t, netproto.KindAck, kind)
+		two.say(ask(2))
+		// Three came within 25 ms, one every 10 ms, and so much of the 200 ms for the next one is over.
+		wait := one.refused(ask(3), netproto.TooFast).RetryAfter
+		assert.Equal(t, 170*time.Millisecond, wait)
+		wait = two.refused(ahead(t, 1, path(6, 1)), netproto.TooFast).RetryAfter
+		assert.Equal(t, 160*time.Millisecond, wait)
+		time.Sleep(wait)
+		one.asks(1, path(5, 4))
+		one.refused(ask(5), netproto.TooFast)
+		for i := range 20 {
+			free.asks(1, path(5+i, 1))
+		}
+	})
+}
+
+// Text that is streamed ahead has a rate of its own: 64 at once, then 16 a second. It is refused before it counts for
+// anything else.
+func TestSyncRate(t *testing.T) {
+	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}}, SessionIdle: 8 * time.Second}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{secret: secretA, device: 1})
+		began := time.Now()
+		var all []*quic.Stream
+		for i := range 70 {
+			all = append(all, r.send(ahead(t, 1, path(20, int32(i)))))
+		}
+		kinds := map[netproto.Kind]int{}
+		for _, s := range all {
+			kind, b := r.hear(s)
+			kinds[kind]++
+			if kind == netproto.KindRefusal {
+				refusal, _, err := netproto.ParseRefusal(b)
+				require.NoError(t, err)
+				assert.Equal(t, netproto.TooFast, refusal.Code)
+				assert.Equal(t, "text is streamed ahead too often", refusal.Detail)
+				assert.InDelta(t, 62, refusal.RetryAfter.Milliseconds(), 20)
+			}
+		}
+		require.Less(t, time.Since(began), 62*time.Millisecond)
+		assert.Equal(t, map[netproto.Kind]int{netproto.KindAck: 64, netproto.KindRefusal: 6}, kinds)
+		_ = r.CloseWithError(0, "")
+		settle()
+		r = w.enter(guest{secret: secretA, device: 1}) // it does not come back full
+		taken := 0
+		for i := range 10 {
+			if kind, _ := r.say(ahead(t, 1, path(20, int32(i)))); kind == netproto.KindAck {
+				taken++
+			}
+		}
+		assert.InDelta(t, 4, taken, 1, "it took 0.2 s to connect, and 10 ms each")
+		assert.Equal(t, 100-64-taken, answers(t, r, 40), "the rate of asks was not touched by those that were refused")
+	})
 }
 
 // A device that tries out sessions of others finds none, learns nothing, and loses its connection.
 func TestScan(t *testing.T) {
 	up := &fake{}
-	g := start(t, "", gateway.Options{}, up)
-	victim := welcomedAs(t, g, netproto.Device{1})
-	secret := path(50, 1)
-	kind, _ := victim.say(packed(t, 77, 0, netproto.RootHash, secret).Append(nil))
-	require.Equal(t, netproto.KindAnswer, kind)
-	scanner := welcomedAs(t, g, netproto.Device{2})
-	guesses := 0
-	for ; scanner.Context().Err() == nil; guesses++ {
-		s, err := scanner.OpenStreamSync(t.Context())
-		if err != nil {
-			break
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		victim, secret := w.enter(guest{device: 1}), path(50, 1)
+		victim.asks(77, secret)
+		scanner := w.enter(guest{device: 2})
+		guess := func(i int) []byte {
+			return packed(t, 77, 1+i%60, netproto.RootHash.Over(secret[:1+i%50]), []int32{1}).Append(nil)
 		}
-		_, _ = s.Write(packed(t, 77, 1+guesses%60, netproto.RootHash.Over(secret[:1+guesses%50]), []int32{1}).Append(nil))
-		_ = s.Close()
-		kind, b, err := netproto.ReadFrame(s, 1<<16)
-		if err != nil {
-			break
+		for i := range 64 {
+			require.Equal(t, netproto.Need{Hash: netproto.RootHash}, scanner.needs(guess(i)))
 		}
-		require.Equal(t, netproto.KindNeed, kind)
-		need, _, err := netproto.ParseNeed(b)
-		require.NoError(t, err)
-		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
-		require.Less(t, guesses, 100)
-	}
-	assert.Equal(t, netproto.TooFast, scanner.ends())
-	assert.Greater(t, guesses, 20)
-	assert.Equal(t, 1, up.get(func(f *fake) int { return len(f.asked) }))
-	kind, _ = victim.say(packed(t, 77, 50, netproto.RootHash.Over(secret), []int32{1}).Append(nil))
-	assert.Equal(t, netproto.KindAnswer, kind, "the victim goes on")
+		settle()
+		require.NoError(t, scanner.Context().Err())
+		scanner.send(guess(64))
+		assert.Equal(t, netproto.TooFast, scanner.ends())
+		assert.Len(t, up.asked, 1)
+		victim.goesOn(77, secret, []int32{1}) // the victim goes on
+	})
 }
 
-// An answer now and then does not make up for the guesses between.
-func TestScanBetweenAsks(t *testing.T) {
-	g := start(t, "", gateway.Options{}, &fake{})
-	r := welcomed(t, g)
-	for i := range 200 {
-		b := packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil)
-		if i%20 > 0 {
-			b = packed(t, uint32(i), 7, 1234, []int32{1}).Append(nil)
+// An answer makes up for one guess. What is neither answered nor refused does not count.
+func TestStrikes(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		up.hold, up.holdOnly = make(chan struct{}), 13
+		r := w.enter(guest{})
+		guess := packed(t, 1, 7, 1234, []int32{1}).Append(nil)
+		for range 3 { // answers before the guesses do not count
+			r.asks(2, path(5, 1))
 		}
-		s, err := r.OpenStreamSync(t.Context())
-		if err != nil {
-			require.Greater(t, i, 64)
-			break
+		for range 64 {
+			r.needs(guess)
 		}
-		_, _ = s.Write(b)
-		_ = s.Close()
-		_, _, _ = netproto.ReadFrame(s, 1<<16) // else the connection is closed
-	}
-	assert.Equal(t, netproto.TooFast, r.ends())
+		settle()
+		r.asks(2, path(5, 1))
+		r.refused(nil, netproto.Malformed)
+		kind, _ := r.say(ahead(t, 3, path(5, 1)))
+		require.Equal(t, netproto.KindAck, kind)
+		for range 10 { // asks that are given up
+			s := r.send(packed(t, 4, 0, netproto.RootHash, []int32{13}).Append(nil))
+			settle()
+			s.CancelRead(1)
+			settle()
+		}
+		r.needs(guess)
+		settle()
+		require.NoError(t, r.Context().Err())
+		r.send(guess)
+		assert.Equal(t, netproto.TooFast, r.ends())
+	})
+}
+
+// Devices share the model by the new tokens of their asks: a long text that is known costs nothing.
+func TestNewTokensCount(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		one, two, three := w.enter(guest{}), w.enter(guest{}), w.enter(guest{})
+		text := path(1000, 1)
+		for _, r := range []*raw{one, two, three} { // so all have had as much
+			r.asks(1, text)
+		}
+		up.hold = make(chan struct{})
+		one.send(whole(t, 2, path(5, 1)).Append(nil))
+		settle()
+		two.send(whole(t, 2, path(50, 2)).Append(nil))
+		settle()
+		three.send(packed(t, 1, 1000, netproto.RootHash.Over(text), []int32{1}).Append(nil))
+		settle()
+		close(up.hold)
+		settle()
+		require.Len(t, up.asked, 6)
+		assert.Len(t, up.asked[4].Context, 1001)
+		assert.Len(t, up.asked[5].Context, 50)
+	})
 }
 
 // Who never asked makes room before somebody who has, however old that connection is.
 func TestAskersStay(t *testing.T) {
-	g := start(t, "", gateway.Options{MaxConnsPerAddress: 4}, &fake{})
-	c := dial(t, g, nil)
-	s := session(t, c)
-	ask(t, s, path(5, 1))
-	for range 8 {
-		welcomed(t, g)
-	}
-	ask(t, s, path(6, 1))
-	assert.Equal(t, 1, c.Stats().Connections)
+	inWorld(t, gateway.Options{MaxConnsPerAddress: 4}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{from: "10.2.0.1"})
+		r.asks(1, path(5, 1))
+		for range 8 {
+			w.enter(guest{from: "10.2.0.1"})
+		}
+		r.goesOn(1, path(5, 1), []int32{1})
+		assert.Equal(t, 4, w.Conns())
+	})
 }
 
 // Even with the device's own secret a connection that told nothing of a session learns nothing of it from Need.
 func TestNeedTellsNothing(t *testing.T) {
-	g := start(t, "", gateway.Options{}, &fake{})
-	d, text := netproto.Device{1}, path(50, 1)
-	one, two := welcomedAs(t, g, d), welcomedAs(t, g, d)
-	y := netproto.Sync{Session: 5, Path: packed(t, 5, 0, netproto.RootHash, text).Path}
-	kind, _ := one.say(y.Append(nil))
-	require.Equal(t, netproto.KindAck, kind)
-	wrong := packed(t, 5, 7, 1234, []int32{1}).Append(nil)
-	need := func(r raw) netproto.Need {
-		kind, b := r.say(wrong)
-		require.Equal(t, netproto.KindNeed, kind)
-		n, _, err := netproto.ParseNeed(b)
-		require.NoError(t, err)
-		return n
-	}
-	assert.Equal(t, netproto.Need{Position: 50, Hash: netproto.RootHash.Over(text)}, need(one))
-	assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need(two))
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
+		text := path(50, 1)
+		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 1})
+		kind, _ := one.say(ahead(t, 5, text))
+		require.Equal(t, netproto.KindAck, kind)
+		wrong := packed(t, 5, 7, 1234, []int32{1}).Append(nil)
+		settled := netproto.Need{Position: 50, Hash: netproto.RootHash.Over(text)}
+		assert.Equal(t, settled, one.needs(wrong))
+		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, two.needs(wrong))
+		two.goesOn(5, text, []int32{3})
+		assert.Equal(t, settled, two.needs(wrong), "it has told of the session now")
+	})
+}
+
+// A connection that tells of more than 1024 sessions learns less from Need, and what it tells later again.
+func TestManySessions(t *testing.T) {
+	inWorld(t, gateway.Options{MaxSessionsPerDevice: 3000}, &fake{}, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 1})
+		text := path(5, 1)
+		kind, _ := other.say(ahead(t, 1, text))
+		require.Equal(t, netproto.KindAck, kind)
+		for session := range uint32(1024) {
+			r.asks(1+session, text)
+		}
+		need := func(session uint32) int { return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position }
+		assert.Equal(t, 5, need(1))
+		assert.Equal(t, 0, need(2), "what was only asked about is not settled")
+		r.asks(1025, text)
+		assert.Equal(t, 0, need(1))
+		r.asks(1, text)
+		assert.Equal(t, 5, need(1))
+	})
 }
 
 // Idle connections from many addresses, which never ask, keep nobody out.
 func TestLockout(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("other systems have one loopback address only")
-	}
-	const most = 48
-	g := start(t, "", gateway.Options{MaxConns: most}, &fake{})
-	first := session(t, dial(t, g, nil))
-	ask(t, first, path(5, 1))
-	var idle []*quic.Conn
-	for i := range most + 16 {
-		socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%16))})
-		require.NoError(t, err)
-		to, err := net.ResolveUDPAddr("udp4", g.addr)
-		require.NoError(t, err)
-		conn, err := quic.Dial(t.Context(), socket, to, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}}, nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.CloseWithError(0, ""); _ = socket.Close() })
-		control, err := conn.OpenStream()
-		require.NoError(t, err)
-		if i%3 > 0 { // the others do not even say Hello
-			_, err = control.Write(netproto.Hello{Version: netproto.Version, Identity: identity()}.Append(nil))
+	const most = 24
+	inWorld(t, gateway.Options{MaxConns: most}, &fake{}, func(t *testing.T, w *world) {
+		first := w.enter(guest{})
+		first.asks(1, path(5, 1))
+		var idle []*raw
+		for i := range most + 16 {
+			g := guest{from: fmt.Sprintf("10.2.0.%d", 1+i%16)}
+			if i%3 > 0 {
+				idle = append(idle, w.enter(g))
+				continue
+			}
+			r := w.dial(g) // it does not even say Hello
+			_, err := r.control.Write([]byte{byte(netproto.KindHello)})
 			require.NoError(t, err)
+			idle = append(idle, r)
 		}
-		idle = append(idle, conn)
-	}
-	ask(t, session(t, dial(t, g, nil)), path(5, 2))
-	ask(t, first, path(6, 1))
-	open := 0
-	for _, c := range idle {
-		if c.Context().Err() == nil {
-			open++
-		}
-	}
-	assert.LessOrEqual(t, open, most)
-	assert.Greater(t, open, most/2)
+		w.enter(guest{}).asks(1, path(5, 2))
+		first.goesOn(1, path(5, 1), []int32{6})
+		settle()
+		open := slices.DeleteFunc(idle, func(r *raw) bool { return r.Context().Err() != nil })
+		assert.Len(t, open, most-2)
+		assert.Equal(t, most, w.Conns())
+	})
 }
 
-// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. It is the
-// first to be refused, and a device that does not stop loses its connection.
+// Strangers prove their address first while more than a quarter of the connections have not said who they are, and only
+// then. However a connection ends that never said it, it does not count any more.
+func TestStrangers(t *testing.T) {
+	inWorld(t, gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+		proofs := w.proofs()
+		for range 4 {
+			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = 9 }}, netproto.WrongVersion)
+			w.enter(guest{})
+			silent, gone := w.dial(guest{}), w.dial(guest{})
+			_ = gone.CloseWithError(0, "")
+			assert.Equal(t, netproto.Malformed, silent.ends())
+			settle()
+		}
+		assert.Zero(t, proofs.Load())
+		var strangers []*raw
+		for range 4 {
+			strangers = append(strangers, w.dial(guest{}))
+		}
+		assert.Zero(t, proofs.Load(), "three of twelve are no more than a quarter")
+		strangers = append(strangers, w.dial(guest{}))
+		assert.Positive(t, proofs.Load())
+		for _, r := range strangers {
+			_, err := r.control.Write(guest{}.greeting())
+			require.NoError(t, err)
+		}
+		settle()
+		proofs.Store(0)
+		w.enter(guest{})
+		assert.Zero(t, proofs.Load())
+	})
+}
+
+// proofs counts how often somebody is to prove his address from now on.
+func (w *world) proofs() *atomic.Int64 {
+	n := new(atomic.Int64)
+	w.ether.watch(func(p packet) bool {
+		if p.from == addrPort(w.at) && p.bytes[0]&0xf0 == 0xf0 { // a Retry of QUIC 1
+			n.Add(1)
+		}
+		return false
+	})
+	return n
+}
+
+// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. A device
+// that does not stop loses its connection.
 func TestSyncFlood(t *testing.T) {
-	up := &warming{fake: &fake{parallel: 64}, hold: make(chan struct{})}
-	g := start(t, "", gateway.Options{}, up)
-	flood := dial(t, g, nil)
-	calm := session(t, dial(t, g, nil))
-	taken := 0
-	for i := range 110 {
-		_, _, err := session(t, flood).Sync(t.Context(), path(200, int32(i)))
-		if err == nil {
-			taken++
-		} else {
-			require.ErrorIs(t, err, netproto.TooFast)
+	up := &warming{fake: &fake{parallel: 64}}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		flood, calm, second := w.enter(guest{}), w.enter(guest{}), w.enter(guest{})
+		for i := range uint32(20) {
+			kind, _ := flood.say(ahead(t, i, path(200, int32(i))))
+			require.Equal(t, netproto.KindAck, kind)
+			calm.asks(1, path(20+int(i), 1))
 		}
-		if i%10 == 0 {
-			ask(t, calm, path(20+i, 1))
+		assert.Equal(t, 2, up.running(), "the latest text, and the one before it")
+		second.say(ahead(t, 1, path(200, 1)))
+		settle()
+		assert.Equal(t, 3, up.running(), "another device has its own")
+		close(up.hold)
+		settle()
+		assert.Zero(t, up.running())
+		up.mu.Lock()
+		up.hold = make(chan struct{})
+		up.mu.Unlock()
+		for i := range int32(5) {
+			flood.say(ahead(t, 1, path(200, 100+i)))
 		}
-	}
-	assert.GreaterOrEqual(t, taken, 64)
-	assert.Less(t, taken, 100)
-	up.mu.Lock()
-	assert.LessOrEqual(t, up.most, 2)
-	assert.Positive(t, up.most)
-	up.mu.Unlock()
-	close(up.hold)
-	r := welcomed(t, g)
-	for i := range 400 {
-		s, err := r.OpenStreamSync(t.Context())
-		if err != nil {
-			require.Greater(t, i, 64+60)
-			break
+		settle()
+		assert.Equal(t, 2, up.running(), "there is room again")
+		for i := range 400 {
+			s, err := flood.OpenStreamSync(t.Context())
+			if err != nil {
+				require.Greater(t, i, 64)
+				break
+			}
+			_, _ = s.Write(ahead(t, 1, path(20, int32(i))))
+			_ = s.Close()
 		}
-		_, _ = s.Write(netproto.Sync{Session: 1, Path: packed(t, 1, 0, netproto.RootHash, path(20, int32(i))).Path}.Append(nil))
-		_ = s.Close()
-	}
-	assert.Equal(t, netproto.TooFast, r.ends())
+		assert.Equal(t, netproto.TooFast, flood.ends())
+	})
 }
 
 // What nobody waits for takes no place that an ask could have, and does not wait for one.
 func TestSyncWhileBusy(t *testing.T) {
-	up := &fake{parallel: 1, hold: make(chan struct{})}
-	g := start(t, "", gateway.Options{}, up)
-	busy, ahead := session(t, dial(t, g, nil)), session(t, dial(t, g, nil))
-	answered := make(chan error, 1)
-	go func() {
-		_, err := busy.Ask(t.Context(), path(5, 1), client.Query{})
-		answered <- err
-	}()
-	require.Eventually(t, func() bool { return up.get(func(f *fake) int { return len(f.asked) }) == 1 }, 10*time.Second, time.Millisecond)
-	_, _, err := ahead.Sync(t.Context(), path(200, 1))
-	require.NoError(t, err)
-	_, _, err = ahead.Sync(t.Context(), path(201, 1)) // so the first one has been dealt with, or waits
-	require.NoError(t, err)
-	close(up.hold)
-	require.NoError(t, <-answered)
-	for i := range 20 {
-		ask(t, busy, path(6+i, 1))
-	}
-	assert.Zero(t, up.get(func(f *fake) int { return len(f.warmed) }))
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy, early := w.enter(guest{}), w.enter(guest{})
+		s := busy.send(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil))
+		settle()
+		kind, _ := early.say(ahead(t, 1, path(200, 1)))
+		require.Equal(t, netproto.KindAck, kind)
+		settle()
+		close(up.hold)
+		kind, _ = busy.hear(s)
+		require.Equal(t, netproto.KindAnswer, kind)
+		settle()
+		assert.Empty(t, up.warmed)
+		early.say(ahead(t, 1, path(201, 1)))
+		settle()
+		assert.Len(t, up.warmed, 1)
+	})
 }
 
 // warming counts how much it is asked to compute ahead at a time, none of which ends before hold is closed.
 type warming struct {
 	*fake
-	hold      chan struct{}
-	now, most int
+	hold chan struct{}
+	now  int
+}
+
+func (w *warming) running() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
 }
 
 func (w *warming) Warm(ctx context.Context, _ gateway.Question) error {
 	w.mu.Lock()
 	w.now++
-	w.most = max(w.most, w.now)
+	hold := w.hold
 	w.mu.Unlock()
 	select {
-	case <-w.hold:
+	case <-hold:
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
 	w.now--
 	w.mu.Unlock()
 	return nil
-}
-
-// The log has a line for what an operator has to know, without secrets, and not one for each of a thousand attempts.
-func TestLog(t *testing.T) {
-	var out bytes.Buffer // written by one goroutine, which Close waits for
-	log := gateway.NewLog(slog.New(slog.NewTextHandler(&out, nil)))
-	d := netproto.Device{1, 2, 3, 4, 5, 6, 7, 8}
-	g := start(t, "", gateway.Options{Events: log.Event, Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}, &fake{})
-	c := dial(t, g, func(o *client.Options) { o.Secret, o.Device = secretA, d })
-	ask(t, session(t, c), path(5, 1))
-	for range 60 {
-		_, err := client.Dial(t.Context(), g.addr, client.Options{Identity: identity(), Pin: g.Fingerprint(), Secret: "guessed " + secretB})
-		require.ErrorIs(t, err, netproto.WrongSecret)
-	}
-	require.NoError(t, c.Close())
-	g.stop()
-	log.Close()
-	text := out.String()
-	for _, part := range []string{
-		"level=INFO msg=connected client=lab device=" + d.Name() + " address=127.0.0.1",
-		"level=WARN msg=refused address=127.0.0.1 code=4 error=\"refused: the access token is missing or wrong\"",
-		"level=INFO msg=disconnected client=lab device=" + d.Name() + " address=127.0.0.1 asks=1",
-		"level=INFO msg=draining", "level=INFO msg=drained", "left_out=",
-	} {
-		assert.Contains(t, text, part)
-	}
-	for _, part := range []string{secretA, "guessed", d.Reveal()[:12], fmt.Sprint(d[:4])} {
-		assert.NotContains(t, text, part)
-	}
-	assert.Less(t, bytes.Count([]byte(text), []byte("msg=refused")), 40)
-}
-
-// A log whose reader does not read holds nobody up.
-func TestLogBlocked(t *testing.T) {
-	release := make(chan struct{})
-	log := gateway.NewLog(slog.New(slog.NewTextHandler(blocked(release), nil)))
-	for range 5000 {
-		log.Event(gateway.Event{Kind: gateway.Draining})
-	}
-	close(release)
-	log.Close()
-}
-
-type blocked chan struct{}
-
-func (b blocked) Write(p []byte) (int, error) {
-	<-b
-	return len(p), nil
 }

@@ -2,11 +2,18 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -21,38 +28,44 @@ func good() stated                                           { return stated{Ide
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 
-// What makes no sense is refused by name; what is not stated has its default, and the Welcome says what holds.
+// What makes no sense is refused by name.
 func TestOptions(t *testing.T) {
 	for part, c := range map[string]struct {
 		o    Options
 		info func(*stated)
 	}{
-		"MaxContext":           {Options{MaxContext: -1}, nil},
-		"the protocol allows":  {Options{MaxContext: netproto.MaxPosition + 1}, nil},
-		"MaxSessions":          {Options{MaxSessions: -1}, nil},
-		"MaxSessionTokens":     {Options{MaxSessionTokens: -1}, nil},
-		"MaxTokens":            {Options{MaxTokens: -1}, nil},
-		"MaxConns ":            {Options{MaxConns: -1}, nil},
-		"MaxConnsPerAddress":   {Options{MaxConnsPerAddress: -1}, nil},
-		"MaxConnsPerDevice":    {Options{MaxConnsPerDevice: -1}, nil},
-		"MaxSessionsPerDevice": {Options{MaxSessionsPerDevice: -1}, nil},
-		"MaxAsks ":             {Options{MaxAsks: -1}, nil},
-		"MaxAsksPerDevice":     {Options{MaxAsksPerDevice: -1}, nil},
-		"DeviceRate":           {Options{DeviceRate: math.NaN()}, nil},
-		"DeviceBurst":          {Options{DeviceBurst: -1}, nil},
-		"have the name":        {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "a", Secret: secretB}}}, nil},
-		"the same secret":      {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretA}}}, nil},
-		"at least 0":           {Options{Tokens: []Token{{Name: "a", Secret: secretA, AskRate: math.Inf(1)}}}, nil},
-		"MaxStreams":           {Options{MaxStreams: -1}, nil},
-		"SessionIdle":          {Options{SessionIdle: -1}, nil},
-		"IdleTimeout":          {Options{IdleTimeout: -1}, nil},
-		"MessageTimeout":       {Options{MessageTimeout: -1}, nil},
-		"AskTimeout":           {Options{AskTimeout: -1}, nil},
-		"DrainTimeout":         {Options{DrainTimeout: -1}, nil},
-		"fewer than 16 bytes":  {Options{Tokens: []Token{{Name: "a", Secret: "short"}}}, nil},
-		"Info.Parallel":        {Options{}, func(s *stated) { s.Parallel = -1 }},
-		"a vocabulary of 0":    {Options{}, func(s *stated) { s.Identity.Vocab = 0 }},
-		"dictionary 3":         {Options{Dictionaries: []netproto.Dictionary{{ID: 3, Bytes: []byte("none")}}}, nil},
+		"MaxContext":            {Options{MaxContext: -1}, nil},
+		"the protocol allows":   {Options{MaxContext: netproto.MaxPosition + 1}, nil},
+		"MaxSessions":           {Options{MaxSessions: -1}, nil},
+		"MaxSessionTokens":      {Options{MaxSessionTokens: -1}, nil},
+		"MaxTokens":             {Options{MaxTokens: -1}, nil},
+		"MaxConns ":             {Options{MaxConns: -1}, nil},
+		"MaxConnsPerAddress":    {Options{MaxConnsPerAddress: -1}, nil},
+		"MaxConnsPerDevice":     {Options{MaxConnsPerDevice: -1}, nil},
+		"MaxSessionsPerDevice":  {Options{MaxSessionsPerDevice: -1}, nil},
+		"MaxAsks ":              {Options{MaxAsks: -1}, nil},
+		"MaxAsksPerDevice":      {Options{MaxAsksPerDevice: -1}, nil},
+		"DeviceRate":            {Options{DeviceRate: math.NaN()}, nil},
+		"DeviceRate is -1":      {Options{DeviceRate: -1}, nil},
+		"DeviceRate is +Inf":    {Options{DeviceRate: math.Inf(1)}, nil},
+		"DeviceBurst":           {Options{DeviceBurst: -1}, nil},
+		"have the name":         {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "a", Secret: secretB}}}, nil},
+		"the same secret":       {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretA}}}, nil},
+		"\"rate\" has a limit":  {Options{Tokens: []Token{{Name: "rate", Secret: secretA, AskRate: -1}}}, nil},
+		"\"burst\" has a limit": {Options{Tokens: []Token{{Name: "burst", Secret: secretA, AskBurst: -1}}}, nil},
+		"\"many\" has a limit":  {Options{Tokens: []Token{{Name: "many", Secret: secretA, MaxDevices: -1}}}, nil},
+		"at least 0":            {Options{Tokens: []Token{{Name: "a", Secret: secretA, AskRate: math.Inf(1)}}}, nil},
+		"MaxStreams":            {Options{MaxStreams: -1}, nil},
+		"SessionIdle":           {Options{SessionIdle: -1}, nil},
+		"IdleTimeout":           {Options{IdleTimeout: -1}, nil},
+		"MessageTimeout":        {Options{MessageTimeout: -1}, nil},
+		"AskTimeout":            {Options{AskTimeout: -1}, nil},
+		"DrainTimeout":          {Options{DrainTimeout: -1}, nil},
+		"fewer than 16 bytes":   {Options{Tokens: []Token{{Name: "a", Secret: secretA[:15]}}}, nil},
+		"Info.Parallel":         {Options{}, func(s *stated) { s.Parallel = -1 }},
+		"a vocabulary of 0":     {Options{}, func(s *stated) { s.Identity.Vocab = 0 }},
+		"a vocabulary of 1677":  {Options{}, func(s *stated) { s.Identity.Vocab = netproto.MaxVocab + 1 }},
+		"dictionary 3":          {Options{Dictionaries: []netproto.Dictionary{{ID: 3, Bytes: []byte("none")}}}, nil},
 	} {
 		up := good()
 		if c.info != nil {
@@ -61,14 +74,133 @@ func TestOptions(t *testing.T) {
 		_, err := New(c.o, up)
 		require.ErrorContains(t, err, part)
 	}
-	g, err := New(Options{MaxStreams: 7}, good())
+}
+
+// What is not stated has its default; what is stated stays.
+func TestDefaults(t *testing.T) {
+	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
-	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 7, Message: 3*32768 + 256}, g.opt.limits())
-	assert.Equal(t, 10*time.Second, g.opt.DrainTimeout)
-	assert.Equal(t, 32, g.turns.free)
-	up := good()
-	up.Parallel = 1
-	g, err = New(Options{}, up)
+	assert.Equal(t, Options{
+		MaxContext: 32768, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768, MaxTokens: 16 << 20, MaxConns: 8192,
+		MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128, MaxAsks: 4096, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute,
+		IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
+	}, o)
+	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
+	all := Options{
+		MaxContext: 1, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6, MaxConnsPerAddress: 7,
+		MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11, DeviceRate: 12, DeviceBurst: 13, SessionIdle: 14,
+		IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17, DrainTimeout: 18,
+		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1}},
+	}
+	o, err = all.withDefaults(Info(good()))
 	require.NoError(t, err)
-	assert.Equal(t, 1, g.turns.free)
+	assert.Equal(t, all, o)
+	assert.Equal(t, netproto.Limits{Context: 1, Sessions: 3, Asks: 9, Message: 3 + 256}, o.limits())
+	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, []int{10, 40, 1}, []int{o.MaxContext, o.MaxSessionTokens, o.MaxConnsPerAddress})
+	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition, Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
+	require.NoError(t, err)
+	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
+}
+
+// The model has as many places as it states, or 32.
+func TestPlaces(t *testing.T) {
+	for stated, want := range map[int]int{0: 32, 1: 1, 100: 100} {
+		up := good()
+		up.Parallel = stated
+		g, err := New(Options{}, up)
+		require.NoError(t, err)
+		assert.Equal(t, want, g.turns.free)
+		assert.Equal(t, want, g.turns.places)
+	}
+}
+
+// The key of stateless resets belongs to the certificate: the same after a restart, and another one for another.
+func TestResetKey(t *testing.T) {
+	one, err := Options{}.certificate()
+	require.NoError(t, err)
+	other, err := Options{}.certificate()
+	require.NoError(t, err)
+	var keys []quic.StatelessResetKey
+	for _, c := range []tls.Certificate{one, one, other} {
+		g, err := New(Options{Certificate: c}, good())
+		require.NoError(t, err)
+		keys = append(keys, g.resetKey)
+		assert.Equal(t, netproto.Digest(sha256.Sum256(c.Certificate[0])), g.Fingerprint())
+	}
+	assert.Equal(t, keys[0], keys[1])
+	assert.NotEqual(t, keys[0], keys[2])
+	assert.NotEqual(t, keys[0], quic.StatelessResetKey{})
+	one.PrivateKey = "none"
+	_, err = New(Options{Certificate: one}, good())
+	require.ErrorContains(t, err, "gateway: private key: ")
+}
+
+// A certificate that is made here serves the hosts that it is made for, for 20 years and from an hour before now, since
+// clocks differ; no two are alike.
+func TestNewCertificate(t *testing.T) {
+	var serials []string
+	for range 2 {
+		certificate, key, err := NewCertificate("example.org", "10.0.0.1", "::1")
+		require.NoError(t, err)
+		pair, err := tls.X509KeyPair(certificate, key)
+		require.NoError(t, err)
+		c, err := x509.ParseCertificate(pair.Certificate[0])
+		require.NoError(t, err)
+		for _, host := range []string{"example.org", "10.0.0.1", "::1"} {
+			assert.NoError(t, c.VerifyHostname(host))
+		}
+		for _, host := range []string{"example.com", "10.0.0.2"} {
+			assert.Error(t, c.VerifyHostname(host))
+		}
+		assert.Equal(t, []string{"example.org"}, c.DNSNames)
+		assert.Len(t, c.IPAddresses, 2)
+		assert.InDelta(t, -1, time.Until(c.NotBefore).Hours(), 0.1)
+		assert.InDelta(t, 20*365.25, time.Until(c.NotAfter).Hours()/24, 0.1)
+		roots := x509.NewCertPool()
+		roots.AddCert(c)
+		_, err = c.Verify(x509.VerifyOptions{DNSName: "example.org", Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		assert.NoError(t, err)
+		assert.Equal(t, x509.KeyUsageDigitalSignature, c.KeyUsage)
+		assert.True(t, c.BasicConstraintsValid)
+		assert.False(t, c.IsCA)
+		assert.Equal(t, "pilotfish gateway", c.Subject.CommonName)
+		serials = append(serials, c.SerialNumber.String())
+	}
+	assert.NotEqual(t, serials[0], serials[1])
+	_, err := Fingerprint(tls.Certificate{})
+	require.Error(t, err)
+	for _, host := range []string{"localhost", "127.0.0.1", "::1"} {
+		c, err := Options{}.certificate()
+		require.NoError(t, err)
+		parsed, err := x509.ParseCertificate(c.Certificate[0])
+		require.NoError(t, err)
+		assert.NoError(t, parsed.VerifyHostname(host))
+	}
+}
+
+// The code of an error is the one that it wraps; a deadline is too late, and everything else is the model's failure.
+// What a client is told beside it is only what a refusal says.
+func TestCodes(t *testing.T) {
+	refusal := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "full"}
+	for _, c := range []struct {
+		err  error
+		want netproto.Refusal
+	}{
+		{errors.New("x"), netproto.Refusal{Code: netproto.Failed}},
+		{fmt.Errorf("x: %w", netproto.TooFast), netproto.Refusal{Code: netproto.TooFast}},
+		{fmt.Errorf("x: %w", refusal), refusal},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), netproto.Refusal{Code: netproto.TooLate}},
+		{context.Canceled, netproto.Refusal{Code: netproto.Failed}},
+		{malformed(nil), netproto.Refusal{Code: netproto.Malformed}},
+		{malformed(io.EOF), netproto.Refusal{Code: netproto.Malformed}},
+		{malformed(netproto.ErrTooLong), netproto.Refusal{Code: netproto.TooLarge}},
+	} {
+		assert.Equal(t, c.want, refusalOf(c.err), "%v", c.err)
+		assert.Equal(t, c.want.Code, codeOf(c.err), "%v", c.err)
+	}
+	assert.Equal(t, netproto.Malformed, malformed(nil))
+	assert.ErrorIs(t, malformed(io.EOF), io.EOF)
+	assert.ErrorIs(t, malformed(netproto.ErrTooLong), netproto.ErrTooLong)
 }

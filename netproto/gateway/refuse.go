@@ -41,11 +41,11 @@ func refusalOf(err error) netproto.Refusal {
 
 // refuse answers a stream with a refusal, as far as that is still possible. It returns the bytes sent.
 func refuse(s *quic.Stream, err error) int {
-	b := refusalOf(err).Append(nil)
-	s.CancelRead(quic.StreamErrorCode(codeOf(err)))
-	n, err := s.Write(b)
+	code := quic.StreamErrorCode(codeOf(err))
+	s.CancelRead(code)
+	n, err := s.Write(refusalOf(err).Append(nil))
 	if err != nil {
-		s.CancelWrite(quic.StreamErrorCode(codeOf(err)))
+		s.CancelWrite(code)
 		return n
 	}
 	_ = s.Close() // fails only where the stream is gone already

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -28,12 +27,12 @@ func visit(t *testing.T, g running, folder string, change func(*client.Options))
 		}
 	})
 	ask(t, session(t, c), path(20, 1))
-	require.Eventually(t, func() bool {
+	until(func() bool {
 		fresh := slices.ContainsFunc(tickets(t, folder), func(b []byte) bool {
 			return !slices.ContainsFunc(before, func(old []byte) bool { return bytes.Equal(b, old) })
 		})
 		return fresh && c.Welcome().Model != ""
-	}, 10*time.Second, time.Millisecond, "no new ticket")
+	})
 	require.NoError(t, c.Close())
 	return c.Stats().Early == 1
 }
@@ -122,7 +121,7 @@ func TestResumeRestarted(t *testing.T) {
 	assert.True(t, visit(t, g, folder, nil))
 }
 
-// A ticket whose key is not the gateway's costs one attempt, not sixteen.
+// A ticket whose key is not the gateway's costs a few attempts, not sixteen.
 func TestResumeWrongKey(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	folder := t.TempDir()
@@ -138,8 +137,15 @@ func TestResumeWrongKey(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.ticket"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(names[0], b, 0o600))
-	began := time.Now()
-	assert.False(t, visit(t, g, folder, nil))
-	assert.Less(t, time.Since(began), 9*time.Second)
+	failed := 0 // told by one goroutine, which has ended when the client is closed
+	assert.False(t, visit(t, g, folder, func(o *client.Options) {
+		o.Attempted = func(err error) {
+			if err != nil {
+				failed++
+				t.Log(err)
+			}
+		}
+	}))
+	assert.Less(t, failed, 8)
 	assert.True(t, visit(t, g, folder, nil))
 }

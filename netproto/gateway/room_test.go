@@ -38,6 +38,13 @@ func (r *room) check(t *testing.T, want int) {
 
 // A full room makes room: first connections that never asked, the oldest of the address that has most.
 func TestRoomSilentGoFirst(t *testing.T) {
+	for range 30 { // sets have no order
+		roomSilentGoFirst(t)
+	}
+}
+
+func roomSilentGoFirst(t *testing.T) {
+	t.Helper()
 	r := roomOf(6, 6, 6)
 	var crowd []*connection
 	for i := range 3 {
@@ -66,6 +73,13 @@ func TestRoomSilentGoFirst(t *testing.T) {
 // Who asked and is idle goes for others only where its address has more connections than theirs; who has an ask under
 // way never goes.
 func TestRoomIdle(t *testing.T) {
+	for range 30 { // sets have no order
+		roomIdle(t)
+	}
+}
+
+func roomIdle(t *testing.T) {
+	t.Helper()
 	r := roomOf(4, 4, 4)
 	old, young := guest("10.0.0.1", true, 0, 50), guest("10.0.0.1", true, 0, 40)
 	for _, c := range []*connection{old, young, guest("10.0.0.1", true, 2, 90), guest("10.0.0.2", true, 0, 99)} {
@@ -85,6 +99,13 @@ func TestRoomIdle(t *testing.T) {
 
 // Limits of an address and of a device are kept at the expense of their own connections.
 func TestRoomLimits(t *testing.T) {
+	for range 30 { // sets have no order
+		roomLimits(t)
+	}
+}
+
+func roomLimits(t *testing.T) {
+	t.Helper()
 	r := roomOf(100, 2, 2)
 	first, busy := guest("10.0.0.1", true, 0, 9), guest("10.0.0.1", true, 1, 8)
 	for _, c := range []*connection{first, busy, guest("10.0.0.2", false, 0, 99)} {
@@ -137,9 +158,36 @@ func TestRoomLimits(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	of := func(a string) netip.Prefix { return prefixOf(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a))) }
 	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::ffff:2]:9"))
+	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::8000:0:0:1]:1"))
+	assert.NotEqual(t, of("10.0.0.2:1"), of("10.0.0.3:1"))
 	assert.NotEqual(t, of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"))
 	assert.Equal(t, of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:7"))
 	assert.NotEqual(t, of("10.0.0.1:1"), of("10.0.0.2:1"))
 	assert.Equal(t, of("[fe80::1%eth0]:1"), of("[fe80::1]:1"))
 	assert.False(t, prefixOf(&net.UnixAddr{Name: "x"}).IsValid())
+}
+
+// Who had to go before the Welcome is not kept for a device.
+func TestRoomLeftBeforeWelcome(t *testing.T) {
+	r, c := roomOf(2, 2, 2), guest("10.0.0.1", false, 0, 0)
+	_, err := r.enter(c)
+	require.NoError(t, err)
+	r.leave(c)
+	_, err = r.welcome(c, &device{})
+	require.NoError(t, err)
+	assert.Empty(t, r.byDevice)
+	r.check(t, 0)
+}
+
+// An address that has one connection more than the newcomer's will have gives one.
+func TestRoomOneMore(t *testing.T) {
+	r := roomOf(3, 3, 3)
+	old := guest("10.0.0.1", true, 0, 50)
+	for _, c := range []*connection{old, guest("10.0.0.1", true, 0, 40), guest("10.0.0.2", true, 0, 99)} {
+		_, err := r.enter(c)
+		require.NoError(t, err)
+	}
+	victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
+	require.NoError(t, err)
+	assert.Same(t, old, victim)
 }

@@ -119,8 +119,6 @@ func (s *sessions) add(key sessionKey) *session {
 	if own == nil {
 		own = &shelf{device: key.device}
 		s.shelves[key.device] = own
-		s.byCount.Set(own, true)
-		s.byTokens.Set(own, true)
 	}
 	x.ofAll, x.ofDevice = s.used.PushBack(x), own.used.PushBack(x)
 	s.byCount.Set(own, true)

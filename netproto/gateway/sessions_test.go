@@ -93,6 +93,27 @@ func TestSessionsForgottenOnce(t *testing.T) {
 	assert.Equal(t, 1, forgotten)
 }
 
+// A session expires when it was idle for as long as the limit says, no earlier; with no limit at once.
+func TestSessionsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forgotten := 0
+		s := newSessions(Options{MaxSessions: 9, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) { forgotten++ })
+		for number := range uint32(2) {
+			_, _, done := s.learn(sessionKey{dev("a"), number}, ids(5, 1), false)
+			done()
+			time.Sleep(time.Second)
+		}
+		s.expire(2*time.Second + 1)
+		assert.Zero(t, forgotten)
+		s.expire(2 * time.Second)
+		assert.Equal(t, 1, forgotten)
+		_, _, done := s.learn(sessionKey{dev("a"), 1}, ids(5, 1), false)
+		done()
+		s.expire(0)
+		assert.Equal(t, 2, forgotten)
+	})
+}
+
 func count(all []sessionKey, one sessionKey) (n int) {
 	for _, k := range all {
 		if k == one {
@@ -119,6 +140,12 @@ func TestSessionsBase(t *testing.T) {
 		assert.False(t, ok)
 		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need)
 	}
+	for _, none := range []netproto.Path{{Base: 15, Hash: netproto.RootHash}, {Base: 0, Hash: h}} {
+		_, _, ok := s.base(mine, none, true)
+		assert.False(t, ok, "there is no such path")
+	}
+	_, _, ok = s.base(mine, netproto.Path{Hash: netproto.RootHash}, true)
+	assert.True(t, ok)
 	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h}, true)
 	assert.False(t, ok)
 	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need, "what is settled is still there")

@@ -209,6 +209,20 @@ func TestTurnsBackground(t *testing.T) {
 	})
 }
 
+// An ask without a new token counts as one, so that nobody asks for nothing without end.
+func TestTurnsOfNothing(t *testing.T) {
+	turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 1}, 4)
+	for i := range 3 {
+		release, err := turns.take(t.Context(), dev("a"), 0, false)
+		require.NoError(t, err)
+		_, err = turns.take(t.Context(), dev("a"), 0, false)
+		require.ErrorContains(t, err, "1 asks of this device are open")
+		release()
+		assert.InDelta(t, i+1, turns.now, 1e-9)
+		assert.Empty(t, turns.lines, "its past has no influence")
+	}
+}
+
 // Devices that are gone leave nothing behind.
 func TestTurnsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

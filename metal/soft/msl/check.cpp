@@ -20,8 +20,10 @@ void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 }
 
 // What Cell.writer and Cell.reader hold: the thread, and that it was an atomic operation; or that several threads of
-// simdgroup n (kManyLanes + n), of several simdgroups, or of several threadgroups have read.
-enum : u16 { kAtomic = 0x4000, kThreadMask = 0x3fff, kManyLanes = 0x2000, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
+// simdgroup n (kManyLanes + n), of several simdgroups, or of several threadgroups have read. In the writer of the first
+// byte of an aligned word, kWhole says that this cell stands for all four bytes, whatever the other three cells hold: most
+// memory is only ever touched in words.
+enum : u16 { kWhole = 0x8000, kAtomic = 0x4000, kThreadMask = 0x3fff, kManyLanes = 0x2000, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
 
 extern "C" void msl_report(Worker *w, const Report *r) {
   u64 pc = r->pc ? r->pc - w->moduleStart - 1 : 0; // inside the call, not after it
@@ -277,17 +279,33 @@ static bool checkWrite(const Seen &a, Cell *c, u64 at) {
   return true;
 }
 
-// checkCells checks every byte of an access. Neighbours mostly have the same history, and then the same future.
+static bool same(const Cell &a, const Cell &b) {
+  return a.written == b.written && a.read == b.read && a.writer == b.writer && a.reader == b.reader;
+}
+
+// apart gives each byte of a word its own cell.
+static void apart(Cell *word) {
+  word->writer &= ~kWhole;
+  word[1] = word[2] = word[3] = *word;
+}
+
+// checkCells checks every byte of an access; the four of a word at once, where they have the same history.
 static void checkCells(const Seen &a, Cell *c) {
-  Cell before = {}, after = {};
-  for (u64 i = 0; i < a.size; i++) {
-    if (i && c[i].written == before.written && c[i].read == before.read && c[i].writer == before.writer && c[i].reader == before.reader) {
-      c[i] = after;
+  for (u64 i = 0; i < a.size;) {
+    u64 at = a.address + i, in = at & 3;
+    Cell *word = c + i - in;
+    if (in || a.size - i < 4) {
+      if (word->writer & kWhole) apart(word);
+    } else if (word->writer & kWhole || (same(c[i], c[i + 1]) && same(c[i], c[i + 2]) && same(c[i], c[i + 3]))) {
+      word->writer &= ~kWhole;
+      bool good = a.write ? checkWrite(a, word, at) : checkRead(a, word, at);
+      word->writer |= kWhole;
+      if (!good) return;
+      i += 4;
       continue;
     }
-    before = c[i];
-    if (!(a.write ? checkWrite(a, &c[i], a.address + i) : checkRead(a, &c[i], a.address + i))) return;
-    after = c[i];
+    if (!(a.write ? checkWrite(a, &c[i], at) : checkRead(a, &c[i], at))) return;
+    i++;
   }
 }
 
@@ -303,7 +321,7 @@ static u64 poison(u64 address) {
 // neverWritten reports whether the byte at an address still holds poison and no kernel wrote it. What differs was written
 // by the CPU.
 static bool neverWritten(Region *r, u64 at) {
-  if (!r->unwritten || !r->unwritten[at - r->base]) return false;
+  if (!r->unwritten[at - r->base]) return false;
   u64 word = r->base + ((at - r->base) & ~7ul), end = word + 8 < r->limit ? word + 8 : r->limit;
   u64 want = poison(word - r->base);
   bool same = true;
@@ -328,32 +346,46 @@ static void deviceAccess(Seen &a) {
     report(a, kReadOnly, a.address, 0, 0, nullptr);
     msl_stop(a.w);
   }
-  for (u64 at = a.address; at < a.address + a.size; at++) {
+  for (u64 at = a.address; r->unwritten && at < a.address + a.size; at++) {
     if (!a.write && neverWritten(r, at)) {
       report(a, kUninitialised, at, 0, 0, nullptr);
       return;
     }
-    if (a.write && r->unwritten) r->unwritten[at - r->base] = 0;
+    if (a.write) r->unwritten[at - r->base] = 0;
   }
   if (r->cells) checkCells(a, &r->cells[a.address - r->base]);
+}
+
+static bool holds(const Placed *p, u64 offset, u64 size) { return offset >= p->offset && offset + size <= p->offset + p->size; }
+
+// findPiece finds the variable that an access is in. It does not return if there is none.
+static void findPiece(Seen &a, u64 offset) {
+  Worker *w = a.w;
+  const Placed *nearest = nullptr;
+  a.piece = nullptr;
+  for (u32 i = 0; i < w->pieces; i++) {
+    const Placed *p = &w->piece[i];
+    if (holds(p, offset, a.size)) a.piece = p;
+    if (p->offset <= offset && (!nearest || p->offset > nearest->offset)) nearest = p;
+  }
+  if (a.piece) return;
+  a.piece = nearest;
+  outside(a, "outside threadgroup memory");
 }
 
 static void threadgroupAccess(Seen &a) {
   Worker *w = a.w;
   u64 offset = a.address - (u64)w->arena;
-  const Placed *nearest = nullptr;
-  for (u32 i = 0; i < w->pieces; i++) {
-    const Placed *p = &w->piece[i];
-    if (offset >= p->offset && offset + a.size <= p->offset + p->size) a.piece = p;
-    if (p->offset <= offset && (!nearest || p->offset > nearest->offset)) nearest = p;
-  }
-  if (!a.piece) {
-    a.piece = nearest;
-    outside(a, "outside threadgroup memory");
-  }
+  a.piece = &w->piece[w->lastPiece < w->pieces ? w->lastPiece : 0]; // most often the same as before
+  if (!w->pieces || !holds(a.piece, offset, a.size)) findPiece(a, offset);
+  w->lastPiece = (u32)(a.piece - w->piece);
   Cell *cells = &w->arenaCells[offset];
-  for (u64 i = 0; i < a.size && !a.write; i++)
-    if (cells[i].written < w->groupStart) return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
+  for (u64 i = 0; i < a.size && !a.write;) {
+    u64 in = (a.address + i) & 3;
+    bool whole = cells[i - in].writer & kWhole;
+    if ((whole ? cells[i - in] : cells[i]).written < w->groupStart) return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
+    i += whole ? 4 - in : 1;
+  }
   checkCells(a, cells);
 }
 

@@ -169,6 +169,7 @@ struct Worker {
   u8 conditions[64];   // constants that decide whether parameters are there
   Report reports[kReports];
   Placed piece[96];
+  u32 lastPiece;                  // of the last access
   void *stack[kThreads];          // saved stack pointers
   u32 position[kThreads][4];
   Simdgroup simdgroup[kThreads / kSimd];

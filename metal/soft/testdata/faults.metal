@@ -322,6 +322,55 @@ kernel void bytes_good(ARGS) {
   h[t] = half(x[t]);
 }
 
+// Words and their bytes, which may have other writers.
+kernel void word_bad(ARGS) {
+  device uchar *b = (device uchar *)y;
+  y[t] = x[t];
+  b[(t ^ 1) * 4 + 2] = 1;
+}
+kernel void word_good(ARGS) {
+  device uchar *b = (device uchar *)y;
+  y[t] = x[t];
+  threadgroup_barrier(mem_flags::mem_device);
+  b[t ^ 5] = 1;
+  b[64 + t] = b[64 + t] + 1;
+  threadgroup_barrier(mem_flags::mem_device);
+  y[63 - t] = x[t];
+}
+kernel void word_read_bad(ARGS) {
+  device uchar *b = (device uchar *)y;
+  y[t] = x[t];
+  threadgroup_barrier(mem_flags::mem_device);
+  b[t] = 1;
+  y[t] = 2 * y[t];
+}
+kernel void word_read_good(ARGS) {
+  device uchar *b = (device uchar *)y;
+  y[t] = x[t];
+  threadgroup_barrier(mem_flags::mem_device);
+  b[t] = 1;
+  threadgroup_barrier(mem_flags::mem_device);
+  y[t] = 2 * y[t];
+}
+kernel void partly_bad(ARGS) {
+  threadgroup float s[64];
+  threadgroup uchar *b = (threadgroup uchar *)s;
+  b[4 * t] = b[4 * t + 1] = b[4 * t + 2] = 1;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[t] = s[t]; // fault: partly
+}
+kernel void partly_good(ARGS) {
+  threadgroup float s[64];
+  threadgroup uchar *b = (threadgroup uchar *)s;
+  b[4 * t] = b[4 * t + 1] = b[4 * t + 2] = b[4 * t + 3] = 1;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const float whole = s[63 - t];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  s[t] = x[t];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[t] = whole + float(((threadgroup ushort *)s)[127 - 2 * t]);
+}
+
 // For tests of several dispatches.
 kernel void copy(ARGS) { y[t] = x[t]; } // fault: copy
 kernel void shifted(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint t [[thread_position_in_threadgroup]]) {

@@ -155,10 +155,11 @@ func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.pipelines[key] = p
 	if w := p.SIMDWidth(); w != 32 {
+		p.Close()
 		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
 	}
+	d.pipelines[key] = p
 	return p, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -29,11 +30,19 @@ type kind struct {
 	cols int
 }
 
+// kinds are those that a variant runs.
+func (x *fixture) kinds() []kind {
+	if x.variant == soft.FastMath {
+		return []kind{{gguf.F32, 70}, {gguf.Q8_0, 352}}
+	}
+	return kinds()
+}
+
 // TestFeedForward holds the gate, up and down products of every type against their formulas, for one row, a few, and
 // many, with outputs that fill no threadgroup. The exponential in silu makes more of the error of a large sum.
 func TestFeedForward(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, k := range kinds() {
+		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols
 			for _, n := range []int{1, 3, 8, 9, 34} {
 				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
@@ -116,7 +125,7 @@ func TestConverted(t *testing.T) {
 // TestEmbed gathers rows of every type.
 func TestEmbed(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, k := range kinds() {
+		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols
 			m, w := x.matrix(kind, 9, in)
 			table, err := x.d.LoadWeight(m, nil)
@@ -404,6 +413,22 @@ func checkSums(t *testing.T, o backend.Output, k int) {
 	assert.InDelta(t, entropy, o.Entropy, 1e-5)
 }
 
+// TestFromLogits: the best of logits of which many are equal, first the one with the lower id, and the sums.
+func TestFromLogits(t *testing.T) {
+	r := newRand(8)
+	for _, n := range []int{1, 2, 7, 100} {
+		logits := make([]float32, n)
+		for i := range logits {
+			logits[i] = float32(r.IntN(5)) - 9
+		}
+		for _, k := range []int{1, 2, n} {
+			o := backend.Output{Logits: logits, Top: make([]backend.Candidate, 3)}
+			fromLogits(&o, logits, min(k, n))
+			checkSums(t, o, min(k, n))
+		}
+	}
+}
+
 // TestNotFinite: a weight that is no number makes the log-sum-exp none.
 func TestNotFinite(t *testing.T) {
 	x := &fixture{t: t, r: newRand(5), d: open(t, fastOptions())}
@@ -450,6 +475,36 @@ func TestMisfits(t *testing.T) {
 		c.Layers = 1
 		_, err := x.d.NewKV(c)
 		assert.Error(t, err, "%+v", c)
+	}
+}
+
+// TestRefused: tensors that are no matrix, no vector or do not fit each other, and tensors of impossible sizes.
+func TestRefused(t *testing.T) {
+	x := &fixture{t: t, r: newRand(6), d: open(t, fastOptions())}
+	matrix, vector := stored(make([]float32, 12), 4, 3), stored(make([]float32, 3), 3)
+	longer := stored(make([]float32, 4), 4)
+	for what, load := range map[string]func() error{
+		"3 dimensions, a matrix has 2":          func() error { _, err := x.d.LoadWeight(stored(make([]float32, 8), 2, 2, 2), nil); return err },
+		"1 dimensions, a matrix has 2":          func() error { _, err := x.d.LoadWeight(vector, nil); return err },
+		"2 dimensions, a vector has 1":          func() error { _, err := x.d.LoadWeight(matrix, &matrix); return err },
+		"4 elements, the matrix has 3 rows":     func() error { _, err := x.d.LoadWeight(matrix, &longer); return err },
+		`"t": 2 dimensions, a vector has 1`:     func() error { _, err := x.d.LoadNorm(matrix, 1); return err },
+		"activations of 0 × 4: impossible size": func() error { _, err := x.d.NewTensor(0, 4); return err },
+		"4 × -1: impossible size":               func() error { _, err := x.d.NewTensor(4, -1); return err },
+		"1099511627776 × 1: impossible size":    func() error { _, err := x.d.NewTensor(1<<40, 1); return err },
+	} {
+		assert.ErrorContains(t, load(), what)
+	}
+	rows := rowsAt(1)
+	h := x.tensorOf(1, 4)
+	s := x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+	w, err := x.d.LoadWeight(matrix, &vector)
+	require.NoError(t, err)
+	for _, token := range []int32{-1, 3} {
+		rows[0].Token = token
+		p := x.begin(s, rows)
+		p.Embed(h, w)
+		assert.ErrorContains(t, p.End(t.Context()), "the embedding has 3 rows")
 	}
 }
 

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// A device has the same number whenever it comes back, and no other one has it: not the same device of another access
+// token either. One that does not say who it is is another one each time.
+func TestDeviceNumbers(t *testing.T) {
+	c := newClients(Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}})
+	number := func(secret netproto.Secret, device byte) uint64 {
+		h := netproto.Hello{Secret: secret}
+		if device > 0 {
+			h.Device = netproto.Device{device}
+		}
+		d, err := c.enter(h, netip.Prefix{})
+		require.NoError(t, err)
+		c.leave(d)
+		return d.number
+	}
+	seen := map[uint64]bool{}
+	for range 2 {
+		for device := range byte(100) {
+			seen[number(secretA, 1+device)] = true
+			seen[number(secretB, 1+device)] = true
+		}
+	}
+	assert.Len(t, seen, 200)
+	for range 10 {
+		seen[number(secretA, 0)] = true
+	}
+	assert.Len(t, seen, 210)
+	assert.Empty(t, c.devices, "nothing has to be remembered of them")
+	_, err := c.enter(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{})
+	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
+	_, err = c.enter(netproto.Hello{}, netip.Prefix{})
+	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
+}
+
+// A device or an address that is connected is remembered, whatever its rates.
+func TestTidyKeepsConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
+		here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
+		hello := netproto.Hello{Device: netproto.Device{1}}
+		one, err := c.enter(hello, here)
+		require.NoError(t, err)
+		_, err = c.enter(netproto.Hello{Device: netproto.Device{2}}, there)
+		require.NoError(t, err)
+		c.tidy()
+		assert.Len(t, c.devices, 2)
+		assert.Len(t, c.places, 2)
+		two, err := c.enter(hello, here)
+		require.NoError(t, err)
+		assert.Same(t, one, two)
+		c.leave(one)
+		assert.Equal(t, 1, c.places[here].devices, "it has another connection")
+		one.bucket.take()
+		one.client.bucket.take()
+		c.leave(two)
+		assert.Zero(t, c.places[here].devices)
+		c.tidy()
+		assert.Len(t, c.devices, 2)
+		assert.Len(t, c.places, 2)
+		time.Sleep(time.Second)
+		c.tidy()
+		assert.Len(t, c.devices, 1)
+		assert.Len(t, c.places, 1)
+		assert.NotNil(t, c.places[there])
+	})
+}
+
+// A message takes a permit of its device and one of the owner: it waits for whichever comes later.
+func TestDeviceTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			device, owner *bucket
+			want          time.Duration
+		}{
+			{nil, nil, 0}, {newBucket(1, 1), nil, time.Second}, {nil, newBucket(2, 1), 500 * time.Millisecond},
+			{newBucket(1, 1), newBucket(0.1, 1), time.Second}, {newBucket(1, 2), newBucket(0.1, 1), 10 * time.Second},
+		} {
+			d := &device{bucket: c.device, client: &client{bucket: c.owner}}
+			assert.Zero(t, d.take())
+			assert.Equal(t, c.want, d.take())
+		}
+	})
+}
+
+// Names of clients may be anything; what is told of them is text.
+func TestNames(t *testing.T) {
+	client, device := deviceID{"a\xffb", netproto.Device{1}}.names()
+	assert.Equal(t, "a?b", client)
+	assert.Equal(t, netproto.Device{1}.Name(), device)
+}
+
+// A bucket that does not say how much may come at once takes twice its rate, at least 8. It never says that there is
+// nothing to wait for where it refuses.
+func TestBucketSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			rate  float64
+			burst int
+			want  int
+		}{{1, 0, 8}, {4, 0, 8}, {10, 0, 20}, {10, 1, 1}, {10, 30, 30}, {10, -1, 20}} {
+			b, n := newBucket(c.rate, c.burst), 0
+			assert.True(t, b.full())
+			for b.take() == 0 {
+				n++
+				assert.False(t, b.full())
+			}
+			assert.Equal(t, c.want, n, "%v", c)
+			time.Sleep(time.Duration(float64(c.want) / c.rate * float64(time.Second)))
+			assert.True(t, b.full())
+		}
+		assert.Nil(t, newBucket(0, 5))
+		assert.Nil(t, newBucket(-1, 5))
+		assert.True(t, (*bucket)(nil).full())
+		b := newBucket(1e10, 1)
+		require.Zero(t, b.take())
+		assert.Equal(t, time.Duration(1), b.take())
+		b = newBucket(1, 1)
+		b.have = 1 - 1e-12 // as sums of fractions come out
+		assert.Zero(t, b.take())
+		assert.Zero(t, b.have)
+	})
+}
+
+// A device that is gone is remembered until all its rates have recovered, those of its asks and those of its syncs, and
+// counts as one more when it comes back.
+func TestRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hello := func(device byte) netproto.Hello {
+			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
+		}
+		enter := func(c *clients, device byte) *device {
+			d, err := c.enter(hello(device), netip.Prefix{})
+			require.NoError(t, err)
+			return d
+		}
+		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { d.syncs.take() }} {
+			c := newClients(Options{DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}}})
+			d := enter(c, 1)
+			use(d)
+			c.leave(d)
+			assert.Len(t, c.devices, 1)
+			c.tidy()
+			assert.Len(t, c.devices, 1)
+			other := enter(c, 2)
+			_, err := c.enter(hello(1), netip.Prefix{})
+			require.ErrorIs(t, err, netproto.Busy, "there is another device now")
+			c.leave(other)
+			assert.Same(t, d, enter(c, 1))
+			time.Sleep(time.Second)
+			c.leave(d)
+			assert.Empty(t, c.devices)
+		}
+	})
+}
+
+// Of each device two texts are computed ahead at a time; what has ended makes room, and nothing is kept.
+func TestWarming(t *testing.T) {
+	w := warming{now: map[deviceID]int{}}
+	takes := func(name string, want bool) {
+		t.Helper()
+		assert.Equal(t, want, w.take(dev(name)))
+	}
+	takes("a", true)
+	takes("a", true)
+	takes("a", false)
+	takes("b", true)
+	w.release(dev("a"))
+	takes("a", true)
+	takes("a", false)
+	w.release(dev("a"))
+	w.release(dev("a"))
+	w.release(dev("b"))
+	assert.Empty(t, w.now)
+}

@@ -1,0 +1,238 @@
+package gateway_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// leaves begins to end the gateway, and returns a channel that is closed when it has ended.
+func (w *world) leaves() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.stop()
+	}()
+	settle()
+	return ended
+}
+
+// A gateway that is to end tells its clients, takes no new asks and no new connections, answers what is open, and then
+// closes the connections, half a second after the last answer.
+func TestDrainAnswers(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{DrainTimeout: time.Hour, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy, idle, silent := w.enter(guest{}), w.enter(guest{}), w.dial(guest{})
+		ask := whole(t, 1, path(5, 1))
+		first := busy.send(ask.Append(nil))
+		settle()
+		second := busy.send(ask.Append(nil)) // it waits for the place of the first one
+		settle()
+		began := time.Now()
+		ended := w.leaves()
+		for _, r := range []*raw{busy, idle} {
+			kind, b := r.hear(r.control)
+			require.Equal(t, netproto.KindRefusal, kind)
+			refusal, _, err := netproto.ParseRefusal(b)
+			require.NoError(t, err)
+			assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, refusal)
+		}
+		assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, busy.refused(ask.Append(nil), netproto.Draining))
+		busy.refused(ahead(t, 1, path(6, 1)), netproto.Draining)
+		assert.Equal(t, netproto.Draining, idle.ends())
+		assert.Equal(t, netproto.Draining, silent.ends())
+		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.1)
+		_, err := w.tryDial(guest{})
+		require.Error(t, err)
+		time.Sleep(time.Minute - time.Since(began))
+		first.CancelRead(1) // one of two that are open
+		time.Sleep(time.Minute)
+		require.NoError(t, busy.Context().Err())
+		close(up.hold)
+		answered := time.Now()
+		kind, _ := busy.hear(second)
+		assert.Equal(t, netproto.KindAnswer, kind)
+		assert.Equal(t, netproto.Draining, busy.ends())
+		assert.InDelta(t, 0.5, time.Since(answered).Seconds(), 0.1)
+		<-ended
+		assert.InDelta(t, 0.5, time.Since(answered).Seconds(), 0.1)
+		assert.Len(t, up.asked, 2)
+		draining, drained := w.told(gateway.Draining), w.told(gateway.Drained)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Draining, Conns: 3}}, draining)
+		require.Len(t, drained, 1)
+		assert.InDelta(t, 120.5, drained[0].Lasted.Seconds(), 1)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted}}, drained)
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone(), "the upstream may live on")
+	})
+}
+
+// A drain does not wait longer than it may for an upstream that does not answer.
+func TestDrainBound(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy, idle := w.enter(guest{}), w.enter(guest{})
+		s := busy.send(whole(t, 1, path(30, 1)).Append(nil))
+		settle()
+		began := time.Now()
+		ended := w.leaves()
+		assert.Equal(t, netproto.Draining, idle.ends())
+		_, err := answerOn(s)
+		require.Error(t, err)
+		assert.Equal(t, netproto.Draining, busy.ends())
+		<-ended
+		assert.InDelta(t, 10, time.Since(began).Seconds(), 0.2)
+		assert.Equal(t, 1, up.dropped)
+		drained := w.told(gateway.Drained)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted, Conns: 1}}, drained)
+		assert.Len(t, up.gone(), 1, "when it is not asked any more")
+	})
+}
+
+// A drain waits for asks, not for clients: neither for one that is gone without being heard, nor for what one has begun
+// to say, nor for one that does not take what is written to it.
+func TestDrainAbandoned(t *testing.T) {
+	const ever = time.Hour // what the gateway must not wait for
+	inWorld(t, gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}, &fake{}, func(t *testing.T, w *world) {
+		gone := w.enter(guest{})
+		gone.asks(1, path(10, 1))
+		gone.say(ahead(t, 1, path(20, 1)))
+		half := w.enter(guest{})
+		for range 3 {
+			stream, err := half.OpenStream()
+			require.NoError(t, err)
+			_, err = stream.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
+			require.NoError(t, err)
+		}
+		half.asks(1, path(5, 1)) // so the streams before it have arrived
+		silent := w.dial(guest{})
+		_, err := silent.control.Write([]byte{byte(netproto.KindHello)})
+		require.NoError(t, err)
+		settle()
+		w.ether.watch(func(packet) bool { return true })
+		began := time.Now()
+		w.stop()
+		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.2)
+		w.ether.watch(nil)
+	})
+}
+
+// One that comes while the gateway drains is sent away, and does not hold it up.
+func TestDrainNewcomer(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{DrainTimeout: time.Hour, IdleTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		busy := w.enter(guest{})
+		s := busy.send(whole(t, 1, path(5, 1)).Append(nil))
+		early := w.dial(guest{}) // it says nothing before the end
+		settle()
+		ended := w.leaves()
+		_, _ = early.control.Write(guest{}.greeting())
+		for range 3 {
+			_, err := w.tryDial(guest{})
+			require.Error(t, err)
+		}
+		assert.Equal(t, netproto.Draining, early.ends())
+		close(up.hold)
+		_, err := answerOn(s)
+		require.NoError(t, err)
+		<-ended
+		assert.Zero(t, w.Conns())
+	})
+}
+
+// A socket that is closed under the gateway is an error, and ends what was served on it.
+func TestSocketGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &ether{}
+		g, err := gateway.New(gateway.Options{}, &fake{})
+		require.NoError(t, err)
+		socket, done := e.listen(t, gatewayAt), make(chan error, 1)
+		go func() { done <- g.Serve(t.Context(), socket) }()
+		settle()
+		require.NoError(t, socket.Close())
+		err = <-done
+		require.ErrorContains(t, err, "serve: ")
+		assert.Zero(t, g.Conns())
+	})
+}
+
+// A socket that was closed before is an error too.
+func TestSocketClosed(t *testing.T) {
+	g, err := gateway.New(gateway.Options{}, &fake{})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, socket.Close())
+	require.ErrorContains(t, g.Serve(t.Context(), socket), "serve: ")
+}
+
+// What a device told on one socket is known on another one of the same gateway; one may end before the other.
+func TestTwoSockets(t *testing.T) {
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := w.at, "10.0.0.2:443"
+		socket, done := w.ether.listen(t, second), make(chan error, 1)
+		go func() { done <- w.Serve(ctx, socket) }()
+		one := w.enter(guest{device: 1})
+		one.asks(1, path(9, 1))
+		w.at = second
+		two := w.enter(guest{device: 1})
+		two.goesOn(1, path(9, 1), []int32{1})
+		cancel()
+		require.NoError(t, <-done)
+		assert.Equal(t, netproto.Draining, two.ends())
+		one.asks(1, path(9, 1))
+		w.at = first
+		w.enter(guest{device: 1}).goesOn(1, path(9, 1), []int32{1})
+		require.NoError(t, socket.Close())
+	})
+}
+
+// However short a session is to be kept, the gateway works.
+func TestNoIdleSessions(t *testing.T) {
+	inWorld(t, gateway.Options{SessionIdle: 1}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		for i := range 5 {
+			r.asks(1, path(9, int32(i)))
+		}
+		settle()
+		assert.Len(t, w.told(gateway.Forgotten), 5)
+	})
+}
+
+// Nothing of the gateway goes on when Serve has ended, not even what it tells the upstream by the way.
+func TestServeEndsLast(t *testing.T) {
+	up := &slowForget{&fake{}, nil}
+	inWorld(t, gateway.Options{SessionIdle: 8 * time.Second}, up, func(t *testing.T, w *world) {
+		up.forgotten = make(chan struct{})
+		w.enter(guest{}).asks(1, path(5, 1))
+		time.Sleep(10 * time.Second) // it is being forgotten
+		ended := w.leaves()
+		time.Sleep(time.Minute)
+		select {
+		case <-ended:
+			t.Error("ended, and the upstream is still told")
+		default:
+		}
+		close(up.forgotten)
+		<-ended
+	})
+}
+
+// slowForget is an upstream that takes its time to forget.
+type slowForget struct {
+	*fake
+	forgotten chan struct{}
+}
+
+func (s *slowForget) Forget(uint64) { <-s.forgotten }

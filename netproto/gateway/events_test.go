@@ -1,0 +1,350 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// since returns what was told since the last call, errors by themselves.
+func (w *world) since(t *testing.T) []gateway.Event {
+	t.Helper()
+	settle()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.events
+	w.events = nil
+	return all
+}
+
+// Each fact is told once, with all that belongs to it.
+func TestEvents(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}, up, func(t *testing.T, w *world) {
+		w.turned(guest{secret: secretB, from: "10.2.0.1"}, netproto.WrongSecret)
+		at := netip.MustParsePrefix("10.2.0.1/32")
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: at, Err: netproto.Refusal{Code: netproto.WrongSecret}}}, w.since(t))
+
+		r := w.enter(guest{secret: secretA, device: 5, from: "10.2.0.1"})
+		its := gateway.Event{Client: "lab", Device: netproto.Device{5}.Name(), Address: at}
+		of := func(kind gateway.EventKind, more func(e *gateway.Event)) []gateway.Event {
+			e := its
+			e.Kind = kind
+			more(&e)
+			return []gateway.Event{e}
+		}
+		connected := time.Now().Add(-15 * time.Millisecond)
+		assert.Equal(t, of(gateway.Connected, func(*gateway.Event) {}), w.since(t))
+
+		a := whole(t, 1, path(20, 1))
+		a.K, a.AuditFrom = 4, 12
+		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+			a.Queue = 7 * time.Millisecond
+			return nil
+		}
+		kind, b := r.say(a.Append(nil))
+		require.Equal(t, netproto.KindAnswer, kind)
+		answer, down, err := netproto.ParseAnswer(b)
+		require.NoError(t, err)
+		assert.Equal(t, netproto.Answer{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit, Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer)
+		answered := of(gateway.Answered, func(e *gateway.Event) {
+			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 20, 20, len(a.Append(nil)), down
+			e.Audited, e.Queue, e.Compute = 1, 7*time.Millisecond, 3*time.Millisecond
+		})
+		assert.Equal(t, answered, w.since(t))
+		require.Len(t, up.asked, 1)
+		q := up.asked[0]
+		assert.Equal(t, gateway.Question{Device: q.Device, Session: 1, Context: path(20, 1), AuditFrom: 12, K: 4}, q)
+
+		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
+		a.Sampling = netproto.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
+		_, b = r.say(a.Append(nil))
+		answered = of(gateway.Answered, func(e *gateway.Event) {
+			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 18, 3, len(a.Append(nil)), len(b)
+			e.Queue, e.Compute = 7*time.Millisecond, 3*time.Millisecond
+		})
+		assert.Equal(t, answered, w.since(t))
+		q = up.asked[1]
+		assert.Equal(t, gateway.Question{Device: up.asked[0].Device, Session: 1, Context: append(path(15, 1), 9, 8, 7), Base: 15, Sampling: a.Sampling}, q)
+
+		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
+		kind, b = r.say(ask)
+		require.Equal(t, netproto.KindNeed, kind)
+		assert.Equal(t, of(gateway.Resent, func(e *gateway.Event) {
+			e.Context, e.Delta, e.BytesUp, e.BytesDown = 17, 3, len(ask), len(b)
+		}), w.since(t))
+
+		sync := ahead(t, 2, path(30, 2))
+		kind, b = r.say(sync)
+		require.Equal(t, netproto.KindAck, kind)
+		ack, _, err := netproto.ParseAck(b)
+		require.NoError(t, err)
+		assert.Equal(t, netproto.Ack{Position: 30}, ack)
+		assert.Equal(t, of(gateway.Synced, func(e *gateway.Event) {
+			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 2, 30, 30, len(sync), len(b)
+		}), w.since(t))
+		assert.Equal(t, []gateway.Question{{Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
+		r.say(sync)
+		w.since(t)
+		assert.Len(t, up.warmed, 1, "all of it was there")
+		sync = netproto.Sync{Session: 2, Path: packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path}.Append(nil)
+		r.say(sync)
+		w.since(t)
+		assert.Equal(t, 30, up.warmed[1].Base)
+		sync = netproto.Sync{Session: 2, Path: packed(t, 2, 29, 1234, []int32{4}).Path}.Append(nil)
+		assert.Equal(t, netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, r.needs(sync))
+		assert.Equal(t, gateway.Resent, w.since(t)[0].Kind)
+
+		refusal := r.refused([]byte{byte(netproto.KindHello), 1, 2}, netproto.Malformed)
+		nonsense := w.since(t)
+		require.ErrorContains(t, nonsense[0].Err, "on a stream of its own")
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
+			e.Err, e.BytesUp, e.BytesDown = nonsense[0].Err, 3, len(refusal.Append(nil))
+		}), nonsense)
+		refusal = r.refused([]byte{byte(netproto.KindAsk), 5, 2}, netproto.Malformed)
+		nonsense = w.since(t)
+		require.ErrorIs(t, nonsense[0].Err, io.ErrUnexpectedEOF)
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) { e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil)) }), nonsense)
+
+		up.change = func(gateway.Question, *gateway.Answer) error { return errors.New("inner text") }
+		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
+		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text stays in the gateway")
+		failed := w.since(t)
+		require.ErrorContains(t, failed[0].Err, "inner text")
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
+			e.Session, e.Context, e.Delta, e.Err = 1, 20, 20, failed[0].Err
+			e.BytesUp, e.BytesDown = len(whole(t, 1, path(20, 1)).Append(nil)), len(refusal.Append(nil))
+		}), failed)
+		up.change = func(gateway.Question, *gateway.Answer) error {
+			return netproto.Refusal{Code: netproto.Busy, Detail: "full"}
+		}
+		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Busy)
+		assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: "full"}, refusal)
+		w.since(t)
+		up.change = nil
+
+		up.hold = make(chan struct{})
+		other := w.enter(guest{secret: secretA})
+		s := other.send(whole(t, 3, path(20, 3)).Append(nil))
+		w.since(t)
+		waits := r.send(whole(t, 1, path(20, 1)).Append(nil))
+		settle()
+		s.CancelRead(1)
+		s.CancelWrite(1)
+		dropped := w.since(t)
+		require.Len(t, dropped, 1)
+		assert.Equal(t, gateway.Dropped, dropped[0].Kind)
+		require.Error(t, dropped[0].Err)
+		time.Sleep(time.Second)
+		close(up.hold)
+		late, err := answerOn(waits)
+		require.NoError(t, err)
+		assert.Equal(t, 100*time.Millisecond, late.Queue.Round(20*time.Millisecond), "until the other one gave up")
+		w.since(t)
+
+		_, err = r.control.Write(netproto.Bye{Session: 2}.Append(nil))
+		require.NoError(t, err)
+		forgotten := gateway.Event{Kind: gateway.Forgotten, Client: "lab", Device: its.Device, Session: 2}
+		assert.Equal(t, []gateway.Event{forgotten}, w.since(t))
+
+		lasted := time.Since(connected)
+		_ = r.CloseWithError(0, "")
+		ended := w.since(t)
+		require.Len(t, ended, 1)
+		assert.InDelta(t, lasted.Seconds(), ended[0].Lasted.Seconds(), 0.05)
+		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) { e.Lasted, e.Asks = ended[0].Lasted, 11 }), ended)
+	})
+}
+
+// A connection has ended when its last ask has, also where the upstream goes on though nobody waits.
+func TestDisconnectedLast(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		goOn := make(chan struct{})
+		up.change = func(gateway.Question, *gateway.Answer) error {
+			<-goOn
+			return nil
+		}
+		r := w.enter(guest{})
+		r.send(whole(t, 1, path(5, 1)).Append(nil))
+		settle()
+		_ = r.CloseWithError(0, "")
+		settle()
+		assert.Empty(t, w.told(gateway.Disconnected))
+		assert.Equal(t, 1, w.Conns())
+		close(goOn)
+		settle()
+		assert.Zero(t, w.Conns())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var kinds []gateway.EventKind
+		for _, e := range w.events {
+			kinds = append(kinds, e.Kind)
+		}
+		assert.Equal(t, []gateway.EventKind{gateway.Connected, gateway.Dropped, gateway.Disconnected}, kinds)
+	})
+}
+
+// What fails while it is computed ahead is told, unless there was no room for it or nobody waits any more.
+func TestWarmFails(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{device: 5, from: "10.2.0.1"})
+		broken := errors.New("broken")
+		up.warm = func(context.Context, gateway.Question) error { return broken }
+		r.say(ahead(t, 1, path(30, 2)))
+		settle()
+		assert.Equal(t, []gateway.Event{{
+			Kind: gateway.Refused, Device: netproto.Device{5}.Name(), Address: netip.MustParsePrefix("10.2.0.1/32"),
+			Session: 1, Context: 30, Err: broken,
+		}}, w.told(gateway.Refused))
+		up.warm = func(context.Context, gateway.Question) error { return netproto.Refusal{Code: netproto.Busy} }
+		r.say(ahead(t, 1, path(31, 2)))
+		settle()
+		up.warm = func(ctx context.Context, _ gateway.Question) error {
+			<-ctx.Done()
+			return broken
+		}
+		r.say(ahead(t, 1, path(32, 2)))
+		settle()
+		_ = r.CloseWithError(0, "")
+		settle()
+		assert.Len(t, up.warmed, 3)
+		assert.Len(t, w.told(gateway.Refused), 1)
+	})
+}
+
+// An upstream that cannot compute ahead is not asked to; what was streamed is there all the same.
+func TestNoWarmer(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, struct{ gateway.Upstream }{up}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		kind, _ := r.say(ahead(t, 1, path(30, 2)))
+		assert.Equal(t, netproto.KindAck, kind)
+		r.goesOn(1, path(30, 2), []int32{1})
+		assert.Equal(t, 30, up.asked[0].Base)
+	})
+}
+
+// A path that an earlier stream has told is there for the next one long before the answer, whether an ask or a sync told
+// it, and also where its stream is refused.
+func TestPathsBeforeAnswers(t *testing.T) {
+	up := &warming{fake: &fake{}}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		r, p := w.enter(guest{}), path(40, 1)
+		r.say(ahead(t, 1, p)) // it is computed ahead without end
+		r.goesOn(1, p, []int32{1})
+		close(up.hold)
+		settle()
+
+		up.fake.hold, up.fake.holdOnly = make(chan struct{}), 13
+		q := append([]int32{13}, path(20, 1)...)
+		s := r.send(whole(t, 2, q).Append(nil)) // it is not answered
+		settle()
+		next := packed(t, 2, len(q), netproto.RootHash.Over(q), []int32{7}).Append(nil)
+		later := r.send(next)
+		began := time.Now()
+		wrong := packed(t, 3, 7, 1234, []int32{1}).Append(nil)
+		r.needs(wrong)
+		assert.Less(t, time.Since(began), time.Second, "nobody waits for what is answered late")
+		settle()
+		require.Len(t, up.asked, 3)
+		assert.Equal(t, append(q, 7), up.asked[2].Context)
+		assert.Equal(t, len(q), up.asked[2].Base)
+		close(up.fake.hold)
+		for _, s := range []interface{ Read([]byte) (int, error) }{s, later} {
+			kind, _, err := netproto.ReadFrame(s, 1<<16)
+			require.NoError(t, err)
+			assert.Equal(t, netproto.KindAnswer, kind)
+		}
+		r.refused(nil, netproto.Malformed)
+		began = time.Now()
+		for range 3 { // streams that the client does not end, and that say nothing of use
+			s, err := r.OpenStreamSync(t.Context())
+			require.NoError(t, err)
+			_, err = s.Write(wrong)
+			require.NoError(t, err)
+			kind, _ := r.hear(s)
+			assert.Equal(t, netproto.KindNeed, kind)
+		}
+		assert.Less(t, time.Since(began), 100*time.Millisecond)
+	})
+}
+
+// What an upstream says is held against what it was asked: tokens that there are not fail or are left out, and so is
+// what it finds outside of the part that was to be audited.
+func TestAnswersAreChecked(t *testing.T) {
+	finding := func(position int, token int32) netproto.Finding {
+		return netproto.Finding{Position: position, Token: token, LogProb: -1}
+	}
+	ids := func(all ...int32) (top []netproto.Candidate) {
+		for _, id := range all {
+			top = append(top, netproto.Candidate{ID: id, LogProb: -1})
+		}
+		return top
+	}
+	for name, c := range map[string]struct {
+		k, from int // of a question of 20 tokens
+		says    gateway.Answer
+		want    netproto.Answer
+		fails   bool
+	}{
+		"the first token":       {0, 0, gateway.Answer{Token: 0}, netproto.Answer{Token: 0}, false},
+		"the last token":        {0, 0, gateway.Answer{Token: vocab - 1}, netproto.Answer{Token: vocab - 1}, false},
+		"one more":              {0, 0, gateway.Answer{Token: vocab}, netproto.Answer{}, true},
+		"one less":              {0, 0, gateway.Answer{Token: -1}, netproto.Answer{}, true},
+		"candidates":            {3, 0, gateway.Answer{Top: ids(5, 0, vocab-1, 6)}, netproto.Answer{Top: ids(5, 0, vocab-1)}, false},
+		"unknown candidates":    {3, 0, gateway.Answer{Top: ids(5, -1, vocab, 6)}, netproto.Answer{Top: ids(5, 6)}, false},
+		"none wanted":           {0, 0, gateway.Answer{Top: ids(5, 6)}, netproto.Answer{}, false},
+		"no audit wanted":       {0, 0, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(17, 3)}}, netproto.Answer{}, false},
+		"audited":               {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, false},
+		"in another order":      {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(19, 4), finding(15, 3)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, false},
+		"found outside":         {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}}, netproto.Answer{Audited: 5}, false},
+		"audited less":          {0, 15, gateway.Answer{Audited: 2, Audit: []netproto.Finding{finding(17, 3), finding(18, 4)}}, netproto.Answer{Audited: 2, Audit: []netproto.Finding{finding(18, 4)}}, false},
+		"audited more":          {0, 15, gateway.Answer{Audited: 9, Audit: []netproto.Finding{finding(14, 3), finding(15, 4)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 4)}}, false},
+		"audited a nonsense":    {0, 15, gateway.Answer{Audited: -3, Audit: []netproto.Finding{finding(17, 3)}}, netproto.Answer{}, false},
+		"audited all":           {0, 1, gateway.Answer{Audited: 19, Audit: []netproto.Finding{finding(1, 3)}}, netproto.Answer{Audited: 19, Audit: []netproto.Finding{finding(1, 3)}}, false},
+		"audited from the end":  {0, 20, gateway.Answer{Audited: 1, Audit: []netproto.Finding{finding(19, 3)}}, netproto.Answer{}, false},
+		"audited from after it": {0, 25, gateway.Answer{Audited: 1, Audit: []netproto.Finding{finding(19, 3)}}, netproto.Answer{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := &fake{change: func(_ gateway.Question, a *gateway.Answer) error {
+				*a = c.says
+				return nil
+			}}
+			inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+				a := whole(t, 1, path(20, 1))
+				a.K, a.AuditFrom = c.k, c.from
+				r := w.enter(guest{})
+				if c.fails {
+					assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, r.refused(a.Append(nil), netproto.Failed))
+					settle()
+					require.ErrorContains(t, w.told(gateway.Refused)[0].Err, "is not in the vocabulary")
+					return
+				}
+				got := r.answered(a)
+				assert.Equal(t, c.want, got)
+				settle()
+				assert.Equal(t, len(c.want.Audit), w.told(gateway.Answered)[0].Audited)
+			})
+		})
+	}
+}
+
+// The kinds have names.
+func TestEventKinds(t *testing.T) {
+	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten", "draining", "drained", "unknown"}
+	for i, name := range names {
+		assert.Equal(t, name, gateway.EventKind(i).String())
+	}
+}

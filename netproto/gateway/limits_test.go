@@ -1,0 +1,544 @@
+package gateway_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// whole is an ask about a whole path.
+func whole(t *testing.T, session uint32, p []int32) netproto.Ask {
+	t.Helper()
+	return packed(t, session, 0, netproto.RootHash, p)
+}
+
+// shut wants a newcomer to be sent away before its Hello, and says what it was told.
+func (w *world) shut(g guest) string {
+	w.t.Helper()
+	if conn, err := w.tryDial(g); err == nil {
+		<-conn.Context().Done() // it comes to hear of it within the handshake or right after
+	}
+	e := w.told(gateway.Refused)
+	refusal := e[len(e)-1].Err.(netproto.Refusal)
+	assert.Equal(w.t, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: refusal.Detail}, refusal)
+	return refusal.Detail
+}
+
+// Where all connections have asks under way, a newcomer is sent away, by name of the limit: that of the gateway, of an
+// address and of a device. When their asks have ended, the one that is idle for longest goes for it.
+func TestConnectionLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		opt    gateway.Options
+		come   func(n int) guest
+		detail string
+	}{
+		"gateway":                                {gateway.Options{MaxConns: 3, MaxConnsPerAddress: 9}, func(int) guest { return guest{} }, "all 3 connections of the gateway are in use"},
+		"address":                                {gateway.Options{MaxConnsPerAddress: 3}, func(int) guest { return guest{from: "10.2.0.1"} }, "the 3 connections that one address may have are in use"},
+		"half of the gateway is for one address": {gateway.Options{MaxConns: 6}, func(int) guest { return guest{from: "10.2.0.1"} }, "the 3 connections that one address may have are in use"},
+		"device":                                 {gateway.Options{MaxConnsPerDevice: 3}, func(int) guest { return guest{device: 1} }, "the 3 connections that one device may have are in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := &fake{}
+			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
+				up.hold = make(chan struct{})
+				proofs := w.proofs()
+				var all []*raw
+				var open []*quic.Stream
+				for n := range 3 {
+					r := w.enter(c.come(n))
+					open = append(open, r.send(whole(t, 1, path(5, int32(n))).Append(nil)))
+					settle()
+					all = append(all, r)
+				}
+				for range 3 {
+					if name == "device" {
+						assert.Equal(t, c.detail, w.turned(c.come(9), netproto.Busy).Detail)
+					} else {
+						assert.Equal(t, c.detail, w.shut(c.come(9)))
+					}
+					settle()
+					assert.Equal(t, 3, w.Conns())
+				}
+				assert.Zero(t, proofs.Load(), "who is sent away does not count as a stranger any more")
+				for _, s := range open { // one after the other
+					s.CancelRead(1)
+					settle()
+				}
+				close(up.hold)
+				others := guest{from: "10.3.0.1"} // only of an address that has more connections than the newcomer's
+				if name != "gateway" {
+					others = c.come(9)
+				} else {
+					all[0].asks(2, path(5, 1))
+					w.shut(others)
+					_ = all[0].CloseWithError(0, "")
+					settle()
+					w.enter(others)
+					return
+				}
+				w.enter(others)
+				assert.Equal(t, netproto.Busy, all[0].ends())
+				require.NoError(t, all[1].Context().Err())
+				settle()
+				gone := w.told(gateway.Disconnected)
+				require.Len(t, gone, 1)
+				assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}, gone[0].Err)
+				assert.Equal(t, 3, w.Conns())
+			})
+		})
+	}
+}
+
+// Of asks only so many may be open: of a connection by its streams, of a device and of all devices by refusals.
+func TestAskLimits(t *testing.T) {
+	up := &fake{parallel: 1}
+	inWorld(t, gateway.Options{MaxAsks: 6, MaxAsksPerDevice: 5}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		one, two := w.enter(guest{}), w.enter(guest{})
+		ask := whole(t, 1, path(5, 1)).Append(nil)
+		for range 5 {
+			one.send(ask)
+		}
+		settle()
+		want := netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: "5 asks of this device are open"}
+		assert.Equal(t, want, one.refused(ask, netproto.Busy))
+		for range 4 {
+			two.send(ask)
+		}
+		settle()
+		want.Detail = "9 asks of all devices are open"
+		assert.Equal(t, want, two.refused(ask, netproto.Busy))
+		close(up.hold)
+		settle()
+		one.asks(1, path(6, 1))
+		assert.Len(t, w.told(gateway.Answered), 10)
+	})
+}
+
+// A context may be as long as the limit says, which is that of the options or of the model, and not longer, whether it
+// is told at once or on top of another one. One without a token has no next one.
+func TestMaxContext(t *testing.T) {
+	for _, c := range []struct{ most, limit int }{{0, 4096}, {100, 100}} {
+		inWorld(t, gateway.Options{MaxContext: c.most}, &fake{}, func(t *testing.T, w *world) {
+			r := w.enter(guest{})
+			assert.Equal(t, c.limit, r.welcome.Limits.Context)
+			p := path(c.limit+1, 1)
+			r.asks(1, p[:1])
+			r.asks(1, p[:c.limit])
+			detail := fmt.Sprintf("the context has %d tokens, possible are 1 to %d", c.limit+1, c.limit)
+			want := netproto.Refusal{Code: netproto.TooLarge, Detail: detail}
+			assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
+			on := packed(t, 1, c.limit, netproto.RootHash.Over(p[:c.limit]), p[c.limit:])
+			assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
+			assert.Equal(t, want, r.refused(ahead(t, 1, p), netproto.TooLarge))
+			kind, _ := r.say(ahead(t, 2, p[:c.limit]))
+			assert.Equal(t, netproto.KindAck, kind)
+			r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
+		})
+	}
+}
+
+// A message may be as long as the longest context in its longest coding, and is refused by its length alone otherwise.
+func TestMaxMessage(t *testing.T) {
+	inWorld(t, gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		assert.Equal(t, 556, r.welcome.Limits.Message)
+		begin := func(length int) netproto.Code {
+			s, err := r.OpenStreamSync(t.Context())
+			require.NoError(t, err)
+			_, err = s.Write([]byte{byte(netproto.KindAsk), byte(length) | 0x80, byte(length >> 7), 1, 2, 3})
+			require.NoError(t, err)
+			_, err = answerOn(s)
+			var refusal netproto.Refusal
+			require.ErrorAs(t, err, &refusal)
+			return refusal.Code
+		}
+		began := time.Now()
+		assert.Equal(t, netproto.TooLarge, begin(557))
+		assert.Less(t, time.Since(began), time.Second)
+		assert.Equal(t, netproto.Malformed, begin(556), "the rest of it does not come")
+		assert.Equal(t, 3*time.Second, time.Since(began).Round(100*time.Millisecond))
+	})
+}
+
+// A device that has no Hello, or half of one, to say is sent away after MessageTimeout, and has half a second more to
+// take the refusal. One that is welcome may be silent for longer.
+func TestHelloTimeout(t *testing.T) {
+	inWorld(t, gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}, &fake{}, func(t *testing.T, w *world) {
+		began := time.Now()
+		calm := w.enter(guest{})
+		silent, half := w.dial(guest{}), w.dial(guest{})
+		_, err := half.control.Write(guest{}.greeting()[:9])
+		require.NoError(t, err)
+		kind, _ := half.hear(half.control)
+		assert.Equal(t, netproto.KindRefusal, kind)
+		assert.Equal(t, 3*time.Second, time.Since(began).Round(200*time.Millisecond))
+		heard := time.Now()
+		assert.Equal(t, netproto.Malformed, half.ends())
+		assert.Equal(t, 500*time.Millisecond, time.Since(heard).Round(time.Millisecond))
+		assert.Equal(t, netproto.Malformed, silent.ends())
+		assert.InDelta(t, 3.5, time.Since(began).Seconds(), 0.2)
+		for _, e := range w.told(gateway.Refused) {
+			assert.ErrorIs(t, e.Err, netproto.Malformed)
+		}
+		settle()
+		assert.Equal(t, 1, w.Conns())
+		time.Sleep(time.Minute)
+		calm.asks(1, path(5, 1))
+		_, err = calm.control.Write(netproto.Bye{Session: 1}.Append(nil))
+		require.NoError(t, err)
+		settle()
+		assert.Len(t, w.told(gateway.Forgotten), 1)
+	})
+}
+
+// A device that does not want its Welcome is sent away, and was never there.
+func TestWelcomeUnwanted(t *testing.T) {
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}, &fake{}, func(t *testing.T, w *world) {
+		g := guest{secret: secretA, from: "10.2.0.1"}
+		r := w.dial(g)
+		r.control.CancelRead(1)
+		hello := g.greeting()
+		_, err := r.control.Write(hello[:5])
+		require.NoError(t, err)
+		settle()
+		_, err = r.control.Write(hello[5:])
+		require.NoError(t, err)
+		assert.Equal(t, netproto.Cancelled, r.ends())
+		settle()
+		refused := w.told(gateway.Refused)
+		require.Len(t, refused, 1)
+		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
+		assert.Equal(t, gateway.Event{Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err}, refused[0])
+		assert.Empty(t, w.told(gateway.Connected))
+		assert.Zero(t, w.Conns())
+		w.enter(guest{secret: secretA, device: 2})
+	})
+}
+
+// A connection on which nothing comes is closed after IdleTimeout, and what it had is free.
+func TestIdleTimeout(t *testing.T) {
+	inWorld(t, gateway.Options{IdleTimeout: 20 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+		began := time.Now()
+		r := w.enter(guest{quic: quic.Config{MaxIdleTimeout: time.Hour}})
+		w.ether.watch(func(p packet) bool { return true })
+		time.Sleep(19*time.Second - time.Since(began))
+		assert.Equal(t, 1, w.Conns())
+		time.Sleep(2 * time.Second)
+		assert.Zero(t, w.Conns())
+		gone := w.told(gateway.Disconnected)
+		require.Len(t, gone, 1)
+		assert.InDelta(t, 20, gone[0].Lasted.Seconds(), 0.2)
+		w.ether.watch(nil)
+		_ = r.CloseWithError(0, "")
+	})
+}
+
+// Who begins to connect and does not go on is forgotten after MessageTimeout.
+func TestHandshakeTimeout(t *testing.T) {
+	inWorld(t, gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}, &fake{}, func(t *testing.T, w *world) {
+		w.ether.watch(func(p packet) bool { return p.from == addrPort(w.at) })
+		_, err := w.tryDial(guest{quic: quic.Config{HandshakeIdleTimeout: 500 * time.Millisecond, MaxIdleTimeout: time.Hour}})
+		require.Error(t, err)
+		assert.Equal(t, 1, w.Conns())
+		time.Sleep(7 * time.Second)
+		assert.Zero(t, w.Conns())
+	})
+}
+
+// An ask ends at its deadline, or after AskTimeout if that is earlier or it has no deadline: the client is refused and
+// the model told that nobody waits any more.
+func TestDeadlines(t *testing.T) {
+	for _, c := range []struct{ deadline, want time.Duration }{
+		{0, 20 * time.Second}, {time.Hour, 20 * time.Second}, {20001 * time.Millisecond, 20 * time.Second},
+		{19 * time.Second, 19 * time.Second}, {time.Second, time.Second},
+	} {
+		up := &fake{parallel: 1}
+		inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
+			up.hold = make(chan struct{})
+			a := whole(t, 1, path(5, 1))
+			a.Deadline = c.deadline
+			r, other := w.enter(guest{}), w.enter(guest{})
+			late := func() {
+				began := time.Now()
+				_, err := r.try(a)
+				require.ErrorIs(t, err, netproto.TooLate)
+				assert.Equal(t, c.want, time.Since(began).Round(100*time.Millisecond))
+			}
+			late()
+			assert.Len(t, up.asked, 1)
+			assert.Equal(t, 1, up.dropped)
+			if c.want < 20*time.Second { // also where it is never its turn
+				other.send(whole(t, 1, path(5, 2)).Append(nil))
+				settle()
+				late()
+				assert.Len(t, up.asked, 2)
+			}
+			close(up.hold)
+			other.asks(1, path(5, 2))
+			r.asks(1, path(5, 2))
+		})
+	}
+}
+
+// An answer that comes after the deadline, from an upstream that goes on though nobody waits, is none.
+func TestLateAnswer(t *testing.T) {
+	up := &fake{change: func(gateway.Question, *gateway.Answer) error {
+		time.Sleep(3 * time.Second)
+		return nil
+	}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(5, 1))
+		a.Deadline = 2 * time.Second
+		r := w.enter(guest{})
+		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
+		a.Deadline = 4 * time.Second
+		r.answered(a)
+		assert.Len(t, w.told(gateway.Answered), 1)
+	})
+}
+
+// What is computed ahead has AskTimeout too.
+func TestWarmTimeout(t *testing.T) {
+	up := &warming{fake: &fake{}}
+	inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		w.enter(guest{}).say(ahead(t, 1, path(5, 1)))
+		time.Sleep(19 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, up.running())
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		assert.Zero(t, up.running())
+		assert.Empty(t, w.told(gateway.Refused), "nobody has to know")
+	})
+}
+
+// A session is forgotten when it was idle for SessionIdle, or up to an eighth longer; not while an ask is under way.
+func TestSessionIdle(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{SessionIdle: 80 * time.Second, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		up.hold, up.holdOnly = make(chan struct{}), 13
+		r := w.enter(guest{})
+		r.asks(1, path(5, 1))
+		r.asks(2, path(5, 1))
+		open := r.send(whole(t, 3, []int32{13}).Append(nil))
+		time.Sleep(60 * time.Second)
+		r.asks(2, path(6, 1))
+		time.Sleep(19 * time.Second)
+		synctest.Wait()
+		assert.Empty(t, up.gone())
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		first := up.asked[0].Session
+		assert.Equal(t, []uint64{first}, up.gone())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []uint64{first, up.asked[1].Session}, up.gone())
+		close(up.hold)
+		kind, _ := r.hear(open)
+		assert.Equal(t, netproto.KindAnswer, kind)
+		assert.Len(t, up.gone(), 2, "it was in use until now")
+		r.goesOn(3, []int32{13}, []int32{1})
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []uint64{first, up.asked[1].Session, up.asked[2].Session}, up.gone())
+	})
+}
+
+// Of sessions and tokens only so much is kept; what is forgotten has to be told again.
+func TestSessionLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		opt    gateway.Options
+		forgot int // of five sessions of 50 tokens each
+	}{
+		"none":       {gateway.Options{}, 0},
+		"sessions":   {gateway.Options{MaxSessions: 3}, 2},
+		"per device": {gateway.Options{MaxSessionsPerDevice: 3}, 2},
+		"tokens":     {gateway.Options{MaxTokens: 199}, 2},
+		"tokens fit": {gateway.Options{MaxTokens: 200}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := &fake{}
+			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
+				r := w.enter(guest{})
+				if most := c.opt.MaxSessionsPerDevice; most > 0 {
+					assert.Equal(t, most, r.welcome.Limits.Sessions)
+				}
+				for n := range uint32(5) {
+					r.asks(n, path(50, int32(n)))
+				}
+				settle()
+				assert.Len(t, up.gone(), c.forgot)
+				assert.Len(t, w.told(gateway.Forgotten), c.forgot)
+				for n := range uint32(5) {
+					p := path(50, int32(n))
+					a := packed(t, n, 49, netproto.RootHash.Over(p[:49]), p[49:])
+					kind, _ := r.say(a.Append(nil))
+					if n < uint32(c.forgot) {
+						require.Equal(t, netproto.KindNeed, kind)
+					} else {
+						require.Equal(t, netproto.KindAnswer, kind)
+					}
+				}
+			})
+		})
+	}
+	inWorld(t, gateway.Options{MaxSessionTokens: 100}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.asks(1, path(60, 1))
+		r.asks(1, path(40, 2))
+		r.goesOn(1, path(60, 1), []int32{1}) // one more than the session can have: the others are forgotten
+		r.needs(packed(t, 1, 40, netproto.RootHash.Over(path(40, 2)), []int32{1}).Append(nil))
+	})
+}
+
+// A session that its device ends is forgotten at once, that session and no other; one with asks under way, when the last
+// of them is done.
+func TestBye(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		up.hold, up.holdOnly = make(chan struct{}), 13
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		r.asks(1, path(5, 1))
+		r.asks(2, path(5, 1))
+		other.asks(1, path(5, 1))
+		bye := func(session uint32) {
+			_, err := r.control.Write(netproto.Bye{Session: session}.Append(nil))
+			require.NoError(t, err)
+			settle()
+		}
+		bye(1)
+		bye(9)
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone())
+		open := r.send(whole(t, 2, []int32{13}).Append(nil))
+		settle()
+		bye(2)
+		bye(2)
+		assert.Len(t, up.gone(), 1, "not while an ask is open")
+		close(up.hold)
+		kind, _ := r.hear(open)
+		assert.Equal(t, netproto.KindAnswer, kind)
+		settle()
+		assert.Equal(t, []uint64{up.asked[0].Session, up.asked[1].Session}, up.gone())
+		other.goesOn(1, path(5, 1), []int32{1})
+		r.asks(2, path(5, 1))
+		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is another one, under the same number")
+	})
+}
+
+// After an answer the gateway waits a second for the client to end the stream, and then frees it; the client's next
+// asks do not wait for that.
+func TestStreamsAreFreed(t *testing.T) {
+	inWorld(t, gateway.Options{MaxStreams: 2}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		assert.Equal(t, 2, r.welcome.Limits.Asks)
+		for range 2 {
+			s, err := r.OpenStreamSync(t.Context())
+			require.NoError(t, err)
+			_, err = s.Write(whole(t, 1, path(5, 1)).Append(nil))
+			require.NoError(t, err)
+			_, err = answerOn(s)
+			require.NoError(t, err)
+		}
+		_, err := r.OpenStream()
+		require.Error(t, err)
+		began := time.Now()
+		s, err := r.OpenStreamSync(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, time.Since(began).Round(100*time.Millisecond))
+		s.CancelWrite(1)
+		for range 10 { // streams that are ended are free at once
+			r.asks(1, path(5, 1))
+		}
+		assert.Less(t, time.Since(began), 2*time.Second)
+	})
+}
+
+// Where a device has trained dictionaries, the first one that the gateway has too is used; the number 0 is none.
+func TestDictionaryChosen(t *testing.T) {
+	var samples [][]int32
+	for i := range 20 {
+		samples = append(samples, append(path(60, 1), path(10, int32(i))...))
+	}
+	var have []netproto.Dictionary
+	for _, id := range []uint32{3, 4} {
+		d, err := netproto.TrainDictionary(id, vocab, samples)
+		require.NoError(t, err)
+		have = append(have, d)
+	}
+	inWorld(t, gateway.Options{Dictionaries: have}, &fake{}, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			has  []uint32
+			want uint32
+		}{{nil, 0}, {[]uint32{9}, 0}, {[]uint32{9, 4, 3}, 4}, {[]uint32{3, 4}, 3}, {[]uint32{0, 3}, 3}} {
+			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Dictionaries = c.has }})
+			assert.Equal(t, c.want, r.welcome.Dictionary)
+			dictionary := netproto.Dictionary{}
+			if i := slices.IndexFunc(have, func(d netproto.Dictionary) bool { return d.ID == c.want }); i >= 0 {
+				dictionary = have[i]
+			}
+			codec, err := netproto.NewCodec(vocab, dictionary)
+			require.NoError(t, err)
+			p := append(path(60, 1), path(10, 99)...)
+			delta, err := codec.Encode(nil, p)
+			require.NoError(t, err)
+			assert.Equal(t, c.want > 0, len(delta.Bytes) < 60)
+			a := r.answered(netproto.Ask{Session: 1, Path: netproto.Path{Hash: netproto.RootHash, Delta: delta}})
+			assert.Equal(t, tokenAfter(p), a.Token)
+		}
+	})
+}
+
+// What tokens mean has to be the same on both sides: each part by itself, as far as the upstream states it.
+func TestIdentity(t *testing.T) {
+	none := netproto.Digest{}
+	for name, c := range map[string]struct {
+		ours netproto.Identity
+		opt  gateway.Options
+		say  func(*netproto.Hello)
+		want netproto.Code // NoReason is welcome
+	}{
+		"the same":                    {identity(), gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
+		"other tokenizer":             {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"no tokenizer":                {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Tokenizer = none }, netproto.WrongTokenizer},
+		"tokenizer is not stated":     {netproto.Identity{Vocab: vocab}, gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
+		"other vocabulary":            {netproto.Identity{Vocab: vocab}, gateway.Options{}, func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer},
+		"other template":              {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.WrongTemplate},
+		"other template may be":       {identity(), gateway.Options{AnyTemplate: true}, func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason},
+		"no template":                 {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason},
+		"other tokenizer may not be":  {identity(), gateway.Options{AnyTemplate: true}, func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"no version that there is":    {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion},
+		"a secret on an open gateway": {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := &stating{&fake{}, gateway.Info{Model: "the model", Identity: c.ours}}
+			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
+				if c.want != netproto.NoReason {
+					w.turned(guest{hello: c.say}, c.want)
+					return
+				}
+				want := netproto.Welcome{Version: netproto.Version, Model: "the model"}
+				want.Limits = netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}
+				assert.Equal(t, want, w.enter(guest{hello: c.say}).welcome)
+			})
+		})
+	}
+}
+
+// stating is a fake that states something else.
+type stating struct {
+	*fake
+	info gateway.Info
+}
+
+func (s *stating) Info() gateway.Info { return s.info }

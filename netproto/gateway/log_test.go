@@ -1,0 +1,212 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// The log has a line for what an operator has to know, without secrets.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer // written by one goroutine, which Close waits for
+		log := gateway.NewLog(slog.New(slog.NewTextHandler(&out, nil)))
+		opt := gateway.Options{Events: log.Event, Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}
+		w := newWorld(t, &ether{}, opt, &fake{})
+		r := w.enter(guest{secret: secretA, device: 5, from: "10.2.0.1"})
+		r.asks(1, path(5, 1))
+		for range 30 {
+			w.turned(guest{secret: "guessed " + secretB, from: "10.2.0.2"}, netproto.WrongSecret)
+		}
+		_ = r.CloseWithError(0, "")
+		settle()
+		w.stop()
+		log.Close()
+		text, d := out.String(), netproto.Device{5}
+		for _, part := range []string{
+			"level=INFO msg=connected client=lab device=" + d.Name() + " address=10.2.0.1",
+			"level=WARN msg=refused address=10.2.0.2 code=4 error=\"refused: the access token is missing or wrong\"",
+			"level=INFO msg=disconnected client=lab device=" + d.Name() + " address=10.2.0.1 asks=1 lasted_ms=",
+			"level=INFO msg=draining", "level=INFO msg=drained",
+		} {
+			assert.Contains(t, text, part)
+		}
+		for _, part := range []string{string(secretA), "guessed", d.Reveal()[:12], fmt.Sprint(d[:4])} {
+			assert.NotContains(t, text, part)
+		}
+	})
+}
+
+// lines is a log whose lines a test looks at.
+type lines struct {
+	mu   sync.Mutex
+	all  []string
+	hold chan struct{} // if set, no line is written before it is closed
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.hold != nil {
+		<-l.hold
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// logTo returns a log whose lines have no time.
+func logTo(to *lines) *gateway.Log {
+	return gateway.NewLog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})))
+}
+
+// A line says all that an event has, and nothing of what is zero.
+func TestLogLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		log := logTo(&out)
+		said := func(e gateway.Event) string {
+			log.Event(e)
+			synctest.Wait()
+			if len(out.all) == 0 {
+				return ""
+			}
+			line := out.all[0]
+			require.Len(t, out.all, 1)
+			out.all = nil
+			return line
+		}
+		full := gateway.Event{
+			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"), Session: 3, Early: true,
+			Context: 4, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond, Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
+		}
+		assert.Equal(t, `level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 context=4 connections=5 asks=6 `+
+			`lasted_ms=7 early=true code=8 error="refused: the gateway is busy: why"`, said(full))
+		for kind, want := range map[gateway.EventKind]string{
+			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
+			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
+			gateway.Answered: "", gateway.Resent: "", gateway.Synced: "", gateway.Dropped: "", gateway.Forgotten: "",
+		} {
+			assert.Equal(t, want, said(gateway.Event{Kind: kind}))
+		}
+		for _, c := range []struct {
+			err  error
+			want string
+		}{
+			{netproto.TooFast, `level=WARN msg=refused code=7 error="too many requests per second"`},
+			{fmt.Errorf("x: %w", context.DeadlineExceeded), `level=WARN msg=refused code=9 error="x: context deadline exceeded"`},
+			{errors.New("inner"), `level=ERROR msg=refused code=11 error=inner`},
+			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300)},
+			{errors.New(strings.Repeat("a", 301)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…"},
+		} {
+			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
+		}
+		log.Close()
+		assert.Empty(t, out.all, "nothing was left out")
+	})
+}
+
+// Of each sort of line 20 are written at once and then one a second; the next one says how many of its sort were left
+// out, and the last one of the log what was not told.
+func TestLogRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		log := logTo(&out)
+		busy, fast := gateway.Event{Kind: gateway.Refused, Err: netproto.Busy}, gateway.Event{Kind: gateway.Refused, Err: netproto.TooFast}
+		gone := gateway.Event{Kind: gateway.Disconnected, Err: netproto.Busy}
+		many := func(e gateway.Event, n int) (written []string) {
+			for range n {
+				log.Event(e)
+			}
+			synctest.Wait()
+			written, out.all = out.all, nil
+			return written
+		}
+		assert.Len(t, many(busy, 30), 20)
+		assert.Len(t, many(fast, 20), 20, "another code has its own")
+		assert.Len(t, many(gone, 21), 20, "another kind too")
+		assert.Len(t, many(gateway.Event{Kind: gateway.Disconnected}, 5), 5, "and one without a code")
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{`level=WARN msg=refused code=8 error="the gateway is busy" left_out=10`}, many(busy, 3))
+		assert.Equal(t, []string{`level=WARN msg=refused code=7 error="too many requests per second"`}, many(fast, 1))
+		assert.Equal(t, []string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, []string{
+			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`, `level=WARN msg=refused code=8 error="the gateway is busy"`,
+			`level=WARN msg=refused code=8 error="the gateway is busy"`,
+		}, many(busy, 7))
+		log.Close()
+		assert.Equal(t, []string{`level=INFO msg="lines left out" left_out=4`}, out.all)
+	})
+}
+
+// One line that was left out is told too.
+func TestLogRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		log := logTo(&out)
+		for range 21 {
+			log.Event(gateway.Event{Kind: gateway.Connected})
+		}
+		log.Close()
+		require.Len(t, out.all, 21)
+		assert.Equal(t, `level=INFO msg="lines left out" left_out=1`, out.all[20])
+	})
+}
+
+// A log whose reader does not read holds nobody up: 1024 lines wait, and the others are left out, which is told.
+func TestLogBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := lines{hold: make(chan struct{})}
+		log := logTo(&out)
+		log.Event(gateway.Event{Kind: gateway.Draining})
+		synctest.Wait() // that one is being written
+		for range 5000 {
+			log.Event(gateway.Event{Kind: gateway.Connected})
+			log.Event(gateway.Event{Kind: gateway.Answered})
+		}
+		close(out.hold)
+		synctest.Wait()
+		require.Len(t, out.all, 21)
+		assert.Equal(t, "level=INFO msg=draining", out.all[0])
+		assert.Equal(t, "level=INFO msg=connected left_out=3976", out.all[1])
+		assert.Equal(t, "level=INFO msg=connected", out.all[2])
+		log.Close()
+		assert.Equal(t, `level=INFO msg="lines left out" left_out=1004`, out.all[21])
+	})
+}
+
+// What has been told when the log is closed is written.
+func TestLogClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := lines{hold: make(chan struct{})}
+		log := logTo(&out)
+		for range 10 {
+			log.Event(gateway.Event{Kind: gateway.Connected})
+		}
+		go func() {
+			synctest.Wait()
+			close(out.hold)
+		}()
+		log.Close()
+		assert.Len(t, out.all, 10)
+	})
+}

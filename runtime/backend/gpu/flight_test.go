@@ -1,0 +1,338 @@
+package gpu_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// late is a device that runs a command buffer as late as it may: when somebody waits for it or for one after it. So it is
+// seen what the host does to memory that a committed pass still needs. No buffer may be closed that such a pass uses.
+type late struct {
+	metal.Device
+	t     testing.TB
+	queue []*lateCommands // committed, to run in this order
+	open  []*lateCommands // committed and not waited for
+	most  int             // of these at a time
+}
+
+type lateBuffer struct {
+	metal.Buffer
+	d *late
+}
+
+type lateCommands struct {
+	metal.Commands
+	d    *late
+	uses []*lateBuffer
+}
+
+func (d *late) NewBuffer(n int) (metal.Buffer, error) {
+	b, err := d.Device.NewBuffer(n)
+	return &lateBuffer{b, d}, err
+}
+
+func (d *late) NewCommands() (metal.Commands, error) {
+	c, err := d.Device.NewCommands()
+	return &lateCommands{Commands: c, d: d}, err
+}
+
+func (b *lateBuffer) Close() {
+	for _, c := range b.d.open {
+		assert.False(b.d.t, slices.Contains(c.uses, b), "a buffer is closed that a committed pass uses")
+	}
+	b.Buffer.Close()
+}
+
+func (c *lateCommands) SetBuffer(index int, b metal.Buffer, offset int) {
+	own := b.(*lateBuffer)
+	c.uses = append(c.uses, own)
+	c.Commands.SetBuffer(index, own.Buffer, offset)
+}
+
+func (c *lateCommands) Commit() {
+	c.d.queue, c.d.open = append(c.d.queue, c), append(c.d.open, c)
+	c.d.most = max(c.d.most, len(c.d.open))
+}
+
+func (c *lateCommands) Wait() (metal.Timing, error) {
+	assert.Contains(c.d.t, c.d.open, c, "it is waited for what is committed, once")
+	for n := slices.Index(c.d.queue, c) + 1; n > 0; n-- {
+		c.d.queue[0].Commands.Commit()
+		c.d.queue = c.d.queue[1:]
+	}
+	c.d.open = slices.DeleteFunc(c.d.open, func(o *lateCommands) bool { return o == c })
+	return c.Commands.Wait()
+}
+
+// small is a model that costs a software device little.
+func small(t testing.TB) *gguf.File {
+	return file(t, "q8_0", func(s *synth.Spec) { s.Layers, s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 2, 64, 4, 2, 64, 300 })
+}
+
+// text is a program of random passes over one KV store: rows that take their token from the row before, batches, and slots
+// that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
+type text struct {
+	t     *testing.T
+	m     *qwen2.Model
+	kv    backend.KV
+	r     *rand.Rand
+	ahead bool
+	under []flown // rows that nobody has asked for yet
+	found []any
+	chain bool // the next row takes its token from the last of under
+	full  []int32
+}
+
+// flown is a row under way, or its result where the program runs step by step.
+type flown struct {
+	f   *qwen2.Flight
+	out *backend.Output
+}
+
+const textSlots, textPrefix = 24, 8
+
+// row is a row in a slot, which sees the prefix and one slot more.
+func (x *text) row(slot int32) backend.Row {
+	see := []backend.Span{{From: 0, To: textPrefix}}
+	if other := x.full[x.r.IntN(len(x.full))]; other != slot && other >= textPrefix {
+		see = append(see, backend.Span{From: other, To: other + 1})
+	}
+	see = append(see, backend.Span{From: slot, To: slot + 1})
+	return backend.Row{Token: x.r.Int32N(300), Pos: textPrefix + slot, Slot: slot, See: see}
+}
+
+func (x *text) slot() int32 { return textPrefix + x.r.Int32N(textSlots-textPrefix) }
+
+// next runs one row.
+func (x *text) next() {
+	row, before := x.row(x.slot()), (*qwen2.Flight)(nil)
+	x.full = append(x.full, row.Slot)
+	if x.chain {
+		last := x.under[len(x.under)-1]
+		if before = last.f; !x.ahead {
+			row.Token, before = last.out.Top[0].ID, nil
+		}
+	}
+	f, err := x.m.Start(x.kv, row, backend.Want{Rows: []int{0}, K: 3}, before)
+	require.NoError(x.t, err)
+	now := flown{f: f}
+	if !x.ahead {
+		now.out, err = f.Wait(x.t.Context())
+		require.NoError(x.t, err)
+	}
+	x.under, x.chain = append(x.under, now), true
+}
+
+// settle asks for all rows under way but the last keep.
+func (x *text) settle(keep int) {
+	for len(x.under) > keep {
+		out := x.under[0].out
+		if x.ahead {
+			var err error
+			out, err = x.under[0].f.Wait(x.t.Context())
+			require.NoError(x.t, err)
+		}
+		x.found, x.under = append(x.found, *out), x.under[1:]
+	}
+	x.chain = len(x.under) > 0
+}
+
+// drop wants nothing of what is under way.
+func (x *text) drop() {
+	for _, u := range x.under {
+		if x.ahead {
+			u.f.Drop()
+		}
+	}
+	x.under, x.chain = nil, false
+}
+
+// batch runs rows in a pass of their own and asks for all there is.
+func (x *text) batch(rows []backend.Row) {
+	out, want := make([]backend.Output, len(rows)), backend.Want{K: 2, Logits: true, Hidden: true}
+	for i := range rows {
+		want.Rows = append(want.Rows, i)
+		x.full = append(x.full, rows[i].Slot)
+	}
+	require.NoError(x.t, x.m.Forward(x.t.Context(), x.kv, rows, out, want))
+	x.found = append(x.found, out)
+}
+
+// run runs the program of a seed.
+func (x *text) run(seed uint64) []any {
+	x.r = rand.New(rand.NewPCG(seed, 3))
+	var prefix []backend.Row
+	for i := range int32(textPrefix) {
+		prefix = append(prefix, backend.Row{Token: 7 * i, Pos: i, Slot: i, See: []backend.Span{{From: 0, To: i + 1}}})
+	}
+	x.batch(prefix[:2])
+	x.batch(prefix[2:])
+	for range 40 {
+		switch x.r.IntN(10) {
+		case 0:
+			x.settle(x.r.IntN(2))
+		case 1:
+			x.drop()
+		case 2:
+			x.kv.Copy(x.full[x.r.IntN(len(x.full))], x.full[x.r.IntN(len(x.full))])
+		case 3:
+			x.kv.Swap(x.full[x.r.IntN(len(x.full))], x.full[x.r.IntN(len(x.full))])
+		case 4:
+			slots, rows := x.r.Perm(textSlots - textPrefix)[:1+x.r.IntN(12)], []backend.Row(nil)
+			for _, s := range slots {
+				row := x.row(int32(textPrefix + s))
+				row.See = append(row.See[:1:1], row.See[len(row.See)-1]) // of the other rows of the pass it sees none
+				rows = append(rows, row)
+			}
+			x.batch(rows)
+		default:
+			x.next()
+		}
+	}
+	x.settle(0)
+	return x.found
+}
+
+// TestFlights: passes that run ahead, on a device that runs them as late as it may, find what the same passes find one
+// by one; slots are copied and exchanged, and memory is replaced, only when no pass under way needs it any more.
+func TestFlights(t *testing.T) {
+	f := small(t)
+	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, rand.Uint64N(1 << 30)} {
+		device := &late{Device: gpu.OpenMetal(t, soft.Options{Seed: seed}), t: t}
+		ahead, d := load(t, f, device, gpu.Options{})
+		step := &text{t: t, m: m}
+		fly := &text{t: t, m: ahead, ahead: true}
+		for _, x := range []*text{step, fly} {
+			c, err := x.m.NewCache(textSlots, gguf.F16)
+			require.NoError(t, err)
+			x.kv = c.KV()
+		}
+		require.Equal(t, step.run(seed), fly.run(seed), "seed %d", seed)
+		assert.GreaterOrEqual(t, device.most, 2, "passes were under way at the same time")
+		assert.Equal(t, d.Frames(), d.Spare(), "what passes have used, the next may use")
+		for range 3 {
+			fly.next()
+		}
+		require.NoError(t, d.Close(), "with passes under way")
+		assert.Empty(t, device.open, "all has landed")
+	}
+}
+
+// TestNoToken: a pass cannot follow one that is over, or one that leaves no single token on the device.
+func TestNoToken(t *testing.T) {
+	m, d := load(t, small(t), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+	c, err := m.NewCache(8, gguf.F16)
+	require.NoError(t, err)
+	row := func(slot int32) backend.Row {
+		return backend.Row{Token: 1, Pos: slot, Slot: slot, See: []backend.Span{{From: slot, To: slot + 1}}}
+	}
+	x, err := d.NewTensor(2, 64)
+	require.NoError(t, err)
+	g, err := d.LoadNorm(gguf.Tensor{Type: gguf.F32, Shape: []int{64}, Data: make([]byte, 256)}, 1e-6)
+	require.NoError(t, err)
+	w, err := d.LoadWeight(gguf.Tensor{Type: gguf.F32, Shape: []int{64, 100}, Data: make([]byte, 25600)}, nil)
+	require.NoError(t, err)
+	pass := func(rows int, want backend.Want) backend.Flight {
+		p := d.Begin(c.KV(), []backend.Row{row(0), row(1)}[:rows]).(backend.Flight)
+		p.Embed(x, w)
+		p.Head(make([]backend.Output, rows), x, g, w, want)
+		p.Commit()
+		return p
+	}
+	for _, k := range []struct {
+		rows int
+		want backend.Want
+		over bool
+		err  string
+	}{
+		{1, backend.Want{Rows: []int{0}, K: 3}, true, "after one that is over"},
+		{1, backend.Want{}, false, "does not find its token"},
+		{2, backend.Want{Rows: []int{0, 1}, K: 3}, false, "does not find its token"},
+		{1, backend.Want{Rows: []int{0}, K: 65}, false, "does not find its token"},
+		{2, backend.Want{Rows: []int{1}, K: 64}, false, ""},
+	} {
+		before := pass(k.rows, k.want)
+		if k.over {
+			require.NoError(t, before.Wait(t.Context()))
+		}
+		next := row(3)
+		next.Token = 1000 // counts for nothing
+		after := d.BeginAfter(before, c.KV(), next)
+		after.Embed(x, w)
+		after.Commit()
+		if err := after.Wait(t.Context()); k.err == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, k.err)
+		}
+		if !k.over {
+			require.NoError(t, before.Wait(t.Context()))
+		}
+	}
+	assert.Equal(t, d.Frames(), d.Spare(), "errors keep no frame")
+}
+
+// kept is a device that counts the bytes of buffers that are open.
+type kept struct {
+	metal.Device
+	bytes int
+}
+
+type keptBuffer struct {
+	metal.Buffer
+	d *kept
+}
+
+func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
+	b, err := d.Device.NewBuffer(n)
+	d.bytes += n
+	return keptBuffer{b, d}, err
+}
+
+func (b keptBuffer) Close() {
+	b.d.bytes -= len(b.Bytes())
+	b.Buffer.Close()
+}
+
+// TestKVGivenBack: the memory of a KV store that nobody holds is given back when another is made, and no other.
+func TestKVGivenBack(t *testing.T) {
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	d, err := gpu.New(k, gpu.Options{})
+	require.NoError(t, err)
+	before := k.bytes
+	c := backend.KVConfig{Layers: 2, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
+	held, err := d.NewKV(c)
+	require.NoError(t, err)
+	one := k.bytes - before
+	assert.EqualValues(t, c.Bytes(), one)
+	for range 5 {
+		_, err = d.NewKV(c)
+		require.NoError(t, err)
+	}
+	for range 10000 { // cleanups run some time after the garbage collector
+		runtime.GC()
+		_, err = d.NewKV(c)
+		require.NoError(t, err)
+		if k.bytes-before == 2*one {
+			break
+		}
+	}
+	assert.Equal(t, 2*one, k.bytes-before, "the one that is held, and the last")
+	held.Copy(0, 1)
+	require.NoError(t, d.Close())
+	assert.Zero(t, k.bytes, "a device leaves nothing")
+}
