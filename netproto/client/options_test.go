@@ -156,6 +156,7 @@ func TestEarlyRejected(t *testing.T) {
 			require.Equal(t, 2+i, asks)
 			once := len(s.ask(asks - 1).Append(nil))
 			assert.Equal(t, i > 0, r.BytesUp == once, "ask %d: %d bytes in frames of %d", i, r.BytesUp, once)
+			assert.Less(t, r.BytesUp, 3*once, "ask %d", i)
 		}
 		assert.Equal(t, []bool{false, true}, s.resumed)
 		assert.Len(t, s.said, 2, "the Hello was repeated")
@@ -188,6 +189,26 @@ func TestEarlyUnwelcome(t *testing.T) {
 		}
 		asks.Wait()
 		assert.Equal(t, 3, c.Stats().Connections)
+	})
+}
+
+// An ask on a connection that is not welcome, but not closed yet, goes out on another one, unless that would not help.
+func TestUnwelcome(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		for code, repeat := range map[netproto.Code]bool{netproto.Busy: true, netproto.WrongSecret: false} {
+			c, _ := s.dial(t, nil)
+			require.NoError(t, c.connect(t.Context()))
+			l := &link{c: c, qc: c.current.qc, ready: make(chan struct{})}
+			l.err = &ConnectError{s.addr, netproto.Refusal{Code: code}}
+			assert.False(t, l.unwelcome(), "not yet")
+			close(l.ready)
+			assert.True(t, l.unwelcome())
+			err := l.fault(t.Context(), l.wait(t.Context()))
+			assert.ErrorIs(t, err, code)
+			assert.Equal(t, repeat, errors.Is(err, errRepeat))
+			assert.False(t, l.usable())
+		}
 	})
 }
 

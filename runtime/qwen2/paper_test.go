@@ -61,7 +61,7 @@ func (p *paper) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, er
 	if bias != nil {
 		w.bias = bias.Name
 	}
-	if m.Name == p.refuse {
+	if m.Name == p.refuse || len(m.Shape) != 2 || bias != nil && len(bias.Shape) != 1 {
 		return nil, errPaper
 	}
 	return w, nil
@@ -72,7 +72,7 @@ func (p *paper) LoadNorm(g gguf.Tensor, eps float32) (backend.Norm, error) {
 		p.norms = map[string]float32{}
 	}
 	p.norms[g.Name] = eps
-	if g.Name == p.refuse {
+	if g.Name == p.refuse || len(g.Shape) != 1 {
 		return nil, errPaper
 	}
 	return paperNorm{g.Name}, nil
@@ -113,8 +113,9 @@ type paperPass struct {
 
 func name(v any) string {
 	switch v := v.(type) {
-	case paperWeight:
-		return strings.TrimSuffix(v.name, ".weight")
+	case paperWeight: // with a + if it has the bias of its name
+		short := strings.TrimSuffix(v.name, ".weight")
+		return short + strings.Replace(v.bias, short+".bias", "+", 1)
 	case paperNorm:
 		return strings.TrimSuffix(v.name, ".weight")
 	}
@@ -381,7 +382,7 @@ func TestPassOnPaper(t *testing.T) {
 		want := []string{"begin 1 rows from 7, token 19", "embed token_embd"}
 		for _, p := range []string{"blk.0.", "blk.1."} {
 			want = append(want,
-				fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q %[1]sattn_k %[1]sattn_v", p), "attend "+p[4:5],
+				fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q+ %[1]sattn_k+ %[1]sattn_v+", p), "attend "+p[4:5],
 				fmt.Sprintf("add %sattn_output", p),
 				fmt.Sprintf("gate %[1]sffn_norm %[1]sffn_gate %[1]sffn_up", p), fmt.Sprintf("add %sffn_down", p))
 		}
@@ -632,9 +633,9 @@ func TestFlights(t *testing.T) {
 	rows := rowsOnPaper(3)
 	layers := []string{
 		"embed token_embd",
-		"project blk.0.attn_norm blk.0.attn_q blk.0.attn_k blk.0.attn_v", "attend 0", "add blk.0.attn_output",
+		"project blk.0.attn_norm blk.0.attn_q+ blk.0.attn_k+ blk.0.attn_v+", "attend 0", "add blk.0.attn_output",
 		"gate blk.0.ffn_norm blk.0.ffn_gate blk.0.ffn_up", "add blk.0.ffn_down",
-		"project blk.1.attn_norm blk.1.attn_q blk.1.attn_k blk.1.attn_v", "attend 1", "add blk.1.attn_output",
+		"project blk.1.attn_norm blk.1.attn_q+ blk.1.attn_k+ blk.1.attn_v+", "attend 1", "add blk.1.attn_output",
 		"gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down",
 		"head output_norm output of [0], 6 best", "commit",
 	}

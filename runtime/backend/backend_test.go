@@ -1,0 +1,22 @@
+package backend
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// TestKVConfig: memory counts keys and values of every head in every slot and layer; the first pair of a head turns by
+// one radian per position, the last but for one step as slowly as the base.
+func TestKVConfig(t *testing.T) {
+	c := KVConfig{Layers: 3, Slots: 5, Heads: 14, KVHeads: 2, HeadSize: 8, RopeBase: 10000, Type: gguf.F16}
+	assert.EqualValues(t, 2*3*5*2*8*2, c.Bytes())
+	c.Type = gguf.F32
+	assert.EqualValues(t, 2*3*5*2*8*4, c.Bytes())
+	assert.InDeltaSlice(t, []float64{1, 0.1, 0.01, 0.001}, c.Frequencies(), 1e-12)
+	large := KVConfig{Layers: 80, Slots: math.MaxInt32, KVHeads: 8, HeadSize: 128, Type: gguf.F16}
+	assert.EqualValues(t, 2*80*int64(math.MaxInt32)*8*128*2, large.Bytes())
+}
