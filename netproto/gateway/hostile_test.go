@@ -128,6 +128,9 @@ func hostileAsks(w *world) {
 	t := w.t
 	r := w.enter(guest{device: 7})
 	r.refused(packed(t, 1, 0, netproto.RootHash, make([]int32, 4097)).Append(nil), netproto.TooLarge)
+	for _, kind := range []netproto.Kind{netproto.KindAsk, netproto.KindSync} {
+		r.refused([]byte{byte(kind), 1, 7}, netproto.Malformed) // all of it is there, and makes no sense
+	}
 	claimed := packed(t, 1, 0, netproto.RootHash, nil)
 	claimed.Path.Delta.Count = 1 << 20
 	r.refused(claimed.Append(nil), netproto.TooLarge)
