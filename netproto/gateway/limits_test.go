@@ -444,6 +444,24 @@ func TestBye(t *testing.T) {
 	})
 }
 
+// Neither is a session forgotten while something is computed ahead for it.
+func TestByeWhileWarming(t *testing.T) {
+	up := &warming{fake: &fake{}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		r := w.enter(guest{})
+		r.say(ahead(t, 1, path(5, 1)))
+		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, 1, up.running())
+		assert.Empty(t, up.gone())
+		close(up.hold)
+		settle()
+		assert.Len(t, up.gone(), 1)
+	})
+}
+
 // After an answer the gateway waits a second for the client to end the stream, and then frees it; the client's next
 // asks do not wait for that.
 func TestStreamsAreFreed(t *testing.T) {
