@@ -111,7 +111,7 @@ func (c *connection) greet() error {
 	}
 	_ = control.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	welcome, err := c.admit(control)
-	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // from now on: a refusal may be due to what never came
+	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // what never came may need a refusal
 	if err != nil {
 		refuse(control, err)
 		return err

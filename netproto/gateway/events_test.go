@@ -235,8 +235,8 @@ func TestNoWarmer(t *testing.T) {
 	})
 }
 
-// A path that an earlier stream has told is there for the next one long before the answer, whether an ask or a sync told
-// it, and also where its stream is refused.
+// A path that an earlier stream has told is there for the next one long before the answer, whether an ask or a sync
+// told it, and also where its stream is refused.
 func TestPathsBeforeAnswers(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
@@ -284,6 +284,11 @@ func TestPathsBeforeAnswers(t *testing.T) {
 // What an upstream says is held against what it was asked: tokens that there are not fail or are left out, and so is
 // what it finds outside of the part that was to be audited.
 func TestAnswersAreChecked(t *testing.T) {
+	type (
+		says     = gateway.Answer
+		want     = netproto.Answer
+		findings = []netproto.Finding
+	)
 	finding := func(position int, token int32) netproto.Finding {
 		return netproto.Finding{Position: position, Token: token, LogProb: -1}
 	}
@@ -299,23 +304,29 @@ func TestAnswersAreChecked(t *testing.T) {
 		want    netproto.Answer
 		fails   bool
 	}{
-		"the first token":       {0, 0, gateway.Answer{Token: 0}, netproto.Answer{Token: 0}, false},
-		"the last token":        {0, 0, gateway.Answer{Token: vocab - 1}, netproto.Answer{Token: vocab - 1}, false},
-		"one more":              {0, 0, gateway.Answer{Token: vocab}, netproto.Answer{}, true},
-		"one less":              {0, 0, gateway.Answer{Token: -1}, netproto.Answer{}, true},
-		"candidates":            {3, 0, gateway.Answer{Top: ids(5, 0, vocab-1, 6)}, netproto.Answer{Top: ids(5, 0, vocab-1)}, false},
-		"unknown candidates":    {3, 0, gateway.Answer{Top: ids(5, -1, vocab, 6)}, netproto.Answer{Top: ids(5, 6)}, false},
-		"none wanted":           {0, 0, gateway.Answer{Top: ids(5, 6)}, netproto.Answer{}, false},
-		"no audit wanted":       {0, 0, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(17, 3)}}, netproto.Answer{}, false},
-		"audited":               {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, false},
-		"in another order":      {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(19, 4), finding(15, 3)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 3), finding(19, 4)}}, false},
-		"found outside":         {0, 15, gateway.Answer{Audited: 5, Audit: []netproto.Finding{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}}, netproto.Answer{Audited: 5}, false},
-		"audited less":          {0, 15, gateway.Answer{Audited: 2, Audit: []netproto.Finding{finding(17, 3), finding(18, 4)}}, netproto.Answer{Audited: 2, Audit: []netproto.Finding{finding(18, 4)}}, false},
-		"audited more":          {0, 15, gateway.Answer{Audited: 9, Audit: []netproto.Finding{finding(14, 3), finding(15, 4)}}, netproto.Answer{Audited: 5, Audit: []netproto.Finding{finding(15, 4)}}, false},
-		"audited a nonsense":    {0, 15, gateway.Answer{Audited: -3, Audit: []netproto.Finding{finding(17, 3)}}, netproto.Answer{}, false},
-		"audited all":           {0, 1, gateway.Answer{Audited: 19, Audit: []netproto.Finding{finding(1, 3)}}, netproto.Answer{Audited: 19, Audit: []netproto.Finding{finding(1, 3)}}, false},
-		"audited from the end":  {0, 20, gateway.Answer{Audited: 1, Audit: []netproto.Finding{finding(19, 3)}}, netproto.Answer{}, false},
-		"audited from after it": {0, 25, gateway.Answer{Audited: 1, Audit: []netproto.Finding{finding(19, 3)}}, netproto.Answer{}, false},
+		"the first token":    {0, 0, says{Token: 0}, want{Token: 0}, false},
+		"the last token":     {0, 0, says{Token: vocab - 1}, want{Token: vocab - 1}, false},
+		"one more":           {0, 0, says{Token: vocab}, want{}, true},
+		"one less":           {0, 0, says{Token: -1}, want{}, true},
+		"candidates":         {3, 0, says{Top: ids(5, 0, vocab-1, 6)}, want{Top: ids(5, 0, vocab-1)}, false},
+		"unknown candidates": {3, 0, says{Top: ids(5, -1, vocab, 6)}, want{Top: ids(5, 6)}, false},
+		"none wanted":        {0, 0, says{Top: ids(5, 6)}, want{}, false},
+		"no audit wanted":    {0, 0, says{Audited: 5, Audit: findings{finding(17, 3)}}, want{}, false},
+		"audited": {0, 15, says{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}},
+			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
+		"in another order": {0, 15, says{Audited: 5, Audit: findings{finding(19, 4), finding(15, 3)}},
+			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
+		"found outside": {0, 15, says{Audited: 5, Audit: findings{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}},
+			want{Audited: 5}, false},
+		"audited less": {0, 15, says{Audited: 2, Audit: findings{finding(17, 3), finding(18, 4)}},
+			want{Audited: 2, Audit: findings{finding(18, 4)}}, false},
+		"audited more": {0, 15, says{Audited: 9, Audit: findings{finding(14, 3), finding(15, 4)}},
+			want{Audited: 5, Audit: findings{finding(15, 4)}}, false},
+		"audited a nonsense": {0, 15, says{Audited: -3, Audit: findings{finding(17, 3)}}, want{}, false},
+		"audited all": {0, 1, says{Audited: 19, Audit: findings{finding(1, 3)}},
+			want{Audited: 19, Audit: findings{finding(1, 3)}}, false},
+		"audited from the end":  {0, 20, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},
+		"audited from after it": {0, 25, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &fake{change: func(_ gateway.Question, a *gateway.Answer) error {

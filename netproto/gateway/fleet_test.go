@@ -125,8 +125,8 @@ func TestAddressRate(t *testing.T) {
 	})
 }
 
-// More asks than an access token allows are refused with the time to wait, and others are not touched. What it allows is
-// for all of its devices together, asks and syncs.
+// More asks than an access token allows are refused with the time to wait, and others are not touched. What it allows
+// is for all of its devices together, asks and syncs.
 func TestTokenRate(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB}}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {

@@ -128,6 +128,9 @@ func hostileAsks(w *world) {
 	t := w.t
 	r := w.enter(guest{device: 7})
 	r.refused(packed(t, 1, 0, netproto.RootHash, make([]int32, 4097)).Append(nil), netproto.TooLarge)
+	for _, kind := range []netproto.Kind{netproto.KindAsk, netproto.KindSync} {
+		r.refused([]byte{byte(kind), 1, 7}, netproto.Malformed) // all of it is there, and makes no sense
+	}
 	claimed := packed(t, 1, 0, netproto.RootHash, nil)
 	claimed.Path.Delta.Count = 1 << 20
 	r.refused(claimed.Append(nil), netproto.TooLarge)
@@ -270,8 +273,8 @@ func (c critic) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, er
 	return a, err
 }
 
-// A client that takes no answer holds up neither its asks, which end when nobody has taken them for a while, nor the end
-// of the gateway.
+// A client that takes no answer holds up neither its asks, which end when nobody has taken them for a while, nor the
+// end of the gateway.
 func TestSlowReader(t *testing.T) {
 	const asks = 30
 	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks, MessageTimeout: 3 * time.Second}
@@ -340,8 +343,8 @@ func TestStarve(t *testing.T) {
 	})
 }
 
-// The first flight of a 0-RTT connection, sent again by someone who overheard it, asks nothing that was not asked before,
-// draws no more than three times its bytes, and changes no answer of the one who sent it.
+// The first flight of a 0-RTT connection, sent again by someone who overheard it, asks nothing that was not asked
+// before, draws no more than three times its bytes, and changes no answer of the one who sent it.
 func TestReplay(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -404,8 +407,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// What a client sends beyond its message is not taken in: 16 KiB of a stream and 64 KiB of a connection are all that the
-// gateway holds, whatever the client tries.
+// What a client sends beyond its message is not taken in: 16 KiB of a stream and 64 KiB of a connection are all that
+// the gateway holds, whatever the client tries.
 func TestUnaskedBytes(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {

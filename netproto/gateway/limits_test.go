@@ -41,10 +41,18 @@ func TestConnectionLimits(t *testing.T) {
 		come   func(n int) guest
 		detail string
 	}{
-		"gateway":                                {gateway.Options{MaxConns: 3, MaxConnsPerAddress: 9}, func(int) guest { return guest{} }, "all 3 connections of the gateway are in use"},
-		"address":                                {gateway.Options{MaxConnsPerAddress: 3}, func(int) guest { return guest{from: "10.2.0.1"} }, "the 3 connections that one address may have are in use"},
-		"half of the gateway is for one address": {gateway.Options{MaxConns: 6}, func(int) guest { return guest{from: "10.2.0.1"} }, "the 3 connections that one address may have are in use"},
-		"device":                                 {gateway.Options{MaxConnsPerDevice: 3}, func(int) guest { return guest{device: 1} }, "the 3 connections that one device may have are in use"},
+		"gateway": {
+			gateway.Options{MaxConns: 3, MaxConnsPerAddress: 9}, func(int) guest { return guest{} },
+			"all 3 connections of the gateway are in use"},
+		"address": {
+			gateway.Options{MaxConnsPerAddress: 3}, func(int) guest { return guest{from: "10.2.0.1"} },
+			"the 3 connections that one address may have are in use"},
+		"half of the gateway is for one address": {
+			gateway.Options{MaxConns: 6}, func(int) guest { return guest{from: "10.2.0.1"} },
+			"the 3 connections that one address may have are in use"},
+		"device": {
+			gateway.Options{MaxConnsPerDevice: 3}, func(int) guest { return guest{device: 1} },
+			"the 3 connections that one device may have are in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &fake{}
@@ -402,8 +410,8 @@ func TestSessionLimits(t *testing.T) {
 	})
 }
 
-// A session that its device ends is forgotten at once, that session and no other; one with asks under way, when the last
-// of them is done.
+// A session that its device ends is forgotten at once, that session and no other; one with asks under way, when the
+// last of them is done.
 func TestBye(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -433,6 +441,24 @@ func TestBye(t *testing.T) {
 		other.goesOn(1, path(5, 1), []int32{1})
 		r.asks(2, path(5, 1))
 		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is another one, under the same number")
+	})
+}
+
+// Neither is a session forgotten while something is computed ahead for it.
+func TestByeWhileWarming(t *testing.T) {
+	up := &warming{fake: &fake{}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		r := w.enter(guest{})
+		r.say(ahead(t, 1, path(5, 1)))
+		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, 1, up.running())
+		assert.Empty(t, up.gone())
+		close(up.hold)
+		settle()
+		assert.Len(t, up.gone(), 1)
 	})
 }
 

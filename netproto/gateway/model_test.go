@@ -210,8 +210,8 @@ type told struct {
 }
 
 // Whatever is told, and however little room there is: what goes is the session used longest ago of the device that is
-// over its limit or, where the gateway is full, of one that has most; never the one that is being told. The counts agree
-// with what is there.
+// over its limit or, where the gateway is full, of one that has most; never the one that is being told. The counts
+// agree with what is there.
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))

@@ -41,7 +41,7 @@ func inWorld(t *testing.T, opt gateway.Options, up gateway.Upstream, scene func(
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &ether{}, opt, up)
-		late := time.AfterFunc(24*time.Hour, func() { panic("a day has passed, and the scene is not over") })
+		late := time.AfterFunc(2*time.Hour, func() { panic("two hours have passed, and the scene is not over") })
 		defer late.Stop()
 		scene(t, w)
 		w.stop()

@@ -107,6 +107,7 @@ func TestAnswers(t *testing.T) {
 					right(t, reference(t, alone, q), a, q, slots == 500)
 				})
 			}
+			s.Close() // who has left may leave it at work, and the model does one thing at a time
 		}
 	}
 }
