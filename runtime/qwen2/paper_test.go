@@ -244,7 +244,6 @@ func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
 
 // TestReadConfig: every value comes from its own key; what is absent has the default that the format gives it.
 func TestReadConfig(t *testing.T) {
-	s := newSheet()
 	want := qwen2.Config{Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20, RopeBase: 10000, Epsilon: 0.5}
 	for _, edit := range []struct {
 		key   string
@@ -267,7 +266,7 @@ func TestReadConfig(t *testing.T) {
 		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen2.Config) { c.Epsilon = 1e-6 }},
 		{"qwen2.embedding_length", uint32(24), []int{24, 7}, func(c *qwen2.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
-		s = newSheet()
+		s := newSheet()
 		if s.values[edit.key] = edit.value; edit.value == nil {
 			delete(s.values, edit.key)
 		}
@@ -280,7 +279,7 @@ func TestReadConfig(t *testing.T) {
 		require.NoError(t, err, edit.key)
 		assert.Equal(t, w, c, "%s: %v", edit.key, edit.value)
 	}
-	s = newSheet() // heads that are wider than the model
+	s := newSheet() // heads that are wider than the model
 	s.values["qwen2.attention.key_length"], s.values["qwen2.attention.value_length"] = uint32(10), uint32(10)
 	s.values["qwen2.embedding_length"], s.tensors["token_embd.weight"] = uint32(11), []int{11, 20}
 	c, err := qwen2.ReadConfig(s.file(t))
