@@ -13,6 +13,8 @@ SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 window
 VETTED  = darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
 ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
+# The C library of arm64, for what calls C there.
+ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly.
 PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2 ./runtime/engine
 # Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
@@ -72,6 +74,10 @@ cross: ## builds for every system that the program runs on
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	GOARCH=arm64 $(GO) test -exec $(QEMU) $(ARM64)
+	@if [ -e $(ARM64LIBC)/lib/libc.so.6 ]; then \
+		echo "calls of Objective-C as arm64 makes them"; \
+		GOARCH=arm64 $(GO) test -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
+	else echo "*** LEFT OUT: ./metal/mtl on arm64, which needs libc6-arm64-cross ***"; fi
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \
