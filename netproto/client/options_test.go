@@ -261,7 +261,16 @@ func TestDictionary(t *testing.T) {
 			require.NoError(t, c.connect(t.Context()))
 			_, err := session.Ask(t.Context(), paths[19], Query{Deadline: time.Minute})
 			require.NoError(t, err)
-			assert.Equal(t, want, s.ask(0).Path.Delta.Coding)
+			delta := s.ask(0).Path.Delta
+			assert.Equal(t, want, delta.Coding)
+			l, err := c.link(t.Context())
+			require.NoError(t, err)
+			_, err = l.codec.Decode(nil, delta)
+			require.NoError(t, err)
+			s.retire(c)
+			settle()
+			_, err = l.codec.Decode(nil, delta)
+			assert.Equal(t, chosen != 0, err != nil, "the dictionary's codec ends with the connection: %v", err)
 		})
 	}
 	s := &script{dictionary: 8}
@@ -284,7 +293,9 @@ func TestMaxKnown(t *testing.T) {
 				defer client.mu.Unlock()
 				return client.maxKnown()
 			}(), "before the Welcome")
-			require.NoError(t, client.connect(t.Context()))
+			for range 2 { // the second time there is a connection
+				require.NoError(t, client.connect(t.Context()))
+			}
 			session, err := client.NewSession(t.Context())
 			require.NoError(t, err)
 			other := ids(c.holds - 20 + 1)
