@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -214,9 +215,9 @@ func TestUnwelcome(t *testing.T) {
 
 // Eight asks go out before the Welcome; more wait for it, and are answered as well.
 func TestEarlyAsks(t *testing.T) {
-	slow := false
+	var slow atomic.Bool
 	s := &script{reply: always(1), hello: func(int) []byte {
-		if slow {
+		if slow.Load() {
 			time.Sleep(time.Second)
 		}
 		return nil
@@ -227,7 +228,7 @@ func TestEarlyAsks(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		s.retire(c)
-		slow = true
+		slow.Store(true)
 		require.NoError(t, func() error { l, err := c.link(t.Context()); assert.Len(t, l.first, 8); return err }())
 		var asks sync.WaitGroup
 		for i := range 12 {
