@@ -27,7 +27,7 @@ func (s *segment) end() int { return s.start + len(s.ids) }
 func NewKnown(limit int) *Known { return &Known{limit: limit, trunk: place{-1, 0}} }
 
 // Settle says that all later paths begin with this one, which is known.
-func (k *Known) Settle(path []int32) { k.trunk = k.walk(k.root(), path) }
+func (k *Known) Settle(path []int32) { k.trunk = k.walk(path) }
 
 // Trunk returns length and hash of the path that was settled last, as far as it is still known.
 func (k *Known) Trunk() (int, Hash) { return k.trunk.position, k.hash(k.trunk) }
@@ -39,38 +39,32 @@ func (k *Known) root() place { return place{-1, 0} }
 
 // Longest returns the longest beginning of path that is known: its length and hash.
 func (k *Known) Longest(path []int32) (int, Hash) {
-	p := k.walk(k.root(), path)
+	p := k.walk(path)
 	return p.position, k.hash(p)
 }
 
-// walk follows ids from a place as far as they are known.
-func (k *Known) walk(p place, ids []int32) place {
-	for len(ids) > 0 {
-		next, n := k.step(p, ids)
-		if n == 0 {
+// walk follows a path from the root as far as it is known.
+func (k *Known) walk(path []int32) place {
+	p := k.root()
+	for len(path) > p.position {
+		next := k.step(p, path[p.position:])
+		if next == p {
 			break
 		}
-		p, ids = next, ids[n:]
+		p = next
 	}
 	return p
 }
 
-// step follows ids along the segment of p, or into a child that hangs there, and returns how many it followed.
-func (k *Known) step(p place, ids []int32) (place, int) {
-	if p.segment >= 0 {
-		s := &k.segments[p.segment]
-		if n := common(s.ids[p.position-s.start:], ids); n > 0 {
-			return place{p.segment, p.position + n}, n
-		}
-	}
+// step follows ids from a place, where a segment ends or others hang off it, into the one that begins with them.
+func (k *Known) step(p place, ids []int32) place {
 	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
 		s := &k.segments[i]
 		if s.parent == p.segment && s.start == p.position && s.ids[0] == ids[0] {
-			n := common(s.ids, ids)
-			return place{i, p.position + n}, n
+			return place{i, p.position + common(s.ids, ids)}
 		}
 	}
-	return p, 0
+	return p
 }
 
 func common(a, b []int32) int {
@@ -118,7 +112,7 @@ func (k *Known) path(p place) []int32 {
 
 // Add makes a path known, and returns its hash.
 func (k *Known) Add(path []int32) Hash {
-	p := k.walk(k.root(), path)
+	p := k.walk(path)
 	rest := path[p.position:]
 	if k.tokens+len(rest) > k.limit && p.position < k.tokens {
 		trunk := k.path(k.trunk)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sync"
@@ -457,6 +458,7 @@ func TestClose(t *testing.T) {
 		_, _, err = session.Sync(t.Context(), ids(3))
 		assert.ErrorIs(t, err, ErrClosed)
 		assert.ErrorIs(t, c.Migrate(t.Context()), ErrClosed)
+		assert.ErrorIs(t, c.connect(t.Context()), ErrClosed)
 		assert.Empty(t, c.links)
 		assert.Zero(t, c.Stats().RTT)
 	})
@@ -539,6 +541,33 @@ func TestReset(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An ask ends with the end of its stream. Its answer counts before that of the gateway comes, which is waited for a second,
+// by nobody's ask.
+func TestEndOfStream(t *testing.T) {
+	var ended, why chan error
+	s := &script{hold: func(stream *quic.Stream) {
+		_, err := stream.Read(make([]byte, 1))
+		ended <- err
+		stream.Write(netproto.Answer{Token: 1}.Append(nil))
+		<-stream.Context().Done()
+		why <- context.Cause(stream.Context())
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		ended, why = make(chan error, 1), make(chan error, 1)
+		c, session := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		start := time.Now()
+		_, err := session.Ask(t.Context(), ids(3), Query{})
+		require.NoError(t, err)
+		assert.Equal(t, 2*a.hop, time.Since(start))
+		assert.Equal(t, io.EOF, <-ended)
+		stopped, ok := errors.AsType[*quic.StreamError](<-why)
+		require.True(t, ok)
+		assert.EqualValues(t, netproto.NoReason, stopped.ErrorCode)
+		assert.Equal(t, time.Second+3*a.hop, time.Since(start))
+	})
 }
 
 // Nothing of a client is left where Dial fails.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -214,9 +215,9 @@ func TestUnwelcome(t *testing.T) {
 
 // Eight asks go out before the Welcome; more wait for it, and are answered as well.
 func TestEarlyAsks(t *testing.T) {
-	slow := false
+	var slow atomic.Bool
 	s := &script{reply: always(1), hello: func(int) []byte {
-		if slow {
+		if slow.Load() {
 			time.Sleep(time.Second)
 		}
 		return nil
@@ -227,7 +228,7 @@ func TestEarlyAsks(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		s.retire(c)
-		slow = true
+		slow.Store(true)
 		require.NoError(t, func() error { l, err := c.link(t.Context()); assert.Len(t, l.first, 8); return err }())
 		var asks sync.WaitGroup
 		for i := range 12 {
@@ -261,7 +262,16 @@ func TestDictionary(t *testing.T) {
 			require.NoError(t, c.connect(t.Context()))
 			_, err := session.Ask(t.Context(), paths[19], Query{Deadline: time.Minute})
 			require.NoError(t, err)
-			assert.Equal(t, want, s.ask(0).Path.Delta.Coding)
+			delta := s.ask(0).Path.Delta
+			assert.Equal(t, want, delta.Coding)
+			l, err := c.link(t.Context())
+			require.NoError(t, err)
+			_, err = l.codec.Decode(nil, delta)
+			require.NoError(t, err)
+			s.retire(c)
+			settle()
+			_, err = l.codec.Decode(nil, delta)
+			assert.Equal(t, chosen != 0, err != nil, "the dictionary's codec ends with the connection: %v", err)
 		})
 	}
 	s := &script{dictionary: 8}
@@ -284,7 +294,9 @@ func TestMaxKnown(t *testing.T) {
 				defer client.mu.Unlock()
 				return client.maxKnown()
 			}(), "before the Welcome")
-			require.NoError(t, client.connect(t.Context()))
+			for range 2 { // the second time there is a connection
+				require.NoError(t, client.connect(t.Context()))
+			}
 			session, err := client.NewSession(t.Context())
 			require.NoError(t, err)
 			other := ids(c.holds - 20 + 1)

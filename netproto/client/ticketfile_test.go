@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // one is a cache of one ticket.
@@ -164,6 +167,123 @@ func TestTicketFolderBroken(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: no more than no ticket
+}
+
+// sealed ends bytes with their sum, as a file does.
+func sealed(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return append(bytes.Clone(b), sum[:]...)
+}
+
+// A file is what is written, with parts as short and as long as they can be, and nothing that is shorter or longer.
+func TestTicketFileBounds(t *testing.T) {
+	empty := ticketFile{key: [32]byte{1}, made: -5, ticket: []byte{}, state: []byte{}}
+	longest := empty
+	longest.ticket = make([]byte, ticketLongest-len(empty.append(nil)))
+	for _, f := range []ticketFile{empty, longest} {
+		have, err := parseTicketFile(f.append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, f, have)
+	}
+	longest.ticket = append(longest.ticket, 0)
+	_, err := parseTicketFile(longest.append(nil))
+	assert.EqualError(t, err, "no ticket: another kind of file")
+	whole := empty.append(nil)
+	body := whole[:len(whole)-sha256.Size]
+	head := len(ticketMagic) + 32 + 8
+	_, err = parseTicketFile(sealed(body[len(ticketMagic):]))
+	assert.EqualError(t, err, "no ticket: another kind of file", "without the magic")
+	_, err = parseTicketFile(sealed(body[:head-1]))
+	assert.EqualError(t, err, "no ticket: another kind of file")
+	for n := head; n < len(body); n++ {
+		_, err = parseTicketFile(sealed(body[:n]))
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
+	}
+	_, err = parseTicketFile(sealed(append(bytes.Clone(body), 0)))
+	assert.EqualError(t, err, "no ticket: bytes are left over")
+	for n := 1; n < 20; n++ {
+		lie := bytes.Clone(body)
+		lie[len(lie)-4] = byte(n) // the length of the last part
+		_, err = parseTicketFile(sealed(lie))
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes that are not there", n)
+	}
+	_, err = newTicketFile([32]byte{}, new(tls.ClientSessionState), time.Now())
+	assert.ErrorIs(t, err, errTicket, "a session without a ticket")
+}
+
+// A ticket serves from the second in which it was made until a week later.
+func TestTicketAge(t *testing.T) {
+	made := time.Unix(1_000_000, 0)
+	f, err := newTicketFile([32]byte{}, realSession(t), made)
+	require.NoError(t, err)
+	for age, good := range map[time.Duration]bool{-1: false, 0: true, ticketLasts: true, ticketLasts + 1: false} {
+		_, err := f.session([32]byte{}, made.Add(age))
+		assert.Equal(t, good, err == nil, "after %v: %v", age, err)
+	}
+	dir := ticketFolder(t.TempDir())
+	path := filepath.Join(string(dir), "a.ticket")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Chtimes(path, made, made))
+	dir.sweep(made.Add(ticketLasts))
+	assert.FileExists(t, path)
+	dir.sweep(made.Add(ticketLasts + 1))
+	assert.NoFileExists(t, path)
+}
+
+// A file is kept and read up to its longest, and is a file: nothing that only stands in its place.
+func TestTicketFolderBounds(t *testing.T) {
+	dir := ticketFolder(t.TempDir())
+	key := sha256.Sum256([]byte("k"))
+	plain := realSession(t)
+	f, err := newTicketFile(key, plain, time.Now())
+	require.NoError(t, err)
+	room := ticketLongest - len(f.append(nil))
+	for more, good := range map[int]bool{0: true, 1: false} {
+		_, inner, err := realSession(t).ResumptionState()
+		require.NoError(t, err)
+		b, err := inner.Bytes()
+		require.NoError(t, err)
+		more += len(f.state) - len(b) // the certificate in it is a byte longer at times
+		s, err := tls.NewResumptionState(make([]byte, len(f.ticket)+room+more), inner)
+		require.NoError(t, err)
+		dir.Put("k", s)
+		have, ok := dir.Get("k")
+		require.Equal(t, good, ok)
+		if good {
+			assert.Equal(t, state(t, s), state(t, have))
+		}
+	}
+	elsewhere := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(elsewhere, f.append(nil), 0o600))
+	if err := os.Symlink(elsewhere, dir.file(key)); err == nil { // not every system has them
+		_, ok := dir.Get("k")
+		assert.False(t, ok, "a link to a ticket")
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir.file(key), "x"), 0o700))
+	dir.Put("k", plain)
+	left, err := os.ReadDir(string(dir))
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "nothing else is left where the file cannot be put in place")
+}
+
+// A gateway without a certificate is not the pinned one.
+func TestPin(t *testing.T) {
+	cert := &x509.Certificate{Raw: []byte("certificate")}
+	pin := netproto.Digest(sha256.Sum256(cert.Raw))
+	other := &x509.Certificate{Raw: []byte("another")}
+	for i, c := range []struct {
+		chain []*x509.Certificate
+		have  netproto.Digest
+		good  bool
+	}{{nil, netproto.Digest{}, false}, {[]*x509.Certificate{cert, other}, pin, true}, {[]*x509.Certificate{other, cert}, sha256.Sum256(other.Raw), false}} {
+		err := verifyPin(pin, tls.ConnectionState{PeerCertificates: c.chain})
+		if c.good {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.Equal(t, &PinError{Want: pin, Have: c.have}, err, "%d", i)
+		assert.EqualError(t, err, "the gateway's certificate has the fingerprint "+c.have.String()+", pinned is "+pin.String())
+	}
 }
 
 // What nobody came back for goes after a week; other files stay.

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +92,32 @@ func untilEmpty(socket net.PacketConn) (packets int, err error) {
 			return packets, err
 		}
 	}
+}
+
+// The machine's network: where packets start, the sockets that they leave by, and probes that arrive or are answered.
+func TestSystemNetwork(t *testing.T) {
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer socket.Close()
+	to := netip.MustParseAddrPort(socket.LocalAddr().String())
+	source, err := system{}.source(to)
+	require.NoError(t, err)
+	assert.Equal(t, to.Addr(), source)
+	conn, err := system{}.listen(to)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.WriteTo([]byte("hello"), socket.LocalAddr())
+	require.NoError(t, err)
+	require.NoError(t, system{}.probe(t.Context(), to, time.Millisecond))
+	packets, err := untilEmpty(socket)
+	require.NoError(t, err)
+	assert.Equal(t, 1, packets)
+	ips, err := system{}.lookup(t.Context(), "127.0.0.1")
+	require.NoError(t, err)
+	assert.Equal(t, to.Addr(), ips[0].Unmap())
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	assert.Error(t, system{}.probe(ctx, to, time.Hour), "it ends with its context")
 }
 
 // What only another configuration mends ends the first attempt, whatever time is left.

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,10 +25,11 @@ func settle() {
 
 // Pauses between attempts double from 50 ms to 5 s, with 0-RTT as without, and begin anew after a success.
 func TestPausesInTime(t *testing.T) {
-	busy := true
+	var busy atomic.Bool
 	var ends []time.Time
+	var mu sync.Mutex
 	s := &script{reply: always(1), hello: func(int) []byte {
-		if busy {
+		if busy.Load() {
 			return refuse(netproto.Busy)
 		}
 		return nil
@@ -34,14 +37,24 @@ func TestPausesInTime(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, func(o *Options) {
 			o.Patience = time.Hour
-			o.Attempted = func(error) { ends = append(ends, time.Now()) }
+			o.Attempted = func(error) {
+				mu.Lock()
+				defer mu.Unlock()
+				ends = append(ends, time.Now())
+			}
 		})
 		for round := range 3 {
-			busy, ends = true, nil
+			busy.Store(true)
+			mu.Lock()
+			ends = nil
+			mu.Unlock()
 			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 40 * time.Second})
 			require.ErrorIs(t, err, netproto.TooLate)
 			require.ErrorIs(t, err, netproto.Busy)
 			synctest.Wait()
+			mu.Lock()
+			ends := slices.Clone(ends)
+			mu.Unlock()
 			require.Greater(t, len(ends), 9)
 			require.Less(t, len(ends), 20)
 			pause := 50 * time.Millisecond
@@ -51,7 +64,7 @@ func TestPausesInTime(t *testing.T) {
 				assert.LessOrEqual(t, gap, pause*5/4+2*a.hop, "round %d, pause %d", round, i)
 				pause = min(2*pause, 5*time.Second)
 			}
-			busy = false
+			busy.Store(false)
 			_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
 			require.NoError(t, err)
 			settle()
@@ -275,10 +288,10 @@ func TestSilentExchange(t *testing.T) {
 		{100 * time.Millisecond, 601 * time.Millisecond, true, true},
 		{10 * time.Millisecond, time.Second, false, false},
 	} {
-		hold := false
+		var hold atomic.Bool
 		s := &script{}
 		s.reply = func(int, netproto.Ask) []byte {
-			if hold {
+			if hold.Load() {
 				time.Sleep(time.Minute)
 			}
 			return netproto.Answer{Token: 1}.Append(nil)
@@ -296,7 +309,7 @@ func TestSilentExchange(t *testing.T) {
 			client.mu.Unlock()
 			require.InDelta(t, 2*c.hop, client.Stats().RTT, float64(time.Millisecond)/10)
 			a.silence(c.silent)
-			hold = true
+			hold.Store(true)
 			start := time.Now()
 			_, err := session.Ask(t.Context(), ids(4), Query{Deadline: c.deadline})
 			require.ErrorIs(t, err, netproto.TooLate)
@@ -343,14 +356,15 @@ func TestProbes(t *testing.T) {
 		c, err := Dial(t.Context(), s.addr, s.opt)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
-		assert.Empty(t, a.probes, "the gateway was heard")
+		a.set(func() { assert.Empty(t, a.probes, "the gateway was heard") })
 		silent := "10.0.0.9:1"
 		a.set(func() { a.began = time.Now() })
 		_, err = Dial(t.Context(), silent, s.opt)
 		require.ErrorIs(t, err, ErrNoReply)
 		const ms = time.Millisecond
-		assert.Equal(t, [][2]time.Duration{{50 * ms, 50 * ms}, {150 * ms, 100 * ms}, {300 * ms, 200 * ms}, {550 * ms, 400 * ms},
-			{1000 * ms, 800 * ms}, {1850 * ms, 1600 * ms}, {3500 * ms, 3200 * ms}}, a.probes[netip.MustParseAddrPort(silent)])
+		want := [][2]time.Duration{{50 * ms, 50 * ms}, {150 * ms, 100 * ms}, {300 * ms, 200 * ms}, {550 * ms, 400 * ms},
+			{1000 * ms, 800 * ms}, {1850 * ms, 1600 * ms}, {3500 * ms, 3200 * ms}}
+		a.set(func() { assert.Equal(t, want, a.probes[netip.MustParseAddrPort(silent)]) })
 		shut := netip.MustParseAddrPort("10.0.0.8:1")
 		a.set(func() { a.closed[shut] = true })
 		start := time.Now()

@@ -128,7 +128,11 @@ func TestModel(t *testing.T) {
 		recipes = []string{"q4_k_m"}
 	}
 	for _, recipe := range recipes {
-		f := file(t, recipe, nil)
+		f := file(t, recipe, func(s *synth.Spec) {
+			if recipe != "q4_k_m" {
+				s.Layers = 1 // two of one recipe show what follows a layer
+			}
+		})
 		m, _ := load(t, f, dev, gpu.Options{})
 		want := run(t, exact(t, f), ids, gguf.F32, 11)
 		bar := 1e-5
@@ -150,30 +154,26 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, as they are computed and with every
-// access checked.
+// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, with every access checked.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
-	variants := []soft.Variant{soft.Check, soft.Fast}
-	if testing.Short() {
-		variants = variants[:1]
-	}
-	for _, v := range variants {
-		dev := gpu.OpenMetal(t, soft.Options{Variant: v, Seed: 3})
-		for i, edit := range []func(*synth.Spec){
-			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
-			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
-			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
-			func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
-			func(s *synth.Spec) { s.Layers, s.Vocab = 1, 300 },
-		} {
-			f := file(t, "q8_0", edit)
-			m, _ := load(t, f, dev, gpu.Options{})
-			want := run(t, exact(t, f), ids, gguf.F32, 9)
-			for _, piece := range []int{2, 9} {
-				got := run(t, m, ids, gguf.F32, piece)
-				assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "%s, shape %d in pieces of %d", v, i, piece)
-			}
+	dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3})
+	for i, edit := range []func(*synth.Spec){
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
+		func(s *synth.Spec) { s.Vocab = 300 },
+	} {
+		f := file(t, "q8_0", func(s *synth.Spec) {
+			s.Layers = 1
+			edit(s)
+		})
+		m, _ := load(t, f, dev, gpu.Options{})
+		want := run(t, exact(t, f), ids, gguf.F32, 9)
+		for _, piece := range []int{2, 9} {
+			got := run(t, m, ids, gguf.F32, piece)
+			assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "shape %d in pieces of %d", i, piece)
 		}
 	}
 }
@@ -390,7 +390,7 @@ func TestGolden(t *testing.T) {
 						}
 					}
 				}
-				if len(p.Tokens) > 8 {
+				if len(p.Tokens) > 8 || i == 1 && !strings.Contains(name, "mixed") {
 					continue
 				}
 				out := run(t, m, p.Tokens, gguf.F16, 8)
