@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,9 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
 			assert.NotErrorIs(t, err, netproto.TooLate)
+			if kind := netproto.Kind(c.reply[0]); kind == netproto.KindAck || kind == netproto.KindWelcome {
+				assert.EqualError(t, err, "ask: the gateway breaks the protocol: a "+kind.String()+" answers it")
+			}
 		})
 	}
 }
@@ -246,6 +250,7 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 			_, session := s.dial(t, nil)
 			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
 			assert.ErrorIs(t, err, want)
+			assert.Equal(t, want == ErrProtocol, err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
 			_, asks := s.count()
 			assert.Equal(t, 16, asks)
 		})
@@ -512,6 +517,45 @@ func TestContextEnds(t *testing.T) {
 		_, err = Dial(ctx, s.addr, s.opt)
 		assert.ErrorIs(t, err, gone)
 		assert.ErrorIs(t, c.Migrate(ctx), gone)
+	})
+}
+
+// counting is a context that counts who waits for its end.
+type counting struct {
+	context.Context
+	waiting atomic.Int32
+}
+
+// AfterFunc is what package context asks a context of another make for.
+func (c *counting) AfterFunc(func()) func() bool {
+	c.waiting.Add(1)
+	return sync.OnceValue(func() bool { c.waiting.Add(-1); return true })
+}
+
+// Done can end: else nobody would wait for it.
+func (c *counting) Done() <-chan struct{} { return c.Context.Done() }
+
+// Asks and syncs leave nothing behind that waits for the end of a context, be it the caller's or the session's.
+func TestNothingWaits(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		caller, whole := &counting{Context: t.Context()}, &counting{Context: session.ctx}
+		session.ctx = whole
+		for _, deadline := range []time.Duration{0, time.Hour} {
+			_, err := session.Ask(caller, ids(3), Query{Deadline: deadline})
+			require.NoError(t, err)
+		}
+		_, _, err := session.Sync(caller, ids(3))
+		require.NoError(t, err)
+		assert.Zero(t, caller.waiting.Load())
+		assert.Zero(t, whole.waiting.Load())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		inside := &counting{Context: ctx}
+		_, err = session.link(inside)
+		require.NoError(t, err)
+		assert.Zero(t, inside.waiting.Load())
 	})
 }
 

@@ -209,7 +209,37 @@ func TestUnwelcome(t *testing.T) {
 			assert.ErrorIs(t, err, code)
 			assert.Equal(t, repeat, errors.Is(err, errRepeat))
 			assert.False(t, l.usable())
+			session, err := c.NewSession(t.Context())
+			require.NoError(t, err)
+			_, err = session.difference(l, ids(3))
+			assert.ErrorIs(t, err, code)
+			assert.Equal(t, repeat, errors.Is(err, errRepeat))
 		}
+	})
+}
+
+// recorder is a cache that holds nothing and notes what it is asked for.
+type recorder struct {
+	none
+	mu   sync.Mutex
+	keys []string
+}
+
+func (r *recorder) Get(key string) (*tls.ClientSessionState, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = append(r.keys, key)
+	return nil, false
+}
+
+// A ticket is for one gateway at one address under one pin.
+func TestTicketKey(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		var r recorder
+		c, _ := s.dial(t, func(o *Options) { o.Tickets, o.ServerName = &r, "a.name" })
+		require.NoError(t, c.connect(t.Context()))
+		assert.Equal(t, []string{s.opt.Pin.String() + " a.name 10.0.0.1:4433"}, r.keys)
 	})
 }
 
