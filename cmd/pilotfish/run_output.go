@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -152,7 +151,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 }
 
 // routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
-func routedEvent(r draft.Summary, w *cloudWatch) *RoutedEvent {
+func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,

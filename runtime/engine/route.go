@@ -21,6 +21,9 @@ type DraftOptions = draft.Options
 // Event tells of one token that was shown, or of one question to the cloud.
 type Event = draft.Event
 
+// Routing is what a routed call did, besides its [Summary].
+type Routing = draft.Summary
+
 // Causes of [draft.Escalation].Err, for errors.Is.
 var (
 	ErrDeadline = draft.ErrDeadline // the cloud did not answer in time
@@ -45,7 +48,7 @@ type Route struct {
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
 // no router.
-func (s *Session) Routing() draft.Summary { return s.tell().routing }
+func (s *Session) Routing() Routing { return s.tell().routing }
 
 // Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
