@@ -73,7 +73,7 @@ cross: ## builds for every system that the program runs on
 	@set -e; for s in $(SYSTEMS); do echo "$(GO) build ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./...; done
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
-	GOARCH=arm64 $(GO) test -exec $(QEMU) $(ARM64)
+	GOARCH=arm64 $(GO) test -short -exec $(QEMU) $(ARM64)
 	@if [ -e $(ARM64LIBC)/lib/libc.so.6 ]; then \
 		echo "calls of Objective-C as arm64 makes them"; \
 		GOARCH=arm64 $(GO) test -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
