@@ -493,6 +493,19 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.Close())
 		assert.True(t, told, "nothing goes on behind Close")
 	})
+	inAir(t, busy, func(t *testing.T, a *air) {
+		c, session := busy.dial(t, nil)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := session.Ask(t.Context(), ids(3), Query{})
+			assert.ErrorIs(t, err, ErrClosed)
+		})
+		time.Sleep(20 * time.Second) // in a pause of about five
+		start := time.Now()
+		require.NoError(t, c.Close())
+		all.Wait()
+		assert.Zero(t, time.Since(start))
+	})
 }
 
 // A context that ends is the error, and resets the stream; one that has ended already begins no session.
