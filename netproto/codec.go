@@ -38,8 +38,7 @@ const (
 // Codec writes and reads deltas for one vocabulary. It is safe for concurrent use.
 type Codec struct {
 	vocab int
-	dict  Dictionary
-	enc   *zstd.Encoder // with dict; nil without
+	enc   *zstd.Encoder // with a dictionary; nil without
 	dec   *zstd.Decoder
 }
 
@@ -48,7 +47,7 @@ func NewCodec(vocab int, dict Dictionary) (*Codec, error) {
 	if vocab < 1 || vocab > MaxVocab {
 		return nil, fmt.Errorf("codec: vocabulary of %d: %w", vocab, ErrValue)
 	}
-	c := &Codec{vocab: vocab, dict: dict}
+	c := &Codec{vocab: vocab}
 	if dict.ID == 0 {
 		return c, nil
 	}

@@ -466,6 +466,13 @@ func TestClose(t *testing.T) {
 		assert.ErrorIs(t, c.connect(t.Context()), ErrClosed)
 		assert.Empty(t, c.links)
 		assert.Zero(t, c.Stats().RTT)
+		settle()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Len(t, s.ended, 1)
+		ended, ok := errors.AsType[*quic.ApplicationError](s.ended[0])
+		require.True(t, ok, "the gateway is told: %v", s.ended[0])
+		assert.EqualValues(t, netproto.NoReason, ended.ErrorCode)
 	})
 	waiting := &script{}
 	inAir(t, waiting, func(t *testing.T, a *air) {
@@ -492,6 +499,19 @@ func TestClose(t *testing.T) {
 		settle()
 		require.NoError(t, c.Close())
 		assert.True(t, told, "nothing goes on behind Close")
+	})
+	inAir(t, busy, func(t *testing.T, a *air) {
+		c, session := busy.dial(t, nil)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := session.Ask(t.Context(), ids(3), Query{})
+			assert.ErrorIs(t, err, ErrClosed)
+		})
+		time.Sleep(20 * time.Second) // in a pause of about five
+		start := time.Now()
+		require.NoError(t, c.Close())
+		all.Wait()
+		assert.Zero(t, time.Since(start))
 	})
 }
 
@@ -523,7 +543,12 @@ func TestContextEnds(t *testing.T) {
 // counting is a context that counts who waits for its end.
 type counting struct {
 	context.Context
+	done    chan struct{} // of its own: package context knows its own contexts by their channels
 	waiting atomic.Int32
+}
+
+func newCounting(ctx context.Context) *counting {
+	return &counting{Context: ctx, done: make(chan struct{})}
 }
 
 // AfterFunc is what package context asks a context of another make for.
@@ -533,14 +558,14 @@ func (c *counting) AfterFunc(func()) func() bool {
 }
 
 // Done can end: else nobody would wait for it.
-func (c *counting) Done() <-chan struct{} { return c.Context.Done() }
+func (c *counting) Done() <-chan struct{} { return c.done }
 
 // Asks and syncs leave nothing behind that waits for the end of a context, be it the caller's or the session's.
 func TestNothingWaits(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		caller, whole := &counting{Context: t.Context()}, &counting{Context: session.ctx}
+		caller, whole := newCounting(t.Context()), newCounting(session.ctx)
 		session.ctx = whole
 		for _, deadline := range []time.Duration{0, time.Hour} {
 			_, err := session.Ask(caller, ids(3), Query{Deadline: deadline})
@@ -552,7 +577,7 @@ func TestNothingWaits(t *testing.T) {
 		assert.Zero(t, whole.waiting.Load())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		inside := &counting{Context: ctx}
+		inside := newCounting(ctx)
 		_, err = session.link(inside)
 		require.NoError(t, err)
 		assert.Zero(t, inside.waiting.Load())
@@ -585,6 +610,34 @@ func TestReset(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is not sent yet of an ask that nobody waits for any more is not sent.
+func TestResetUnsent(t *testing.T) {
+	var why chan error
+	s := &script{raw: func(stream *quic.Stream) {
+		time.Sleep(time.Minute)
+		_, err := io.ReadAll(stream)
+		why <- err
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		why = make(chan error, 1)
+		_, session := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
+		_, err := session.Ask(t.Context(), scattered(500_000), Query{Deadline: 10 * time.Second})
+		require.ErrorIs(t, err, netproto.TooLate)
+		stopped, ok := errors.AsType[*quic.StreamError](<-why)
+		require.True(t, ok)
+		assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+	})
+}
+
+// scattered returns a path of n tokens of a vocabulary of 2²⁰ that cannot be compressed.
+func scattered(n int) []int32 {
+	path := make([]int32, n)
+	for i := range path {
+		path[i] = int32(uint32(i)*2654435761) & (1<<20 - 1)
+	}
+	return path
 }
 
 // An ask ends with the end of its stream. Its answer counts before that of the gateway comes, which is waited for a second,
@@ -633,11 +686,7 @@ func TestEarlyRefusal(t *testing.T) {
 	for _, tokens := range []int{1, 800_000} { // the second is more than what a stream takes unread
 		s, err := c.NewSession(t.Context())
 		require.NoError(t, err)
-		path := make([]int32, tokens)
-		for i := range path {
-			path[i] = int32(uint32(i)*2654435761) & (1<<20 - 1)
-		}
-		_, err = s.Ask(t.Context(), path, Query{Deadline: aWhile})
+		_, err = s.Ask(t.Context(), scattered(tokens), Query{Deadline: aWhile})
 		require.ErrorIs(t, err, netproto.TooLarge)
 		require.ErrorContains(t, err, "much too large")
 	}

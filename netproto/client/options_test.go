@@ -193,6 +193,29 @@ func TestEarlyUnwelcome(t *testing.T) {
 	})
 }
 
+// A connection moves only where the gateway has said Welcome.
+func TestMigrateUnwelcome(t *testing.T) {
+	s := &script{reply: always(1), hello: func(conn int) []byte {
+		if conn == 2 {
+			time.Sleep(time.Second)
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		require.NoError(t, err)
+		settle()
+		s.retire(c)
+		err = c.Migrate(t.Context())
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "migrate: ")
+		require.NoError(t, c.Migrate(t.Context()))
+		assert.Equal(t, 1, c.Stats().Migrations)
+	})
+}
+
 // An ask on a connection that is not welcome, but not closed yet, goes out on another one, unless that would not help.
 func TestUnwelcome(t *testing.T) {
 	s := &script{reply: always(1)}

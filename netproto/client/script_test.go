@@ -25,6 +25,7 @@ type script struct {
 	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
 	early []byte                                // what answers an ask before it is read
 	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
+	raw   func(*quic.Stream)                    // what an ask's stream is given to at once
 	hold  func(*quic.Stream)                    // what an ask's stream is given to when the ask was read
 	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
 
@@ -43,6 +44,7 @@ type script struct {
 	hellos   int
 	said     []netproto.Hello
 	names    []string // that certificates were wanted for
+	ended    []error  // why connections ended
 	resumed  []bool   // connections that came with a ticket
 	asks     []netproto.Ask
 	syncs    []netproto.Sync
@@ -125,6 +127,11 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	conn := s.hellos
 	s.controls = append(s.controls, control)
 	s.mu.Unlock()
+	context.AfterFunc(qc.Context(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = append(s.ended, context.Cause(qc.Context()))
+	})
 	_, b, err := netproto.ReadFrame(control, netproto.MaxMessage)
 	if err != nil || s.mute != nil && s.mute(conn) {
 		return
@@ -151,6 +158,10 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			return
 		}
 		tasks.Go(func() {
+			if s.raw != nil {
+				s.raw(stream)
+				return
+			}
 			if s.early != nil {
 				stream.CancelRead(1)
 				stream.Write(s.early)

@@ -207,6 +207,12 @@ func TestTicketFileBounds(t *testing.T) {
 		_, err = parseTicketFile(sealed(lie))
 		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes that are not there", n)
 	}
+	for i := len(ticketMagic); i < len(whole); i++ {
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 1
+		_, err = parseTicketFile(flipped)
+		assert.EqualError(t, err, "no ticket: damaged", "byte %d", i)
+	}
 	_, err = newTicketFile([32]byte{}, new(tls.ClientSessionState), time.Now())
 	assert.ErrorIs(t, err, errTicket, "a session without a ticket")
 }

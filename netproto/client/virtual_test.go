@@ -236,6 +236,7 @@ func TestRouteCheck(t *testing.T) {
 			a.set(func() { a.home = netip.Addr{} })
 			time.Sleep(10 * time.Second)
 			assert.Zero(t, c.Stats().Migrations, "there is no way at all")
+			assert.ErrorContains(t, c.Migrate(t.Context()), "network is unreachable")
 			first, moved := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("10.2.2.2")
 			a.set(func() { a.home = moved })
 			if within == 0 {
@@ -351,7 +352,7 @@ func TestTooLateAfterFailure(t *testing.T) {
 
 // A port that is closed is found by probes: after 50 ms of silence, and again after pauses that double.
 func TestProbes(t *testing.T) {
-	s := &script{}
+	s := &script{hello: func(int) []byte { time.Sleep(time.Second); return nil }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, err := Dial(t.Context(), s.addr, s.opt)
 		require.NoError(t, err)
@@ -475,6 +476,52 @@ type none struct{}
 
 func (none) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
 func (none) Put(string, *tls.ClientSessionState)        {}
+
+// What answers a Hello is a Welcome or a Refusal, or the gateway breaks the protocol.
+func TestWrongWelcome(t *testing.T) {
+	for _, reply := range [][]byte{netproto.Ack{}.Append(nil), {byte(netproto.KindWelcome), 1, 2}, {byte(netproto.KindRefusal), 0}, {byte(netproto.KindWelcome), 0x80, 0}} {
+		s := &script{hello: func(int) []byte { return reply }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			o := s.opt
+			o.ConnectTimeout = time.Second
+			_, err := Dial(t.Context(), s.addr, o)
+			require.Error(t, err)
+			assert.Equal(t, reply[1] != 0x80, errors.Is(err, ErrProtocol), "%x: %v", reply, err)
+		})
+	}
+}
+
+// A packet is heard when it comes, and passed on when the gate is open; a ticket closes the gate.
+func TestGated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAir()
+		here, there := a.conn(netip.MustParseAddrPort("10.1.1.1:1")), a.conn(gatewayAt)
+		defer here.Close()
+		defer there.Close()
+		g, heard := &gate{}, new(atomic.Bool)
+		conn := gatedConn{here, g, heard}
+		x := &tickets{cache: newCache(), addr: "a:1"}
+		gated := gatedTickets{x, g}
+		read := func() time.Duration {
+			start := time.Now()
+			_, err := there.WriteTo([]byte("hello"), here.LocalAddr())
+			require.NoError(t, err)
+			n, from, err := conn.ReadFrom(make([]byte, 10))
+			require.NoError(t, err)
+			assert.Equal(t, []any{5, gatewayAt.String()}, []any{n, from.String()})
+			return time.Since(start)
+		}
+		_, ok := gated.Get("a")
+		assert.False(t, ok)
+		assert.False(t, heard.Load())
+		assert.Equal(t, a.hop, read())
+		assert.True(t, heard.Load())
+		x.Put("a", new(tls.ClientSessionState))
+		_, ok = gated.Get("a")
+		assert.True(t, ok)
+		assert.Equal(t, 100*time.Millisecond, read())
+	})
+}
 
 // A gate holds packets back until it is opened, and for 100 ms at most.
 func TestGate(t *testing.T) {
