@@ -17,6 +17,7 @@ type link struct {
 	c  *Client
 	qc *quic.Conn
 	to netip.AddrPort
+	at *socket // where the connection began
 
 	early   bool              // it was in use before the gateway said Welcome
 	first   chan *quic.Stream // for asks before that, in the order in which they must be used
@@ -26,7 +27,7 @@ type link struct {
 	control *quic.Stream
 
 	mu      sync.Mutex
-	sockets []*socket // the last one is in use; earlier ones stay until the end, since QUIC began there
+	sockets []*socket // the last one is in use; earlier ones stay until the end
 	open    int       // asks and syncs under way
 	retired bool
 	closed  bool
@@ -110,14 +111,14 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if l.early { // else openTo watches
-		l.c.tasks.Go(func() { l.sockets[0].watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
+		l.c.tasks.Go(func() { l.at.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
 	}
 	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
 	w, err := l.repeatHello(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return w, l.sockets[0].slow(err, l.to, start)
+	return w, l.at.slow(err, l.to, start)
 }
 
 // repeatHello reads the answer to the Hello, which it repeats where the gateway does not take 0-RTT.
