@@ -185,7 +185,11 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 // same numbers that come from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
-		for _, n := range []int{1, 3, 4, 70} {
+		rows := []int{1, 3, 4, 70}
+		if testing.Short() {
+			rows = rows[:3]
+		}
+		for _, n := range rows {
 			for _, inside := range []int{416, 448, 1024} {
 				const width = 256
 				gate, up, down := x.quantised(inside, width), x.quantised(inside, width), x.quantised(width, inside)
@@ -308,12 +312,12 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// TestAttendWindows: a text of several windows gives the same bits wherever its slots lie, in one span or in many, alone or among
-// other rows, and however many workers there are; and what the definition gives.
+// TestAttendWindows: a text of several windows gives the same bits wherever its slots lie, in one span or in many,
+// alone or among other rows, and however many workers there are; and what the definition gives.
 func TestAttendWindows(t *testing.T) {
 	const length, slots = 2*window + 77, 3*window + 50
 	some := []int{1, 3}
-	if cpu.Features() == "generic" { // which takes its time
+	if testing.Short() || cpu.Features() == "generic" { // which takes its time
 		some = some[1:]
 	}
 	for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
