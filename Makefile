@@ -36,21 +36,13 @@ build: ## the program, as ./pilotfish
 
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest ./...
-	$(GO) run ./internal/cmd/gotest -tags noasm $(PLAIN)
+	$(GO) run ./internal/cmd/gotest -short -tags noasm $(PLAIN)
 
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short $(RACED)
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
-	@set -e; list=$$($(GO) test -list '^Fuzz' ./...); \
-	log=$$(mktemp); \
-	fuzz() { $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" </dev/null >$$log 2>&1; }; \
-	echo "$$list" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
-	while read -r package target; do \
-		echo "$$package $$target"; \
-		fuzz || { grep -qx '    context deadline exceeded' $$log && ! grep -q 'Failing input' $$log && echo "go's fuzzer missed its own deadline: again" && fuzz; } || { cat $$log; exit 1; }; \
-		tail -1 $$log; \
-	done
+	GO="$(GO)" internal/cmd/fuzz.sh $(FUZZTIME)
 
 # Without -count=1 a cached run would measure the coverage, and every mutant would seem to take too long.
 mutants: ## small mistakes planted in the package PKG (./runtime/draft), one after the other, and how many its tests find

@@ -26,6 +26,9 @@ var count = flag.Int("questions", 40, "held-out questions to measure the shipped
 // promises; files that were damaged, exchanged or badly trained do not keep them. -v prints what README.md has for
 // -questions 400.
 func TestShipped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("all questions take a while: not with -short")
+	}
 	small, large := newReader(t, demo.Small()), newReader(t, demo.Large())
 	route := newRouter(t, demo.Router())
 	require.Equal(t, small.model.Config().Dim, route.width, "the router takes the small model's hidden states")

@@ -85,14 +85,18 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 	return ids
 }
 
-// TestModel generates 500 tokens through Objective-C, two ahead of the one that is looked at and with rollbacks at random:
+// TestModel generates tokens through Objective-C, two ahead of the one that is looked at and with rollbacks at random:
 // they are those of step by step without Objective-C, and no object is left, neither while they are made nor at the end.
 func TestModel(t *testing.T) {
 	needClang(t)
 	direct, err := soft.Open(soft.Options{})
 	require.NoError(t, err)
 	m, c, done := loadModel(t, direct)
-	want := decode(t, m, c, 500, 0, func(int) {})
+	tokens := 500
+	if testing.Short() {
+		tokens = 100
+	}
+	want := decode(t, m, c, tokens, 0, func(int) {})
 	done()
 	require.NoError(t, direct.Close())
 	require.Greater(t, len(slices.Compact(slices.Clone(want))), 20, "a text that says something")
@@ -102,7 +106,7 @@ func TestModel(t *testing.T) {
 	f := newFake(t, under)
 	m, c, done = loadModel(t, f.open(t))
 	objects := 0
-	got := decode(t, m, c, 500, 2, func(token int) {
+	got := decode(t, m, c, tokens, 2, func(token int) {
 		if n := len(f.left()); token == 50 {
 			objects = n
 		} else if token > 50 {

@@ -55,7 +55,11 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 // TestTypes runs every type of weights, fast against exact: a wrong kernel is off by far more than rounding to 8 bits.
 func TestTypes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 20, 512)
-	for _, recipe := range synth.RecipeNames() {
+	recipes := synth.RecipeNames()
+	if testing.Short() {
+		recipes = []string{"q8_0", "q4_k_m"}
+	}
+	for _, recipe := range recipes {
 		f := file(t, recipe, nil)
 		exact, fast := load(t, f, host.Options{Exact: true}), load(t, f, host.Options{Threads: 3})
 		ref := prefill(t, exact, ids, gguf.F32)

@@ -38,7 +38,11 @@ func (w twins) same(t testing.TB, text string) {
 
 func TestEncodeIsTheReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	for _, w := range []twins{newTwins(t, trained(1)), newTwins(t, scrambled(2)), newTwins(t, scrambled(3))} {
+	all := []twins{newTwins(t, trained(1)), newTwins(t, scrambled(2)), newTwins(t, scrambled(3))}
+	if testing.Short() {
+		all = all[:1]
+	}
+	for _, w := range all {
 		w.same(t, corpus)
 		w.same(t, "")
 		for range 400 {
@@ -79,6 +83,9 @@ func FuzzEncode(f *testing.F) {
 
 // TestEncodeTakesNoLongerWithoutBreaks encodes texts of 1 MiB: a quadratic step would take minutes.
 func TestEncodeTakesNoLongerWithoutBreaks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("texts of 1 MiB: not with -short")
+	}
 	tok := trained(1).tokenizer(t)
 	for _, c := range mebibytes(corpus) {
 		start := time.Now()

@@ -42,8 +42,11 @@ func TestSplit(t *testing.T) {
 }
 
 func TestSplitIsTheReference(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for range 5000 {
+	r, texts := rand.New(rand.NewPCG(5, 6)), 5000
+	if testing.Short() {
+		texts = 500
+	}
+	for range texts {
 		text := randomText(r, 1+r.IntN(12))
 		if classesKnown(text) {
 			require.Equal(t, referenceSplit(text), split(text), "%q", text)
