@@ -49,11 +49,12 @@ func (l *link) run() {
 		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
 		close(l.ready)
 		l.listen()
+		l.retire()
 	} else {
 		l.c.tickets.refused(err)
+		l.retire() // before those who wait hear of it, and look for another one
 		close(l.ready)
 	}
-	l.retire()
 	_ = l.close(netproto.NoReason) // the connection is over; what was wrong is known
 	if err == nil && l.codec != l.c.plain {
 		l.codec.Close()
