@@ -11,12 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const histories = 600 // random links of the property tests, with 500 packets each
+// histories is how many random links the property tests try, with 500 packets each.
+func histories() int {
+	if testing.Short() {
+		return 150
+	}
+	return 600
+}
 
 // forHistories calls f with random links and traffic.
 func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets []packet)) {
 	t.Helper()
-	for n := range uint64(histories) {
+	for n := range uint64(histories()) {
 		r := seeds(n)
 		o := anyOptions(t, r)
 		require.NoError(t, o.check())
@@ -84,7 +90,7 @@ func TestRepeatable(t *testing.T) {
 		}
 		require.NotEqual(t, travel(o, wayUp, packets), travel(o, wayDown, packets))
 	})
-	assert.Equal(t, histories, other)
+	assert.Equal(t, histories(), other)
 }
 
 // What chance decides of packet n does not depend on sizes, times and the other options.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,6 +98,11 @@ var (
 
 // trained returns a small vocabulary with merges learned from corpus. The seed settles the order of the bytes.
 func trained(seed uint64) vocabFile {
+	return newVocabFile(seed, slices.Clone(learned()))
+}
+
+// learned are merges that are learned from corpus, the most frequent pair first.
+var learned = sync.OnceValue(func() []string {
 	words := make(map[string]int)
 	for _, piece := range referenceSplit(corpus) {
 		words[piece]++
@@ -114,8 +120,8 @@ func trained(seed uint64) vocabFile {
 		best := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
 		merges = append(merges, best)
 	}
-	return newVocabFile(seed, merges)
-}
+	return merges
+})
 
 // scrambled returns a vocabulary whose merges have nothing to do with any text and are in any order: a pair may merge
 // before the pairs that its halves are made of.

@@ -158,13 +158,17 @@ func TestModel(t *testing.T) {
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
 	dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3})
-	for i, edit := range []func(*synth.Spec){
+	edits := []func(*synth.Spec){
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
 		func(s *synth.Spec) { s.Vocab = 300 },
-	} {
+	}
+	if testing.Short() {
+		edits = edits[1:2]
+	}
+	for i, edit := range edits {
 		f := file(t, "q8_0", func(s *synth.Spec) {
 			s.Layers = 1
 			edit(s)
