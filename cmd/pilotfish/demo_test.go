@@ -17,6 +17,9 @@ import (
 // TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than
 // those of the small model alone.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("five times 30 questions: not with -short")
+	}
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02", "--edge-tps", "0", "--cloud-ms", "0",
 		"--deadline", "off", "--modes", "local,serial,pipelined-4")
 	require.Equal(t, exitDone, code, stderr)
@@ -64,7 +67,11 @@ func TestDemoDictionary(t *testing.T) {
 // TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
 // or four, the tokens and their origins are those of serial decoding.
 func TestEqualOverBadLinks(t *testing.T) {
-	for _, loss := range []string{"0.05", "0.2"} {
+	losses := []string{"0.2", "0.05"}
+	if testing.Short() {
+		losses = losses[:1]
+	}
+	for _, loss := range losses {
 		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed", "3", "--edge-tps", "0",
 			"--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4", "--parallel", "4")
 		require.Equal(t, exitDone, code, stderr)

@@ -132,6 +132,9 @@ func TestRoutingTable(t *testing.T) {
 
 // TestDemoCounts: with the policy always, all tokens are the large model's, and after a deadline none is.
 func TestDemoCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what the demo counts: not with -short")
+	}
 	demo := func(args ...string) []bench.ModeReport {
 		code, stdout, stderr := call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0", "--modes", "paper,serial,pipelined-4"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
