@@ -299,6 +299,33 @@ func TestCodingFrom(t *testing.T) {
 	}
 }
 
+// With a trained dictionary, too, the shortest coding is taken: that of the base where the text repeats it, that of the
+// dictionary where it knows the text better.
+func TestShortestCoding(t *testing.T) {
+	codec := trainedCodec(t)
+	phrase := goldenPaths()[9]
+	base := append(words(300, 768, 5), phrase...)
+	taken := map[Coding]int{}
+	for seed := range 40 {
+		news := words(seed, 768, seed)
+		for _, ids := range [][]int32{slices.Concat(base[:200], news), slices.Concat(phrase, news), slices.Concat(news, news)} {
+			for _, base := range [][]int32{nil, base, news} {
+				d, err := codec.Encode(base, ids)
+				require.NoError(t, err)
+				taken[d.Coding]++
+				for _, coding := range []Coding{Zstd, Trained} {
+					b, err := codec.squeeze(coding, base, ids)
+					require.NoError(t, err)
+					if packedSize(len(ids), idBits(768)) >= zstdFrom {
+						assert.LessOrEqual(t, len(d.Bytes), len(b), "%v would be shorter than %v", coding, d.Coding)
+					}
+				}
+			}
+		}
+	}
+	assert.Len(t, taken, 3, "each is the shortest at times: %v", taken)
+}
+
 // A base serves from its end, as far as the history goes, on both sides: what goes back further is neither written nor
 // read.
 func TestCodecHistory(t *testing.T) {

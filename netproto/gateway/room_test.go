@@ -154,6 +154,11 @@ func roomLimits(t *testing.T) {
 	r.check(t, 3)
 }
 
+// mapped is an IPv4 address that is written as one of IPv6.
+type mapped struct{ net.Addr }
+
+func (mapped) String() string { return "[::ffff:10.0.0.1]:7" }
+
 // One host can use all of a /64: it counts as one address. So does an IPv4 address, however it is written.
 func TestPrefix(t *testing.T) {
 	of := func(a string) netip.Prefix { return prefixOf(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a))) }
@@ -163,6 +168,7 @@ func TestPrefix(t *testing.T) {
 	assert.NotEqual(t, of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"))
 	assert.Equal(t, of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:7"))
 	assert.NotEqual(t, of("10.0.0.1:1"), of("10.0.0.2:1"))
+	assert.Equal(t, of("10.0.0.1:1"), prefixOf(mapped{}))
 	assert.Equal(t, of("[fe80::1%eth0]:1"), of("[fe80::1]:1"))
 	assert.False(t, prefixOf(&net.UnixAddr{Name: "x"}).IsValid())
 }
