@@ -231,8 +231,13 @@ func TestNeed(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			for _, n := range []int{20, 21} {
-				_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+				r, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
 				require.NoError(t, err)
+				down := len(netproto.Answer{Token: 1}.Append(nil))
+				if n == 21 {
+					down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
+				}
+				assert.Equal(t, down, r.BytesDown, "with all repetitions")
 			}
 			assert.Equal(t, []int{0, 20, c.base}, s.bases(), "%+v", c)
 		})
