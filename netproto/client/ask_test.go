@@ -244,6 +244,25 @@ func TestNeed(t *testing.T) {
 	}
 }
 
+// A gateway cannot open streams, which the client would hold and nobody would read.
+func TestNoStreamsOfTheGateway(t *testing.T) {
+	opened := make(chan error, 2)
+	s := &script{reply: always(1), open: func(qc *quic.Conn) {
+		_, err := qc.OpenStream()
+		opened <- err
+		_, err = qc.OpenUniStream()
+		opened <- err
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
+		require.NoError(t, err)
+		for range 2 {
+			assert.ErrorIs(t, <-opened, &quic.StreamLimitReachedError{})
+		}
+	})
+}
+
 // A gateway that never takes the path, or always goes away, is asked sixteen times.
 func TestAttemptsOfAnAsk(t *testing.T) {
 	for reply, want := range map[string]error{

@@ -25,6 +25,7 @@ type script struct {
 	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
 	early []byte                                // what answers an ask before it is read
 	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
+	open  func(*quic.Conn)                      // what each connection is given to at once
 	raw   func(*quic.Stream)                    // what an ask's stream is given to at once
 	hold  func(*quic.Stream)                    // what an ask's stream is given to when the ask was read
 	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
@@ -118,6 +119,9 @@ func (s *script) listen(t *testing.T, pair tls.Certificate, protocol string) {
 }
 
 func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup) {
+	if s.open != nil {
+		s.open(qc)
+	}
 	control, err := qc.AcceptStream(ctx)
 	if err != nil {
 		return
