@@ -39,7 +39,7 @@ test: ## all tests, with assembly and without; needs nothing but Go (for the GPU
 	$(GO) run ./internal/cmd/gotest -short -tags noasm $(PLAIN)
 
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -short $(RACED)
+	CGO_ENABLED=1 $(GO) test -race -short -p 3 $(RACED) # some wait more than they compute
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
 	GO="$(GO)" internal/cmd/fuzz.sh $(FUZZTIME)
