@@ -473,6 +473,7 @@ func TestMisfits(t *testing.T) {
 		{Slots: 1, Heads: 3, KVHeads: 2, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.Q8_0},
 		{Slots: 1, Heads: 64, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
+		{Slots: 1, Heads: 20, KVHeads: 1, HeadSize: 100, Type: gguf.F16}, // 2,080 with what fills up the heads
 		{Slots: 0, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1 << 40, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 	} {
@@ -480,6 +481,8 @@ func TestMisfits(t *testing.T) {
 		_, err := x.d.NewKV(c)
 		assert.Error(t, err, "%+v", c)
 	}
+	_, err := x.d.NewKV(backend.KVConfig{Layers: 1, Slots: 1, Heads: 19, KVHeads: 1, HeadSize: 100, Type: gguf.F16})
+	require.NoError(t, err)
 }
 
 // TestRefused: tensors that are no matrix, no vector or do not fit each other, and tensors of impossible sizes.
