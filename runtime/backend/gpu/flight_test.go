@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -292,6 +293,7 @@ func TestNoToken(t *testing.T) {
 type kept struct {
 	metal.Device
 	bytes int
+	most  int // that there may be; 0: any number
 }
 
 type keptBuffer struct {
@@ -300,6 +302,9 @@ type keptBuffer struct {
 }
 
 func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
+	if d.most > 0 && d.bytes+n > d.most {
+		return nil, errors.New("no memory is left")
+	}
 	b, err := d.Device.NewBuffer(n)
 	d.bytes += n
 	return keptBuffer{b, d}, err
@@ -308,6 +313,27 @@ func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
 func (b keptBuffer) Close() {
 	b.d.bytes -= len(b.Bytes())
 	b.Buffer.Close()
+}
+
+// TestKVWithoutMemory: where memory ends in the middle of a KV store, none of it is kept.
+func TestKVWithoutMemory(t *testing.T) {
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	d, err := gpu.New(k, gpu.Options{})
+	require.NoError(t, err)
+	c := backend.KVConfig{Layers: 3, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
+	before := k.bytes
+	for layers := range int(c.Layers) {
+		k.most = before + layers*int(c.Bytes())/int(c.Layers)
+		if layers == 0 {
+			k.most++
+		}
+		_, err = d.NewKV(c)
+		require.ErrorContains(t, err, "no memory is left")
+		assert.Equal(t, before, k.bytes, "with room for %d layers", layers)
+	}
+	k.most = 0
+	require.NoError(t, d.Close())
+	assert.Zero(t, k.bytes)
 }
 
 // TestKVGivenBack: the memory of a KV store that nobody holds is given back when another is made, and no other.
