@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -149,6 +150,31 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		p.Run(6, 1, f)
 	}
 	require.EqualValues(t, 6*20000, ran.Load())
+}
+
+// A worker that has reason not to sleep when everybody can see that it does goes on, unless somebody owes it a send:
+// that one it takes, so that none is left for the next time. Whoever looks finds it asleep by then.
+func TestSleepWithReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p := &Pool{workers: []*worker{w}}
+		w.sleep(func() bool {
+			assert.True(t, w.asleep.Load())
+			return true
+		})
+		assert.False(t, w.asleep.Load(), "nobody has to wake it")
+		w.sleep(func() bool {
+			p.wakeAll()
+			return true
+		})
+		assert.Empty(t, w.wake, "what wakeAll sent is taken")
+		go w.sleep(func() bool { return false })
+		synctest.Wait()
+		assert.Equal(t, 1, p.sleeping())
+		p.wakeAll()
+		synctest.Wait()
+		assert.Zero(t, p.sleeping())
+	})
 }
 
 func TestAForgottenPassEndsInSleep(t *testing.T) {
