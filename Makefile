@@ -8,7 +8,7 @@ BENCH   ?= .
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0
 
-# Each place where the program must run, and what go vet looks at besides the machine itself: each file is in one of them.
+# Each place where the program must run, and what go vet looks at besides linux/amd64: each file is part of one of them.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
 VETTED  = darwin/arm64 windows/amd64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
@@ -36,10 +36,11 @@ build: ## the program, as ./pilotfish
 
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest ./...
-	$(GO) run ./internal/cmd/gotest -short -tags noasm $(PLAIN)
+	$(GO) run ./internal/cmd/gotest -tags noasm $(PLAIN)
 
+# Three packages at a time, as some wait more than they compute.
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -short -p 3 $(RACED) # some wait more than they compute
+	CGO_ENABLED=1 $(GO) test -race -short -p 3 $(RACED)
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
 	GO="$(GO)" internal/cmd/fuzz.sh $(FUZZTIME)
@@ -52,12 +53,12 @@ mutants: ## small mistakes planted in the package PKG (./runtime/draft), one aft
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
-lint: ## gofmt, go vet for every kind of machine, staticcheck, and the order of imports
+lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags noasm $(PLAIN)
+	$(GO) vet -tags noasm ./...
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
-	GOARCH=386 $(GO) build ./gguf
+	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
 

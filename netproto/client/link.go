@@ -14,10 +14,10 @@ import (
 
 // link is one connection.
 type link struct {
-	c  *Client
-	qc *quic.Conn
-	to netip.AddrPort
-	at *socket // where the connection began
+	c     *Client
+	qc    *quic.Conn
+	to    netip.AddrPort
+	began *socket // the socket of its first packets; sockets may grow
 
 	early   bool              // it was in use before the gateway said Welcome
 	first   chan *quic.Stream // for asks before that, in the order in which they must be used
@@ -112,14 +112,14 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if l.early { // else openTo watches
-		l.c.tasks.Go(func() { l.at.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
+		l.c.tasks.Go(func() { l.began.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
 	}
 	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
 	w, err := l.repeatHello(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return w, l.at.slow(err, l.to, start)
+	return w, l.began.slow(err, l.to, start)
 }
 
 // repeatHello reads the answer to the Hello, which it repeats where the gateway does not take 0-RTT.

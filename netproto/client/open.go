@@ -75,7 +75,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		_ = s.close() // why there is no connection says more
 		return nil, s.slow(reason(err), to, start)
 	}
-	l := &link{c: c, qc: qc, to: to, at: s, sockets: []*socket{s}, ready: make(chan struct{})}
+	l := &link{c: c, qc: qc, to: to, began: s, sockets: []*socket{s}, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
 	err = l.hello(l.early)
 	s.gate.open()

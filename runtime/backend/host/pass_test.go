@@ -185,11 +185,7 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 // same numbers that come from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
-		rows := []int{1, 3, 4, 70}
-		if testing.Short() {
-			rows = rows[:3]
-		}
-		for _, n := range rows {
+		for _, n := range []int{1, 3, 4, 70} {
 			for _, inside := range []int{416, 448, 1024} {
 				const width = 256
 				gate, up, down := x.quantised(inside, width), x.quantised(inside, width), x.quantised(width, inside)
