@@ -26,8 +26,9 @@ func Types() []string {
 	return []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K"}
 }
 
-// Source is the source of all kernels for one type of weights, one of [Types], or of those that read no weights if weight is
-// empty: each kernel is compiled where it is used, and nowhere else. Line directives keep the names of the files in what a compiler says.
+// Source is the source of all kernels for one type of weights, one of [Types], or of those that read no weights if
+// weight is empty: each kernel is compiled where it is used, and nowhere else. Line directives keep the names of the
+// files in what a compiler says.
 func Source(weight string) string {
 	var b strings.Builder
 	if weight != "" {

@@ -116,8 +116,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fakeLibrary compiles fake.c and loads it, once: on an emulated arm64 (make arm64) too, where clang is that of the machine
-// beneath. PILOTFISH_FAKE_OBJC names a compiled one for machines without clang.
+// fakeLibrary compiles fake.c and loads it, once: on an emulated arm64 (make arm64) too, where clang is that of the
+// machine beneath. PILOTFISH_FAKE_OBJC names a compiled one for machines without clang.
 var fakeLibrary = sync.OnceValues(func() (path string, err error) {
 	if path = os.Getenv("PILOTFISH_FAKE_OBJC"); path == "" {
 		path = filepath.Join(folder, "libfakeobjc.so")

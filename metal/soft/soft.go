@@ -8,8 +8,8 @@
 //
 // In the variant Check, the compiler reports each access to shadow memory (msl/check.cpp), which finds races, missing
 // barriers, accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well.
-// Whatever is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a division of integers by zero, may end
-// the process. A kernel that never ends is not stopped in any of them.
+// Whatever is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a
+// division of integers by zero, may end the process. A kernel that never ends is not stopped in any of them.
 //
 // What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
 // speed. What it refuses though Metal has it: operations of a simdgroup by some of its threads only, structs copied out

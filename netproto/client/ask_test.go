@@ -664,8 +664,8 @@ func scattered(n int) []int32 {
 	return path
 }
 
-// An ask ends with the end of its stream. Its answer counts before that of the gateway comes, which is waited for a second,
-// by nobody's ask.
+// An ask ends with the end of its stream. Its answer counts before that of the gateway comes, which is waited for a
+// second, by nobody's ask.
 func TestEndOfStream(t *testing.T) {
 	var ended, why chan error
 	s := &script{hold: func(stream *quic.Stream) {

@@ -99,9 +99,9 @@ func (b *block) means(i int, out []float32, n int, bar float64) {
 	b.near(want, out, bar, "row with %d keys, among %d", besideVisible[i], n)
 }
 
-// TestBesideLengths: a row of attention, with 1 to 640 keys in up to 6 splits, means the same alone and beside rows that
-// see fewer or more: to the last bit among passes of 1 to 8 rows, and among longer ones. The first shape is that of
-// Qwen2.5-0.5B, whose 896 columns are staged in two chunks for 5 rows and more.
+// TestBesideLengths: a row of attention, with 1 to 640 keys in up to 6 splits, means the same alone and beside rows
+// that see fewer or more: to the last bit among passes of 1 to 8 rows, and among longer ones. The first shape is that
+// of Qwen2.5-0.5B, whose 896 columns are staged in two chunks for 5 rows and more.
 func TestBesideLengths(t *testing.T) {
 	shapes := []backend.KVConfig{{Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16}, {Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32}}
 	if testing.Short() {
@@ -147,8 +147,8 @@ func TestBesideLengths(t *testing.T) {
 	}
 }
 
-// TestLargeScores: one split has scores that exp(score) could not hold, seen from any other; in the first row it is the first
-// of the splits, in the second it is not.
+// TestLargeScores: one split has scores that exp(score) could not hold, seen from any other; in the first row it is the
+// first of the splits, in the second it is not.
 func TestLargeScores(t *testing.T) {
 	for _, n := range []int{2, 9} {
 		x := &fixture{t: t, r: newRand(11), d: open(t, fastOptions())}

@@ -75,8 +75,8 @@ func stored(f []float32, shape ...int) gguf.Tensor {
 	return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 }
 
-// matrix is random blocks of a type, and the weights that they mean. Fast arithmetic, which nobody asks a GPU for, is tried
-// with one type and compiled for no other.
+// matrix is random blocks of a type, and the weights that they mean. Fast arithmetic, which nobody asks a GPU for, is
+// tried with one type and compiled for no other.
 func (x *fixture) matrix(kind gguf.Type, out, in int) (gguf.Tensor, []float32) {
 	if x.variant == soft.FastMath {
 		kind = gguf.F32

@@ -19,8 +19,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// late is a device that runs a command buffer as late as it may: when somebody waits for it or for one after it. So it is
-// seen what the host does to memory that a committed pass still needs. No buffer may be closed that such a pass uses.
+// late is a device that runs a command buffer as late as it may: when somebody waits for it or for one after it. So it
+// is seen what the host does to memory that a committed pass still needs. No buffer may be closed that such a pass
+// uses.
 type late struct {
 	metal.Device
 	t     testing.TB
@@ -83,8 +84,8 @@ func small(t testing.TB) *gguf.File {
 	return file(t, "q8_0", func(s *synth.Spec) { s.Layers, s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 2, 64, 4, 2, 64, 300 })
 }
 
-// text is a program of random passes over one KV store: rows that take their token from the row before, batches, and slots
-// that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
+// text is a program of random passes over one KV store: rows that take their token from the row before, batches, and
+// slots that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
 type text struct {
 	t     *testing.T
 	m     *qwen2.Model

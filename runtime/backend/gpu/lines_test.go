@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// linesOf is how many lines of 128 bytes the rows of a weight lie on that are taken four at a time, each four counted by
-// itself. first are the rows that the fours begin with.
+// linesOf is how many lines of 128 bytes the rows of a weight lie on that are taken four at a time, each four counted
+// by itself. first are the rows that the fours begin with.
 func (w *weight) linesOf(first []int) (lines int64) {
 	for _, r := range first {
 		from, to := w.offset+r*w.rowBytes, w.offset+min(r+4, w.rows)*w.rowBytes
@@ -25,8 +25,8 @@ func (w *weight) linesOf(first []int) (lines int64) {
 	return lines
 }
 
-// TestLines: weights in the pages of a file begin at any multiple of 32 bytes. They compute what copies compute, and from
-// wherever they begin, no line of 128 bytes is touched more often than the rows need it.
+// TestLines: weights in the pages of a file begin at any multiple of 32 bytes. They compute what copies compute, and
+// from wherever they begin, no line of 128 bytes is touched more often than the rows need it.
 func TestLines(t *testing.T) {
 	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
 	d, err := New(dev, Options{Mapped: true})

@@ -182,8 +182,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestBeside: what a pass computes for a row is the same to the last bit alone and beside up to seven others, with few and
-// with many tokens before it, in any order of threads; and among longer passes, beside any others.
+// TestBeside: what a pass computes for a row is the same to the last bit alone and beside up to seven others, with few
+// and with many tokens before it, in any order of threads; and among longer passes, beside any others.
 func TestBeside(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	recipes := []string{"q4_k_m", "q4_0"}
@@ -591,8 +591,8 @@ func (d tight) Limits() metal.Limits {
 	return l
 }
 
-// TestTightMemory: where activations do not find room beside the rings, they come in pieces, and compute the same to the last
-// bit. Where nothing finds room, the error says so.
+// TestTightMemory: where activations do not find room beside the rings, they come in pieces, and compute the same to
+// the last bit. Where nothing finds room, the error says so.
 func TestTightMemory(t *testing.T) {
 	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Heads, s.KVHeads, s.FFN, s.Vocab = 1, 16, 8, 1024, 300 })
 	dev := gpu.OpenMetal(t, soft.Options{})

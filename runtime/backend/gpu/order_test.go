@@ -78,7 +78,8 @@ func (x *fixture) layerOf(rows int) *layer {
 }
 
 // TestAnyOrder: passes of operations in any order that the seam allows compute what the operations mean, one after the
-// other: a norm may take what another norm took before, or what was written long ago, and a row of x may be written twice.
+// other: a norm may take what another norm took before, or what was written long ago, and a row of x may be written
+// twice.
 func TestAnyOrder(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, rand.Uint64N(1 << 30)}
 	if testing.Short() {
