@@ -220,9 +220,9 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 // TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows,
 // tokens, origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
 func TestPipelinedEqualsSerial(t *testing.T) {
-	batches := 28
+	batches := 48
 	if testing.Short() {
-		batches = 2
+		batches = 4
 	}
 	var total sums
 	for _, seeds := range randomCases(t, batches, 500) {
