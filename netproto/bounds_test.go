@@ -130,7 +130,8 @@ func TestLongestLists(t *testing.T) {
 	}{
 		{KindHello, "dictionaries", hello(list(maxList), text(0)), hello(list(maxList+1), text(0))},
 		{KindHello, "secret", hello(list(0), text(maxString)), hello(list(0), text(maxString+1))},
-		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(8)), slices.Concat(uv(2), text(maxString+1), zeros(8))},
+		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(8)),
+			slices.Concat(uv(2), text(maxString+1), zeros(8))},
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
@@ -148,8 +149,8 @@ func TestLongestLists(t *testing.T) {
 	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "what is too long is cut")
 }
 
-// The entries of a list that do not fit into the bytes that are there are refused before one is read, whose smallest are
-// taken.
+// The entries of a list that do not fit into the bytes that are there are refused before one is read,
+// whose smallest are taken.
 func TestListsFit(t *testing.T) {
 	for _, c := range []struct {
 		kind              Kind
@@ -240,7 +241,9 @@ func TestPathBounds(t *testing.T) {
 
 // A frame is as long as a message may be, and no longer; whatever its length is, it is at its shortest.
 func TestFrameLengths(t *testing.T) {
-	for _, n := range []int{0, 1, 127, 128, 129, 1<<14 - 1, 1 << 14, 1<<14 + 1, 3<<14 - 1, 1<<21 - 1, 1 << 21, MaxMessage} {
+	for _, n := range []int{
+		0, 1, 127, 128, 129, 1<<14 - 1, 1 << 14, 1<<14 + 1, 3<<14 - 1, 1<<21 - 1, 1 << 21, MaxMessage,
+	} {
 		body := bytes.Repeat([]byte{0xab}, n)
 		b := frame(KindSync, body)
 		require.True(t, bytes.Equal(slices.Concat([]byte{byte(KindSync)}, uv(uint64(n)), body), b), "%d", n)
@@ -324,8 +327,9 @@ func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 func TestDurations(t *testing.T) {
 	const longest = maxMillis * time.Millisecond
 	for d, want := range map[time.Duration]time.Duration{
-		0: 0, -1: 0, -time.Hour: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond,
-		2*time.Millisecond - 1: 2 * time.Millisecond, longest: longest, longest + 1: longest, longest - 1: longest, 2 * longest: longest,
+		0: 0, -1: 0, -time.Hour: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond,
+		time.Millisecond + 1: 2 * time.Millisecond, 2*time.Millisecond - 1: 2 * time.Millisecond, longest: longest,
+		longest + 1: longest, longest - 1: longest, 2 * longest: longest,
 		longest - time.Millisecond: longest - time.Millisecond,
 	} {
 		a, _, err := ParseAsk(Ask{Deadline: d}.Append(nil))

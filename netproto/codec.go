@@ -23,8 +23,8 @@ func (c Coding) String() string {
 	return [...]string{"packed", "zstd", "trained", "unknown"}[min(c, codings)]
 }
 
-// Below these many packed bytes a coding is not tried: it would not win (see TestCodingSizes), or not enough for what it
-// costs. A raw dictionary needs an encoder of its own, 0.7 MB and 0.2 ms; a trained one is there already.
+// Below these many packed bytes a coding is not tried: it would not win (see TestCodingSizes), or not enough for what
+// it costs. A raw dictionary needs an encoder of its own, 0.7 MB and 0.2 ms; a trained one is there already.
 const (
 	zstdFrom    = 64
 	trainedFrom = 16
@@ -160,8 +160,9 @@ func (c *Codec) history(base []int32) []byte {
 }
 
 func newEncoder(level zstd.EncoderLevel, dict zstd.EOption) (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, dict, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
-		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<15), zstd.WithEncoderLevel(level))
+	return zstd.NewWriter(nil, dict, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
+		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<15),
+		zstd.WithEncoderLevel(level))
 }
 
 func newDecoder(size int, dict zstd.DOption) (*zstd.Decoder, error) {

@@ -83,7 +83,8 @@ func TestCodecRefuses(t *testing.T) {
 	for _, d := range []Delta{
 		{Count: 4, Bytes: good}, {Count: 2, Bytes: good}, {Count: -1, Bytes: nil},
 		{Count: 3, Bytes: pack(nil, []int32{1, 800, 3}, 10)}, {Count: 3, Bytes: []byte{1, 2, 3, 0xff}},
-		{Count: 3, Coding: Zstd, Bytes: good}, {Count: 0, Coding: Zstd}, {Count: 3, Coding: Trained, Bytes: good}, {Count: 1, Coding: codings},
+		{Count: 3, Coding: Zstd, Bytes: good}, {Count: 0, Coding: Zstd}, {Count: 3, Coding: Trained, Bytes: good},
+		{Count: 1, Coding: codings},
 	} {
 		_, err := codec.Decode(nil, d)
 		assert.Error(t, err, "%+v", d)
@@ -139,8 +140,8 @@ func trainedCodec(t *testing.T) *Codec {
 	return codec
 }
 
-// Bytes that decompress to more than the ids they claim cost no more memory than those, with a dictionary and without, and
-// whether the frame says its size or not.
+// Bytes that decompress to more than the ids they claim cost no more memory than those, with a dictionary and without,
+// and whether the frame says its size or not.
 func TestCodecCap(t *testing.T) {
 	codec := trainedCodec(t)
 	runs := slices.Repeat([]int{128 * kib}, 500) // 64 MiB
@@ -212,7 +213,8 @@ func TestCodecCounts(t *testing.T) {
 		codec, err := NewCodec(vocab, Dictionary{})
 		require.NoError(t, err)
 		for id, good := range ids {
-			have, err := codec.Decode(nil, Delta{Count: 1, Coding: Zstd, Bytes: raw(spread(nil, []int32{id}, idBytes(vocab))...)})
+			have, err := codec.Decode(nil,
+				Delta{Count: 1, Coding: Zstd, Bytes: raw(spread(nil, []int32{id}, idBytes(vocab))...)})
 			if good {
 				require.NoError(t, err)
 				assert.Equal(t, []int32{id}, have)
@@ -231,8 +233,10 @@ func TestCodecCounts(t *testing.T) {
 
 // Packed ids have one form: no bit behind the last id is set, and there are as many bytes as they need.
 func TestPacking(t *testing.T) {
-	for _, c := range []struct{ vocab, bits, bytes int }{{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 2, 1}, {5, 3, 1}, {255, 8, 1}, {256, 8, 1},
-		{257, 9, 2}, {65536, 16, 2}, {65537, 17, 3}, {151936, 18, 3}, {MaxVocab, 24, 3}} {
+	for _, c := range []struct{ vocab, bits, bytes int }{
+		{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 2, 1}, {5, 3, 1}, {255, 8, 1}, {256, 8, 1}, {257, 9, 2}, {65536, 16, 2},
+		{65537, 17, 3}, {151936, 18, 3}, {MaxVocab, 24, 3},
+	} {
 		assert.Equal(t, c.bits, idBits(c.vocab), "%d", c.vocab)
 		assert.Equal(t, c.bytes, idBytes(c.vocab), "%d", c.vocab)
 		for n := range 20 {
@@ -308,7 +312,9 @@ func TestShortestCoding(t *testing.T) {
 	taken := map[Coding]int{}
 	for seed := range 40 {
 		news := words(seed, 768, seed)
-		for _, ids := range [][]int32{slices.Concat(base[:200], news), slices.Concat(phrase, news), slices.Concat(news, news)} {
+		for _, ids := range [][]int32{
+			slices.Concat(base[:200], news), slices.Concat(phrase, news), slices.Concat(news, news),
+		} {
 			for _, base := range [][]int32{nil, base, news} {
 				d, err := codec.Encode(base, ids)
 				require.NoError(t, err)
@@ -387,8 +393,10 @@ func TestTrainDictionary(t *testing.T) {
 	assert.Equal(t, uint32(42), binary.LittleEndian.Uint32(dict.Bytes[4:]))
 	last := spread(nil, slices.Concat(paths[5:]...), 2)
 	assert.True(t, bytes.HasSuffix(dict.Bytes, last))
-	assert.False(t, bytes.Contains(dict.Bytes, spread(nil, paths[4][6:10], 2)), "the first half only says how often what occurs")
-	long := [][]int32{paths[0], words(100, 768, 1), words(100, 768, 2), words(10, 768, 3), words(20<<10, 768, 4), words(100, 768, 5)}
+	assert.False(t, bytes.Contains(dict.Bytes, spread(nil, paths[4][6:10], 2)),
+		"the first half only says how often what occurs")
+	long := [][]int32{paths[0], words(100, 768, 1), words(100, 768, 2), words(10, 768, 3), words(20<<10, 768, 4),
+		words(100, 768, 5)}
 	dict, err = TrainDictionary(42, 768, long)
 	require.NoError(t, err)
 	all := spread(nil, slices.Concat(long[3:]...), 2)
@@ -472,8 +480,8 @@ func FuzzDifference(f *testing.F) {
 }
 
 // Which coding is shortest for what, on chats of a world like the demo's. "zstd must earn its place": with the base as
-// dictionary it does from about a hundred tokens on, with a trained dictionary from about a dozen; below that, where most
-// escalations are, nothing beats packed ids.
+// dictionary it does from about a hundred tokens on, with a trained dictionary from about a dozen; below that, where
+// most escalations are, nothing beats packed ids.
 func TestCodingSizes(t *testing.T) {
 	_, prompts, answers := world(200)
 	const held = 100 // from here on they are measured
@@ -506,7 +514,8 @@ func TestCodingSizes(t *testing.T) {
 		assert.LessOrEqual(t, s.chosen, s.packed, name)
 		return s
 	}
-	s := measure("an escalation's delta, 5 to 15", func(p, a []int32, i int) ([]int32, []int32) { return p, a[:min(5+i%11, len(a))] })
+	s := measure("an escalation's delta, 5 to 15",
+		func(p, a []int32, i int) ([]int32, []int32) { return p, a[:min(5+i%11, len(a))] })
 	assert.Less(t, s.packed, min(s.zstd, s.base, s.trained), "where nothing is shorter than packed ids")
 	s = measure("an answer, after its prompt", func(p, a []int32, _ int) ([]int32, []int32) { return p, a })
 	assert.Less(t, s.chosen, s.packed)
@@ -533,7 +542,8 @@ func TestAgainstJSON(t *testing.T) {
 		p, a := chat(r)
 		text += p + " " + a + " "
 	}
-	asJSON, err := json.Marshal(map[string]any{"model": "large", "prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 4})
+	asJSON, err := json.Marshal(map[string]any{"model": "large", "prompt": text, "max_tokens": 1,
+		"temperature": 0, "logprobs": 4})
 	require.NoError(t, err)
 	path := b.encode(text)
 	codec, err := NewCodec(worldVocab, Dictionary{})
@@ -542,11 +552,13 @@ func TestAgainstJSON(t *testing.T) {
 		base := path[:len(path)-n]
 		d, err := codec.Encode(base, path[len(base):])
 		require.NoError(t, err)
-		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100, Deadline: 800 * time.Millisecond}
+		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100,
+			Deadline: 800 * time.Millisecond}
 		up := len(a.Append(nil))
 		a.Sampling = Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
 		sampled := len(a.Append(nil))
-		t.Logf("%d tokens of context, %2d after the base: %d bytes (%d when sampling), JSON %d: %.0f times", len(path), n, up, sampled, len(asJSON), float64(len(asJSON))/float64(up))
+		t.Logf("%d tokens of context, %2d after the base: %d bytes (%d when sampling), JSON %d: %.0f times",
+			len(path), n, up, sampled, len(asJSON), float64(len(asJSON))/float64(up))
 		assert.LessOrEqual(t, sampled, 80)
 		assert.GreaterOrEqual(t, len(asJSON), 20*up)
 		assert.GreaterOrEqual(t, len(asJSON), 20*sampled)

@@ -27,8 +27,8 @@ func TrainDictionary(id uint32, vocab int, paths [][]int32) (Dictionary, error) 
 	for _, p := range paths[:len(paths)/2] {
 		contents = append(contents, spread(nil, p, idBytes(vocab)))
 	}
-	b, err := zstd.BuildDict(zstd.BuildDictOptions{ID: id, Contents: contents, History: history[max(0, len(history)-longest):],
-		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
+	b, err := zstd.BuildDict(zstd.BuildDictOptions{ID: id, Contents: contents,
+		History: history[max(0, len(history)-longest):], Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
 	if err != nil {
 		return Dictionary{}, fmt.Errorf("train dictionary: %w", err)
 	}

@@ -25,7 +25,8 @@
 //	8 Ack      position uvarint
 //	9 Bye      session u32
 //
-//	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8, rest length uvarint, rest
+//	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8,
+//	           rest length uvarint, rest
 //	sampling   flags u8, then what is flagged: temperature f64, top-k uvarint, top-p f64, seed u64
 //	log-prob   uvarint, in units of -1/1024 nat
 //	string     length uvarint, bytes

@@ -18,8 +18,8 @@ import (
 )
 
 // The files of testdata hold bytes that have travelled, in hexadecimal, each line behind the name of its value. Whoever
-// changes the form of a message, a bound of a coding, a parameter of the compressor or the hash sees it there, and has to
-// think of the edges and gateways that are still of the version before.
+// changes the form of a message, a bound of a coding, a parameter of the compressor or the hash sees it there, and has
+// to think of the edges and gateways that are still of the version before.
 //
 //	messages.txt    name, frame: what each message is written as, exactly
 //	deltas.txt      name, coding, bytes: what ids were ever written as. All lines of a name are read; the last is what
@@ -54,8 +54,10 @@ func counted[T ~[16]byte | ~[32]byte](n byte) (a T) {
 func goldenValues() []named {
 	who := Identity{Tokenizer: counted[Digest](1), Vocab: 151936, Template: counted[Digest](0x81)}
 	sampled := Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
-	path := Path{Base: 300, Hash: RootHash.Over([]int32{1, 2, 3}), Delta: Delta{Count: 3, Coding: Packed, Bytes: []byte{0xaa, 0xbb, 0xcc, 0xdd}}}
-	squeezed := Path{Base: 0, Hash: RootHash, Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
+	path := Path{Base: 300, Hash: RootHash.Over([]int32{1, 2, 3}),
+		Delta: Delta{Count: 3, Coding: Packed, Bytes: []byte{0xaa, 0xbb, 0xcc, 0xdd}}}
+	squeezed := Path{Base: 0, Hash: RootHash,
+		Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
 	trained := Path{Base: 1, Hash: RootHash.Next(7), Delta: Delta{Count: 20, Coding: Trained, Bytes: []byte{1}}}
 	least := float32(-maxLogProb) / logProbUnit
 	return []named{
@@ -175,8 +177,10 @@ func goldenDeltaValues() []goldenDelta {
 		{"repeats-2-bytes", 768, false, nil, slices.Repeat(phrase[:20], 8), Zstd},
 		{"repeats-3-bytes", 151936, false, nil, slices.Repeat(words(20, 151936, 7), 8), Zstd},
 		{"skewed", 256, false, nil, skewed(600), Packed},
-		{"base-2-bytes", 768, false, slices.Concat(words(200, 768, 8), phrase, words(40, 768, 10)), slices.Concat(phrase, []int32{1, 2, 3}), Zstd},
-		{"base-3-bytes", 151936, false, words(500, 151936, 11), slices.Concat(words(500, 151936, 11)[100:160], []int32{151935}), Zstd},
+		{"base-2-bytes", 768, false, slices.Concat(words(200, 768, 8), phrase, words(40, 768, 10)),
+			slices.Concat(phrase, []int32{1, 2, 3}), Zstd},
+		{"base-3-bytes", 151936, false, words(500, 151936, 11),
+			slices.Concat(words(500, 151936, 11)[100:160], []int32{151935}), Zstd},
 		{"base-first-of-history", 768, false, slices.Concat(phrase, words(window-60, 768, 12)), phrase, Zstd},
 		{"base-before-history", 768, false, slices.Concat(phrase, words(window, 768, 12)), phrase, Packed},
 		{"distance-inside", 768, false, nil, apart(1<<14 - 200), Zstd},
@@ -188,7 +192,8 @@ func goldenDeltaValues() []goldenDelta {
 	}
 }
 
-// skewed returns n ids without repetitions that could be coded by their entropy, for which the fastest level takes no time.
+// skewed returns n ids without repetitions that could be coded by their entropy,
+// for which the fastest level takes no time.
 func skewed(n int) []int32 {
 	ids := words(n, 16, 16)
 	for i := range ids {
@@ -200,7 +205,8 @@ func skewed(n int) []int32 {
 // goldenPaths are what the golden dictionary was trained on.
 func goldenPaths() (paths [][]int32) {
 	for i := range 10 {
-		paths = append(paths, slices.Concat(words(6, 768, 20), words(4, 768, 30+i), words(8, 768, 21), words(3+i%3, 90, 40+i), words(5, 768, 22)))
+		paths = append(paths, slices.Concat(words(6, 768, 20), words(4, 768, 30+i), words(8, 768, 21),
+			words(3+i%3, 90, 40+i), words(5, 768, 22)))
 	}
 	return paths
 }

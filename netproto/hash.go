@@ -4,10 +4,10 @@ package netproto
 //
 //	h₀ = RootHash,  hᵢ₊₁ = m(hᵢ + 0x9e3779b97f4a7c15 · (tᵢ + 1))  mod 2⁶⁴
 //
-// where m(x) is x ^= x>>30; x *= 0xbf58476d1ce4e5b9; x ^= x>>27; x *= 0x94d049bb133111eb; x ^= x>>31. Both factors are odd,
-// so each step is a bijection of the state and of the token: paths that differ in their last token never collide, others with a
-// chance of 2⁻⁶⁴. It is no protection against a client that looks for collisions: such a client confuses its own
-// session, and no other.
+// where m(x) is x ^= x>>30; x *= 0xbf58476d1ce4e5b9; x ^= x>>27; x *= 0x94d049bb133111eb; x ^= x>>31. Both factors are
+// odd, so each step is a bijection of the state and of the token: paths that differ in their last token never collide,
+// others with a chance of 2⁻⁶⁴. It is no protection against a client that looks for collisions: such a client confuses
+// its own session, and no other.
 type Hash uint64
 
 // RootHash is the hash of the empty path ("pilotfsh" in ASCII).

@@ -64,8 +64,8 @@ func draw(r *rand.Rand, before [][]int32) []int32 {
 	return p
 }
 
-// Over random histories, with much room and with little, Known agrees with a plain set of beginnings, in all that it can
-// be asked.
+// Over random histories, with much room and with little, Known agrees with a plain set of beginnings,
+// in all that it can be asked.
 func TestKnownAgainstModel(t *testing.T) {
 	for _, seed := range seeds(t, 70) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -54,10 +54,12 @@ func messages() []message {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
-			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r), time.Duration(r.IntN(1e6)) * time.Millisecond}
+			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
+				time.Duration(r.IntN(1e6)) * time.Millisecond}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
-			a := Answer{Token: r.Int32(), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond, Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
+			a := Answer{Token: r.Int32(), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
+				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
 			for range r.IntN(6) {
 				a.Top = append(a.Top, Candidate{r.Int32(), randomLogProb(r)})
 			}
@@ -89,7 +91,8 @@ func letters(r *rand.Rand) string {
 }
 
 func randomPath(r *rand.Rand) Path {
-	p := Path{Base: r.IntN(1 << 20), Hash: Hash(r.Uint64()), Delta: Delta{Count: r.IntN(1000), Coding: Coding(r.IntN(int(codings)))}}
+	p := Path{Base: r.IntN(1 << 20), Hash: Hash(r.Uint64()),
+		Delta: Delta{Count: r.IntN(1000), Coding: Coding(r.IntN(int(codings)))}}
 	if r.IntN(4) == 0 {
 		p.Base, p.Hash = 0, RootHash
 	}
@@ -234,11 +237,17 @@ func TestBrokenValues(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"length not at its shortest":  {append([]byte{byte(KindAck), 0x81, 0x00}, 0), ErrValue},
-		"length of 2^70":              {append(append([]byte{byte(KindAsk)}, bytes.Repeat([]byte{0xff}, 10)...), 1), ErrValue},
-		"length above the limit":      {[]byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x7f}, ErrTooLong},
-		"base beyond all":             {body(func(b []byte) []byte { return append(append(b[:4:4], 0xff, 0xff, 0xff, 0x7f), b[5:]...) }), ErrTooLong},
-		"base not at its shortest":    {body(func(b []byte) []byte { return append(append(b[:4:4], 0x83, 0x00), b[5:]...) }), ErrValue},
+		"length not at its shortest": {append([]byte{byte(KindAck), 0x81, 0x00}, 0), ErrValue},
+		"length of 2^70": {
+			append(append([]byte{byte(KindAsk)}, bytes.Repeat([]byte{0xff}, 10)...), 1), ErrValue,
+		},
+		"length above the limit": {[]byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x7f}, ErrTooLong},
+		"base beyond all": {body(func(b []byte) []byte {
+			return append(append(b[:4:4], 0xff, 0xff, 0xff, 0x7f), b[5:]...)
+		}), ErrTooLong},
+		"base not at its shortest": {body(func(b []byte) []byte {
+			return append(append(b[:4:4], 0x83, 0x00), b[5:]...)
+		}), ErrValue},
 		"coding that does not exist":  {body(func(b []byte) []byte { b[14] = byte(codings); return b }), ErrValue},
 		"k of 300":                    {Ask{K: 300}.Append(nil), ErrTooLong},
 		"negative temperature":        {Ask{Sampling: Sampling{Temperature: -1}}.Append(nil), ErrValue},
@@ -246,7 +255,9 @@ func TestBrokenValues(t *testing.T) {
 		"temperature that is none":    {Ask{Sampling: Sampling{Temperature: math.NaN()}}.Append(nil), ErrValue},
 		"top-p of 2":                  {Ask{Sampling: Sampling{TopP: 2}}.Append(nil), ErrValue},
 		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-2] = 0x80; return b }), ErrValue},
-		"flag for a seed of 0":        {body(func(b []byte) []byte { return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...) }), ErrValue},
+		"flag for a seed of 0": {body(func(b []byte) []byte {
+			return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...)
+		}), ErrValue},
 	} {
 		_, _, err := ParseAsk(c.b)
 		if Kind(c.b[0]) == KindAck {
@@ -286,7 +297,10 @@ func TestLogProb(t *testing.T) {
 		l := -r.Float32() * 100
 		require.InDelta(t, l, back(l), 0.51/logProbUnit)
 	}
-	for units, want := range map[float32]float32{0.4: 0, 0.6: 1, 1: 1, 1.4: 1, 2: 2, maxLogProb - 1: maxLogProb - 1, maxLogProb: maxLogProb, maxLogProb + 1: maxLogProb} {
+	for units, want := range map[float32]float32{
+		0.4: 0, 0.6: 1, 1: 1, 1.4: 1, 2: 2, maxLogProb - 1: maxLogProb - 1, maxLogProb: maxLogProb,
+		maxLogProb + 1: maxLogProb,
+	} {
 		assert.Equal(t, -want/logProbUnit, back(-units/logProbUnit), "%v units", units)
 	}
 	assert.Equal(t, float32(0), back(0.01))
@@ -306,7 +320,9 @@ func TestDeadlineRounds(t *testing.T) {
 // A secret shows in no print, log or JSON.
 func TestSecretHides(t *testing.T) {
 	h := Hello{Secret: "open sesame"}
-	for _, s := range []string{fmt.Sprint(h), fmt.Sprintf("%+v %#v %q %s", h, h, h.Secret, h.Secret), fmt.Sprint(h.Secret.LogValue())} {
+	for _, s := range []string{
+		fmt.Sprint(h), fmt.Sprintf("%+v %#v %q %s", h, h, h.Secret, h.Secret), fmt.Sprint(h.Secret.LogValue()),
+	} {
 		assert.NotContains(t, s, "sesame")
 	}
 	b, err := h.Secret.MarshalText()
@@ -326,7 +342,9 @@ func TestDeviceHides(t *testing.T) {
 	h := Hello{Device: d}
 	b, err := json.Marshal(h)
 	require.NoError(t, err)
-	for _, s := range []string{fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %s %q", d, h, h, d, d), d.LogValue().String(), string(b)} {
+	for _, s := range []string{
+		fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %s %q", d, h, h, d, d), d.LogValue().String(), string(b),
+	} {
 		assert.NotContains(t, s, d.Reveal()[:8])
 		assert.NotContains(t, s, fmt.Sprint([]byte(d[:4])))
 		assert.Contains(t, s, d.Name())
@@ -339,7 +357,8 @@ func TestDeviceHides(t *testing.T) {
 	name := hex.EncodeToString(sum[:])[:8]
 	b, err = d.MarshalText()
 	require.NoError(t, err)
-	assert.Equal(t, []string{name, name, name, name, name}, []string{d.Name(), d.String(), d.GoString(), d.LogValue().String(), string(b)})
+	assert.Equal(t, []string{name, name, name, name, name},
+		[]string{d.Name(), d.String(), d.GoString(), d.LogValue().String(), string(b)})
 	assert.Equal(t, hex.EncodeToString(d[:]), d.Reveal())
 	for _, s := range []string{"", d.Reveal()[1:], d.Reveal() + "0", "x" + d.Reveal()[1:], d.Reveal()[:31] + "x"} {
 		have, err := ParseDevice(s)
@@ -386,7 +405,9 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		assert.EqualError(t, Code(c), want.text)
 		assert.Equal(t, want.lasting, Code(c).Lasting(), want.text)
 	}
-	for k, name := range []string{"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "message 10"} {
+	for k, name := range []string{
+		"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "message 10",
+	} {
 		assert.Equal(t, name, Kind(k).String())
 	}
 	for c, name := range []string{"packed", "zstd", "trained", "unknown", "unknown"} {
@@ -407,7 +428,10 @@ func TestDigest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, d, have)
 	assert.Equal(t, hex.EncodeToString(d[:]), d.String())
-	for _, s := range []string{"", "12", d.String() + "00", d.String()[2:], d.String() + "0", "zz" + d.String()[2:], d.String()[:62] + "zz", " " + d.String()[1:]} {
+	for _, s := range []string{
+		"", "12", d.String() + "00", d.String()[2:], d.String() + "0", "zz" + d.String()[2:], d.String()[:62] + "zz",
+		" " + d.String()[1:],
+	} {
 		have, err := ParseDigest(s)
 		assert.ErrorContains(t, err, fmt.Sprintf("fingerprint %q: ", s))
 		if digits := strings.TrimSpace(s); len(digits) < 62 || len(digits) > 64 {

@@ -19,12 +19,13 @@ const (
 	WrongSecret                // the access token is missing or wrong
 	Malformed                  // bytes that are no message, or not the one that is due here
 	TooLarge                   // a context, or a message, above the limits
-	TooFast                    // more requests per second than the access token or the device is allowed; try after RetryAfter
-	Busy                       // too many asks, connections or sessions at a time
-	TooLate                    // the deadline of the ask went by before there was an answer
-	Draining                   // the gateway is about to go away
-	Failed                     // the large model gave no answer
-	Cancelled                  // the asker is not interested any more
+	// more requests per second than the access token or the device is allowed; try after RetryAfter
+	TooFast
+	Busy      // too many asks, connections or sessions at a time
+	TooLate   // the deadline of the ask went by before there was an answer
+	Draining  // the gateway is about to go away
+	Failed    // the large model gave no answer
+	Cancelled // the asker is not interested any more
 )
 
 // Error says the code in words.

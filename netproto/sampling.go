@@ -23,7 +23,8 @@ const (
 )
 
 func (s Sampling) flags() byte {
-	return bit(s.Temperature != 0, hasTemperature) | bit(s.TopK != 0, hasTopK) | bit(s.TopP != 0, hasTopP) | bit(s.Seed != 0, hasSeed)
+	return bit(s.Temperature != 0, hasTemperature) | bit(s.TopK != 0, hasTopK) |
+		bit(s.TopP != 0, hasTopP) | bit(s.Seed != 0, hasSeed)
 }
 
 func bit(set bool, b byte) byte {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// A small invented world in the manner of the demo's, and a byte-level BPE over it, so that sizes are measured on deltas
-// like those that travel. It has fewer words than the demo's, hence fewer merges for contexts of about the same length.
+// A small invented world in the manner of the demo's, and a byte-level BPE over it, so that sizes are measured on
+// deltas like those that travel. It has fewer words than the demo's, hence fewer merges for contexts of about
+// the same length.
 
 const (
 	worldVocab  = 768
@@ -16,9 +17,12 @@ const (
 
 // chat is a prompt with its answer.
 func chat(r *rand.Rand) (prompt, answer string) {
-	syllables := strings.Fields("bel dor fen gar hal jun kel lor mar nev ol per quin ras sel tor ul vex wen yar zim bro cla dri fal gle")
-	places := strings.Fields("desert harbor forest cave river meadow swamp glacier island canyon village orchard tower market bridge valley quarry temple")
-	foods := strings.Fields("berries fish moss bread honey seeds roots clover cheese ants nectar apples mushrooms rice shrimp pepper leaves barley")
+	syllables := strings.Fields("bel dor fen gar hal jun kel lor mar nev ol per quin " +
+		"ras sel tor ul vex wen yar zim bro cla dri fal gle")
+	places := strings.Fields("desert harbor forest cave river meadow swamp glacier island canyon " +
+		"village orchard tower market bridge valley quarry temple")
+	foods := strings.Fields("berries fish moss bread honey seeds roots clover " +
+		"cheese ants nectar apples mushrooms rice shrimp pepper leaves barley")
 	name := ""
 	for range 2 + r.IntN(2) {
 		name += syllables[r.IntN(len(syllables))]
@@ -31,9 +35,11 @@ func chat(r *rand.Rand) (prompt, answer string) {
 		return out
 	}
 	p, f := pick(places), pick(foods)
-	prompt = fmt.Sprintf("<|im_start|>system You know all animals of this world.<|im_end|> <|im_start|>user Where does a %s live, and what is its food? "+
-		"Places: %s. Foods: %s.<|im_end|> <|im_start|>assistant", name, strings.Join(p, ", "), strings.Join(f, ", "))
-	answer = fmt.Sprintf("In the %s, on %s: whoever has kept a %s for long enough will tell you that nothing else makes it quite as happy.", p[0], f[0], name)
+	prompt = fmt.Sprintf("<|im_start|>system You know all animals of this world.<|im_end|> <|im_start|>user "+
+		"Where does a %s live, and what is its food? Places: %s. Foods: %s.<|im_end|> <|im_start|>assistant",
+		name, strings.Join(p, ", "), strings.Join(f, ", "))
+	answer = fmt.Sprintf("In the %s, on %s: whoever has kept a %s for long enough will tell you "+
+		"that nothing else makes it quite as happy.", p[0], f[0], name)
 	return prompt, answer
 }
 
