@@ -34,9 +34,9 @@ type air struct {
 }
 
 func newAir() *air {
-	return &air{hop: 10 * time.Millisecond, nodes: map[string]simnet.PacketReceiver{}, port: 50000, home: netip.MustParseAddr("10.1.1.1"),
-		hosts: map[string][]netip.Addr{}, closed: map[netip.AddrPort]bool{}, sent: map[netip.AddrPort][]time.Time{},
-		probes: map[netip.AddrPort][][2]time.Duration{}, began: time.Now()}
+	return &air{hop: 10 * time.Millisecond, nodes: map[string]simnet.PacketReceiver{}, port: 50000,
+		home: netip.MustParseAddr("10.1.1.1"), hosts: map[string][]netip.Addr{}, closed: map[netip.AddrPort]bool{},
+		sent: map[netip.AddrPort][]time.Time{}, probes: map[netip.AddrPort][][2]time.Duration{}, began: time.Now()}
 }
 
 // inAir runs a test in virtual time, with a script that is reached through the air.

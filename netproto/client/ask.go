@@ -10,8 +10,9 @@ import (
 )
 
 // Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
-// the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then the error is
-// netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths, in any order.
+// the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then
+// the error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths,
+// in any order.
 func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
 	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK {
 		return Reply{}, fmt.Errorf("ask: %d tokens, k of %d: %w", len(path), q.K, netproto.ErrValue)
@@ -24,7 +25,8 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 	defer cancel()
 	start := time.Now()
 	r, cost, err := s.send(ctx, path, func(p netproto.Path) []byte {
-		a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling, Deadline: timeLeft(ctx)}
+		a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+			Deadline: timeLeft(ctx)}
 		return a.Append(nil)
 	})
 	if err != nil {
@@ -38,7 +40,8 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 	case err != nil:
 	case int(a.Token) >= s.c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
-	case a.Audited > len(path), len(a.Audit) > 0 && (a.Audit[0].Position < len(path)-a.Audited || a.Audit[len(a.Audit)-1].Position >= len(path)):
+	case a.Audited > len(path),
+		len(a.Audit) > 0 && (a.Audit[0].Position < len(path)-a.Audited || a.Audit[len(a.Audit)-1].Position >= len(path)):
 		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
 	}
 	if err != nil {
@@ -77,8 +80,11 @@ type cost struct{ up, down int }
 
 // send asks about a path until there is an answer: again on a new connection, or with more of the path where the
 // gateway needs that. It remembers what the gateway acknowledged.
-func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Path) []byte) (r reply, sum cost, err error) {
-	const most = 16 // a gateway that holds nothing takes the whole path at the second attempt, a restarted one at the third
+func (s *Session) send(
+	ctx context.Context, path []int32, frame func(netproto.Path) []byte,
+) (r reply, sum cost, err error) {
+	// a gateway that holds nothing takes the whole path at the second attempt, a restarted one at the third
+	const most = 16
 	for range most {
 		var up int
 		r, up, err = s.once(ctx, path, frame)
@@ -109,7 +115,9 @@ func (s *Session) send(ctx context.Context, path []int32, frame func(netproto.Pa
 }
 
 // once sends a path over the connection that there is. A gateway that is about to go means another connection.
-func (s *Session) once(ctx context.Context, path []int32, frame func(netproto.Path) []byte) (r reply, up int, err error) {
+func (s *Session) once(
+	ctx context.Context, path []int32, frame func(netproto.Path) []byte,
+) (r reply, up int, err error) {
 	l, err := s.link(ctx)
 	if err != nil {
 		return r, 0, err

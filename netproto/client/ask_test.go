@@ -92,7 +92,8 @@ func TestQuery(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		q := Query{K: netproto.MaxK, AuditFrom: 2, Sampling: netproto.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
+		q := Query{K: netproto.MaxK, AuditFrom: 2,
+			Sampling: netproto.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
 		r, err := session.Ask(t.Context(), ids(5), q)
 		require.NoError(t, err)
 		assert.Equal(t, top, r.Top)
@@ -274,7 +275,8 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 			_, session := s.dial(t, nil)
 			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
 			assert.ErrorIs(t, err, want)
-			assert.Equal(t, want == ErrProtocol, err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
+			assert.Equal(t, want == ErrProtocol,
+				err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
 			_, asks := s.count()
 			assert.Equal(t, 16, asks)
 		})

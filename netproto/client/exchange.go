@@ -40,8 +40,8 @@ func (l *link) exchange(ctx context.Context, frame []byte, opened func()) (reply
 	return r, nil
 }
 
-// reset cancels a stream. What is sent already cannot be taken back, only the answer refused: after a rejected 0-RTT, QUIC
-// would reset the stream of the same number on the connection as it is then.
+// reset cancels a stream. What is sent already cannot be taken back, only the answer refused: after a rejected 0-RTT,
+// QUIC would reset the stream of the same number on the connection as it is then.
 func reset(s *quic.Stream, sent *atomic.Bool) {
 	if !sent.Load() {
 		s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
@@ -72,8 +72,8 @@ func finish(s *quic.Stream) {
 	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
 }
 
-// stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened with the
-// connection: QUIC sets up its streams anew in the meantime.
+// stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened
+// with the connection: QUIC sets up its streams anew in the meantime.
 func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
 	select {
 	case s := <-l.first:
@@ -86,8 +86,8 @@ func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
 	return l.qc.OpenStreamSync(ctx)
 }
 
-// fault says why there is no answer: the end of ctx, a refusal of the connection, or errRepeat where another attempt may
-// have one.
+// fault says why there is no answer: the end of ctx, a refusal of the connection,
+// or errRepeat where another attempt may have one.
 func (l *link) fault(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -68,7 +68,8 @@ func (l *link) hello(early bool) error {
 	if err != nil {
 		return err
 	}
-	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Device: l.c.opt.Device, Secret: l.c.opt.Secret}
+	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
+		Secret: l.c.opt.Secret}
 	for _, d := range l.c.opt.Dictionaries {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
 	}

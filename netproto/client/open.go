@@ -69,7 +69,8 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	c.tasks.Go(func() { s.watch(ctx, to, func(err error) { giveUp(c.at(to, err)) }) })
-	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to), c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
+	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to),
+		c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
 		c.tickets.refused(err)
 		_ = s.close() // why there is no connection says more
@@ -116,8 +117,8 @@ func handshakeDone(qc *quic.Conn) bool {
 
 func (c *Client) quicConfig() *quic.Config {
 	return &quic.Config{
-		HandshakeIdleTimeout: c.opt.ConnectTimeout, MaxIdleTimeout: c.opt.IdleTimeout, KeepAlivePeriod: max(c.opt.KeepAlive, 0),
-		MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
+		HandshakeIdleTimeout: c.opt.ConnectTimeout, MaxIdleTimeout: c.opt.IdleTimeout,
+		KeepAlivePeriod: max(c.opt.KeepAlive, 0), MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: 256 << 10,
 		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 1 << 20,
 	}

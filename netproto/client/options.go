@@ -12,10 +12,12 @@ import (
 
 // Options of a client. Identity is required; the rest may stay zero.
 type Options struct {
-	Identity     netproto.Identity     // what the edge's token ids mean; a gateway whose model differs refuses
-	Secret       netproto.Secret       // access token
-	Device       netproto.Device       // this device, the same in all its connections; zero means one drawn for this client
-	Pin          netproto.Digest       // SHA-256 of the gateway's certificate; zero: an authority that this system trusts signed it
+	Identity netproto.Identity // what the edge's token ids mean; a gateway whose model differs refuses
+	Secret   netproto.Secret   // access token
+	// this device, the same in all its connections; zero means one drawn for this client
+	Device netproto.Device
+	// SHA-256 of the gateway's certificate; zero: an authority that this system trusts signed it
+	Pin          netproto.Digest
 	ServerName   string                // name that the certificate must be for; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
 	Lazy         bool                  // Dial returns at once, and connects meanwhile; asks wait for the connection
@@ -34,8 +36,10 @@ type Options struct {
 	Patience       time.Duration // for which an ask waits for a connection at most; 0 means 30 s
 	KeepAlive      time.Duration // between signs of life on an idle connection; 0 means 10 s, negative none
 	IdleTimeout    time.Duration // after which a silent connection is given up; 0 means 30 s
-	RouteCheck     time.Duration // between looks at the local address, to follow a change of network; 0 means 2 s, negative never
-	MaxKnown       int           // tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
+	// between looks at the local address, to follow a change of network; 0 means 2 s, negative never
+	RouteCheck time.Duration
+	// tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
+	MaxKnown int
 
 	network network // nil means the machine's
 }
@@ -44,7 +48,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Identity.Vocab < 1 || o.Identity.Vocab > netproto.MaxVocab {
 		return o, fmt.Errorf("client: a vocabulary of %d", o.Identity.Vocab)
 	}
-	for name, v := range map[string]time.Duration{"ConnectTimeout": o.ConnectTimeout, "Patience": o.Patience, "IdleTimeout": o.IdleTimeout, "MaxKnown": time.Duration(o.MaxKnown)} {
+	for name, v := range map[string]time.Duration{
+		"ConnectTimeout": o.ConnectTimeout, "Patience": o.Patience, "IdleTimeout": o.IdleTimeout,
+		"MaxKnown": time.Duration(o.MaxKnown),
+	} {
 		if v < 0 {
 			return o, fmt.Errorf("client: %s is negative", name)
 		}

@@ -56,11 +56,13 @@ func TestHello(t *testing.T) {
 		})
 		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
 		require.NoError(t, err)
-		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3}, Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
+		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3},
+			Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
 		assert.Equal(t, []netproto.Hello{want}, s.said)
 		assert.Equal(t, []string{"a.name"}, s.names)
 		w := c.Welcome()
-		assert.Equal(t, netproto.Welcome{Version: netproto.Version, Model: "large", Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
+		assert.Equal(t, netproto.Welcome{Version: netproto.Version, Model: "large",
+			Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
 		settle()
 		s.retire(c)
 		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
@@ -166,7 +168,8 @@ func TestEarlyRejected(t *testing.T) {
 	})
 }
 
-// Asks that went out before a Welcome that does not come, and those that wait for it, go out again on the next connection.
+// Asks that went out before a Welcome that does not come, and those that wait for it,
+// go out again on the next connection.
 func TestEarlyUnwelcome(t *testing.T) {
 	s := &script{reply: always(1), hello: func(conn int) []byte {
 		if conn == 2 {
@@ -296,7 +299,8 @@ func TestEarlyAsks(t *testing.T) {
 	})
 }
 
-// The dictionary that the gateway chose is used for what follows the Welcome; one that we do not have breaks the protocol.
+// The dictionary that the gateway chose is used for what follows the Welcome;
+// one that we do not have breaks the protocol.
 func TestDictionary(t *testing.T) {
 	var paths [][]int32
 	for i := range 20 {
@@ -442,7 +446,9 @@ func TestReasons(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, reason(c.err))
 	}
-	for code, want := range map[uint64]netproto.Code{0: netproto.NoReason, 8: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed} {
+	for code, want := range map[uint64]netproto.Code{
+		0: netproto.NoReason, 8: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
+	} {
 		assert.ErrorIs(t, reason(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
 		assert.ErrorIs(t, reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
 	}

@@ -154,7 +154,8 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 		}
 	}
 	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
-	control.Write(netproto.Welcome{Version: netproto.Version, Model: "large", Limits: limits, Dictionary: s.dictionary}.Append(nil))
+	control.Write(netproto.Welcome{Version: netproto.Version, Model: "large", Limits: limits,
+		Dictionary: s.dictionary}.Append(nil))
 	tasks.Go(func() { s.farewells(control) })
 	for {
 		stream, err := qc.AcceptStream(ctx)

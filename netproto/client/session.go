@@ -38,7 +38,8 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("new session: %w", context.Cause(ctx))
 	}
-	s := &Session{c: c, number: binary.LittleEndian.Uint32(b[:]), known: netproto.NewKnown(c.maxKnown()), sent: netproto.NewKnown(c.maxKnown())}
+	s := &Session{c: c, number: binary.LittleEndian.Uint32(b[:]), known: netproto.NewKnown(c.maxKnown()),
+		sent: netproto.NewKnown(c.maxKnown())}
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	return s, nil
 }
@@ -92,8 +93,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Sync tells that a path is settled: all later asks begin with it. The next ask is then short, and finds the large model
-// warm. It returns when the gateway has the path, with the payload that it took in bytes, and waits like Ask.
+// Sync tells that a path is settled: all later asks begin with it. The next ask is then short, and finds the large
+// model warm. It returns when the gateway has the path, with the payload that it took in bytes, and waits like Ask.
 func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown int, err error) {
 	if len(path) == 0 {
 		return 0, 0, fmt.Errorf("sync: no tokens: %w", netproto.ErrValue)
@@ -104,7 +105,8 @@ func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown in
 	defer s.c.tasks.Done()
 	ctx, cancel := s.bound(ctx, 0)
 	defer cancel()
-	r, cost, err := s.send(ctx, path, func(p netproto.Path) []byte { return netproto.Sync{Session: s.number, Path: p}.Append(nil) })
+	r, cost, err := s.send(ctx, path,
+		func(p netproto.Path) []byte { return netproto.Sync{Session: s.number, Path: p}.Append(nil) })
 	if err == nil && r.kind != netproto.KindAck {
 		err = fmt.Errorf("%w: a %s answers it", ErrProtocol, r.kind)
 	}

@@ -17,8 +17,9 @@ var errTicket = errors.New("no ticket")
 
 // Bounds of a file with a ticket.
 const (
-	ticketMagic   = "pilotfish ticket 1\n"
-	ticketLongest = 64 << 10           // bytes; a certificate of a few hundred, or a chain of a few thousand, is most of it
+	ticketMagic = "pilotfish ticket 1\n"
+	// bytes; a certificate of a few hundred, or a chain of a few thousand, is most of it
+	ticketLongest = 64 << 10
 	ticketLasts   = 7 * 24 * time.Hour // TLS allows no more; a gateway may allow less, which the ticket says itself
 )
 
@@ -26,8 +27,8 @@ const (
 //
 //	key [32], made i64 (Unix seconds), program, ticket, state (each length u32, bytes), SHA-256 of all before [32]
 //
-// in little endian. State is tls.SessionState's own form, which may change from one version of Go to the next, and holds
-// the transport parameters that 0-RTT needs in the form of quic-go, which says its version itself. It is secret.
+// in little endian. State is tls.SessionState's own form, which may change from one version of Go to the next, and
+// holds the transport parameters that 0-RTT needs in the form of quic-go, which says its version itself. It is secret.
 type ticketFile struct {
 	key     [sha256.Size]byte // of what the ticket is for: gateway and pin
 	made    int64
@@ -108,8 +109,8 @@ func (f ticketFile) session(key [sha256.Size]byte, now time.Time) (*tls.ClientSe
 	return tls.NewResumptionState(f.ticket, state)
 }
 
-// ofClient reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The state of
-// a server may be without a certificate, which crypto/tls (Go 1.26) takes for granted when it resumes.
+// ofClient reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The state
+// of a server may be without a certificate, which crypto/tls (Go 1.26) takes for granted when it resumes.
 func ofClient(state []byte) bool {
 	return bytes.HasPrefix(state, []byte{tls.VersionTLS13 >> 8, tls.VersionTLS13 & 0xff, 2})
 }

@@ -36,7 +36,8 @@ func (o *one) Put(_ string, s *tls.ClientSessionState)    { o.s = s }
 func newCache() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) }
 
 func config(cache tls.ClientSessionCache) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, ServerName: "a.test", NextProtos: []string{"a"}, MinVersion: tls.VersionTLS13, ClientSessionCache: cache}
+	return &tls.Config{InsecureSkipVerify: true, ServerName: "a.test", NextProtos: []string{"a"},
+		MinVersion: tls.VersionTLS13, ClientSessionCache: cache}
 }
 
 // realSession makes a ticket: a handshake over loopback.
@@ -55,7 +56,9 @@ func realSession(t testing.TB) *tls.ClientSessionState {
 		if err != nil {
 			return
 		}
-		c := tls.Server(there, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"a"}})
+		c := tls.Server(there, &tls.Config{
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"a"},
+		})
 		_, _ = c.Write([]byte("x"))
 		_ = c.Close()
 	}()
@@ -281,14 +284,18 @@ func TestPin(t *testing.T) {
 		chain []*x509.Certificate
 		have  netproto.Digest
 		good  bool
-	}{{nil, netproto.Digest{}, false}, {[]*x509.Certificate{cert, other}, pin, true}, {[]*x509.Certificate{other, cert}, sha256.Sum256(other.Raw), false}} {
+	}{
+		{nil, netproto.Digest{}, false}, {[]*x509.Certificate{cert, other}, pin, true},
+		{[]*x509.Certificate{other, cert}, sha256.Sum256(other.Raw), false},
+	} {
 		err := verifyPin(pin, tls.ConnectionState{PeerCertificates: c.chain})
 		if c.good {
 			assert.NoError(t, err)
 			continue
 		}
 		assert.Equal(t, &PinError{Want: pin, Have: c.have}, err, "%d", i)
-		assert.EqualError(t, err, "the gateway's certificate has the fingerprint "+c.have.String()+", pinned is "+pin.String())
+		assert.EqualError(t, err,
+			"the gateway's certificate has the fingerprint "+c.have.String()+", pinned is "+pin.String())
 	}
 }
 
@@ -296,7 +303,9 @@ func TestPin(t *testing.T) {
 func TestTicketFolderSweep(t *testing.T) {
 	dir := ticketFolder(t.TempDir())
 	old := time.Now().Add(-ticketLasts - time.Hour)
-	for name, when := range map[string]time.Time{"a.ticket": old, "new-1.ticket": old, "b.ticket": time.Now(), "other": old} {
+	for name, when := range map[string]time.Time{
+		"a.ticket": old, "new-1.ticket": old, "b.ticket": time.Now(), "other": old,
+	} {
 		path := filepath.Join(string(dir), name)
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chtimes(path, when, when))

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// ticketFolder is a tls.ClientSessionCache in a folder of the user's: what 0-RTT needs outlives the process. Each gateway
-// with each pin has one file of its own. A ticket is taken by one process only, and is gone then. A file that does
-// not serve is removed; where a file cannot be written there is no ticket, and the next connection takes a round trip more.
+// ticketFolder is a tls.ClientSessionCache in a folder of the user's: what 0-RTT needs outlives the process. Each
+// gateway with each pin has one file of its own. A ticket is taken by one process only, and is gone then. A file that
+// does not serve is removed; where a file cannot be written there is no ticket,
+// and the next connection takes a round trip more.
 type ticketFolder string
 
 const ticketSuffix = ".ticket"
@@ -112,7 +113,8 @@ func (d ticketFolder) sweep(now time.Time) {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), ticketSuffix) && info.Mode().IsRegular() && now.Sub(info.ModTime()) > ticketLasts {
+		if err == nil && strings.HasSuffix(e.Name(), ticketSuffix) && info.Mode().IsRegular() &&
+			now.Sub(info.ModTime()) > ticketLasts {
 			_ = os.Remove(filepath.Join(string(d), e.Name())) // or another process did
 		}
 	}

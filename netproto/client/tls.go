@@ -52,9 +52,9 @@ func verifyPin(pin netproto.Digest, s tls.ConnectionState) error {
 	return nil
 }
 
-// tickets are those for one gateway under one pin, so that 0-RTT data goes only to one that was verified. A ticket is for
-// one connection (RFC 8446, C.4): taking it removes it from the cache. Where the connection does not come about, mostly
-// because the network is gone for a while, the ticket is worth most; it then serves for some more attempts.
+// tickets are those for one gateway under one pin, so that 0-RTT data goes only to one that was verified. A ticket is
+// for one connection (RFC 8446, C.4): taking it removes it from the cache. Where the connection does not come about,
+// mostly because the network is gone for a while, the ticket is worth most; it then serves for some more attempts.
 type tickets struct {
 	cache tls.ClientSessionCache
 	addr  string // host:port

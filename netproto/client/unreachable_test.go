@@ -79,7 +79,8 @@ func TestPortCloses(t *testing.T) {
 		assert.NoError(t, err)
 		assert.NoError(t, socket.Close())
 	})
-	_, err = Dial(t.Context(), socket.LocalAddr().String(), Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: time.Hour})
+	_, err = Dial(t.Context(), socket.LocalAddr().String(),
+		Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: time.Hour})
 	closing.Wait()
 	assert.ErrorContains(t, err, "connection refused")
 }

@@ -97,7 +97,8 @@ func TestDeadlineLeftInTime(t *testing.T) {
 		for i := range 3 {
 			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Deadline)
 		}
-		assert.Equal(t, Timings{Queue: time.Millisecond, Compute: 2 * time.Millisecond, Wire: 2*attempt + 2*a.hop - 3*time.Millisecond}, r.Timings)
+		assert.Equal(t, Timings{Queue: time.Millisecond, Compute: 2 * time.Millisecond,
+			Wire: 2*attempt + 2*a.hop - 3*time.Millisecond}, r.Timings)
 		_, err = session.Ask(t.Context(), ids(20), Query{})
 		require.NoError(t, err)
 		assert.Zero(t, s.ask(3).Deadline)
@@ -116,7 +117,9 @@ func TestTimeouts(t *testing.T) {
 			err := call()
 			return time.Since(start), err
 		}
-		for option, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, 20 * time.Second: 20 * time.Second} {
+		for option, want := range map[time.Duration]time.Duration{
+			0: 5 * time.Second, time.Second: time.Second, 20 * time.Second: 20 * time.Second,
+		} {
 			o := s.opt
 			o.ConnectTimeout = option
 			d, err := took(func() error { _, err := Dial(t.Context(), s.addr, o); return err })
@@ -221,10 +224,12 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// A client follows its local address, within RouteCheck; sessions and the connection go on. Where nothing is heard on the
-// new way, the connection is left.
+// A client follows its local address, within RouteCheck; sessions and the connection go on. Where nothing is heard on
+// the new way, the connection is left.
 func TestRouteCheck(t *testing.T) {
-	for option, within := range map[time.Duration]time.Duration{0: 2 * time.Second, 500 * time.Millisecond: 500 * time.Millisecond, -1: 0} {
+	for option, within := range map[time.Duration]time.Duration{
+		0: 2 * time.Second, 500 * time.Millisecond: 500 * time.Millisecond, -1: 0,
+	} {
 		s := &script{reply: always(1)}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, func(o *Options) { o.RouteCheck = option })
@@ -276,8 +281,8 @@ func TestRouteCheck(t *testing.T) {
 	}
 }
 
-// An ask during which nothing at all was heard, for more than 300 ms and three round trips, means that the way is broken:
-// the next one takes a new connection. A shorter silence does not, nor a gateway that only takes long.
+// An ask during which nothing at all was heard, for more than 300 ms and three round trips, means that the way is
+// broken: the next one takes a new connection. A shorter silence does not, nor a gateway that only takes long.
 func TestSilentExchange(t *testing.T) {
 	for _, c := range []struct {
 		hop, deadline time.Duration
@@ -425,7 +430,8 @@ func TestAddressOfError(t *testing.T) {
 			a.closed[netip.AddrPortFrom(shut, 4433)] = true
 		})
 		_, err := Dial(t.Context(), "g:4433", s.opt)
-		assert.EqualError(t, err, "dial: no connection to the gateway at g:4433: 10.0.0.8:4433: connection refused; refused: the gateway is busy")
+		assert.EqualError(t, err,
+			"dial: no connection to the gateway at g:4433: 10.0.0.8:4433: connection refused; refused: the gateway is busy")
 		assert.ErrorIs(t, err, netproto.Busy)
 	})
 }
@@ -450,7 +456,8 @@ func TestClosedLater(t *testing.T) {
 			a.set(func() { a.closed[gatewayAt] = true })
 			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
 			require.ErrorIs(t, err, netproto.TooLate)
-			require.EqualError(t, err, "ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
+			require.EqualError(t, err,
+				"ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
 			all := seen.get()
 			require.Greater(t, len(all), 3, "each port is found closed within 70 ms")
 			assert.NoError(t, all[0])
@@ -479,7 +486,10 @@ func (none) Put(string, *tls.ClientSessionState)        {}
 
 // What answers a Hello is a Welcome or a Refusal, or the gateway breaks the protocol.
 func TestWrongWelcome(t *testing.T) {
-	for _, reply := range [][]byte{netproto.Ack{}.Append(nil), {byte(netproto.KindWelcome), 1, 2}, {byte(netproto.KindRefusal), 0}, {byte(netproto.KindWelcome), 0x80, 0}} {
+	for _, reply := range [][]byte{
+		netproto.Ack{}.Append(nil), {byte(netproto.KindWelcome), 1, 2}, {byte(netproto.KindRefusal), 0},
+		{byte(netproto.KindWelcome), 0x80, 0},
+	} {
 		s := &script{hello: func(int) []byte { return reply }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			o := s.opt
