@@ -41,7 +41,9 @@ func (c *connection) answer(s *quic.Stream) {
 }
 
 // handle returns what answers a message, and what is to be done after that.
-func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out []byte, afterwards func(), err error) {
+func (c *connection) handle(
+	s *quic.Stream, kind netproto.Kind, b []byte, e *Event,
+) (out []byte, afterwards func(), err error) {
 	afterwards = func() {}
 	switch kind {
 	case netproto.KindAsk:
@@ -124,7 +126,9 @@ func (g *Gateway) patience(a netproto.Ask) time.Duration {
 }
 
 // path returns the whole context that a client means, or a Need to be sent. id is the stream that it came on.
-func (c *connection) path(ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path) (path []int32, need []byte, err error) {
+func (c *connection) path(
+	ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path,
+) (path []int32, need []byte, err error) {
 	if wait := c.who.take(); wait > 0 {
 		return nil, nil, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait}
 	}
@@ -163,7 +167,8 @@ func (g *Gateway) consult(ctx context.Context, who *device, q Question) (netprot
 	if err != nil {
 		return netproto.Answer{}, err
 	}
-	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
+	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit,
+		Queue: waited + a.Queue, Compute: a.Compute})
 }
 
 // check holds what an upstream says against what it was asked.

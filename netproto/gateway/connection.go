@@ -298,8 +298,8 @@ func (c *connection) hasTold(session uint32) bool {
 	return ok
 }
 
-// drain tells the client that the gateway is about to go, waits for the open asks and closes the connection, after a moment for the
-// last answer to arrive and the client to close it by itself.
+// drain tells the client that the gateway is about to go, waits for the open asks and closes the connection, after a
+// moment for the last answer to arrive and the client to close it by itself.
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.leaving = true
@@ -320,7 +320,8 @@ func (c *connection) announce() {
 	defer c.control.Unlock()
 	if c.control.stream != nil {
 		_ = c.control.stream.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
-		_, _ = c.control.stream.Write(netproto.Refusal{Code: netproto.Draining}.Append(nil)) // else it learns from the refusal of its next ask
+		// else it learns from the refusal of its next ask
+		_, _ = c.control.stream.Write(netproto.Refusal{Code: netproto.Draining}.Append(nil))
 	}
 }
 

@@ -51,7 +51,8 @@ func (o *connections) drain(patience time.Duration) (closed int) {
 	case <-done:
 	case <-timer.C:
 		closed = o.each(func(c *connection) {
-			o.serving.Go(func() { _ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") }) // it ends in any case
+			// it ends in any case
+			o.serving.Go(func() { _ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Draining), "") })
 		})
 		<-done
 	}

@@ -102,7 +102,8 @@ func TestDrainBound(t *testing.T) {
 // to say, nor for one that does not take what is written to it.
 func TestDrainAbandoned(t *testing.T) {
 	const ever = time.Hour // what the gateway must not wait for
-	inWorld(t, gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		gone := w.enter(guest{})
 		gone.asks(1, path(10, 1))
 		gone.say(ahead(t, 1, path(20, 1)))

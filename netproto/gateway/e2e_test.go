@@ -76,25 +76,31 @@ func TestPayload(t *testing.T) {
 		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
 		mostUp, mostDown = max(mostUp, r.BytesUp), max(mostDown, r.BytesDown)
 	}
-	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d", first.BytesUp, first.BytesDown, up/n, down/n, mostUp, mostDown)
+	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d",
+		first.BytesUp, first.BytesDown, up/n, down/n, mostUp, mostDown)
 	assert.LessOrEqual(t, mostUp, 80)
 	assert.LessOrEqual(t, mostDown, 40)
 }
 
 // What is wrong from the start has a type, comes at once, and no secret is in its text.
 func TestDialRefused(t *testing.T) {
-	g := start(t, "", gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: "0123456789abcdef"}, {Name: "b", Secret: "fedcba9876543210"}}}, &fake{})
+	g := start(t, "", gateway.Options{Tokens: []gateway.Token{
+		{Name: "a", Secret: "0123456789abcdef"}, {Name: "b", Secret: "fedcba9876543210"},
+	}}, &fake{})
 	for name, c := range map[string]struct {
 		change func(*client.Options)
 		want   error
 	}{
-		"no secret":       {func(*client.Options) {}, netproto.WrongSecret},
-		"wrong secret":    {func(o *client.Options) { o.Secret = "0123456789abcdeX" }, netproto.WrongSecret},
-		"other tokenizer": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
-		"other vocab":     {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Vocab++ }, netproto.WrongTokenizer},
-		"other template":  {func(o *client.Options) { o.Secret = "fedcba9876543210"; o.Identity.Template[5]++ }, netproto.WrongTemplate},
-		"system roots":    {func(o *client.Options) { o.Pin = netproto.Digest{} }, nil},
-		"wrong pin":       {func(o *client.Options) { o.Pin[0]++ }, nil},
+		"no secret":    {func(*client.Options) {}, netproto.WrongSecret},
+		"wrong secret": {func(o *client.Options) { o.Secret = "0123456789abcdeX" }, netproto.WrongSecret},
+		"other tokenizer": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Tokenizer[5]++ },
+			netproto.WrongTokenizer},
+		"other vocab": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Vocab++ },
+			netproto.WrongTokenizer},
+		"other template": {func(o *client.Options) { o.Secret = "fedcba9876543210"; o.Identity.Template[5]++ },
+			netproto.WrongTemplate},
+		"system roots": {func(o *client.Options) { o.Pin = netproto.Digest{} }, nil},
+		"wrong pin":    {func(o *client.Options) { o.Pin[0]++ }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const ever = time.Hour // what nobody must wait for
@@ -163,8 +169,8 @@ func TestSync(t *testing.T) {
 	assert.Equal(t, 500, up.question(0).Base)
 }
 
-// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once, also
-// where packets are lost, and nothing is asked for again.
+// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once,
+// also where packets are lost, and nothing is asked for again.
 func TestUnacknowledgedBase(t *testing.T) {
 	up := &fake{hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)

@@ -65,7 +65,8 @@ type port struct {
 // listen opens a socket at an address.
 func (e *ether) listen(t *testing.T, at string) *port {
 	t.Helper()
-	p := &port{ether: e, at: netip.MustParseAddrPort(at), inbox: make(chan packet, 1<<13), closed: make(chan struct{}), earlier: make(chan struct{})}
+	p := &port{ether: e, at: netip.MustParseAddrPort(at), inbox: make(chan packet, 1<<13), closed: make(chan struct{}),
+		earlier: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ports == nil {

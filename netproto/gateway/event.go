@@ -24,7 +24,8 @@ const (
 
 // String returns the name of a kind.
 func (k EventKind) String() string {
-	names := [...]string{"connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten", "draining", "drained"}
+	names := [...]string{"connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten",
+		"draining", "drained"}
 	if k < Connected || k > Drained {
 		return "unknown"
 	}

@@ -32,7 +32,8 @@ func TestEvents(t *testing.T) {
 	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}, up, func(t *testing.T, w *world) {
 		w.turned(guest{secret: secretB, from: "10.2.0.1"}, netproto.WrongSecret)
 		at := netip.MustParsePrefix("10.2.0.1/32")
-		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: at, Err: netproto.Refusal{Code: netproto.WrongSecret}}}, w.since(t))
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: at,
+			Err: netproto.Refusal{Code: netproto.WrongSecret}}}, w.since(t))
 
 		r := w.enter(guest{secret: secretA, device: 5, from: "10.2.0.1"})
 		its := gateway.Event{Client: "lab", Device: netproto.Device{5}.Name(), Address: at}
@@ -55,7 +56,8 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, netproto.KindAnswer, kind)
 		answer, down, err := netproto.ParseAnswer(b)
 		require.NoError(t, err)
-		assert.Equal(t, netproto.Answer{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit, Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer)
+		assert.Equal(t, netproto.Answer{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit,
+			Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer)
 		answered := of(gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 20, 20, len(a.Append(nil)), down
 			e.Audited, e.Queue, e.Compute = 1, 7*time.Millisecond, 3*time.Millisecond
@@ -74,7 +76,8 @@ func TestEvents(t *testing.T) {
 		})
 		assert.Equal(t, answered, w.since(t))
 		q = up.asked[1]
-		assert.Equal(t, gateway.Question{Device: up.asked[0].Device, Session: 1, Context: append(path(15, 1), 9, 8, 7), Base: 15, Sampling: a.Sampling}, q)
+		assert.Equal(t, gateway.Question{Device: up.asked[0].Device, Session: 1, Context: append(path(15, 1), 9, 8, 7),
+			Base: 15, Sampling: a.Sampling}, q)
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
 		kind, b = r.say(ask)
@@ -96,7 +99,8 @@ func TestEvents(t *testing.T) {
 		r.say(sync)
 		w.since(t)
 		assert.Len(t, up.warmed, 1, "all of it was there")
-		sync = netproto.Sync{Session: 2, Path: packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path}.Append(nil)
+		sync = netproto.Sync{Session: 2,
+			Path: packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path}.Append(nil)
 		r.say(sync)
 		w.since(t)
 		assert.Equal(t, 30, up.warmed[1].Base)
@@ -113,7 +117,9 @@ func TestEvents(t *testing.T) {
 		refusal = r.refused([]byte{byte(netproto.KindAsk), 5, 2}, netproto.Malformed)
 		nonsense = w.since(t)
 		require.ErrorIs(t, nonsense[0].Err, io.ErrUnexpectedEOF)
-		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) { e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil)) }), nonsense)
+		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
+			e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil))
+		}), nonsense)
 
 		up.change = func(gateway.Question, *gateway.Answer) error { return errors.New("inner text") }
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
@@ -316,7 +322,8 @@ func TestAnswersAreChecked(t *testing.T) {
 			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
 		"in another order": {0, 15, says{Audited: 5, Audit: findings{finding(19, 4), finding(15, 3)}},
 			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
-		"found outside": {0, 15, says{Audited: 5, Audit: findings{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}},
+		"found outside": {0, 15,
+			says{Audited: 5, Audit: findings{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}},
 			want{Audited: 5}, false},
 		"audited less": {0, 15, says{Audited: 2, Audit: findings{finding(17, 3), finding(18, 4)}},
 			want{Audited: 2, Audit: findings{finding(18, 4)}}, false},
@@ -354,7 +361,8 @@ func TestAnswersAreChecked(t *testing.T) {
 
 // The kinds have names.
 func TestEventKinds(t *testing.T) {
-	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped", "forgotten", "draining", "drained", "unknown"}
+	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped",
+		"forgotten", "draining", "drained", "unknown"}
 	for i, name := range names {
 		assert.Equal(t, name, gateway.EventKind(i).String())
 	}

@@ -30,8 +30,9 @@ type fake struct {
 	warmed   []gateway.Question
 	forgot   []uint64
 	dropped  int
-	hold     chan struct{}                                       // if set, asks wait until it is closed
-	holdOnly int32                                               // if set, only asks about contexts that begin with this token
+	hold     chan struct{} // if set, asks wait until it is closed
+	// if set, only asks about contexts that begin with this token
+	holdOnly int32
 	news     chan struct{}                                       // closed when one of the lists above grows
 	change   func(gateway.Question, *gateway.Answer) error       // if set, what it answers otherwise
 	warm     func(ctx context.Context, q gateway.Question) error // if set, what Warm does

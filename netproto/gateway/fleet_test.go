@@ -22,7 +22,8 @@ const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("f
 func TestFleet(t *testing.T) {
 	const devices = 50
 	up := &fake{}
-	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "fleet", Secret: secretA}}}, up, func(t *testing.T, w *world) {
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "fleet", Secret: secretA}}}
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		for i := range devices {
 			w.enter(guest{from: "10.2.0.1", device: byte(1 + i), secret: secretA}).asks(7, path(10, int32(i)))
 		}
@@ -38,11 +39,15 @@ func TestFleet(t *testing.T) {
 // An access token has its own limit of devices; a device that is connected may connect again, and the place of one that
 // is gone, or whose Hello was refused for another reason, is free.
 func TestTokenDevices(t *testing.T) {
-	opt := gateway.Options{Tokens: []gateway.Token{{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB}}}
+	opt := gateway.Options{Tokens: []gateway.Token{
+		{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB},
+	}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-		full := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "all 2 devices that this access token allows are connected"}
+		full := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second,
+			Detail: "all 2 devices that this access token allows are connected"}
 		for range 3 {
-			w.turned(guest{secret: secretA, device: 9, hello: func(h *netproto.Hello) { h.Identity.Vocab++ }}, netproto.WrongTokenizer)
+			w.turned(guest{secret: secretA, device: 9, hello: func(h *netproto.Hello) { h.Identity.Vocab++ }},
+				netproto.WrongTokenizer)
 		}
 		first, second := w.enter(guest{secret: secretA, device: 1}), w.enter(guest{secret: secretA, device: 2})
 		assert.Equal(t, full, w.turned(guest{secret: secretA, device: 3}, netproto.Busy))
@@ -66,7 +71,8 @@ func TestTokenDevices(t *testing.T) {
 // A device's rate is its own, and does not come back full when it connects again: not at once, and not after the
 // gateway has tidied up. Later it does.
 func TestDeviceRate(t *testing.T) {
-	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second, Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}
+	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second,
+		Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		visit := func(device byte) int {
 			r := w.enter(guest{device: device, secret: secretA})
@@ -106,7 +112,8 @@ func answers(t *testing.T, r *raw, times int) (n int) {
 // On an open gateway anybody can make up devices: the rate is that of the address, whoever comes from there, and does
 // not come back full either.
 func TestAddressRate(t *testing.T) {
-	inWorld(t, gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		visit := func(from string) int {
 			r := w.enter(guest{from: from})
 			n := answers(t, r, 2)
@@ -128,7 +135,9 @@ func TestAddressRate(t *testing.T) {
 // More asks than an access token allows are refused with the time to wait, and others are not touched. What it allows
 // is for all of its devices together, asks and syncs.
 func TestTokenRate(t *testing.T) {
-	opt := gateway.Options{Tokens: []gateway.Token{{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB}}}
+	opt := gateway.Options{Tokens: []gateway.Token{
+		{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB},
+	}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		one, two, free := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB})
 		ask := func(i int) []byte { return packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil) }
@@ -154,7 +163,8 @@ func TestTokenRate(t *testing.T) {
 // Text that is streamed ahead has a rate of its own: 64 at once, then 16 a second. It is refused before it counts for
 // anything else.
 func TestSyncRate(t *testing.T) {
-	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}}, SessionIdle: 8 * time.Second}
+	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}},
+		SessionIdle: 8 * time.Second}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{secret: secretA, device: 1})
 		began := time.Now()
@@ -347,7 +357,8 @@ func TestLockout(t *testing.T) {
 // Strangers prove their address first while more than a quarter of the connections have not said who they are, and only
 // then. However a connection ends that never said it, it does not count any more.
 func TestStrangers(t *testing.T) {
-	inWorld(t, gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		proofs := w.proofs()
 		for range 4 {
 			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = 9 }}, netproto.WrongVersion)

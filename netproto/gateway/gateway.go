@@ -42,7 +42,8 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), room: newRoom(opt), codecs: map[uint32]*netproto.Codec{}}
+	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), room: newRoom(opt),
+		codecs: map[uint32]*netproto.Codec{}}
 	if g.cert, err = opt.certificate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
@@ -65,8 +66,8 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	return g, nil
 }
 
-// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn at
-// their first packet that their connection is gone.
+// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn
+// at their first packet that their connection is gone.
 func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
 	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
@@ -90,7 +91,8 @@ func (g *Gateway) tell(e Event) {
 }
 
 func (g *Gateway) tlsConfig() *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{g.cert}, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13}
+	return &tls.Config{Certificates: []tls.Certificate{g.cert}, NextProtos: []string{netproto.ALPN},
+		MinVersion: tls.VersionTLS13}
 }
 
 func (g *Gateway) quicConfig() *quic.Config {

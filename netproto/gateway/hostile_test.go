@@ -23,9 +23,9 @@ import (
 // Whatever one client sends, it gets an error code, and another client its answers: during the attack and after it.
 func TestHostile(t *testing.T) {
 	for name, attack := range map[string]func(w *world){
-		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks, "order": hostileOrder,
-		"bytes on streams": hostileBytes, "streams that stay open": hostileStreams, "many streams": hostileFlood,
-		"answers that nobody reads": hostileReader, "control stream later": hostileLater,
+		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
+		"order": hostileOrder, "bytes on streams": hostileBytes, "streams that stay open": hostileStreams,
+		"many streams": hostileFlood, "answers that nobody reads": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt := gateway.Options{MaxStreams: 32, MaxConnsPerDevice: 200, MessageTimeout: 500 * time.Millisecond}
@@ -149,7 +149,8 @@ func hostileAsks(w *world) {
 	r.asks(1, told)
 	r.goesOn(1, told, []int32{1})
 	right := netproto.RootHash.Over(told)
-	for _, wrong := range []netproto.Ask{ // a base that it told of, under another hash, of another length, in another session
+	// a base that it told of, under another hash, of another length, in another session
+	for _, wrong := range []netproto.Ask{
 		packed(t, 1, 20, right^1, []int32{1}), packed(t, 1, 19, right, []int32{1}), packed(t, 2, 20, right, []int32{1}),
 		packed(t, 1, 20, netproto.RootHash, []int32{1}),
 	} {
@@ -193,7 +194,8 @@ func hostileBytes(w *world) {
 			}
 			b = b[:1+source.IntN(len(b))]
 			kind, _ := r.say(b)
-			assert.Contains(w.t, []netproto.Kind{netproto.KindRefusal, netproto.KindAnswer, netproto.KindNeed, netproto.KindAck}, kind)
+			assert.Contains(w.t,
+				[]netproto.Kind{netproto.KindRefusal, netproto.KindAnswer, netproto.KindNeed, netproto.KindAck}, kind)
 		}
 		r.refused(netproto.Answer{}.Append(nil), netproto.Malformed)
 		r.refused(nil, netproto.Malformed)
@@ -251,8 +253,8 @@ func hostileReader(w *world) { unread(w, 30) }
 // unread asks for large answers and reads none.
 func unread(w *world, asks int) (answers []*quic.Stream) {
 	r := w.enter(guest{quic: quic.Config{
-		InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1, InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64,
-		MaxIdleTimeout: time.Hour,
+		InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1, InitialConnectionReceiveWindow: 64,
+		MaxConnectionReceiveWindow: 64, MaxIdleTimeout: time.Hour,
 	}})
 	for i := range asks {
 		a := packed(w.t, 1, 0, netproto.RootHash, path(1500, int32(i)))
@@ -277,7 +279,8 @@ func (c critic) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, er
 // end of the gateway.
 func TestSlowReader(t *testing.T) {
 	const asks = 30
-	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks, MessageTimeout: 3 * time.Second}
+	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks,
+		MessageTimeout: 3 * time.Second}
 	inWorld(t, opt, critic{&fake{}}, func(t *testing.T, w *world) {
 		answers := unread(w, asks)
 		time.Sleep(opt.MessageTimeout - 100*time.Millisecond)
@@ -308,7 +311,8 @@ func hostileLater(w *world) {
 	require.NoError(w.t, err)
 	assert.Equal(w.t, netproto.Malformed, r.ends())
 	r = w.enter(guest{})
-	_, err = r.control.Write(append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...)) // a Bye that is too long for one
+	// a Bye that is too long for one
+	_, err = r.control.Write(append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...))
 	require.NoError(w.t, err)
 	assert.Equal(w.t, netproto.Malformed, r.ends())
 	r = w.enter(guest{})
@@ -400,7 +404,8 @@ func TestReplay(t *testing.T) {
 		settle()
 		for _, q := range up.asked {
 			n := len(q.Context)
-			assert.True(t, slices.Contains([]int{20, 30, 31, 32}, n) && slices.Equal(path(n, 1), q.Context), "a question that nobody asked")
+			assert.True(t, slices.Contains([]int{20, 30, 31, 32}, n) && slices.Equal(path(n, 1), q.Context),
+				"a question that nobody asked")
 		}
 		assert.LessOrEqual(t, len(up.asked), 4+times)
 		t.Logf("%d packets replayed, %d questions reached the model", len(flight), len(up.asked))

@@ -99,7 +99,8 @@ func TestConnectionLimits(t *testing.T) {
 				settle()
 				gone := w.told(gateway.Disconnected)
 				require.Len(t, gone, 1)
-				assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}, gone[0].Err)
+				assert.Equal(t,
+					netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}, gone[0].Err)
 				assert.Equal(t, 3, w.Conns())
 			})
 		})
@@ -117,7 +118,8 @@ func TestAskLimits(t *testing.T) {
 			one.send(ask)
 		}
 		settle()
-		want := netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: "5 asks of this device are open"}
+		want := netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond,
+			Detail: "5 asks of this device are open"}
 		assert.Equal(t, want, one.refused(ask, netproto.Busy))
 		for range 4 {
 			two.send(ask)
@@ -181,7 +183,8 @@ func TestMaxMessage(t *testing.T) {
 // A device that has no Hello, or half of one, to say is sent away after MessageTimeout, and has half a second more to
 // take the refusal. One that is welcome may be silent for longer.
 func TestHelloTimeout(t *testing.T) {
-	inWorld(t, gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		began := time.Now()
 		calm := w.enter(guest{})
 		silent, half := w.dial(guest{}), w.dial(guest{})
@@ -211,7 +214,8 @@ func TestHelloTimeout(t *testing.T) {
 
 // A device that does not want its Welcome is sent away, and was never there.
 func TestWelcomeUnwanted(t *testing.T) {
-	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		g := guest{secret: secretA, from: "10.2.0.1"}
 		r := w.dial(g)
 		r.control.CancelRead(1)
@@ -253,7 +257,8 @@ func TestIdleTimeout(t *testing.T) {
 
 // Who begins to connect and does not go on is forgotten after MessageTimeout.
 func TestHandshakeTimeout(t *testing.T) {
-	inWorld(t, gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		w.ether.watch(func(p packet) bool { return p.from == addrPort(w.at) })
 		_, err := w.tryDial(guest{quic: quic.Config{HandshakeIdleTimeout: 500 * time.Millisecond, MaxIdleTimeout: time.Hour}})
 		require.Error(t, err)
@@ -534,17 +539,27 @@ func TestIdentity(t *testing.T) {
 		say  func(*netproto.Hello)
 		want netproto.Code // NoReason is welcome
 	}{
-		"the same":                    {identity(), gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
-		"other tokenizer":             {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
-		"no tokenizer":                {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Tokenizer = none }, netproto.WrongTokenizer},
-		"tokenizer is not stated":     {netproto.Identity{Vocab: vocab}, gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
-		"other vocabulary":            {netproto.Identity{Vocab: vocab}, gateway.Options{}, func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer},
-		"other template":              {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.WrongTemplate},
-		"other template may be":       {identity(), gateway.Options{AnyTemplate: true}, func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason},
-		"no template":                 {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason},
-		"other tokenizer may not be":  {identity(), gateway.Options{AnyTemplate: true}, func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
-		"no version that there is":    {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion},
-		"a secret on an open gateway": {identity(), gateway.Options{}, func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason},
+		"the same": {identity(), gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
+		"other tokenizer": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"no tokenizer": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Identity.Tokenizer = none }, netproto.WrongTokenizer},
+		"tokenizer is not stated": {netproto.Identity{Vocab: vocab}, gateway.Options{},
+			func(*netproto.Hello) {}, netproto.NoReason},
+		"other vocabulary": {netproto.Identity{Vocab: vocab}, gateway.Options{},
+			func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer},
+		"other template": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.WrongTemplate},
+		"other template may be": {identity(), gateway.Options{AnyTemplate: true},
+			func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason},
+		"no template": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason},
+		"other tokenizer may not be": {identity(), gateway.Options{AnyTemplate: true},
+			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
+		"no version that there is": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion},
+		"a secret on an open gateway": {identity(), gateway.Options{},
+			func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &stating{&fake{}, gateway.Info{Model: "the model", Identity: c.ours}}

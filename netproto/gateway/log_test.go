@@ -70,12 +70,13 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // logTo returns a log whose lines have no time.
 func logTo(to *lines) *gateway.Log {
-	return gateway.NewLog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	timeless := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
-	}})))
+	}
+	return gateway.NewLog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: timeless})))
 }
 
 // A line says all that an event has, and nothing of what is zero.
@@ -95,11 +96,13 @@ func TestLogLines(t *testing.T) {
 			return line
 		}
 		full := gateway.Event{
-			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"), Session: 3, Early: true,
-			Context: 4, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond, Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
+			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"),
+			Session: 3, Early: true, Context: 4, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
+			Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
 		}
-		assert.Equal(t, `level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 context=4 connections=5 asks=6 `+
-			`lasted_ms=7 early=true code=8 error="refused: the gateway is busy: why"`, said(full))
+		assert.Equal(t,
+			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 context=4 connections=5 asks=6 `+
+				`lasted_ms=7 early=true code=8 error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
@@ -112,7 +115,8 @@ func TestLogLines(t *testing.T) {
 			want string
 		}{
 			{netproto.TooFast, `level=WARN msg=refused code=7 error="too many requests per second"`},
-			{fmt.Errorf("x: %w", context.DeadlineExceeded), `level=WARN msg=refused code=9 error="x: context deadline exceeded"`},
+			{fmt.Errorf("x: %w", context.DeadlineExceeded),
+				`level=WARN msg=refused code=9 error="x: context deadline exceeded"`},
 			{errors.New("inner"), `level=ERROR msg=refused code=11 error=inner`},
 			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300)},
 			{errors.New(strings.Repeat("a", 301)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…"},
@@ -130,7 +134,8 @@ func TestLogRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		log := logTo(&out)
-		busy, fast := gateway.Event{Kind: gateway.Refused, Err: netproto.Busy}, gateway.Event{Kind: gateway.Refused, Err: netproto.TooFast}
+		busy, fast := gateway.Event{Kind: gateway.Refused, Err: netproto.Busy},
+			gateway.Event{Kind: gateway.Refused, Err: netproto.TooFast}
 		gone := gateway.Event{Kind: gateway.Disconnected, Err: netproto.Busy}
 		many := func(e gateway.Event, n int) (written []string) {
 			for range n {
@@ -150,7 +155,8 @@ func TestLogRate(t *testing.T) {
 		assert.Equal(t, []string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []string{
-			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`, `level=WARN msg=refused code=8 error="the gateway is busy"`,
+			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`,
+			`level=WARN msg=refused code=8 error="the gateway is busy"`,
 			`level=WARN msg=refused code=8 error="the gateway is busy"`,
 		}, many(busy, 7))
 		log.Close()

@@ -215,7 +215,8 @@ type told struct {
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
-		o := Options{MaxSessions: 1 + r.IntN(30), MaxSessionsPerDevice: 1 + r.IntN(9), MaxTokens: 20 + r.IntN(900), MaxSessionTokens: 1000}
+		o := Options{MaxSessions: 1 + r.IntN(30), MaxSessionsPerDevice: 1 + r.IntN(9), MaxTokens: 20 + r.IntN(900),
+			MaxSessionTokens: 1000}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []told // the one used longest ago first

@@ -84,9 +84,10 @@ func (o Options) validate(info Info) error {
 	for name, v := range map[string]int{"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions,
 		"MaxSessionsPerDevice": o.MaxSessionsPerDevice, "MaxSessionTokens": o.MaxSessionTokens, "MaxTokens": o.MaxTokens,
 		"MaxConns": o.MaxConns, "MaxConnsPerAddress": o.MaxConnsPerAddress, "MaxConnsPerDevice": o.MaxConnsPerDevice,
-		"MaxStreams": o.MaxStreams, "MaxAsks": o.MaxAsks, "MaxAsksPerDevice": o.MaxAsksPerDevice, "DeviceBurst": o.DeviceBurst,
-		"SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout), "MessageTimeout": int(o.MessageTimeout),
-		"AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout), "Info.Parallel": info.Parallel} {
+		"MaxStreams": o.MaxStreams, "MaxAsks": o.MaxAsks, "MaxAsksPerDevice": o.MaxAsksPerDevice,
+		"DeviceBurst": o.DeviceBurst, "SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout),
+		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout),
+		"Info.Parallel": info.Parallel} {
 		if v < 0 {
 			return fmt.Errorf("gateway: %s is negative", name)
 		}
@@ -127,7 +128,8 @@ const minSecret = 16 // bytes
 
 // limits returns what a Welcome tells.
 func (o Options) limits() netproto.Limits {
-	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessionsPerDevice, Asks: o.MaxStreams, Message: o.maxMessage()}
+	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessionsPerDevice, Asks: o.MaxStreams,
+		Message: o.maxMessage()}
 }
 
 // maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and a head.

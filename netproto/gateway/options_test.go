@@ -81,15 +81,16 @@ func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, Options{
-		MaxContext: 32768, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768, MaxTokens: 16 << 20, MaxConns: 8192,
-		MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128, MaxAsks: 4096, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute,
-		IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
+		MaxContext: 32768, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
+		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128, MaxAsks: 4096,
+		MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
+		MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
 	}, o)
 	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
 	all := Options{
-		MaxContext: 1, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6, MaxConnsPerAddress: 7,
-		MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11, DeviceRate: 12, DeviceBurst: 13, SessionIdle: 14,
-		IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17, DrainTimeout: 18,
+		MaxContext: 1, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6,
+		MaxConnsPerAddress: 7, MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11, DeviceRate: 12,
+		DeviceBurst: 13, SessionIdle: 14, IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17, DrainTimeout: 18,
 		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1}},
 	}
 	o, err = all.withDefaults(Info(good()))
@@ -99,7 +100,8 @@ func TestDefaults(t *testing.T) {
 	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, []int{10, 40, 1}, []int{o.MaxContext, o.MaxSessionTokens, o.MaxConnsPerAddress})
-	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition, Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
+	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,
+		Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
 	require.NoError(t, err)
 	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
 }
@@ -160,7 +162,8 @@ func TestNewCertificate(t *testing.T) {
 		assert.InDelta(t, 20*365.25, time.Until(c.NotAfter).Hours()/24, 0.1)
 		roots := x509.NewCertPool()
 		roots.AddCert(c)
-		_, err = c.Verify(x509.VerifyOptions{DNSName: "example.org", Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		_, err = c.Verify(x509.VerifyOptions{DNSName: "example.org", Roots: roots,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		assert.NoError(t, err)
 		assert.Equal(t, x509.KeyUsageDigitalSignature, c.KeyUsage)
 		assert.True(t, c.BasicConstraintsValid)

@@ -7,8 +7,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// order knows which streams of a connection have come but not told their path yet. A client may name a path as a base that
-// it sent on an earlier stream, whose packets can be overtaken or lost and sent again.
+// order knows which streams of a connection have come but not told their path yet. A client may name a path as a base
+// that it sent on an earlier stream, whose packets can be overtaken or lost and sent again.
 type order struct {
 	mu      sync.Mutex
 	untold  map[quic.StreamID]struct{}

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestOrder: a stream waits for all earlier ones and for no later one, and not longer than its context. In virtual time.
+// TestOrder: a stream waits for all earlier ones and for no later one, and not longer than its context.
+// In virtual time.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrder()

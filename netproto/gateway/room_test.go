@@ -17,7 +17,8 @@ import (
 func guest(address string, asked bool, open, seconds int) *connection {
 	ip := netip.MustParseAddr(address)
 	since := time.Unix(1e9, 0).Add(-time.Duration(seconds) * time.Second)
-	return &connection{address: prefixOf(net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 1))), used: use{asked: asked, open: open, since: since}}
+	return &connection{address: prefixOf(net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 1))),
+		used: use{asked: asked, open: open, since: since}}
 }
 
 func roomOf(limit, perAddress, perDevice int) *room {
@@ -50,7 +51,8 @@ func roomSilentGoFirst(t *testing.T) {
 	for i := range 3 {
 		crowd = append(crowd, guest("10.0.0.1", false, 0, 100-i))
 	}
-	lone, asker, busy := guest("10.0.0.2", false, 0, 1000), guest("10.0.0.3", true, 0, 5000), guest("10.0.0.4", true, 1, 6000)
+	lone, asker, busy := guest("10.0.0.2", false, 0, 1000), guest("10.0.0.3", true, 0, 5000),
+		guest("10.0.0.4", true, 1, 6000)
 	for _, c := range append(crowd, lone, asker, busy) {
 		victim, err := r.enter(c)
 		require.NoError(t, err)

@@ -20,7 +20,8 @@ func ids(n int, first int32) []int32 {
 func TestSessionsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone []sessionKey
-		s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500}, func(x *session) { gone = append(gone, x.key) })
+		s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
+			func(x *session) { gone = append(gone, x.key) })
 		learn := func(client string, number uint32, n int) func() {
 			_, _, done := s.learn(sessionKey{dev(client), number}, ids(n, int32(number)), false)
 			time.Sleep(time.Second)
@@ -75,14 +76,16 @@ func TestSessionsPerDevice(t *testing.T) {
 		assert.Equal(t, []sessionKey{{dev("one"), 2}}, gone)
 		gone = nil
 		s.expire(3500 * time.Millisecond)
-		assert.Equal(t, []sessionKey{{dev("other"), 2}, {dev("one"), 3}, {dev("other"), 3}}, gone, "the first ones were used again")
+		assert.Equal(t, []sessionKey{{dev("other"), 2}, {dev("one"), 3}, {dev("other"), 3}}, gone,
+			"the first ones were used again")
 	})
 }
 
 // A session is forgotten when the last of its asks is done, and once.
 func TestSessionsForgottenOnce(t *testing.T) {
 	forgotten := 0
-	s := newSessions(Options{MaxSessions: 1, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) { forgotten++ })
+	s := newSessions(Options{MaxSessions: 1, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
+		func(*session) { forgotten++ })
 	key := sessionKey{dev("a"), 1}
 	_, _, first := s.learn(key, ids(5, 1), false)
 	_, _, second := s.learn(key, ids(6, 1), false)
@@ -97,7 +100,8 @@ func TestSessionsForgottenOnce(t *testing.T) {
 func TestSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forgotten := 0
-		s := newSessions(Options{MaxSessions: 9, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) { forgotten++ })
+		s := newSessions(Options{MaxSessions: 9, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
+			func(*session) { forgotten++ })
 		for number := range uint32(2) {
 			_, _, done := s.learn(sessionKey{dev("a"), number}, ids(5, 1), false)
 			done()
@@ -125,7 +129,8 @@ func count(all []sessionKey, one sessionKey) (n int) {
 
 // A base is found in one's own session only.
 func TestSessionsBase(t *testing.T) {
-	s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500}, func(*session) {})
+	s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
+		func(*session) {})
 	mine := sessionKey{dev("me"), 1}
 	path := ids(20, 3)
 	_, seen, done := s.learn(mine, path, true)
@@ -148,7 +153,8 @@ func TestSessionsBase(t *testing.T) {
 	assert.True(t, ok)
 	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h}, true)
 	assert.False(t, ok)
-	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need, "what is settled is still there")
+	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need,
+		"what is settled is still there")
 	_, need, ok = s.base(mine, netproto.Path{Base: 14, Hash: h}, false)
 	assert.False(t, ok)
 	assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need, "a connection that told nothing of it learns nothing")

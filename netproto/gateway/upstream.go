@@ -35,7 +35,8 @@ type Info struct {
 	Model      string            // for people
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	Parallel   int               // asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
+	// asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
+	Parallel int
 }
 
 // Question is an ask with its whole context.

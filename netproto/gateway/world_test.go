@@ -132,7 +132,8 @@ func (w *world) tryDial(g guest) (*quic.Conn, error) {
 	socket := w.ether.listen(w.t, fmt.Sprintf("%s:%d", g.from, 1000+n))
 	transport := &quic.Transport{Conn: socket}
 	w.t.Cleanup(func() { assert.NoError(w.t, transport.Close()); assert.NoError(w.t, socket.Close()) })
-	tls := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}, ServerName: "gateway", ClientSessionCache: g.tickets}
+	tls := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{netproto.ALPN}, ServerName: "gateway",
+		ClientSessionCache: g.tickets}
 	to := net.UDPAddrFromAddrPort(addrPort(w.at))
 	if g.tickets != nil {
 		return transport.DialEarly(w.t.Context(), to, tls, &g.quic)
