@@ -258,6 +258,7 @@ func (c *checker) ask(a *ask) {
 		at = at.parent
 	}
 	c.say(at == nil || at == &a.tree.root, "held too late: %+v", a)
-	half := a.reserved == 0 || a.reserved == len(a.Context) && (c.s.reserved <= c.s.trees.slots/2 || c.s.reserved == a.reserved)
+	half := a.reserved == 0 || a.reserved == len(a.Context) &&
+		(c.s.reserved <= c.s.trees.slots/2 || c.s.reserved == a.reserved)
 	c.say(half, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
 }

@@ -23,7 +23,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	"32 cold asks of 500 tokens": func(c *crowd, ctx context.Context, device int) {
 		for i := range 32 {
 			c.wait.Go(func() {
-				c.s.Ask(ctx, batch.Question{Session: uint64(1000 + 32*device + i), Device: uint64(device), Context: text(32*device+i, 500), K: 1})
+				c.s.Ask(ctx, batch.Question{Session: uint64(1000 + 32*device + i), Device: uint64(device),
+					Context: text(32*device+i, 500), K: 1})
 			})
 		}
 	},
@@ -31,7 +32,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 		for i := range 4 {
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device), Context: text(n, 500), K: 1, Background: true}
+					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device), Context: text(n, 500),
+						K: 1, Background: true}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						time.Sleep(50 * tick)
 					}
@@ -184,7 +186,8 @@ func TestBackground(t *testing.T) {
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
 		sync := func(session uint64, text []int32) error {
-			_, err := c.s.Ask(t.Context(), batch.Question{Session: session, Device: session, Context: text, K: 1, Background: true})
+			_, err := c.s.Ask(t.Context(),
+				batch.Question{Session: session, Device: session, Context: text, K: 1, Background: true})
 			return err
 		}
 		require.NoError(t, sync(1, text(1, 300)))
@@ -330,7 +333,8 @@ func TestLeaving(t *testing.T) {
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
 		bored := errors.New("bored")
-		c.ask(batch.Question{Session: 7, Context: text(7, 5), K: 1}, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		c.ask(batch.Question{Session: 7, Context: text(7, 5), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		time.Sleep(tick) // while this is computed, the others gather
 		var leave [3]context.CancelCauseFunc
 		for i := range leave {

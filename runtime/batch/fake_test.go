@@ -94,7 +94,9 @@ func (s slots) Copy(_, _ int32)          {}
 func (s slots) Swap(_, _ int32)          {}
 
 // Forward implements [batch.Model].
-func (m *counter) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (m *counter) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	if m.kv == nil {
 		m.kv = make([]cell, kv.Config().Slots)
 	}
@@ -188,7 +190,8 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	for p := q.AuditFrom; p > 0 && p < len(q.Context); p++ {
 		a.Audited++
 		if o := m.say(q.Context[:p], backend.Want{K: 1}); o.Top[0].ID != q.Context[p] {
-			a.Audit = append(a.Audit, batch.Difference{Pos: p, Choice: batch.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
+			a.Audit = append(a.Audit,
+				batch.Difference{Pos: p, Choice: batch.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
 		}
 	}
 	return a

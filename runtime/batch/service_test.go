@@ -65,7 +65,8 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	}
 	for p := max(q.AuditFrom, 1); q.AuditFrom > 0 && p < len(rows); p++ {
 		if best := out[p-1].Top[0]; best.ID != q.Context[p] {
-			a.Audit = append(a.Audit, batch.Difference{Pos: p, Choice: batch.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})
+			a.Audit = append(a.Audit,
+				batch.Difference{Pos: p, Choice: batch.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})
 		}
 	}
 	return a
@@ -113,7 +114,9 @@ func TestAnswers(t *testing.T) {
 }
 
 // askAll asks questions at once and checks the answers. If one leaves, the first caller does not wait for its answer.
-func askAll(t *testing.T, s *batch.Service, questions []batch.Question, leaves bool, check func(batch.Question, batch.Answer)) {
+func askAll(
+	t *testing.T, s *batch.Service, questions []batch.Question, leaves bool, check func(batch.Question, batch.Answer),
+) {
 	answers, errs := make([]batch.Answer, len(questions)), make([]error, len(questions))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
@@ -184,7 +187,9 @@ func TestAudit(t *testing.T) {
 // fake is a model that takes a second for a call, notes how many rows it had, and always says 7.
 type fake struct{ calls []int }
 
-func (m *fake) Forward(_ context.Context, _ backend.KV, rows []backend.Row, out []backend.Output, _ backend.Want) error {
+func (m *fake) Forward(
+	_ context.Context, _ backend.KV, rows []backend.Row, out []backend.Output, _ backend.Want,
+) error {
 	m.calls = append(m.calls, len(rows))
 	time.Sleep(time.Second)
 	for i := range out {
@@ -236,7 +241,9 @@ type failing struct {
 	err error
 }
 
-func (m *failing) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (m *failing) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	if m.err != nil {
 		return m.err
 	}

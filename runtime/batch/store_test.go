@@ -63,9 +63,8 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 					require.NoError(c.t, err)
 					right(c.t, m.answer(c.t, q), a, q, true)
 				})
-				c.ask(batch.Question{Session: 100, Device: 100, Context: text(100, 10+i), K: 1}, func(_ batch.Answer, _ time.Duration, err error) {
-					assert.NoError(c.t, err)
-				})
+				c.ask(batch.Question{Session: 100, Device: 100, Context: text(100, 10+i), K: 1},
+					func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(c.t, err) })
 			}
 			c.wait.Wait()
 			assert.Less(c.t, m.rows, 12*400*3/2, "%d slots", room)
@@ -234,7 +233,8 @@ func TestWants(t *testing.T) {
 			c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait()
 			for device := range uint64(2 + r.IntN(4)) {
-				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)), K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
+				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)),
+					K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
 				if r.IntN(3) == 0 {
 					q.Sampling = sample.Options{Temperature: 1, Seed: r.Uint64()}
 				}
