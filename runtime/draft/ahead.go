@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// warm sends the settled text ahead when the cloud does not know so much of it that a question with it would not fit into
-// one packet and would wait for its keys and values. One such text is under way at a time.
+// warm sends the settled text ahead when the cloud does not know so much of it that a question with it would not fit
+// into one packet and would wait for its keys and values. One such text is under way at a time.
 func (r *run) warm(ctx context.Context) {
 	w, ok := r.cloud.(Warmer)
-	if !ok || r.router == nil || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm || r.Deadline > 0 && r.Breaker.Open() {
+	if !ok || r.router == nil || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm ||
+		r.Deadline > 0 && r.Breaker.Open() {
 		return
 	}
 	text := r.text[:len(r.text):len(r.text)]

@@ -28,7 +28,8 @@ func TestProbesAreSpaced(t *testing.T) {
 			return Answer{}, errFake
 		}}
 		_, events, _ := tr.decode(t, tr.decoder(t, mode))
-		first := slices.IndexFunc(events, func(e Event) bool { return e.Escalation != nil && e.Escalation.Outcome == Probing })
+		first := slices.IndexFunc(events,
+			func(e Event) bool { return e.Escalation != nil && e.Escalation.Outcome == Probing })
 		require.Positive(t, first)
 		probes := asked[total(events).Failed:]
 		require.Greater(t, len(probes), 8)
@@ -162,7 +163,8 @@ func TestWarmFails(t *testing.T) {
 		tr := newTrial(13)
 		tr.world.share = 0
 		w := &failingWarmer{cloudFunc: &cloudFunc{}}
-		d, err := New(tr.model, &tr.world, w, Options{Mode: mode, MaxTokens: tr.most, Vocab: int(tr.world.vocab), Pick: tr.world.pick, Warm: 50})
+		d, err := New(tr.model, &tr.world, w,
+			Options{Mode: mode, MaxTokens: tr.most, Vocab: int(tr.world.vocab), Pick: tr.world.pick, Warm: 50})
 		require.NoError(t, err)
 		told := 0
 		_, err = d.Decode(t.Context(), []int32{1, 2, 3}, func(e Event) bool {

@@ -137,7 +137,8 @@ func TestNothingHidden(t *testing.T) {
 		sum := total(events)
 		assert.Positive(t, sum.Answered)
 		assert.Positive(t, sum.TimedOut)
-		assert.Equal(t, want, Summary{Answered: sum.Answered, Wait: sum.Wait, Hidden: sum.Hidden, Exposed: sum.Exposed, TimedOut: sum.TimedOut})
+		assert.Equal(t, want, Summary{Answered: sum.Answered, Wait: sum.Wait, Hidden: sum.Hidden, Exposed: sum.Exposed,
+			TimedOut: sum.TimedOut})
 		assert.Equal(t, sum.Escalations, sum.Answered+sum.Late+sum.Failed+sum.Unasked)
 	})
 }

@@ -43,7 +43,8 @@ type leaf struct {
 	chance float64
 }
 
-// leaves returns the tokens below the tip that are not evaluated, that something may follow, and that lie in the window.
+// leaves returns the tokens below the tip that are not evaluated, that something may follow,
+// and that lie in the window.
 func (r *run) leaves() (found []leaf) {
 	limit := r.tip.pos + r.Window
 	if r.fault.has(faultWindow) {

@@ -42,7 +42,8 @@ type trial struct {
 
 func newTrial(seed uint64) *trial {
 	t := &trial{world: world{seed: seed, vocab: 120, share: 0.1, agree: 0.8}, most: 400, began: time.Now()}
-	t.model = &fakeModel{world: &t.world, slots: 10000, most: 8, calls: 10000, time: func(int) time.Duration { return tick }}
+	t.model = &fakeModel{world: &t.world, slots: 10000, most: 8, calls: 10000,
+		time: func(int) time.Duration { return tick }}
 	return t
 }
 
@@ -190,8 +191,8 @@ func TestCloudDies(t *testing.T) {
 	}
 }
 
-// TestCloudRecovers checks that a probe finds a cloud that is back, that nobody waits for it before, and that its tokens
-// are used again.
+// TestCloudRecovers checks that a probe finds a cloud that is back, that nobody waits for it before, and that its
+// tokens are used again.
 func TestCloudRecovers(t *testing.T) {
 	const from, to = time.Second, 3 * time.Second
 	bothModes(t, func(t *testing.T, mode Mode) {
@@ -231,7 +232,9 @@ func TestDeadlineOff(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(4)
 		tr.world.failures = 0.5
-		tr.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) { return tr.right(ctx, q, time.Minute) }}
+		tr.cloud = &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
+			return tr.right(ctx, q, time.Minute)
+		}}
 		d := tr.decoder(t, mode)
 		d.o.Deadline = -1
 		got, _, _ := tr.decode(t, d)

@@ -117,21 +117,22 @@ var (
 // Options say how to decode. The zero value is greedy pipelined decoding.
 type Options struct {
 	Mode      Mode
-	Branches  int                                       // guesses at each answer; 0 means 2
-	Window    int                                       // most tokens drafted past the oldest open escalation; 0 means 32
-	InFlight  int                                       // most open escalations; 0 means 4
-	Rows      int                                       // most leaves in one forward call; 0 means 8
-	Deadline  time.Duration                             // of an escalation; 0 means 800ms, negative: none, and no breaker
-	MaxTokens int                                       // most tokens to generate, the end token included; 0 means 512
-	Room      int                                       // tokens that the context can hold after the prompt; 0: any number
-	Vocab     int                                       // size of the vocabulary, to refuse other answers; 0: only negative ones are
-	End       func(id int32) bool                       // tokens that end the text; nil: none
-	Sampling  sample.Options                            // how the cloud chooses, and the edge unless Pick is set
-	Pick      func(pos int, head *backend.Output) int32 // a pure function of its arguments; nil: as Sampling says
-	K         int                                       // best tokens wanted with each answer
-	Audit     bool                                      // have the small model's tokens compared with what the large one would have said
-	Warm      int                                       // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
-	Breaker   *Breaker                                  // what is known of the cloud's health; nil: the decoder's own
+	Branches  int                 // guesses at each answer; 0 means 2
+	Window    int                 // most tokens drafted past the oldest open escalation; 0 means 32
+	InFlight  int                 // most open escalations; 0 means 4
+	Rows      int                 // most leaves in one forward call; 0 means 8
+	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
+	MaxTokens int                 // most tokens to generate, the end token included; 0 means 512
+	Room      int                 // tokens that the context can hold after the prompt; 0: any number
+	Vocab     int                 // size of the vocabulary, to refuse other answers; 0: only negative ones are
+	End       func(id int32) bool // tokens that end the text; nil: none
+	Sampling  sample.Options      // how the cloud chooses, and the edge unless Pick is set
+	// a pure function of its arguments; nil: as Sampling says
+	Pick    func(pos int, head *backend.Output) int32
+	K       int      // best tokens wanted with each answer
+	Audit   bool     // have the small model's tokens compared with what the large one would have said
+	Warm    int      // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
+	Breaker *Breaker // what is known of the cloud's health; nil: the decoder's own
 }
 
 func (o Options) withDefaults() Options {
@@ -228,7 +229,8 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
-		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result), warmed: make(chan Warming, 1),
+		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
+		warmed: make(chan Warming, 1),
 	}
 	defer func() {
 		cancel(errDecodeOver)

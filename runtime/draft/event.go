@@ -48,10 +48,11 @@ type Warming struct {
 
 // Token is a token shown. It is never taken back.
 type Token struct {
-	Pos         int // in the whole text, prompt included
-	ID          int32
-	Origin      Origin
-	Confidence  float32       // of the router, that the small model's token may stand; without one, its probability before temperature
+	Pos    int // in the whole text, prompt included
+	ID     int32
+	Origin Origin
+	// of the router, that the small model's token may stand; without one, its probability before temperature
+	Confidence  float32
 	End         bool          // an end token: the last of the text, with nothing to print
 	CommitDelay time.Duration // from when it was drafted until it was shown
 }
@@ -79,9 +80,10 @@ type Escalation struct {
 	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int
 	BytesDown       int
-	Drafted, Wasted int       // tokens evaluated below it while it was open, and tokens that its answer made worthless
-	Audited         int       // tokens before it that the router let stand and that its answer, as the first, compared
-	Missed          []Finding // those of them where the large model would have said something else: escalations that were missed
+	Drafted, Wasted int // tokens evaluated below it while it was open, and tokens that its answer made worthless
+	Audited         int // tokens before it that the router let stand and that its answer, as the first, compared
+	// those of them where the large model would have said something else: escalations that were missed
+	Missed []Finding
 }
 
 // answer reports whether the cloud's answer decided.
@@ -91,10 +93,11 @@ func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Mis
 type Summary struct {
 	// Stop says why the text ended: "end" for an end token, "length" for [Options.MaxTokens], "context" for
 	// [Options.Room]; "" while it runs and after an error.
-	Stop     string
-	Tokens   int // shown, an end token included
-	Cloud    int // of these, chosen by the cloud
-	Timeouts int // of these, chosen by the small model although the cloud was to be asked: it was late, failed or not asked
+	Stop   string
+	Tokens int // shown, an end token included
+	Cloud  int // of these, chosen by the cloud
+	// of these, chosen by the small model although the cloud was to be asked: it was late, failed or not asked
+	Timeouts int
 
 	Escalations int   // questions that the text passed: the sum of the next four
 	Answered    int   // hits and misses

@@ -62,7 +62,8 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 // TestEvents follows single escalations through their times, each worked out by hand.
 func TestEvents(t *testing.T) {
 	base := Escalation{
-		Pos: 1, Confidence: 0.25, Local: 10, Wait: 45 * ms, Queue: 5 * ms, Cloud: 20 * ms, Wire: 20 * ms, BytesUp: 30, BytesDown: 7,
+		Pos: 1, Confidence: 0.25, Local: 10, Wait: 45 * ms, Queue: 5 * ms, Cloud: 20 * ms, Wire: 20 * ms,
+		BytesUp: 30, BytesDown: 7,
 	}
 	with := func(change func(e *Escalation)) Escalation {
 		e := base
@@ -106,7 +107,8 @@ func TestEvents(t *testing.T) {
 			e.Outcome, e.Token, e.Exposed = Miss, 10, 45*ms
 		})}},
 		{"late", Options{Deadline: 32 * ms, Branches: 1}, []int{1}, nil, []Escalation{{
-			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Drafted: 4, BytesUp: 30, BytesDown: 7,
+			Pos: 1, Confidence: 0.25, Local: 10, Outcome: Late, Err: ErrDeadline, Token: 10, Wait: 40 * ms, Drafted: 4,
+			BytesUp: 30, BytesDown: 7,
 		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

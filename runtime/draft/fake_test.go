@@ -244,7 +244,8 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 			above[i] = append(above[i], text)
 		}
 		if n.Pos != m.settled+len(n.Path) {
-			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens", n.ID, n.Pos, len(n.Path), m.settled)
+			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens",
+				n.ID, n.Pos, len(n.Path), m.settled)
 		}
 		if m.window != nil {
 			if err := m.window(n.Pos); err != nil {

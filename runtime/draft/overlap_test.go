@@ -53,7 +53,9 @@ func overlap(t *testing.T, o Options, rtt, cloud time.Duration) (took time.Durat
 	return took, sum
 }
 
-func delayed(ask func(context.Context, Question) (Answer, error), by time.Duration) func(context.Context, Question) (Answer, error) {
+func delayed(
+	ask func(context.Context, Question) (Answer, error), by time.Duration,
+) func(context.Context, Question) (Answer, error) {
 	return func(ctx context.Context, q Question) (Answer, error) {
 		if err := sleep(ctx, by); err != nil {
 			return Answer{}, err
@@ -67,7 +69,8 @@ func delayed(ask func(context.Context, Question) (Answer, error), by time.Durati
 func TestOverlap(t *testing.T) {
 	t.Log("branches  rtt  cloud  serial  pipelined  ratio  hits  hidden share  questions/escalation  wasted/token")
 	for _, ms := range [][2]int{
-		{0, 0}, {1, 0}, {2, 0}, {5, 0}, {10, 0}, {0, 20}, {5, 20}, {10, 20}, {20, 20}, {50, 20}, {100, 20}, {200, 20}, {300, 20}, {500, 20},
+		{0, 0}, {1, 0}, {2, 0}, {5, 0}, {10, 0}, {0, 20}, {5, 20}, {10, 20}, {20, 20}, {50, 20}, {100, 20}, {200, 20},
+		{300, 20}, {500, 20},
 	} {
 		rtt, cloud := time.Duration(ms[0])*time.Millisecond, time.Duration(ms[1])*time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
@@ -80,7 +83,8 @@ func TestOverlap(t *testing.T) {
 				t.Logf("%8d %4d %4d %6.1fs %8.1fs  %6.3f %6.3f %8.3f %12.2f %19.2f", branches, ms[0], ms[1], serial.Seconds(),
 					took.Seconds(), ratio, hits, hidden, float64(s.Asks)/float64(s.Escalations), float64(s.Wasted)/float64(s.Tokens))
 				if branches == 1 { // no rows that cost extra
-					assert.InDelta(t, (serial - took).Seconds(), (s.Wait - s.Exposed).Seconds(), 0.005*serial.Seconds(), "the accounts of time")
+					assert.InDelta(t, (serial - took).Seconds(), (s.Wait - s.Exposed).Seconds(), 0.005*serial.Seconds(),
+						"the accounts of time")
 				}
 				assert.LessOrEqual(t, ratio, 1.03, "pipelined with %d branches at %v", branches, rtt)
 				if ms[0] == 100 {

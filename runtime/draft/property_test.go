@@ -105,7 +105,8 @@ func (s *schedule) fakes() *fakes {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if n, oldest := c.stillOpen(); n > 0 && pos-oldest >= s.Window {
-				return fmt.Errorf("position %d is drafted, %d past the oldest open question; the window is %d", pos, pos-oldest+1, s.Window)
+				return fmt.Errorf("position %d is drafted, %d past the oldest open question; the window is %d",
+					pos, pos-oldest+1, s.Window)
 			}
 			return nil
 		},

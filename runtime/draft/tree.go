@@ -65,8 +65,8 @@ func (r *run) context(n *node) []int32 {
 	return text
 }
 
-// chance is the probability, as far as the small model can tell, that the text will come through n: the product over the
-// open escalations on its path. Where nothing is open its tokens hold for certain.
+// chance is the probability, as far as the small model can tell, that the text will come through n: the product over
+// the open escalations on its path. Where nothing is open its tokens hold for certain.
 func (r *run) chance(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
@@ -77,8 +77,8 @@ func (r *run) chance(n *node) float64 {
 	return p
 }
 
-// drop takes the branch that begins with n out of the draft tree: the model forgets it, its questions are cancelled, and
-// its cost is charged to by.
+// drop takes the branch that begins with n out of the draft tree: the model forgets it, its questions are cancelled,
+// and its cost is charged to by.
 func (r *run) drop(n *node, by *escalation) {
 	var dead []ID
 	var walk func(n *node)
@@ -107,7 +107,8 @@ func (r *run) drop(n *node, by *escalation) {
 // commit shows the tokens before which no escalation is open, settles them in the model, and reports whether the text
 // is over.
 func (r *run) commit() (over bool) {
-	for !over && !r.stopped && r.tip.evaluated && (!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
+	for !over && !r.stopped && r.tip.evaluated &&
+		(!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
 		next := r.tip.children[0]
 		if e := r.tip.esc; e != nil {
 			r.audit(e)
