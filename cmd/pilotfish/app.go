@@ -72,8 +72,8 @@ func (a *app) interrupted(stopped *interruption, err error) int {
 	return stopped.code()
 }
 
-// watchBegin reports through its result whether a command of the tree began its work. Whatever cobra refuses before that
-// (unknown commands and flags, bad values, missing arguments) is wrong usage.
+// watchBegin reports through its result whether a command of the tree began its work. Whatever cobra refuses before
+// that (unknown commands and flags, bad values, missing arguments) is wrong usage.
 func watchBegin(root *cobra.Command) *bool {
 	began := new(bool)
 	var wrap func(c *cobra.Command)

@@ -99,10 +99,13 @@ func TestErrorsOfCommands(t *testing.T) {
 	}{
 		{"none", t.Context(), nil, exitDone, ""},
 		{"failure", t.Context(), io.ErrUnexpectedEOF, exitFailed, "pilotfish: unexpected EOF\n"},
-		{"usage", t.Context(), usagef("-a excludes -b"), exitUsage, "pilotfish: -a excludes -b\nusage: root\nTry 'root --help'.\n"},
+		{"usage", t.Context(), usagef("-a excludes -b"), exitUsage,
+			"pilotfish: -a excludes -b\nusage: root\nTry 'root --help'.\n"},
 		{"interrupt", interrupted, context.Canceled, 130, "pilotfish: interrupted\n"},
-		{"interrupt of a part", interrupted, fmt.Errorf("paper: %w", context.Cause(interrupted)), 130, "pilotfish: interrupted\n"},
-		{"interrupt with progress", interrupted, errors.Join(nil, progress), 130, "pilotfish: interrupted: 3 of 7 modes are finished\n"},
+		{"interrupt of a part", interrupted, fmt.Errorf("paper: %w", context.Cause(interrupted)), 130,
+			"pilotfish: interrupted\n"},
+		{"interrupt with progress", interrupted, errors.Join(nil, progress), 130,
+			"pilotfish: interrupted: 3 of 7 modes are finished\n"},
 		{"interrupt of a server that ends in order", interrupted, nil, 130, ""},
 		{"terminate", terminated, context.Canceled, 143, "pilotfish: terminated\n"},
 	} {

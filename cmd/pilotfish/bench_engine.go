@@ -54,7 +54,8 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	f.flags = p
 	p.StringVarP(&f.o.Model, "model", "m", "", "the model, a GGUF `file` (required)")
 	p.IntVarP(&f.o.Prompt, "prompt", "p", 512, "tokens of the prompt, less if the model holds less; 0 leaves prompts out")
-	p.IntVarP(&f.o.Decode, "generate", "n", 64, "tokens to generate, less if the model holds less; 0 leaves generation out")
+	p.IntVarP(&f.o.Decode, "generate", "n", 64,
+		"tokens to generate, less if the model holds less; 0 leaves generation out")
 	p.IntVarP(&f.o.Depth, "depth", "d", 0, "tokens of context before those that are generated: 8 or more; 0 means 8")
 	p.BoolVar(&f.o.Scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
 	p.IntVarP(&f.o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
@@ -155,20 +156,26 @@ func printEngineReport(a *app, r bench.EngineReport) {
 	if r.PromptTokens > 0 {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
 		if r.PromptBound > 0 {
-			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows", min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
+			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows",
+				min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
 			fmt.Fprintf(a.stdout,
-				"\n             %8.1f billion multiplications with weights per second; this CPU can do %.0f of bytes or %.0f of float32",
+				"\n             %8.1f billion multiplications with weights per second; "+
+					"this CPU can do %.0f of bytes or %.0f of float32",
 				r.PromptMACs, r.PeakBytes, r.PeakFloats)
 		}
 		fmt.Fprintln(a.stdout)
 	}
 	if r.DecodedTokens > 0 {
-		fmt.Fprintf(a.stdout, "generation   %8.1f tokens/s, %d one by one: %s\n", r.GenerationTPS, r.DecodedTokens, bandwidthText(r))
+		fmt.Fprintf(a.stdout, "generation   %8.1f tokens/s, %d one by one: %s\n",
+			r.GenerationTPS, r.DecodedTokens, bandwidthText(r))
 	}
 	if r.Dispatches > 0 {
-		fmt.Fprintf(a.stdout, "encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n", r.Dispatches, r.Levels)
+		fmt.Fprintf(a.stdout,
+			"encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n",
+			r.Dispatches, r.Levels)
 	}
-	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights", r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
+	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
+		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
 	if r.DepthBytes > 0 {
 		fmt.Fprintf(a.stdout, " and %s of keys and values", humanize.Bytes(uint64(r.DepthBytes)))
 	}
@@ -199,7 +206,8 @@ func bandwidthText(r bench.EngineReport) string {
 // printScaling prints a line for each number of threads.
 func printScaling(a *app, all []bench.Scale) {
 	if len(all) > 0 {
-		fmt.Fprintf(a.stdout, "\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")
+		fmt.Fprintf(a.stdout,
+			"\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")
 	}
 	for _, s := range all {
 		share := wholePercent(s.Share)

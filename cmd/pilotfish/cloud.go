@@ -64,12 +64,17 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 	f.model.register(c)
 	p := c.Flags()
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
-	p.StringVar(&f.cert, "cert", "", "certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
+	p.StringVar(&f.cert, "cert", "",
+		"certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
 	p.StringVar(&f.key, "key", "", "private key `file` of the certificate, PEM")
-	p.StringVar(&f.access.file, "token-file", "", "`file` with the access tokens that devices may use (default: one is made on the first start)")
+	p.StringVar(&f.access.file, "token-file", "",
+		"`file` with the access tokens that devices may use (default: one is made on the first start)")
 	p.BoolVar(&f.access.open, "open", false, "serve anybody who can reach the address, without an access token")
-	p.IntVar(&f.slots, "slots", 0, "`tokens` whose keys and values are kept in memory, for all devices together (default: what fits into half of the free memory)")
-	p.IntVar(&f.rows, "rows", 0, "most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
+	p.IntVar(&f.slots, "slots", 0,
+		"`tokens` whose keys and values are kept in memory, for all devices together "+
+			"(default: what fits into half of the free memory)")
+	p.IntVar(&f.rows, "rows", 0,
+		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	return c
@@ -155,12 +160,14 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 // stderr.
 func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Service) {
 	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
-	fmt.Fprintf(a.stderr, "memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
+	fmt.Fprintf(a.stderr,
+		"memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
 		s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes())))
 	fmt.Fprintf(a.stderr, "a question waits for others by steps of at most %d new tokens\n", s.Rows())
 	if who.made {
-		fmt.Fprintf(a.stderr, "on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
-			"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish do?\"\n",
+		fmt.Fprintf(a.stderr,
+			"on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
+				"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish do?\"\n",
 			string(who.tokens[0].Secret), at.(*net.UDPAddr).Port, pin)
 	}
 	fmt.Fprintf(a.stdout, "%s\n", pin)

@@ -42,17 +42,24 @@ func TestCloudTokenRefused(t *testing.T) {
 		want                    string
 	}{
 		{"empty file", "", "unset", []string{"--token-file", file}, exitFailed, "there is no access token in it"},
-		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, exitFailed, "there is no access token in it"},
+		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, exitFailed,
+			"there is no access token in it"},
 		{"no file", "", "unset", []string{"--token-file", ""}, exitUsage, `--token-file "" names no file`},
 		{"absent file", "", "unset", []string{"--token-file", file + "x"}, exitFailed, "--token-file: open"},
 		{"empty variable", "", "", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
 		{"blank variable", "", "  \n", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes"},
-		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, exitFailed, "line 1: the access token has 12 bytes: give at least 16"},
-		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, exitFailed, "line 1: the access token has 0 bytes"},
-		{"limit", "\nlab:" + secretA + " rate=fast\n", "unset", []string{"--token-file", file}, exitFailed, `line 2: limit 1 of "lab": rate needs a number above 0`},
-		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed, "write rate=N, burst=N or devices=N"},
-		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed, "burst needs a rate"},
-		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed, `two access tokens have the name "lab"`},
+		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, exitFailed,
+			"line 1: the access token has 12 bytes: give at least 16"},
+		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, exitFailed,
+			"line 1: the access token has 0 bytes"},
+		{"limit", "\nlab:" + secretA + " rate=fast\n", "unset", []string{"--token-file", file}, exitFailed,
+			`line 2: limit 1 of "lab": rate needs a number above 0`},
+		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed,
+			"write rate=N, burst=N or devices=N"},
+		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed,
+			"burst needs a rate"},
+		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed,
+			`two access tokens have the name "lab"`},
 		{"open and closed", "", "unset", []string{"--open", "--token-file", file}, exitUsage, "--open serves anybody"},
 		{"open and variable", "", secretA, []string{"--open"}, exitUsage, "--open serves anybody"},
 	} {
@@ -105,7 +112,8 @@ func TestCloudMakesToken(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "where the certificate is")
 
 	address, pin, said, stop := start("--listen", "0.0.0.0:0")
-	line := regexp.MustCompile(`PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `).FindStringSubmatch(said)
+	const command = `PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `
+	line := regexp.MustCompile(command).FindStringSubmatch(said)
 	require.NotNil(t, line, said)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
@@ -113,7 +121,8 @@ func TestCloudMakesToken(t *testing.T) {
 	info, err := os.Stat(kept)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	run := []string{"-m", m, "--cloud", "127.0.0.1:" + port, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off"}
+	run := []string{"-m", m, "--cloud", "127.0.0.1:" + port, "--pin", pin, "--policy", "always", "--tokens", "1",
+		"-n", "3", "--deadline", "off"}
 	code, _, stderr := call(t, append([]string{"run"}, run...)...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "access token")
@@ -138,9 +147,11 @@ func TestCloudMakesToken(t *testing.T) {
 func TestCloudSizes(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
-	_, _, said, stop := startCloudSaying(t, "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50", "--slots", "777", "--rows", "33")
+	_, _, said, stop := startCloudSaying(t, "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50",
+		"--slots", "777", "--rows", "33")
 	stop()
-	assert.Contains(t, said, "memory for 777 tokens of all devices together, that is for 15 devices with a full context of 50 tokens")
+	assert.Contains(t, said,
+		"memory for 777 tokens of all devices together, that is for 15 devices with a full context of 50 tokens")
 	assert.Contains(t, said, "steps of at most 33 new tokens")
 	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50", "--slots", "49")
 	assert.Equal(t, exitFailed, code)
@@ -160,25 +171,27 @@ func TestLimitFlags(t *testing.T) {
 		return o
 	}
 	usual := engine.GatewayOptions{
-		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute,
-		DrainTimeout: 10 * time.Second,
+		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second,
+		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
 	}
 	assert.Equal(t, usual, parse(""))
 	set := usual // all of them together
 	for args, change := range map[string]func(*engine.GatewayOptions){
-		"--max-context 77":                          func(o *engine.GatewayOptions) { o.MaxContext = 77 },
-		"--max-connections 77":                      func(o *engine.GatewayOptions) { o.MaxConns = 77 },
-		"--max-connections-per-address 77":          func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
-		"--max-connections-per-device 77":           func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
-		"--max-questions 77":                        func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
-		"--max-questions-per-device 77":             func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
-		"--max-questions-per-connection 77":         func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
-		"--max-sessions 77":                         func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
-		"--max-sessions-per-device 77":              func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
-		"--max-session-tokens 77":                   func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
-		"--max-tokens-per-session 77":               func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
-		"--device-rate 7.5":                         func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
-		"--device-rate 7.5 --device-burst 100":      func(o *engine.GatewayOptions) { o.DeviceRate, o.DeviceBurst = 7.5, 100 },
+		"--max-context 77":                  func(o *engine.GatewayOptions) { o.MaxContext = 77 },
+		"--max-connections 77":              func(o *engine.GatewayOptions) { o.MaxConns = 77 },
+		"--max-connections-per-address 77":  func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
+		"--max-connections-per-device 77":   func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
+		"--max-questions 77":                func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
+		"--max-questions-per-device 77":     func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
+		"--max-questions-per-connection 77": func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
+		"--max-sessions 77":                 func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
+		"--max-sessions-per-device 77":      func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
+		"--max-session-tokens 77":           func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
+		"--max-tokens-per-session 77":       func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
+		"--device-rate 7.5":                 func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
+		"--device-rate 7.5 --device-burst 100": func(o *engine.GatewayOptions) {
+			o.DeviceRate, o.DeviceBurst = 7.5, 100
+		},
 		"--session-idle 77s":                        func(o *engine.GatewayOptions) { o.SessionIdle = 77 * time.Second },
 		"--idle-timeout 77s":                        func(o *engine.GatewayOptions) { o.IdleTimeout = 77 * time.Second },
 		"--message-timeout 77s":                     func(o *engine.GatewayOptions) { o.MessageTimeout = 77 * time.Second },
@@ -203,11 +216,13 @@ func TestLimitFlagsRefused(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	for _, c := range [][2]string{
-		{"--max-connections=0", "--max-connections 0"}, {"--max-sessions=-5", "--max-sessions -5"}, {"--device-rate=NaN", "--device-rate NaN"},
-		{"--device-rate=+Inf", "--device-rate +Inf"}, {"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
-		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`}, {"--log=loud", "--log loud"},
-		{"--slots=-1", "--slots"}, {"--rows=-1", "--rows"}, {"--key=x", "--cert and --key belong together"},
-		{"--cert=x", "--cert and --key belong together"}, {"--max-context=0", "--max-context 0: give a number from 1 to 1000000000"},
+		{"--max-connections=0", "--max-connections 0"}, {"--max-sessions=-5", "--max-sessions -5"},
+		{"--device-rate=NaN", "--device-rate NaN"}, {"--device-rate=+Inf", "--device-rate +Inf"},
+		{"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
+		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`},
+		{"--log=loud", "--log loud"}, {"--slots=-1", "--slots"}, {"--rows=-1", "--rows"},
+		{"--key=x", "--cert and --key belong together"}, {"--cert=x", "--cert and --key belong together"},
+		{"--max-context=0", "--max-context 0: give a number from 1 to 1000000000"},
 		{"--max-questions=1000000001", "--max-questions 1000000001"}, {"--device-rate=0", "--device-rate 0"},
 		{"--device-rate=1e10", "--device-rate 1e+10"}, {"--session-idle=0s", "--session-idle 0s: give a time above 0"},
 	} {
@@ -254,8 +269,8 @@ func TestCloudDictionary(t *testing.T) {
 	t.Setenv("PILOTFISH_TOKEN", secretA)
 	address, pin, _ := startCloud(t, "-m", m, "--dictionary", "7:"+file, "--log", "off")
 	up := func(args ...string) int {
-		_, _, s, _ := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--mode", "serial",
-			"--deadline", "off", "-n", "1", "--tokens", typical}, args...)...)
+		_, _, s, _ := routedTokens(t, append([]string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always",
+			"--mode", "serial", "--deadline", "off", "-n", "1", "--tokens", typical}, args...)...)
 		return s.BytesUp
 	}
 	assert.Less(t, up("--dictionary", "7:"+file), up()-20)
@@ -301,8 +316,8 @@ func TestGarbagePercent(t *testing.T) {
 		kv      int64
 		percent int
 	}{
-		{8 * gib, 960 * mib, 100}, {800 * gib, 960 * mib, 100}, {4 * gib, 960 * mib, 50}, {8 * gib, 0, 1600}, {8 * gib, 1984 * mib, 50},
-		{512 * mib, 0, 100}, {8 * mib, 64 * gib, 1}, {0, 0, 1},
+		{8 * gib, 960 * mib, 100}, {800 * gib, 960 * mib, 100}, {4 * gib, 960 * mib, 50}, {8 * gib, 0, 1600},
+		{8 * gib, 1984 * mib, 50}, {512 * mib, 0, 100}, {8 * mib, 64 * gib, 1}, {0, 0, 1},
 	} {
 		assert.Equal(t, c.percent, garbagePercent(c.free, c.kv), "%+v", c)
 	}
@@ -333,7 +348,8 @@ func TestCloudLog(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	for form, want := range map[string]string{"text": `(?m)^time=\S+ level=\S+ msg=`, "json": `(?m)^{"time":`, "off": ""} {
 		c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", form)
-		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off")
+		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "2",
+			"--deadline", "off")
 		c.stop()
 		if log := strings.TrimPrefix(c.errs.String(), c.said); want == "" {
 			assert.Empty(t, log)
@@ -356,7 +372,8 @@ func TestCloudCertificate(t *testing.T) {
 	block, _ := pem.Decode(certPEM)
 	address, pin, stop := startCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), pin)
-	ids, _, _, _ := routedTokens(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off", "--require-cloud")
+	ids, _, _, _ := routedTokens(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1",
+		"-n", "2", "--deadline", "off", "--require-cloud")
 	assert.Len(t, ids, 2)
 	stop()
 	config, err := os.UserConfigDir()
@@ -395,7 +412,8 @@ func TestCloudCertificate(t *testing.T) {
 func TestAnyTemplate(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
-	args := []string{"-m", otherTemplate(t, m), "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off", "--require-cloud"}
+	args := []string{"-m", otherTemplate(t, m), "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off",
+		"--require-cloud"}
 	address, pin, stop := startCloud(t, "-m", m, "--log", "off")
 	code, _, stderr := call(t, append([]string{"run", "--cloud", address, "--pin", pin}, args...)...)
 	assert.Equal(t, exitFailed, code)
@@ -410,7 +428,8 @@ func TestAnyTemplate(t *testing.T) {
 func TestCloudGreeting(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
-	c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", "off", "--ctx", "64", "--slots", "200", "--kv", "f32")
+	c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", "off", "--ctx", "64",
+		"--slots", "200", "--kv", "f32")
 	c.stop()
 	assert.Equal(t, "listening on "+c.address+`, open to programs on this machine, as it listens on loopback only
 memory for 200 tokens of all devices together, that is for 3 devices with a full context of 64 tokens: up to 400 KiB
@@ -421,7 +440,9 @@ a question waits for others by steps of at most 128 new tokens
 
 // TestLoopback: only addresses of this machine are open without a word.
 func TestLoopback(t *testing.T) {
-	for address, want := range map[string]bool{"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false} {
+	for address, want := range map[string]bool{
+		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false,
+	} {
 		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
@@ -437,8 +458,9 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	work := func() {
 		for _, line := range []string{
-			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off", "inspect " + m, "tokenize -m " + m + " a",
-			"logits -m " + m + " --tokens 1", "run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
+			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off", "inspect " + m,
+			"tokenize -m " + m + " a", "logits -m " + m + " --tokens 1",
+			"run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
 		} {
 			code, _, stderr := call(t, strings.Fields(line)...)
 			require.Equal(t, exitDone, code, stderr)

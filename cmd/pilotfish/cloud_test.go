@@ -109,7 +109,8 @@ func TestCloud(t *testing.T) {
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
 	address, pin, stop := startCloud(t, "-m", large)
-	args := []string{"-m", edge, "--cloud", address, "--pin", pin, "--policy", "random", "--threshold", "0.3", "--tokens", "5,6,7", "-n", "40"}
+	args := []string{"-m", edge, "--cloud", address, "--pin", pin, "--policy", "random", "--threshold", "0.3",
+		"--tokens", "5,6,7", "-n", "40"}
 
 	ids, origins, s, _ := routedTokens(t, append(args, "--mode", "serial", "--deadline", "off")...)
 	require.Len(t, ids, 40)
@@ -142,7 +143,8 @@ func TestCloudResumes(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	address, pin, _ := startCloud(t, "-m", m)
-	args := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "40", "--mode", "serial", "--deadline", "off"}
+	args := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "40",
+		"--mode", "serial", "--deadline", "off"}
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	ticket := func() string {

@@ -20,8 +20,8 @@ func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("five times 30 questions: not with -short")
 	}
-	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02", "--edge-tps", "0", "--cloud-ms", "0",
-		"--deadline", "off", "--modes", "local,serial,pipelined-4")
+	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02",
+		"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "local,serial,pipelined-4")
 	require.Equal(t, exitDone, code, stderr)
 	reports := lines[bench.ModeReport](t, stdout)
 	require.Len(t, reports, 3)
@@ -39,7 +39,8 @@ func TestDemo(t *testing.T) {
 	}
 	assert.Zero(t, *serial.MissedShare, "of this pair's sure tokens the large model would have chosen none otherwise")
 
-	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0", "--modes", "cloud,paper,pipelined-2")
+	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
+		"--modes", "cloud,paper,pipelined-2")
 	table, legend, _ := strings.Cut(stdout, "\n\n")
 	assert.Equal(t, 3, strings.Count(table, "\n"), stdout)
 	for _, c := range routingColumns(nil)[1:] {
@@ -47,8 +48,8 @@ func TestDemo(t *testing.T) {
 		assert.Regexp(t, "(?m)^"+c.name+" .*"+regexp.QuoteMeta(c.legend)+"$", legend)
 	}
 
-	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
-		"--deadline", "off", "--policy", "learned", "--modes", "local,serial")
+	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0",
+		"--cloud-ms", "0", "--deadline", "off", "--policy", "learned", "--modes", "local,serial")
 	require.Equal(t, exitDone, code, stderr)
 	reports = lines[bench.ModeReport](t, stdout)
 	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the router that comes with the pair")
@@ -58,8 +59,8 @@ func TestDemo(t *testing.T) {
 // TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it
 // they take 57 bytes instead of 39.
 func TestDemoDictionary(t *testing.T) {
-	code, stdout, stderr := call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes", "serial", "--deadline", "off", "--rtt", "0",
-		"--cloud-ms", "0", "--edge-tps", "0")
+	code, stdout, stderr := call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes", "serial",
+		"--deadline", "off", "--rtt", "0", "--cloud-ms", "0", "--edge-tps", "0")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Less(t, *lines[bench.ModeReport](t, stdout)[0].BytesUp, 48.0)
 }
@@ -72,8 +73,9 @@ func TestEqualOverBadLinks(t *testing.T) {
 		losses = losses[:1]
 	}
 	for _, loss := range losses {
-		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed", "3", "--edge-tps", "0",
-			"--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4", "--parallel", "4")
+		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed", "3",
+			"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
+			"--parallel", "4")
 		require.Equal(t, exitDone, code, stderr)
 		for _, r := range lines[bench.ModeReport](t, stdout) {
 			assert.True(t, *r.EqualToSerial, "%s at a loss of %s", r.Mode, loss)
@@ -93,12 +95,14 @@ func TestBenchRoutingOwn(t *testing.T) {
 	events := lines[runEvent](t, stdout)
 	said := events[len(events)-1].Summary
 	require.Equal(t, 256, said.GeneratedTokens, "the whole length")
-	question, err := json.Marshal(map[string]string{"question": "where?", "answer": strings.ToValidUTF8(said.Text[len(said.Text)-12:], "")})
+	question, err := json.Marshal(map[string]string{"question": "where?",
+		"answer": strings.ToValidUTF8(said.Text[len(said.Text)-12:], "")})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	require.NoError(t, os.WriteFile(file, append(question, "\n"+`{"question":"who?","answer":""}`+"\n"...), 0o644))
-	code, stdout, stderr := call(t, "bench", "routing", "--workload", file, "-m", edge, "--large", large, "--rtt", "0", "--cloud-ms", "0",
-		"--modes", "local,cloud,serial,pipelined-2", "--deadline", "off", "--policy", "random", "--threshold", "0.1", "--json")
+	code, stdout, stderr := call(t, "bench", "routing", "--workload", file, "-m", edge, "--large", large, "--rtt", "0",
+		"--cloud-ms", "0", "--modes", "local,cloud,serial,pipelined-2", "--deadline", "off", "--policy", "random",
+		"--threshold", "0.1", "--json")
 	require.Equal(t, exitDone, code, stderr)
 	reports := lines[bench.ModeReport](t, stdout)
 	require.Len(t, reports, 4)

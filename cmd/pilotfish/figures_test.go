@@ -21,9 +21,10 @@ import (
 // engineReport is a report whose figures are all different.
 func engineReport() bench.EngineReport {
 	return bench.EngineReport{
-		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25, FirstTokenMS: 80.5, PeakRSS: 3e9,
-		FileBytes: 500e6, KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20, ByThreads: []float64{11, 20}, Bound: 49.75,
-		Share: new(0.603), PromptMACs: 41, PeakBytes: 200, PeakFloats: 90, PromptBound: 480, Device: "a device", Threads: 2,
+		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25,
+		FirstTokenMS: 80.5, PeakRSS: 3e9, FileBytes: 500e6, KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20,
+		ByThreads: []float64{11, 20}, Bound: 49.75, Share: new(0.603), PromptMACs: 41, PeakBytes: 200, PeakFloats: 90,
+		PromptBound: 480, Device: "a device", Threads: 2,
 	}
 }
 
@@ -72,20 +73,21 @@ threads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what re
 func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []bench.ModeReport{{
-		Mode: "pipelined-2", Answers: 40, Accuracy: new(0.9), AccuracyLow: new(0.77), AccuracyHigh: new(0.961), EscalatedShare: new(0.042),
-		TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3), Time: bench.Times{Mean: 111, P50: 101.6, P90: 190.4},
-		HiddenShare: new(0.51), HitRate: new(0.62), MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true),
-		Differing: new(0),
+		Mode: "pipelined-2", Answers: 40, Accuracy: new(0.9), AccuracyLow: new(0.77), AccuracyHigh: new(0.961),
+		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
+		Time: bench.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
+		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
 	}}
 	require.NoError(t, printRouting(&out, reports))
 	head, rest, _ := strings.Cut(out.String(), "\n")
 	row, legend, _ := strings.Cut(rest, "\n")
 	gap := regexp.MustCompile(" {2,}")
-	assert.Equal(t, []string{"mode", "accuracy", "interval", "from cloud", "timed out", "asks", "ms p50", "ms p90", "hidden", "hits", "bytes up",
-		"bytes down", "as serial"}, gap.Split(strings.TrimSpace(head), -1))
-	assert.Equal(t, []string{"pipelined-2", "90.0%", "77–96%", "4.2%", "3", "2.4", "102", "190", "51.0%", "62.0%", "61.2", "12.0", "yes"},
-		gap.Split(strings.TrimSpace(row), -1))
-	assert.Equal(t, 14, strings.Count(strings.TrimSpace(legend), "\n")+1, "a line for every column but the first, and one for empty cells")
+	assert.Equal(t, []string{"mode", "accuracy", "interval", "from cloud", "timed out", "asks", "ms p50", "ms p90",
+		"hidden", "hits", "bytes up", "bytes down", "as serial"}, gap.Split(strings.TrimSpace(head), -1))
+	assert.Equal(t, []string{"pipelined-2", "90.0%", "77–96%", "4.2%", "3", "2.4", "102", "190", "51.0%", "62.0%",
+		"61.2", "12.0", "yes"}, gap.Split(strings.TrimSpace(row), -1))
+	assert.Equal(t, 14, strings.Count(strings.TrimSpace(legend), "\n")+1,
+		"a line for every column but the first, and one for empty cells")
 
 	f := routingFlags{json: true}
 	out.Reset()
@@ -94,7 +96,8 @@ func TestRoutingFigures(t *testing.T) {
 		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4},`+
 		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,"bytes_down_per_escalation":12,`+
 		`"equal_to_serial":true,"answers_differing_from_serial":0}`+"\n"+
-		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0}}`+"\n", out.String())
+		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0}}`+"\n",
+		out.String())
 	out.Reset()
 	require.NoError(t, f.print(&app{stdout: &out}, nil))
 	assert.Empty(t, out.String())
@@ -102,10 +105,12 @@ func TestRoutingFigures(t *testing.T) {
 
 // TestTallyText: the line below an answer that is shown as it comes.
 func TestTallyText(t *testing.T) {
-	assert.Equal(t, "20 tokens, 4 of them from the large model", tallyText(bench.Tally{Tokens: 20, Cloud: 4, Wait: time.Second}))
+	assert.Equal(t, "20 tokens, 4 of them from the large model",
+		tallyText(bench.Tally{Tokens: 20, Cloud: 4, Wait: time.Second}))
 	assert.Equal(t, "20 tokens, 4 of them from the large model, 3 from the small one since no answer came in time; "+
 		"of 1.235s from asks to answers, 568ms were spent on drafting that held",
-		tallyText(bench.Tally{Tokens: 20, Cloud: 4, Timeouts: 3, Answered: 1, Wait: 1234567 * time.Microsecond, Hidden: 567890 * time.Microsecond}))
+		tallyText(bench.Tally{Tokens: 20, Cloud: 4, Timeouts: 3, Answered: 1, Wait: 1234567 * time.Microsecond,
+			Hidden: 567890 * time.Microsecond}))
 }
 
 // TestRunReport: what stderr says of a run, figure by figure.
@@ -119,16 +124,18 @@ func TestRunReport(t *testing.T) {
 		o.report(e)
 		return out.String()
 	}
-	e := summaryEvent{PromptTokens: 12, GeneratedTokens: 9, PromptMS: 34.4, PromptTPS: 56.78, GenerationTPS: 90.12, LoadMS: 345.6, Stop: "length"}
-	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens (-n); model loaded in 346 ms\n"
+	e := summaryEvent{PromptTokens: 12, GeneratedTokens: 9, PromptMS: 34.4, PromptTPS: 56.78, GenerationTPS: 90.12,
+		LoadMS: 345.6, Stop: "length"}
+	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens (-n); " +
+		"model loaded in 346 ms\n"
 	assert.Equal(t, last, report(e))
 	e.Seed = new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
 	e.Seed, e.RoutedEvent = nil, &RoutedEvent{}
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n"+last, report(e))
 	e.RoutedEvent = &RoutedEvent{
-		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8, Audited: 40, Missed: 3,
-		BytesUp: 700, BytesDown: 80, WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100,
+		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8,
+		Audited: 40, Missed: 3, BytesUp: 700, BytesDown: 80, WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100,
 	}
 	assert.Equal(t, `4 of 9 tokens come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
 answers took 900 ms in all; drafting went on for 401 ms of that
@@ -141,10 +148,12 @@ of 40 tokens that were not asked for, the cloud would have chosen 3 differently 
 // TestRoutedEvent: each figure of the summary is the one of its name.
 func TestRoutedEvent(t *testing.T) {
 	r := draft.Summary{
-		Cloud: 1, Timeouts: 2, Escalations: 3, Hits: 4, Asks: 5, Drafted: 6, Wasted: 7, Audited: 8, Missed: 9, BytesUp: 10, BytesDown: 11,
-		Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103, Wait: 104, Hidden: 105, TimedOut: 106,
+		Cloud: 1, Timeouts: 2, Escalations: 3, Hits: 4, Asks: 5, Drafted: 6, Wasted: 7, Audited: 8, Missed: 9,
+		BytesUp: 10, BytesDown: 11, Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103,
+		Wait: 104, Hidden: 105, TimedOut: 106,
 	}
-	w := &cloudWatch{answers: 13, failures: 14, wait: 15 * time.Millisecond, hidden: 1600 * time.Microsecond, lost: 17 * time.Millisecond}
+	w := &cloudWatch{answers: 13, failures: 14, wait: 15 * time.Millisecond, hidden: 1600 * time.Microsecond,
+		lost: 17 * time.Millisecond}
 	b, err := json.Marshal(routedEvent(r, w))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"cloud_tokens":1,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,

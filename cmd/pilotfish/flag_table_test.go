@@ -22,15 +22,16 @@ import (
 // here and with that test: one that fails when the flag is read and then forgotten, or set in the place of another.
 func flagTests() map[string]map[string]string {
 	model := map[string]string{
-		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags", "exact": "TestModelFlags",
+		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags",
+		"exact": "TestModelFlags",
 	}
 	route := map[string]string{
-		"policy": "TestRoutingOptions", "threshold": "TestRoutingOptions", "budget": "TestRoutingOptions", "router": "TestRoutingOptions",
-		"branches": "TestRoutingFlagsRefused", "window": "TestRoutingOptions", "inflight": "TestRoutingOptions",
-		"deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions", "edge-tps": "TestRoutingOptions",
-		"modes": "TestRoutingOptions", "rtt": "TestRoutingOptions", "loss": "TestRoutingOptions", "trace": "TestRoutingOptions",
-		"cloud-ms": "TestRoutingOptions", "seed": "TestRoutingOptions", "parallel": "TestRoutingOptions",
-		"questions": "TestDemo", "json": "TestDemo",
+		"policy": "TestRoutingOptions", "threshold": "TestRoutingOptions", "budget": "TestRoutingOptions",
+		"router": "TestRoutingOptions", "branches": "TestRoutingFlagsRefused", "window": "TestRoutingOptions",
+		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
+		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
+		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
+		"seed": "TestRoutingOptions", "parallel": "TestRoutingOptions", "questions": "TestDemo", "json": "TestDemo",
 	}
 	return map[string]map[string]string{
 		"pilotfish":         {"version": "TestExitCodes"},
@@ -45,9 +46,10 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish bench synth": {"shape": "TestSynthFlags", "type": "TestSynthFlags", "seed": "TestSynthSeed"},
 		"pilotfish bench engine": {
-			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags", "depth": "TestBenchEngineFlags",
-			"scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags", "repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags",
-			"backend": "TestBenchEngineFlags", "json": "TestBenchEngine", "profile": "TestProfile",
+			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
+			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
+			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
+			"json": "TestBenchEngine", "profile": "TestProfile",
 		},
 		"pilotfish bench routing": joined(route, map[string]string{
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
@@ -55,26 +57,29 @@ func flagTests() map[string]map[string]string {
 		"pilotfish demo": route,
 		"pilotfish run": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "profile": "TestProfile",
-			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun", "no-resume": "TestCloudResumes",
-			"dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
-			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting", "router": "TestFlagsOfRouting",
-			"branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting", "inflight": "TestFlagsOfRouting", "deadline": "TestFlagsOfRouting",
-			"no-audit": "TestFlagsOfRouting", "edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting",
-			"system": "TestSystemMessage", "tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
-			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting", "top-p": "TestFlagsOfRouting",
-			"seed": "TestFlagsOfRouting", "json": "TestRunJSON",
+			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
+			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
+			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
+			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",
+			"inflight": "TestFlagsOfRouting", "deadline": "TestFlagsOfRouting", "no-audit": "TestFlagsOfRouting",
+			"edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
+			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
+			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
+			"top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
 			"ctx": "TestCloudSizes", "slots": "TestCloudSizes", "rows": "TestCloudSizes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",
-			"max-context": "TestLimitFlags", "max-connections": "TestLimitFlags", "max-connections-per-address": "TestLimitFlags",
-			"max-connections-per-device": "TestLimitFlags", "max-questions": "TestLimitFlags", "max-questions-per-device": "TestLimitFlags",
-			"max-questions-per-connection": "TestLimitFlags", "max-sessions": "TestLimitFlags", "max-sessions-per-device": "TestLimitFlags",
-			"max-session-tokens": "TestLimitFlags", "max-tokens-per-session": "TestLimitFlags", "device-rate": "TestLimitFlags",
-			"device-burst": "TestLimitFlags", "session-idle": "TestLimitFlags", "idle-timeout": "TestLimitFlags",
-			"message-timeout": "TestLimitFlags", "question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
+			"max-context": "TestLimitFlags", "max-connections": "TestLimitFlags",
+			"max-connections-per-address": "TestLimitFlags", "max-connections-per-device": "TestLimitFlags",
+			"max-questions": "TestLimitFlags", "max-questions-per-device": "TestLimitFlags",
+			"max-questions-per-connection": "TestLimitFlags", "max-sessions": "TestLimitFlags",
+			"max-sessions-per-device": "TestLimitFlags", "max-session-tokens": "TestLimitFlags",
+			"max-tokens-per-session": "TestLimitFlags", "device-rate": "TestLimitFlags", "device-burst": "TestLimitFlags",
+			"session-idle": "TestLimitFlags", "idle-timeout": "TestLimitFlags", "message-timeout": "TestLimitFlags",
+			"question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
 		}),
 	}
 }
@@ -169,8 +174,9 @@ func TestEveryFlagHasATest(t *testing.T) {
 func calls(m string) map[string][]string {
 	return map[string][]string{
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
-		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"}, "pilotfish bench synth": {"/nowhere/new.gguf"},
-		"pilotfish bench engine": {"-m", m}, "pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
+		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
+		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
 		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
 		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"},
 	}
@@ -202,7 +208,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 				}
 				args := append(strings.Fields(c.CommandPath())[1:], line...)
 				if f.Name == "seed" {
-					args = append(args, map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}[c.CommandPath()]...)
+					needed := map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}
+					args = append(args, needed[c.CommandPath()]...)
 				}
 				if f.Name == "top-k" || f.Name == "top-p" {
 					args = append(args, "--temp", "1")

@@ -16,7 +16,8 @@ import (
 // TestBenchEngineMeasures: what was measured is what was asked for, and no share is above 1.
 func TestBenchEngineMeasures(t *testing.T) {
 	m := tinyModel(t, "q8_0") // of 512 tokens
-	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1", "--kv", "f32", "--json")
+	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
+		"--kv", "f32", "--json")
 	require.Equal(t, exitDone, code, stderr)
 	r := lines[bench.EngineReport](t, stdout)[0]
 	assert.Equal(t, []int{3, 31, 1}, []int{r.PromptTokens, r.DecodedTokens, r.Threads})

@@ -31,11 +31,13 @@ type gatewayFlags struct {
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	c.set = f
 	f.StringVar(&c.address, "cloud", "", "the gateway to ask, `host:port`")
-	f.StringVar(&c.pin, "pin", "", "`fingerprint` of the gateway's certificate, which `pilotfish cloud` prints when it starts; "+
-		"without it, the certificate must be signed by an authority that this system trusts")
+	f.StringVar(&c.pin, "pin", "",
+		"`fingerprint` of the gateway's certificate, which `pilotfish cloud` prints when it starts; "+
+			"without it, the certificate must be signed by an authority that this system trusts")
 	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants "+
 		"(default: the environment variable "+tokenVariable+")")
-	f.BoolVar(&c.forget, "no-resume", false, "keep nothing that lets the next run connect faster, and use nothing of earlier runs")
+	f.BoolVar(&c.forget, "no-resume", false,
+		"keep nothing that lets the next run connect faster, and use nothing of earlier runs")
 	registerDictionaries(f, &c.dictionaries)
 	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
 		"the text is complete all the same")
@@ -84,7 +86,9 @@ func checkAddress(address string) error {
 }
 
 // dial begins to connect. A gateway that is away is no error: questions then go unanswered until it is there.
-func (c *gatewayFlags) dial(ctx context.Context, a *app, e *engine.Engine, o engine.DialOptions) (*engine.Remote, error) {
+func (c *gatewayFlags) dial(
+	ctx context.Context, a *app, e *engine.Engine, o engine.DialOptions,
+) (*engine.Remote, error) {
 	if err := c.remember(a, &o); err != nil {
 		return nil, err
 	}

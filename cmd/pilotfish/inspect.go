@@ -82,7 +82,8 @@ func newInspectCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().IntVar(&most, "elements", 8, "print arrays of at most this many elements in full, of longer ones the length; -1 means all")
+	c.Flags().IntVar(&most, "elements", 8,
+		"print arrays of at most this many elements in full, of longer ones the length; -1 means all")
 	return c
 }
 
@@ -93,7 +94,8 @@ func inspect(f *gguf.File, path string, most int) inspection {
 	}
 	sizes := map[string]typeSize{}
 	for _, t := range f.Tensors() {
-		in.Tensors = append(in.Tensors, inspectedTensor{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
+		in.Tensors = append(in.Tensors,
+			inspectedTensor{Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data)})
 		in.Parameters += int64(t.Elems())
 		in.TensorBytes += int64(len(t.Data))
 		there := engine.KernelType(t.Type)
@@ -156,7 +158,8 @@ func (in inspection) print(out io.Writer, f *gguf.File) error {
 	}
 	fmt.Fprintln(w)
 	for _, t := range in.Tensors {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, t.Type, strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", "×"), "[]"), humanize.Bytes(uint64(t.Bytes)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, t.Type,
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", "×"), "[]"), humanize.Bytes(uint64(t.Bytes)))
 	}
 	fmt.Fprintln(w)
 	for _, s := range in.Types {

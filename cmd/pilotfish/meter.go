@@ -44,8 +44,8 @@ func (m *meter) show(done, total int64) {
 	}
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w), progressbar.OptionSetDescription(m.what),
-			progressbar.OptionShowBytes(m.unit == inBytes), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
-			progressbar.OptionSetPredictTime(true))
+			progressbar.OptionShowBytes(m.unit == inBytes), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true))
 	}
 	if total != m.bar.GetMax64() {
 		m.bar.ChangeMax64(total)

@@ -28,7 +28,9 @@ type modelFlags struct {
 
 func (m *modelFlags) register(c *cobra.Command) {
 	m.registerWithoutContext(c)
-	c.Flags().IntVarP(&m.context, "ctx", "c", 0, fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less", engine.DefaultContext))
+	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
+		fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less",
+			engine.DefaultContext))
 }
 
 // registerWithoutContext leaves --ctx out, for commands that are given the whole text.
@@ -38,7 +40,8 @@ func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
-	f.BoolVar(&m.exact, "exact", false, "compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
+	f.BoolVar(&m.exact, "exact", false,
+		"compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
@@ -62,10 +65,12 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Open(m.path, engine.Options{Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
+	return engine.Open(m.path,
+		engine.Options{Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
 }
 
-// preload brings the weights into memory with a bar for somebody who watches. Otherwise they come when they are first used.
+// preload brings the weights into memory with a bar for somebody who watches.
+// Otherwise they come when they are first used.
 func (a *app) preload(ctx context.Context, e *engine.Engine) error {
 	if !isTerminal(a.stderr) {
 		return nil
@@ -77,7 +82,8 @@ func (a *app) preload(ctx context.Context, e *engine.Engine) error {
 }
 
 func registerKV(f *pflag.FlagSet, kv *string) {
-	f.StringVar(kv, "kv", "auto", "`type` of the keys and values kept: f16, f32, or auto, which is f32 for a model of float32 weights and else f16")
+	f.StringVar(kv, "kv", "auto",
+		"`type` of the keys and values kept: f16, f32, or auto, which is f32 for a model of float32 weights and else f16")
 }
 
 func parseKV(name string) (engine.KVType, error) {
@@ -91,13 +97,16 @@ func parseKV(name string) (engine.KVType, error) {
 }
 
 func registerBackend(f *pflag.FlagSet, name *string) {
-	f.StringVar(name, "backend", string(engine.CPU), "what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking; also soft:check, soft:ubsan:SEED, …)")
+	f.StringVar(name, "backend", string(engine.CPU),
+		"what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking; "+
+			"also soft:check, soft:ubsan:SEED, …)")
 }
 
 func parseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
-		return "", usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], where a variant is fast, fastmath, check or ubsan", name)
+		return "", usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], "+
+			"where a variant is fast, fastmath, check or ubsan", name)
 	}
 	return b, nil
 }

@@ -93,7 +93,8 @@ func TestRunPrompts(t *testing.T) {
 	m := tinyModel(t, "f16")
 	prompt := func(stdin string, args ...string) int {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), append([]string{"run", "-m", m, "-n", "1", "--json"}, args...), strings.NewReader(stdin), &out, &errs)
+		code := run(t.Context(), append([]string{"run", "-m", m, "-n", "1", "--json"}, args...),
+			strings.NewReader(stdin), &out, &errs)
 		require.Equal(t, exitDone, code, errs.String())
 		events := lines[runEvent](t, out.String())
 		return events[len(events)-1].Summary.PromptTokens
@@ -111,7 +112,8 @@ func TestRunPrompts(t *testing.T) {
 func TestRunSampling(t *testing.T) {
 	m := tinyModel(t, "q5_0")
 	text := func(seed string) string {
-		_, stdout, _ := call(t, "run", "-m", m, "--tokens", "1", "-n", "20", "--temp", "1.5", "--top-p", "0.95", "--seed", seed, "--ignore-eos")
+		_, stdout, _ := call(t, "run", "-m", m, "--tokens", "1", "-n", "20", "--temp", "1.5", "--top-p", "0.95",
+			"--seed", seed, "--ignore-eos")
 		return stdout
 	}
 	assert.Equal(t, text("1"), text("1"))
@@ -125,7 +127,8 @@ func TestRunInterrupted(t *testing.T) {
 	defer cancel()
 	var errs bytes.Buffer
 	out := &cancelAfter{n: 3, cancel: cancel}
-	code := run(ctx, []string{"run", "-m", m, "--tokens", "1", "-n", "400", "--ignore-eos", "--json"}, strings.NewReader(""), out, &errs)
+	code := run(ctx, []string{"run", "-m", m, "--tokens", "1", "-n", "400", "--ignore-eos", "--json"},
+		strings.NewReader(""), out, &errs)
 	assert.Equal(t, exitFailed, code)
 	events := lines[runEvent](t, out.String())
 	s := events[len(events)-1].Summary
@@ -152,7 +155,8 @@ func (c *cancelAfter) Write(b []byte) (int, error) {
 func TestTokenize(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"}, strings.NewReader("\"a<|im_end|>\"\n\"\"\n\"\\n\\u00e4\"\n"), &out, &errs)
+	code := run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"},
+		strings.NewReader("\"a<|im_end|>\"\n\"\"\n\"\\n\\u00e4\"\n"), &out, &errs)
 	require.Equal(t, exitDone, code, errs.String())
 	ids := lines[[]int32](t, out.String())
 	require.Len(t, ids, 3)

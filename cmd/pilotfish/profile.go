@@ -9,7 +9,8 @@ import (
 type profileFlag struct{ kind string }
 
 func (p *profileFlag) register(c *cobra.Command) {
-	c.Flags().StringVar(&p.kind, "profile", "", "write a profile of this run: `KIND` is cpu, mem or block, for ./KIND.pprof, or trace, for ./trace.out")
+	c.Flags().StringVar(&p.kind, "profile", "",
+		"write a profile of this run: `KIND` is cpu, mem or block, for ./KIND.pprof, or trace, for ./trace.out")
 }
 
 // start begins the profile and returns what ends and writes it.

@@ -26,7 +26,8 @@ func hubWith(t *testing.T, file string, content []byte) string {
 	sum := sha256.Sum256(content)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}]`, file, len(content), hex.EncodeToString(sum[:]), len(content))
+		fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}]`,
+			file, len(content), hex.EncodeToString(sum[:]), len(content))
 	})
 	mux.HandleFunc("GET /o/n/resolve/main/"+file, func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))

@@ -38,10 +38,12 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 			thresholds = append(thresholds, fmt.Sprintf("%v with %s", p.DefaultThreshold(), p))
 		}
 	}
-	f.StringVar(&r.policy, "policy", "margin", "`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", "))
+	f.StringVar(&r.policy, "policy", "margin",
+		"`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", "))
 	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 "+
 		"(default "+strings.Join(thresholds, ", ")+")")
-	f.Float64Var(&r.budget, "budget", 0, "ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
+	f.Float64Var(&r.budget, "budget", 0,
+		"ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
 	f.StringVar(&r.routerGGM, "router", "", "router `file` for --policy learned")
 	f.IntVar(&r.branches, "branches", 2, "guesses at each answer to draft on from")
 	f.IntVar(&r.window, "window", 32, "most tokens to draft past the oldest question that waits for its answer")
@@ -50,7 +52,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 		"off (or 0): as long as it takes, so that pipelined gives the same tokens as serial")
 	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those that "+
 		"it would have chosen")
-	f.Float64Var(&r.edgeTPS, "edge-tps", 0, "slow the small model down to so many tokens per second; 0: as fast as it goes")
+	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
+		"slow the small model down to so many tokens per second; 0: as fast as it goes")
 }
 
 // deadline is a time to wait for an answer. Off, which is -1, means without end.

@@ -171,7 +171,8 @@ func routingColumns(reports []bench.ModeReport) []routingColumn {
 			func(r bench.ModeReport) string { return number(r.BytesDown) },
 		},
 		{
-			"as serial", "whether all tokens are those of serial, from the same model; if not, how many timed out in both together",
+			"as serial",
+			"whether all tokens are those of serial, from the same model; if not, how many timed out in both together",
 			asSerial(reports),
 		},
 	}

@@ -91,7 +91,8 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
 	named := map[string]string{"trace": trace, "edge-tps": "5000"}
-	typed := map[string]string{"time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2", "uint64": "2", "float64": "0.5"}
+	typed := map[string]string{"time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
+		"uint64": "2", "float64": "0.5"}
 	newDemoCommand(&app{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(always, f.Name) {
 			return
@@ -120,13 +121,18 @@ func TestRoutingTable(t *testing.T) {
 		require.NoError(t, printRouting(&out, []bench.ModeReport{serial, r}))
 		return strings.Split(out.String(), "\n")[2]
 	}
-	assert.Regexp(t, `pipelined-2 .* no: 7 timed out *$`, row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(5), EqualToSerial: &no}))
-	assert.Regexp(t, `pipelined-2 .* no: 2 timed out *$`, row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
-	assert.Regexp(t, `pipelined-2 .* NO *$`, row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
-	assert.Regexp(t, `pipelined-2 .* yes *$`, row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
+	assert.Regexp(t, `pipelined-2 .* no: 7 timed out *$`,
+		row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(5), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* no: 2 timed out *$`,
+		row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* NO *$`,
+		row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* yes *$`,
+		row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
 	assert.Regexp(t, `^ *local +0 +0 *$`, row(0, bench.ModeReport{Mode: "local"}))
 	assert.Regexp(t, `^ *paper +3.1% +0 +1.2 +0 +0 +40.0 +10.0 *$`, row(0, bench.ModeReport{
-		Mode: "paper", EscalatedShare: share(0.031), Timeouts: count(0), Asks: share(1.2), BytesUp: share(40), BytesDown: share(10),
+		Mode: "paper", EscalatedShare: share(0.031), Timeouts: count(0), Asks: share(1.2), BytesUp: share(40),
+		BytesDown: share(10),
 	}))
 }
 
@@ -136,7 +142,8 @@ func TestDemoCounts(t *testing.T) {
 		t.Skip("what the demo counts: not with -short")
 	}
 	demo := func(args ...string) []bench.ModeReport {
-		code, stdout, stderr := call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0", "--modes", "paper,serial,pipelined-4"}, args...)...)
+		code, stdout, stderr := call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0",
+			"--modes", "paper,serial,pipelined-4"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
 		return lines[bench.ModeReport](t, stdout)
 	}

@@ -83,7 +83,8 @@ func (f *runFlags) register(c *cobra.Command) {
 		"serial: stop at each question to the cloud until its answer is there; "+
 		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial "+
 		"(default pipelined with --cloud, else local)")
-	p.StringVar(&f.system, "system", "", `system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
+	p.StringVar(&f.system, "system", "",
+		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
 	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens to generate; 0 means as many as the context holds")
@@ -91,8 +92,9 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always takes the best token")
 	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
 	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
-	p.Uint64Var(&f.sampling.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one gives the same text "+
-		"(default: drawn anew, and printed)")
+	p.Uint64Var(&f.sampling.Seed, "seed", 0,
+		"with --temp: `number` that the draws begin with; the same one gives the same text "+
+			"(default: drawn anew, and printed)")
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
 

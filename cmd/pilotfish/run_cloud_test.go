@@ -52,15 +52,18 @@ func TestConfigurationEndsRun(t *testing.T) {
 		stderr []string
 	}{
 		"no such host": {[]string{"--cloud", "no..host:4433"}, []string{"--cloud no..host:4433", "no such host"}},
-		"wrong pin":    {append(good, "--pin", strings.Repeat("00", 31)+"01"), []string{"certificate", "--pin", pin, "pilotfish cloud"}},
-		"no pin":       {[]string{"--cloud", address, "--token-file", secret}, []string{"certificate", "--pin", "pilotfish cloud"}},
-		"no token":     {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
-		"wrong token":  {append(good, "--token-file", other), []string{"access token", "--token-file"}},
-		"other model":  {append(good, "-m", otherTemplate(t, m)), []string{"templates", "-m"}},
+		"wrong pin": {append(good, "--pin", strings.Repeat("00", 31)+"01"),
+			[]string{"certificate", "--pin", pin, "pilotfish cloud"}},
+		"no pin": {[]string{"--cloud", address, "--token-file", secret},
+			[]string{"certificate", "--pin", "pilotfish cloud"}},
+		"no token":    {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
+		"wrong token": {append(good, "--token-file", other), []string{"access token", "--token-file"}},
+		"other model": {append(good, "-m", otherTemplate(t, m)), []string{"templates", "-m"}},
 	} {
 		for _, policy := range []string{"always", "never"} {
 			t.Run(name+"/"+policy, func(t *testing.T) {
-				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n", "3", "--json"}, c.flags...)
+				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n", "3",
+					"--json"}, c.flags...)
 				code, stdout, stderr := call(t, args...)
 				assert.Equal(t, exitFailed, code, stdout)
 				for _, part := range c.stderr {
@@ -76,7 +79,8 @@ func TestConfigurationEndsRun(t *testing.T) {
 			})
 		}
 	}
-	_, _, s, stderr := routedTokens(t, append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
+	_, _, s, stderr := routedTokens(t,
+		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
 	assert.Empty(t, stderr)
 	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
 	assert.Nil(t, s.Error)
@@ -149,7 +153,8 @@ func TestFlagsOfRouting(t *testing.T) {
 		assert.Equal(t, wantDial, gotDial, args)
 	}
 	usual, _ := parse("")
-	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true}, usual.Draft)
+	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+		Audit: true}, usual.Draft)
 	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")
@@ -177,7 +182,8 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	local, _, err := parsedRun(t, "-n 3").routing(&app{})
 	require.NoError(t, err)
-	assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 3, Sampling: sample.Options{TopP: 1}}}, local, "nothing to ask")
+	assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 3, Sampling: sample.Options{TopP: 1}}},
+		local, "nothing to ask")
 }
 
 func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
@@ -189,7 +195,8 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", large)
 	do := func(args string) *summaryEvent {
 		t.Helper()
-		_, _, s, _ := routedTokens(t, append([]string{"-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "60"}, strings.Fields(args)...)...)
+		_, _, s, _ := routedTokens(t, append([]string{"-m", edge, "--cloud", address, "--pin", pin,
+			"--tokens", "5,6,7", "-n", "60"}, strings.Fields(args)...)...)
 		return s
 	}
 	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
@@ -214,7 +221,9 @@ func TestCloudWatch(t *testing.T) {
 	wrong := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
 	late := errors.New("no answer before the deadline")
 	missed := func(outcome draft.Outcome, err error) engine.Event {
-		return engine.Event{Escalation: &draft.Escalation{Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2}}
+		return engine.Event{Escalation: &draft.Escalation{
+			Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2,
+		}}
 	}
 	watch := func() (w *cloudWatch, ctx context.Context, warned *[]string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -238,7 +247,8 @@ func TestCloudWatch(t *testing.T) {
 	w.observe(missed(draft.Hit, nil))
 	assert.Equal(t, late, w.why(), "the connection is not to blame any more")
 	assert.ErrorContains(t, w.required(), "2 of 3 questions")
-	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second}, []time.Duration{w.wait, w.hidden, w.lost})
+	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second},
+		[]time.Duration{w.wait, w.hidden, w.lost})
 	w.attempted(wrong)
 	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
 

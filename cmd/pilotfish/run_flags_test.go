@@ -119,7 +119,8 @@ func TestSystemMessage(t *testing.T) {
 	}
 	const turns = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nthe sea<|im_end|>\n<|im_start|>assistant\n"
 	assert.Equal(t, prompt("--raw", turns), prompt("--system", "", "the sea"))
-	assert.Equal(t, prompt("--raw", strings.Replace(turns, "system\n", "system\nbe brief", 1)), prompt("--system", "be brief", "the sea"))
+	assert.Equal(t, prompt("--raw", strings.Replace(turns, "system\n", "system\nbe brief", 1)),
+		prompt("--system", "be brief", "the sea"))
 	assert.NotEqual(t, prompt("--system", "", "the sea"), prompt("the sea"), "the model's own")
 }
 
@@ -165,7 +166,8 @@ func TestLoadTime(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	start, in := time.Now(), &markedInput{Reader: strings.NewReader("the sea")}
 	var out, errs bytes.Buffer
-	require.Equal(t, exitDone, run(t.Context(), []string{"run", "-m", m, "--raw", "-n", "1", "--json"}, in, &out, &errs), errs.String())
+	require.Equal(t, exitDone,
+		run(t.Context(), []string{"run", "-m", m, "--raw", "-n", "1", "--json"}, in, &out, &errs), errs.String())
 	events := lines[runEvent](t, out.String())
 	assert.LessOrEqual(t, events[1].Summary.LoadMS, ms(in.asked.Sub(start)))
 	assert.Positive(t, events[1].Summary.LoadMS)

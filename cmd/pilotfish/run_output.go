@@ -51,7 +51,8 @@ type summaryEvent struct {
 	PromptTPS       float64 `json:"prompt_tps"`
 	GenerationTPS   float64 `json:"generation_tps"`
 	KVBytes         int64   `json:"kv_bytes"`
-	Error           *string `json:"error"` // why the run failed, or questions to the cloud stayed without an answer; else null
+	// why the run failed, or questions to the cloud stayed without an answer; else null
+	Error *string `json:"error"`
 
 	*RoutedEvent // with a cloud only
 }
@@ -59,8 +60,9 @@ type summaryEvent struct {
 // RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded
 // fields.)
 type RoutedEvent struct {
-	CloudTokens  int     `json:"cloud_tokens"`
-	Timeouts     int     `json:"timeouts"`            // tokens of the small model that stood because an answer was late or failed
+	CloudTokens int `json:"cloud_tokens"`
+	// tokens of the small model that stood because an answer was late or failed
+	Timeouts     int     `json:"timeouts"`
 	EdgeTimeouts int     `json:"edge_timeout_tokens"` // the same; the older name
 	Escalations  int     `json:"escalations"`         // questions that the text passed
 	Answered     int     `json:"answered"`            // of these, answered
@@ -124,9 +126,9 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	s := o.session.Summary()
 	e := summaryEvent{
-		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens, GeneratedTokens: s.Tokens,
-		LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime), KVBytes: o.session.KVBytes(),
-		PromptTPS:     perSecond(s.PromptTokens, s.PromptTime),
+		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens,
+		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
+		KVBytes: o.session.KVBytes(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 	}
 	switch {
@@ -168,7 +170,8 @@ func (o *runOutput) report(e summaryEvent) {
 	if e.RoutedEvent != nil {
 		o.reportCloud(e)
 	}
-	fmt.Fprintf(o.a.stderr, "%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
+	fmt.Fprintf(o.a.stderr,
+		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
 }
 

@@ -49,7 +49,8 @@ func TestColours(t *testing.T) {
 		t.Setenv("NO_COLOR", c.env)
 		tty, text := terminal(t)
 		var stderr strings.Builder
-		code := run(t.Context(), strings.Fields("demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2"), strings.NewReader(""), tty, &stderr)
+		const line = "demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2"
+		code := run(t.Context(), strings.Fields(line), strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, exitDone, code, stderr.String())
 		answer, table, _ := strings.Cut(shown, "(pipelined-2: ")
@@ -73,7 +74,8 @@ func TestLiveAnswer(t *testing.T) {
 	}
 	const quick = "--edge-tps 0 --rtt 1ms --cloud-ms 0 --deadline off "
 	serial := show(quick + "--modes pipelined-2,serial,local --policy always")
-	counts := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `).FindStringSubmatch(serial)
+	below := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `)
+	counts := below.FindStringSubmatch(serial)
 	require.NotNil(t, counts, serial)
 	assert.Equal(t, counts[1], counts[2], "all were asked for")
 	assert.Greater(t, len(counts[1]), 1, "the whole answer")
@@ -83,7 +85,8 @@ func TestLiveAnswer(t *testing.T) {
 
 // TestTokenColours: on a terminal alone, tokens of the cloud and those that timed out have a colour each.
 func TestTokenColours(t *testing.T) {
-	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"}, {Text: "c", Origin: "edge-timeout"}}
+	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
+		{Text: "c", Origin: "edge-timeout"}}
 	var out bytes.Buffer
 	print := newTokenPrinter(&app{stdout: &out, env: func(string) string { return "" }})
 	for _, tok := range tokens {
@@ -93,7 +96,8 @@ func TestTokenColours(t *testing.T) {
 
 	for no, want := range map[string]string{"": "", "1": "abc", "0": "abc"} {
 		tty, text := terminal(t)
-		print := newTokenPrinter(&app{stdout: &output{w: tty}, env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }})
+		print := newTokenPrinter(&app{stdout: &output{w: tty},
+			env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }})
 		for _, tok := range tokens {
 			require.NoError(t, print(tok))
 		}

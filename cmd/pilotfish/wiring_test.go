@@ -75,7 +75,8 @@ func TestModelFlags(t *testing.T) {
 	assert.Equal(t, logitsOf(t, m, "--exact"), logitsOf(t, m, "--exact", "--kv", "f32"))
 	assert.NotEqual(t, usualLogits, logitsOf(t, tinyModel(t, "q5_0")), "--model")
 	for _, command := range [][]string{ // a value that the model or this machine refuses is refused where it is used
-		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"}, {"cloud", "-m", m, "--listen", "127.0.0.1:0"},
+		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"},
+		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
 	} {
 		for _, flags := range []string{"--threads 5000", "--kv f64", "--exact --backend soft", "--backend cuda"} {
 			code, _, stderr := call(t, append(command, strings.Fields(flags)...)...)
@@ -88,7 +89,9 @@ func TestModelFlags(t *testing.T) {
 			assert.Contains(t, stderr, "backend metal")
 		}
 	}
-	for name, want := range map[string]engine.Backend{"cpu": engine.CPU, "soft": engine.Soft, "soft:check:3": "soft:check:3", "metal": engine.Metal} {
+	for name, want := range map[string]engine.Backend{
+		"cpu": engine.CPU, "soft": engine.Soft, "soft:check:3": "soft:check:3", "metal": engine.Metal,
+	} {
 		got, err := parseBackend(name)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
@@ -101,7 +104,10 @@ func TestRunContext(t *testing.T) {
 	for args, want := range map[string]struct {
 		tokens int
 		stop   string
-	}{"-c 20 -n 0": {17, "context"}, "-c 20 -n 300": {17, "context"}, "-n 5": {5, "length"}, "-c 20 -n 5": {5, "length"}, "": {256, "length"}} {
+	}{
+		"-c 20 -n 0": {17, "context"}, "-c 20 -n 300": {17, "context"}, "-n 5": {5, "length"},
+		"-c 20 -n 5": {5, "length"}, "": {256, "length"},
+	} {
 		_, _, s, _ := routedTokens(t, append([]string{"-m", m, "--tokens", "1,2,3"}, strings.Fields(args)...)...)
 		assert.Equal(t, want.stop, s.Stop, args)
 		assert.InDelta(t, want.tokens, s.GeneratedTokens, 1, args)
@@ -157,7 +163,8 @@ func TestBenchEngineFlags(t *testing.T) {
 		return f.o
 	}
 	const long = 100_000
-	usual := bench.EngineOptions{Model: "m", Prompt: 512, Decode: 64, Repeat: 3, Engine: engine.Options{Backend: engine.CPU}}
+	usual := bench.EngineOptions{Model: "m", Prompt: 512, Decode: 64, Repeat: 3,
+		Engine: engine.Options{Backend: engine.CPU}}
 	assert.Equal(t, usual, parse("", long))
 	for args, change := range map[string]func(*bench.EngineOptions){
 		"--prompt 7":             func(o *bench.EngineOptions) { o.Prompt = 7 },
@@ -239,35 +246,37 @@ func TestRoutingOptions(t *testing.T) {
 	}
 	assert.Equal(t, usual, parse(""))
 	for args, change := range map[string]func(*options){
-		"--modes serial,local":           func(o *options) { o.Modes = modes("serial,local") },
-		"--modes=pipelined-64":           func(o *options) { o.Modes = modes("pipelined-64") },
-		"--questions 3":                  func(o *options) { o.Questions = 3 },
-		"--rtt 7ms":                      func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
-		"--rtt 10s":                      func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
-		"--loss 0.25":                    func(o *options) { o.Stage.Loss = 0.25 },
-		"--loss 0.5 --seed 9":            func(o *options) { o.Stage.Loss, o.Stage.Seed = 0.5, 9 },
-		"--trace UP":                     func(o *options) { o.Stage.Traces = []string{up} },
-		"--cloud-ms 2.5":                 func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
-		"--cloud-ms 0":                   func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
-		"--edge-tps 50":                  func(o *options) { o.EdgeTPS = 50 },
-		"--edge-tps 0":                   func(o *options) { o.EdgeTPS = 0 },
-		"--parallel 64":                  func(o *options) { o.Parallel = 64 },
-		"--json":                         func(o *options) { o.JSON = true },
-		"--window 5":                     func(o *options) { o.Draft.Window = 5 },
-		"--inflight 7":                   func(o *options) { o.Draft.InFlight = 7 },
-		"--deadline 2s":                  func(o *options) { o.Draft.Deadline = 2 * time.Second },
-		"--deadline off":                 func(o *options) { o.Draft.Deadline = -1 },
-		"--deadline 0":                   func(o *options) { o.Draft.Deadline = -1 },
-		"--no-audit":                     func(o *options) { o.Draft.Audit = false },
-		"--policy entropy":               func(o *options) { o.Router.Policy = router.Entropy },
-		"--threshold 0.25":               func(o *options) { o.Router.Threshold = new(0.25) },
-		"--threshold 0":                  func(o *options) { o.Router.Threshold = new(0.0) },
-		"--budget 0.07":                  func(o *options) { o.Router.Budget = 0.07 },
-		"--policy learned --router NET":  func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
-		"--policy random --budget 1":     func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
-		"--modes paper --deadline 1h":    func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
-		"--edge-tps 0.1 --modes local":   func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
-		"--cloud-ms 60000 --modes cloud": func(o *options) { o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud") },
+		"--modes serial,local":          func(o *options) { o.Modes = modes("serial,local") },
+		"--modes=pipelined-64":          func(o *options) { o.Modes = modes("pipelined-64") },
+		"--questions 3":                 func(o *options) { o.Questions = 3 },
+		"--rtt 7ms":                     func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
+		"--rtt 10s":                     func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
+		"--loss 0.25":                   func(o *options) { o.Stage.Loss = 0.25 },
+		"--loss 0.5 --seed 9":           func(o *options) { o.Stage.Loss, o.Stage.Seed = 0.5, 9 },
+		"--trace UP":                    func(o *options) { o.Stage.Traces = []string{up} },
+		"--cloud-ms 2.5":                func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
+		"--cloud-ms 0":                  func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
+		"--edge-tps 50":                 func(o *options) { o.EdgeTPS = 50 },
+		"--edge-tps 0":                  func(o *options) { o.EdgeTPS = 0 },
+		"--parallel 64":                 func(o *options) { o.Parallel = 64 },
+		"--json":                        func(o *options) { o.JSON = true },
+		"--window 5":                    func(o *options) { o.Draft.Window = 5 },
+		"--inflight 7":                  func(o *options) { o.Draft.InFlight = 7 },
+		"--deadline 2s":                 func(o *options) { o.Draft.Deadline = 2 * time.Second },
+		"--deadline off":                func(o *options) { o.Draft.Deadline = -1 },
+		"--deadline 0":                  func(o *options) { o.Draft.Deadline = -1 },
+		"--no-audit":                    func(o *options) { o.Draft.Audit = false },
+		"--policy entropy":              func(o *options) { o.Router.Policy = router.Entropy },
+		"--threshold 0.25":              func(o *options) { o.Router.Threshold = new(0.25) },
+		"--threshold 0":                 func(o *options) { o.Router.Threshold = new(0.0) },
+		"--budget 0.07":                 func(o *options) { o.Router.Budget = 0.07 },
+		"--policy learned --router NET": func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
+		"--policy random --budget 1":    func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
+		"--modes paper --deadline 1h":   func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
+		"--edge-tps 0.1 --modes local":  func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
+		"--cloud-ms 60000 --modes cloud": func(o *options) {
+			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
+		},
 	} {
 		want := usual
 		change(&want)
@@ -360,7 +369,8 @@ func TestDemoWorkload(t *testing.T) {
 	train := demo.Questions(demo.Train)
 	require.Len(t, texts, len(train))
 	for i, q := range train {
-		assert.Equal(t, tok.Encode("<|im_start|>user\n"+q.Text+"<|im_end|>\n<|im_start|>assistant\n"+q.Answer, true), texts[i])
+		text := "<|im_start|>user\n" + q.Text + "<|im_end|>\n<|im_start|>assistant\n" + q.Answer
+		assert.Equal(t, tok.Encode(text, true), texts[i])
 	}
 	_, err = embedded([]byte("no model"), "demo/bad.gguf")
 	assert.ErrorContains(t, err, "load demo/bad.gguf")
