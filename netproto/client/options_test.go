@@ -168,22 +168,34 @@ func TestEarlyRejected(t *testing.T) {
 	})
 }
 
-// Asks that went out before a Welcome that does not come, and those that wait for it,
-// go out again on the next connection.
-func TestEarlyUnwelcome(t *testing.T) {
-	s := &script{reply: always(1), hello: func(conn int) []byte {
+// secondRefused is a gateway without room for a client's second connection, which it says after a second.
+func secondRefused() *script {
+	return &script{reply: always(1), hello: func(conn int) []byte {
 		if conn == 2 {
 			time.Sleep(time.Second)
 			return refuse(netproto.Busy)
 		}
 		return nil
 	}}
+}
+
+// retired is a client whose only connection takes no more asks.
+func (s *script) retired(t *testing.T) (*Client, *Session) {
+	t.Helper()
+	c, session := s.dial(t, nil)
+	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+	require.NoError(t, err)
+	settle()
+	s.retire(c)
+	return c, session
+}
+
+// Asks that went out before a Welcome that does not come, and those that wait for it,
+// go out again on the next connection.
+func TestEarlyUnwelcome(t *testing.T) {
+	s := secondRefused()
 	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
-		require.NoError(t, err)
-		settle()
-		s.retire(c)
+		c, session := s.retired(t)
 		var asks sync.WaitGroup
 		for i := range 24 {
 			asks.Go(func() {
@@ -198,20 +210,10 @@ func TestEarlyUnwelcome(t *testing.T) {
 
 // A connection moves only where the gateway has said Welcome.
 func TestMigrateUnwelcome(t *testing.T) {
-	s := &script{reply: always(1), hello: func(conn int) []byte {
-		if conn == 2 {
-			time.Sleep(time.Second)
-			return refuse(netproto.Busy)
-		}
-		return nil
-	}}
+	s := secondRefused()
 	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
-		require.NoError(t, err)
-		settle()
-		s.retire(c)
-		err = c.Migrate(t.Context())
+		c, _ := s.retired(t)
+		err := c.Migrate(t.Context())
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "migrate: ")
 		require.NoError(t, c.Migrate(t.Context()))
