@@ -346,20 +346,29 @@ func TestLong(t *testing.T) {
 	})
 }
 
-// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several threadgroups, with ties; for a few
-// wanted rows and for many, and for more best tokens than kernels look for.
+// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several threadgroups, with ties of two
+// tokens and of hundreds; for a few wanted rows and for many, and for more best tokens than kernels look for.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, c := range []struct {
 			vocab, rows, k int
 			kind           gguf.Type
-		}{{3, 5, 7, gguf.F32}, {300, 5, 64, gguf.Q8_0}, {1100, 5, 3, gguf.Q6_K}, {700, 20, 2, gguf.F16}, {600, 3, 70, gguf.Q4_0}} {
+			different      int // rows of the weight, which then repeat; 0: all but the first two
+		}{
+			{3, 5, 7, gguf.F32, 0}, {300, 5, 64, gguf.Q8_0, 0}, {1100, 5, 3, gguf.Q6_K, 0}, {700, 20, 2, gguf.F16, 0},
+			{600, 3, 70, gguf.Q4_0, 0}, {1100, 5, 60, gguf.Q8_0, 3}, {700, 20, 5, gguf.F16, 64},
+		} {
 			const dim = 256
 			h := x.tensorOf(c.rows, dim)
 			g, fn := x.normOf(dim)
 			m, w := x.matrix(c.kind, c.vocab, dim)
-			copy(m.Data[len(m.Data)/c.vocab:], m.Data[:len(m.Data)/c.vocab]) // tokens 0 and 1 are equals
+			size := len(m.Data) / c.vocab
+			copy(m.Data[size:], m.Data[:size]) // tokens 0 and 1 are equals
 			copy(w[dim:], w[:dim])
+			for j := c.different; c.different > 0 && j < c.vocab; j++ {
+				copy(m.Data[j*size:][:size], m.Data[(j-c.different)*size:])
+				copy(w[j*dim:][:dim], w[(j-c.different)*dim:])
+			}
 			loaded, err := x.d.LoadWeight(m, nil)
 			require.NoError(t, err)
 			want := backend.Want{K: c.k, Logits: true, Hidden: true}
