@@ -102,6 +102,7 @@ func TestMisuse(t *testing.T) {
 	closed.Close()
 	ended := newPipeline(t, b, "scale", "scale")
 	ended.Close()
+	scale := newPipeline(t, b, "scale", "scale")
 	for _, c := range []struct {
 		want string
 		do   func(c metal.Commands)
@@ -132,6 +133,14 @@ func TestMisuse(t *testing.T) {
 		{"threads: at most 512", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1}) }},
 		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
 			b.set(c, 1)
+			c.SetThreadgroupMemory(0, 16384)
+			c.SetThreadgroupMemory(30, 12304)
+			c.Dispatch(one(1), one(1))
+		}},
+		{"scale: Dispatch with 32784 bytes of threadgroup memory", func(c metal.Commands) {
+			b.set(c, 1) // the next kernel is given as many bytes as this one
+			c.SetThreadgroupMemory(0, 16384)
+			c.SetPipeline(scale)
 			c.SetThreadgroupMemory(0, 16384)
 			c.SetThreadgroupMemory(30, 12304)
 			c.Dispatch(one(1), one(1))

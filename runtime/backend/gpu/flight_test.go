@@ -316,6 +316,43 @@ func (b keptBuffer) Close() {
 	b.Buffer.Close()
 }
 
+func (d *kept) NewCommands() (metal.Commands, error) {
+	c, err := d.Device.NewCommands()
+	return keptCommands{c}, err
+}
+
+type keptCommands struct{ metal.Commands }
+
+func (c keptCommands) SetBuffer(index int, b metal.Buffer, offset int) {
+	c.Commands.SetBuffer(index, b.(keptBuffer).Buffer, offset)
+}
+
+// TestNothingIsLeft: a device gives back whatever it took for passes with few rows and many, with logits, more best
+// tokens than its kernels look for, and a router.
+func TestNothingIsLeft(t *testing.T) {
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	d, err := gpu.New(k, gpu.Options{})
+	require.NoError(t, err)
+	m, err := qwen2.Load(file(t, "q8_0", nil), d)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(9, 9))
+	layers, _ := network(t, r, 256, []int{33, 1}, true)
+	net, err := d.LoadRouter(layers, true)
+	require.NoError(t, err)
+	c, err := m.NewCache(200, gguf.F16)
+	require.NoError(t, err)
+	for i, want := range []backend.Want{
+		{Rows: []int{0}, K: 3, Router: net}, {Rows: []int{0}, K: 70, Hidden: true}, {Rows: []int{0}, K: 1, Logits: true},
+	} {
+		rows, err := c.Extend(randomTokens(r, []int{150, 1, 20}[i], 512))
+		require.NoError(t, err)
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want))
+	}
+	assert.NotZero(t, k.bytes)
+	require.NoError(t, d.Close())
+	assert.Zero(t, k.bytes)
+}
+
 // TestKVWithoutMemory: where memory ends in the middle of a KV store, none of it is kept.
 func TestKVWithoutMemory(t *testing.T) {
 	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}

@@ -115,11 +115,13 @@ func TestConverted(t *testing.T) {
 		}
 		x.near(f(widened(h.line(0))), y.line(0), allowed, "%s", kind)
 	}
-	m, _ := x.matrix(gguf.Q4_1, 2, 32)
-	copy(m.Data[2:], []byte{0xff, 0x7b}) // a minimum of 65504
-	w, err := x.d.LoadWeight(m, nil)
-	require.NoError(t, err)
-	assert.Equal(t, gguf.F32, w.(*weight).kind)
+	for _, far := range []string{"\x00\x3c\xff\x7b", "\x00\xbc\xff\xfb"} { // steps of 1 from 65504 on, of -1 from -65504 on
+		m, _ := x.matrix(gguf.Q4_1, 2, 32)
+		copy(m.Data, far)
+		w, err := x.d.LoadWeight(m, nil)
+		require.NoError(t, err)
+		assert.Equal(t, gguf.F32, w.(*weight).kind, "%x", far)
+	}
 }
 
 // TestEmbed gathers rows of every type.
