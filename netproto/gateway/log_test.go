@@ -164,18 +164,24 @@ func TestLogRate(t *testing.T) {
 	})
 }
 
-// One line that was left out is told too.
+// What was left out is told in the end: a single line too, and those of several kinds together.
 func TestLogRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out lines
-		log := logTo(&out)
-		for range 21 {
-			log.Event(gateway.Event{Kind: gateway.Connected})
-		}
-		log.Close()
-		require.Len(t, out.all, 21)
-		assert.Equal(t, `level=INFO msg="lines left out" left_out=1`, out.all[20])
-	})
+	for _, drained := range []int{0, 23} {
+		synctest.Test(t, func(t *testing.T) {
+			var out lines
+			log := logTo(&out)
+			for range 21 {
+				log.Event(gateway.Event{Kind: gateway.Connected})
+			}
+			for range drained {
+				log.Event(gateway.Event{Kind: gateway.Drained})
+			}
+			log.Close()
+			left := 1 + max(0, drained-20)
+			require.Len(t, out.all, 21+drained-left+1)
+			assert.Equal(t, fmt.Sprintf(`level=INFO msg="lines left out" left_out=%d`, left), out.all[len(out.all)-1])
+		})
+	}
 }
 
 // A log whose reader does not read holds nobody up: 1024 lines wait, and the others are left out, which is told.
