@@ -278,6 +278,37 @@ func TestNewTokensCount(t *testing.T) {
 	})
 }
 
+// Text that is sent ahead counts by what is new of it, too, while somebody else asks.
+func TestNewTokensAheadCount(t *testing.T) {
+	up := &fake{parallel: 3}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		eager, text := w.enter(guest{}), path(1000, 1)
+		eager.asks(1, text)
+		up.hold = make(chan struct{})
+		busy := func(n int) {
+			w.enter(guest{}).send(whole(t, 1, path(n, int32(n))).Append(nil))
+			settle()
+		}
+		busy(1)
+		more := packed(t, 1, 1000, netproto.RootHash.Over(text), []int32{1, 2, 3})
+		kind, _ := eager.say(netproto.Sync{Session: 1, Path: more.Path}.Append(nil))
+		require.Equal(t, netproto.KindAck, kind)
+		settle()
+		require.Len(t, up.warmed, 1)
+		busy(2)
+		busy(3) // all places are taken
+		eager.send(more.Append(nil))
+		settle()
+		busy(500)
+		require.Len(t, up.asked, 4)
+		up.hold <- struct{}{}
+		settle()
+		require.Len(t, up.asked, 5)
+		assert.Len(t, up.asked[4].Context, 1003)
+		close(up.hold)
+	})
+}
+
 // Who never asked makes room before somebody who has, however old that connection is.
 func TestAskersStay(t *testing.T) {
 	inWorld(t, gateway.Options{MaxConnsPerAddress: 4}, &fake{}, func(t *testing.T, w *world) {
