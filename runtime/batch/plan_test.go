@@ -40,7 +40,7 @@ func (w *witness) Forward(
 	return w.counter.Forward(ctx, kv, rows, out, want)
 }
 
-// wish is a question of a scene: n tokens, after old ones that are in memory.
+// wish is a question of a scene: n tokens, after old ones that are in memory, where the best candidate is known.
 type wish struct {
 	device, session uint64 // session 0: one of its own
 	old, n          int
@@ -153,6 +153,13 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 2}, {device: 2, n: 2}, {device: 3, n: 2}, {device: 4, n: 2, k: 128},
 			{device: 5, n: 2, k: 128},
 		}, []string{"1x2 2x2 3x2 4x2 5x2", "4x1 5x1"}},
+		"nor are those of eight candidates": {2000, []wish{
+			{device: 1, n: 2, k: 8}, {device: 2, n: 2, k: 8}, {device: 3, n: 2, k: 128}, {device: 4, n: 2, k: 128},
+		}, []string{"1x2 2x2 3x2 4x2", "3x1 4x1"}},
+		"what is computed again for more candidates has a row": {2000, slices.Concat(
+			slices.Repeat([]wish{{device: 1, old: 2, k: 2}}, 11), slices.Repeat([]wish{{device: 2, old: 2, k: 2}}, 11),
+			slices.Repeat([]wish{{device: 3, old: 2, k: 2}}, 11),
+		), []string{"1x11 2x11 3x10", "3x1"}},
 		"each costs as much as the deepest": {2000, []wish{
 			{device: 1, n: 2, k: 128}, {device: 2, n: 2, k: 9}, {device: 3, n: 2, k: 80},
 		}, []string{"1x2 2x2", "3x2"}},
@@ -185,7 +192,7 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 	defer c.s.Close()
 	for i, w := range wishes {
 		if q := w.question(i); w.old > 0 {
-			q.Context = q.Context[:w.old]
+			q.Context, q.K = q.Context[:w.old], 1
 			c.mustAsk(q)
 		}
 	}
