@@ -172,16 +172,9 @@ func (f *runFlags) routed(
 		return err
 	}
 	defer remote.Close()
-	cloud, end, err := remote.Session(begun)
-	if err != nil {
-		return err
-	}
-	defer end()
-	r.Cloud = cloud
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
-	err = out.print(out.session.Routed(begun, ids, r))
-	if err == nil {
+	if err = out.routed(begun, remote, ids, r); err == nil {
 		err = w.settle(ctx)
 	} else if fatal := w.failed(); fatal != nil {
 		err = fatal

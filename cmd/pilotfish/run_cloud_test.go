@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -84,6 +86,33 @@ func TestConfigurationEndsRun(t *testing.T) {
 	assert.Empty(t, stderr)
 	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
 	assert.Nil(t, s.Error)
+}
+
+// TestEndedBeforeAsking: the summary is printed whenever the run ends, also before there is a session with the cloud.
+func TestEndedBeforeAsking(t *testing.T) {
+	ownFolders(t)
+	var f runFlags
+	c := new(cobra.Command)
+	f.register(c)
+	require.NoError(t, c.ParseFlags([]string{"-m", tinyModel(t, "q8_0"), "--cloud", closedPort, "--json"}))
+	var stdout bytes.Buffer
+	a := &app{stdout: &stdout, stderr: io.Discard, env: os.Getenv}
+	route, dial, err := f.routing(a)
+	require.NoError(t, err)
+	e, err := f.model.open()
+	require.NoError(t, err)
+	defer e.Close()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	ended, end := context.WithCancelCause(t.Context())
+	why := errors.New("ended")
+	end(why)
+	require.ErrorIs(t, f.routed(ended, a, e, []int32{1}, route, dial, newRunOutput(a, &f, 0, e, s)), why)
+	events := lines[runEvent](t, stdout.String())
+	require.Len(t, events, 1)
+	require.NotNil(t, events[0].Summary)
+	assert.Equal(t, "interrupted", events[0].Summary.Stop)
+	assert.Contains(t, *events[0].Summary.Error, "ended")
 }
 
 // TestClosedPort: the answer is complete without the cloud, and says why; --require-cloud makes it a failure.

@@ -81,6 +81,17 @@ type RoutedEvent struct {
 	LostMS       float64 `json:"lost_ms"`    // of this, for answers that never came
 }
 
+// routed prints what is generated with the help of remote, and returns why it ended early.
+func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int32, r engine.Route) error {
+	cloud, end, err := remote.Session(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	r.Cloud = cloud
+	return o.print(o.session.Routed(ctx, ids, r))
+}
+
 // print prints tokens until they end, and returns why they ended early.
 func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
 	for t, err := range tokens {
