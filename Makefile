@@ -23,8 +23,12 @@ GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 # Processes that test mutants at the same time.
 WORKERS ?= 1
 
-# Packages that start goroutines.
-RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./kernels ./metal ./runtime ./netproto))
+# Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
+ABREAST = 3
+# Folders where goroutines start or something is shared among them, in tests too. Without either nothing can race.
+CODE    = bench cmd internal kernels metal netproto runtime
+SHARES  = -e '^[[:space:]]*go [[:alpha:]]' -e '\.Go[[:punct:]]' -e '"sync' -e '"testing/synctest"' -e '\.Parallel[[:punct:]]'
+RACED   = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl --include='*.go' $(SHARES) $(CODE)))))
 
 .PHONY: help build test race fuzz mutants bench lint cross arm64 metal
 
@@ -35,12 +39,11 @@ build: ## the program, as ./pilotfish
 	$(GO) build -o pilotfish ./cmd/pilotfish
 
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
-	$(GO) run ./internal/cmd/gotest ./...
-	$(GO) run ./internal/cmd/gotest -tags noasm $(PLAIN)
+	$(GO) run ./internal/cmd/gotest -p $(ABREAST) ./...
+	$(GO) run ./internal/cmd/gotest -p $(ABREAST) -tags noasm $(PLAIN)
 
-# Three packages at a time, as some wait more than they compute.
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -short -p 3 $(RACED)
+	CGO_ENABLED=1 $(GO) test -race -short -p $(ABREAST) $(RACED)
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
 	GO="$(GO)" internal/cmd/fuzz.sh $(FUZZTIME)
