@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -26,6 +27,9 @@ type app struct {
 	stdout io.Writer               // the text that was asked for
 	stderr io.Writer               // everything else
 	env    func(key string) string // os.Getenv
+
+	// patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
+	patience time.Duration
 }
 
 // run runs the command that args name and returns the exit code.

@@ -103,10 +103,10 @@ func (w *cloudWatch) why() error {
 	return why
 }
 
-// settle waits until the first attempt to connect has ended, but not for long, and returns an error of configuration.
+// settle waits until the first attempt to connect has ended, but not longer than patience from when it began, and
+// returns an error of configuration.
 // So a wrong address or pin is told also where no token was asked for.
-func (w *cloudWatch) settle(ctx context.Context) error {
-	const patience = 500 * time.Millisecond
+func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.tried:
 	case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 )
 
 func main() {
@@ -19,6 +20,6 @@ func main() {
 
 // run runs the command that args name, without the program's own name, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, patience: 500 * time.Millisecond}
 	return a.run(ctx, args)
 }

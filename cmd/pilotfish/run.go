@@ -175,7 +175,7 @@ func (f *runFlags) routed(
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	if err = out.routed(begun, remote, ids, r); err == nil {
-		err = w.settle(ctx)
+		err = w.settle(ctx, a.patience)
 	} else if fatal := w.failed(); fatal != nil {
 		err = fatal
 	}

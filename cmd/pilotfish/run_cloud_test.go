@@ -66,14 +66,16 @@ func TestConfigurationEndsRun(t *testing.T) {
 			t.Run(name+"/"+policy, func(t *testing.T) {
 				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n", "3",
 					"--json"}, c.flags...)
-				code, stdout, stderr := call(t, args...)
-				assert.Equal(t, exitFailed, code, stdout)
+				var stdout, errs bytes.Buffer
+				a := &app{stdout: &stdout, stderr: &errs, env: os.Getenv, patience: time.Minute}
+				assert.Equal(t, exitFailed, a.run(t.Context(), args), stdout.String())
+				stderr := errs.String()
 				for _, part := range c.stderr {
 					assert.Contains(t, stderr, part)
 				}
 				assert.NotContains(t, stderr, "secret of")
 				assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
-				events := lines[runEvent](t, stdout)
+				events := lines[runEvent](t, stdout.String())
 				s := events[len(events)-1].Summary
 				require.NotNil(t, s)
 				require.NotNil(t, s.Error)
@@ -81,6 +83,8 @@ func TestConfigurationEndsRun(t *testing.T) {
 			})
 		}
 	}
+	code, _, _ := call(t, "run", "-m", m, "--policy", "never", "--tokens", "1", "-n", "3", "--cloud", "no..host:4433")
+	assert.Equal(t, exitFailed, code, "the program itself waits for a moment, too")
 	_, _, s, stderr := routedTokens(t,
 		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
 	assert.Empty(t, stderr)
@@ -288,7 +292,7 @@ func TestCloudWatch(t *testing.T) {
 	w.observe(missed(draft.Late, late))
 	assert.Empty(t, *warned, "the error that ends the run is told, and nothing else")
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
-	assert.ErrorIs(t, w.settle(t.Context()), netproto.WrongSecret)
+	assert.ErrorIs(t, w.settle(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
 
 	w, _, _ = watch()
 	w.observe(missed(draft.Late, fmt.Errorf("%w: ask: %w", late, busy)))
@@ -301,11 +305,11 @@ func TestSettle(t *testing.T) {
 		w := newCloudWatch(nil, nil, nil)
 		start := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { w.attempted(nil) })
-		assert.NoError(t, w.settle(t.Context()))
+		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		w, start = newCloudWatch(nil, nil, nil), time.Now()
 		time.Sleep(400 * time.Millisecond)
-		assert.NoError(t, w.settle(t.Context()))
+		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 500*time.Millisecond, time.Since(start))
 	})
 }
