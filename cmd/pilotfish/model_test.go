@@ -169,11 +169,14 @@ func TestTokenize(t *testing.T) {
 	_, stdout, _ = call(t, "tokenize", "-m", m, "a")
 	assert.Equal(t, "97\t\"a\"\n", stdout)
 
-	out.Reset()
-	code = run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"}, strings.NewReader("\"a\"\nnonsense\n"), &out, &errs)
-	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, "[97]\n", out.String(), "what was good is answered")
-	assert.Contains(t, errs.String(), "text 2")
+	for _, bad := range []string{"nonsense", "null", "7", `["a"]`, `"b`} {
+		out.Reset()
+		errs.Reset()
+		in := strings.NewReader("\"a\"\n" + bad + "\n\"c\"\n")
+		assert.Equal(t, exitFailed, run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"}, in, &out, &errs), bad)
+		assert.Equal(t, "[97]\n", out.String(), "what was good before %s is answered", bad)
+		assert.Contains(t, errs.String(), "text 2 is not a JSON string", bad)
+	}
 }
 
 func TestInspect(t *testing.T) {

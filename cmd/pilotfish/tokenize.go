@@ -65,13 +65,17 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
 func (a *app) tokenizeLines(t *tokenizer.Tokenizer, special bool) error {
 	in := json.NewDecoder(a.stdin)
 	for n := 1; ; n++ {
-		var text string
-		if err := in.Decode(&text); errors.Is(err, io.EOF) {
+		var text *string // nil after a null
+		err := in.Decode(&text)
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return fmt.Errorf("stdin: text %d is not a JSON string: %w", n, err)
+		case text == nil:
+			return fmt.Errorf("stdin: text %d is not a JSON string: it is null", n)
 		}
-		ids := t.Encode(text, special)
+		ids := t.Encode(*text, special)
 		if ids == nil {
 			ids = []int32{}
 		}
