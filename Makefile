@@ -27,7 +27,8 @@ WORKERS ?= 1
 ABREAST = 3
 # Folders where goroutines start or something is shared among them, in tests too. Without either nothing can race.
 CODE    = bench cmd internal kernels metal netproto runtime
-SHARES  = -e '^[[:space:]]*go [[:alpha:]]' -e '\.Go[[:punct:]]' -e '"sync' -e '"testing/synctest"' -e '\.Parallel[[:punct:]]'
+SHARES  = -e '^[[:space:]]*go [[:alpha:]]' -e '\.Go[[:punct:]]' -e '"sync' \
+          -e '"testing/synctest"' -e '\.Parallel[[:punct:]]'
 RACED   = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl --include='*.go' $(SHARES) $(CODE)))))
 
 .PHONY: help build test race fuzz mutants bench lint cross arm64 metal
