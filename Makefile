@@ -25,11 +25,8 @@ WORKERS ?= 1
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
-# Folders where goroutines start or something is shared among them, in tests too. Without either nothing can race.
-CODE    = bench cmd internal kernels metal netproto runtime
-SHARES  = -e '^[[:space:]]*go [[:alpha:]]' -e '\.Go[[:punct:]]' -e '"sync' \
-          -e '"testing/synctest"' -e '\.Parallel[[:punct:]]'
-RACED   = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl --include='*.go' $(SHARES) $(CODE)))))
+# Packages that start goroutines, and those that they share things with.
+RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
 .PHONY: help build test race fuzz mutants bench lint cross arm64 metal
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,13 +84,24 @@ func TestConfigurationEndsRun(t *testing.T) {
 			})
 		}
 	}
-	code, _, _ := call(t, "run", "-m", m, "--policy", "never", "--tokens", "1", "-n", "3", "--cloud", "no..host:4433")
-	assert.Equal(t, exitFailed, code, "the program itself waits for a moment, too")
 	_, _, s, stderr := routedTokens(t,
 		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
 	assert.Empty(t, stderr)
 	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
 	assert.Nil(t, s.Error)
+}
+
+// TestSilentGateway: a run that needs no answer gives its gateway half a second, and does without it.
+func TestSilentGateway(t *testing.T) {
+	ownFolders(t)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	began := time.Now()
+	code, _, stderr := call(t, "run", "-m", tinyModel(t, "q8_0"), "--policy", "never", "--tokens", "1", "-n", "3",
+		"--cloud", silent.LocalAddr().String())
+	assert.Equal(t, exitDone, code, stderr)
+	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
 }
 
 // TestEndedBeforeAsking: the summary is printed whenever the run ends, also before there is a session with the cloud.

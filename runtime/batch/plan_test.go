@@ -40,7 +40,7 @@ func (w *witness) Forward(
 	return w.counter.Forward(ctx, kv, rows, out, want)
 }
 
-// wish is a question of a scene: n tokens, after old ones that are in memory, where the best candidate is known.
+// wish is a question of a scene: n tokens, after old ones that are in memory with the best candidate for the next.
 type wish struct {
 	device, session uint64 // session 0: one of its own
 	old, n          int

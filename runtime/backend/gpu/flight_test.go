@@ -297,6 +297,14 @@ type kept struct {
 	most  int // that there may be; 0: any number
 }
 
+func openKept(t *testing.T) (*kept, *gpu.Device) {
+	t.Helper()
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	d, err := gpu.New(k, gpu.Options{})
+	require.NoError(t, err)
+	return k, d
+}
+
 type keptBuffer struct {
 	metal.Buffer
 	d *kept
@@ -330,9 +338,7 @@ func (c keptCommands) SetBuffer(index int, b metal.Buffer, offset int) {
 // TestNothingIsLeft: a device gives back whatever it took for passes with few rows and many, with logits, more best
 // tokens than its kernels look for, and a router.
 func TestNothingIsLeft(t *testing.T) {
-	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
-	d, err := gpu.New(k, gpu.Options{})
-	require.NoError(t, err)
+	k, d := openKept(t)
 	m, err := qwen2.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 9))
@@ -355,9 +361,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // TestKVWithoutMemory: where memory ends in the middle of a KV store, none of it is kept.
 func TestKVWithoutMemory(t *testing.T) {
-	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
-	d, err := gpu.New(k, gpu.Options{})
-	require.NoError(t, err)
+	k, d := openKept(t)
 	c := backend.KVConfig{Layers: 3, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
 	before := k.bytes
 	for layers := range int(c.Layers) {
@@ -365,7 +369,7 @@ func TestKVWithoutMemory(t *testing.T) {
 		if layers == 0 {
 			k.most++
 		}
-		_, err = d.NewKV(c)
+		_, err := d.NewKV(c)
 		require.ErrorContains(t, err, "no memory is left")
 		assert.Equal(t, before, k.bytes, "with room for %d layers", layers)
 	}
@@ -376,9 +380,7 @@ func TestKVWithoutMemory(t *testing.T) {
 
 // TestKVGivenBack: the memory of a KV store that nobody holds is given back when another is made, and no other.
 func TestKVGivenBack(t *testing.T) {
-	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
-	d, err := gpu.New(k, gpu.Options{})
-	require.NoError(t, err)
+	k, d := openKept(t)
 	before := k.bytes
 	c := backend.KVConfig{Layers: 2, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
 	held, err := d.NewKV(c)

@@ -115,7 +115,7 @@ func TestConverted(t *testing.T) {
 		}
 		x.near(f(widened(h.line(0))), y.line(0), allowed, "%s", kind)
 	}
-	for _, far := range []string{"\x00\x3c\xff\x7b", "\x00\xbc\xff\xfb"} { // steps of 1 from 65504 on, of -1 from -65504 on
+	for _, far := range []string{"\x00\x3c\xff\x7b", "\x00\xbc\xff\xfb"} { // steps of ±1, away from ±65504
 		m, _ := x.matrix(gguf.Q4_1, 2, 32)
 		copy(m.Data, far)
 		w, err := x.d.LoadWeight(m, nil)
