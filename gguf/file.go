@@ -218,7 +218,8 @@ func (f *File) Mapped() bool {
 // mapping is the bytes of one file, mapped or read.
 type mapping struct {
 	b      []byte
-	mapped bool // its pages are those of the file
+	mapped bool     // its pages are those of the file
+	file   *os.File // open, where memory can take the place of pages of the file; or else nil
 	close  func() error
 }
 

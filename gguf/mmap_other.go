@@ -13,5 +13,5 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	if _, err := io.ReadFull(file, b); err != nil {
 		return mapping{}, err
 	}
-	return mapping{b, false, func() error { return nil }}, nil
+	return mapping{b, false, nil, func() error { return nil }}, nil
 }

@@ -1,5 +1,3 @@
-//go:build linux || darwin
-
 package gguf
 
 import (
@@ -13,5 +11,5 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	if err != nil {
 		return mapping{}, os.NewSyscallError("mmap", err)
 	}
-	return mapping{b, true, func() error { return os.NewSyscallError("munmap", syscall.Munmap(b)) }}, nil
+	return mapping{b, true, nil, func() error { return os.NewSyscallError("munmap", syscall.Munmap(b)) }}, nil
 }

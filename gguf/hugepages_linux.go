@@ -1,0 +1,143 @@
+package gguf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+)
+
+// move is [File.MoveToHugePages] for one file.
+func (f *File) move(ctx context.Context, m mapping) error {
+	size := hugemem.Size()
+	if size == 0 || m.file == nil || uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))%uintptr(size) != 0 {
+		return ErrHugePages
+	}
+	from, to := f.first(m)/size*size, len(m.b)/size*size
+	if from >= to {
+		return nil
+	}
+	staging, err := hugemem.Alloc(to - from)
+	if err != nil {
+		return err
+	}
+	for from < to && err == nil {
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
+		if !f.uses.Take() {
+			err = ErrClosed
+			break
+		}
+		if err = m.replace(from, staging[:size:size]); err == nil {
+			from, staging = from+size, staging[size:] // its addresses are gone
+		}
+		f.uses.Give()
+	}
+	return errors.Join(err, hugemem.Free(staging))
+}
+
+// first returns where in a mapping the data of tensors begin.
+func (f *File) first(m mapping) int {
+	first, base := len(m.b), uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
+	for _, t := range f.tensors {
+		at := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))
+		if at >= base && at < base+uintptr(len(m.b)) {
+			first = min(first, int(at-base))
+		}
+	}
+	return first
+}
+
+// replace fills page with what the file holds at offset from, and puts it in the place of the mapped bytes there. The bytes are
+// read by a system call: if the file was cut short that is an error, where touching the mapping would be a fault.
+func (m mapping) replace(from int, page []byte) error {
+	if _, err := m.file.ReadAt(page, int64(from)); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("read %s: %w", m.file.Name(), err)
+	}
+	if err := unix.Mprotect(page, unix.PROT_READ); err != nil {
+		return os.NewSyscallError("mprotect", err)
+	}
+	to, here := unsafe.Pointer(&m.b[from]), unsafe.Pointer(unsafe.SliceData(page))
+	// Who reads there meanwhile and finds nothing waits for the kernel to be done with it.
+	_, err := unix.MremapPtr(here, uintptr(len(page)), to, uintptr(len(page)), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	if err == nil {
+		return nil
+	}
+	// Nothing may be there now: so fails mremap when the kernel is out of memory for its tables.
+	return errors.Join(os.NewSyscallError("mremap", err), mapAt(to, m.file, int64(from), len(page)))
+}
+
+// Placement returns where the pages of the file are now, as the kernel tells it (/proc/self/smaps).
+func (f *File) Placement() (p Placement, err error) {
+	if !f.uses.Take() {
+		return p, ErrClosed
+	}
+	defer f.uses.Give()
+	smaps, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return p, err
+	}
+	defer smaps.Close()
+	p.Bytes = f.size
+	return p, p.read(smaps, f.parts)
+}
+
+// read adds what smaps says of the mappings (Documentation/filesystems/proc.rst).
+func (p *Placement) read(smaps io.Reader, parts []mapping) error {
+	lines, ours := bufio.NewScanner(smaps), false
+	for lines.Scan() {
+		if lo, hi, ok := addresses(lines.Text()); ok {
+			ours = overlaps(lo, hi, parts)
+			continue
+		}
+		name, text, _ := strings.Cut(lines.Text(), ":")
+		n, ok := kilobytesOf(text)
+		if !ok || !ours {
+			continue
+		}
+		switch name {
+		case "AnonHugePages":
+			p.Huge, p.Small = p.Huge+n<<10, p.Small-n<<10
+		case "Anonymous":
+			p.Small += n << 10
+		case "FilePmdMapped":
+			p.Huge += n << 10
+		}
+	}
+	return lines.Err()
+}
+
+// addresses reads the range of addresses that a line begins with which is the first of an entry of smaps.
+func addresses(line string) (lo, hi uintptr, ok bool) {
+	n, _ := fmt.Sscanf(line, "%x-%x ", &lo, &hi)
+	return lo, hi, n == 2
+}
+
+// kilobytesOf reads the number of kilobytes that the other lines of an entry end with.
+func kilobytesOf(text string) (kilobytes int64, ok bool) {
+	n, _ := fmt.Sscanf(text, "%d kB", &kilobytes)
+	return kilobytes, n == 1
+}
+
+// overlaps reports whether some of the addresses lo to hi are those of a mapping.
+func overlaps(lo, hi uintptr, parts []mapping) bool {
+	for _, m := range parts {
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
+		if lo < base+uintptr(len(m.b)) && base < hi {
+			return true
+		}
+	}
+	return false
+}

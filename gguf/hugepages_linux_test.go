@@ -1,0 +1,225 @@
+package gguf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+)
+
+// largeFile makes a file of random tensors that fill about so many huge pages, and returns its bytes too.
+func largeFile(t *testing.T, pages float64) (path string, content []byte) {
+	if hugemem.Size() == 0 {
+		t.Skip("LEFT OUT: this system has no huge pages")
+	}
+	var b bytes.Buffer
+	w := NewWriter(&b)
+	elems := int(pages*float64(hugemem.Size())/4) / 3
+	for _, name := range []string{"a", "b", "c"} {
+		w.Declare(name, F32, elems)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		v := make([]float32, elems)
+		for i := range v {
+			v[i] = r.Float32()
+		}
+		require.NoError(t, w.WriteFloats(v))
+	}
+	require.NoError(t, w.Close())
+	path = filepath.Join(t.TempDir(), "large.gguf")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path, b.Bytes()
+}
+
+// TestMoveToHugePages: whoever reads while pages are moved finds the bytes of the file, each time, also when somebody
+// else moves them too.
+func TestMoveToHugePages(t *testing.T) {
+	path, content := largeFile(t, 9.6)
+	f, err := Open(path)
+	require.NoError(t, err)
+	all := f.parts[0].b
+	var readers, movers sync.WaitGroup
+	var over atomic.Bool
+	for range 3 {
+		readers.Go(func() {
+			for done := false; !done; {
+				done = over.Load() // the last pass begins after the move
+				for at := 0; at < len(all); at += 1 << 16 {
+					end := min(at+1<<16, len(all))
+					if !bytes.Equal(content[at:end], all[at:end]) {
+						t.Error("other bytes than those of the file")
+						return
+					}
+					runtime.Gosched() // comparing is assembly, which the scheduler cannot interrupt
+				}
+			}
+		})
+	}
+	for range 2 {
+		movers.Go(func() { assert.NoError(t, f.MoveToHugePages(t.Context())) })
+	}
+	movers.Wait()
+	over.Store(true)
+	readers.Wait()
+	p, err := f.Placement()
+	require.NoError(t, err)
+	size := int64(hugemem.Size())
+	assert.EqualValues(t, len(content), p.Bytes)
+	assert.EqualValues(t, len(content)/hugemem.Size(), (p.Huge+p.Small)/size, "all whole pages are memory")
+	require.NoError(t, f.Close())
+	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrClosed)
+	_, err = f.Placement()
+	assert.ErrorIs(t, err, ErrClosed)
+}
+
+// Nothing of the file is held twice but one page: what is resident never exceeds the file by more, while all of it is
+// read again and again.
+func TestMoveHoldsNothingTwice(t *testing.T) {
+	path, content := largeFile(t, 8)
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	m, size := f.parts[0], hugemem.Size()
+	page, err := hugemem.Alloc(size)
+	require.NoError(t, err)
+	resident := func() (kilobytes int) {
+		smaps, err := os.ReadFile("/proc/self/smaps")
+		require.NoError(t, err)
+		ours := false
+		for line := range strings.Lines(string(smaps)) {
+			if lo, hi, ok := addresses(line); ok {
+				ours = overlaps(lo, hi, f.parts)
+			} else if text, found := strings.CutPrefix(line, "Rss:"); found && ours {
+				n, _ := kilobytesOf(text)
+				kilobytes += int(n)
+			}
+		}
+		return kilobytes
+	}
+	require.True(t, bytes.Equal(content, m.b))
+	assert.InDelta(t, len(content)>>10, resident(), 8)
+	require.NoError(t, m.replace(3*size, page))
+	assert.InDelta(t, len(content)>>10, resident(), 8)
+	require.True(t, bytes.Equal(content, m.b))
+	require.NoError(t, f.MoveToHugePages(t.Context()))
+	require.True(t, bytes.Equal(content, m.b))
+	assert.InDelta(t, len(content)>>10, resident(), 8)
+}
+
+// TestMoveEnds: the move ends with its context, with the file, and at the end of a file that was cut short; what was moved
+// stays, and the rest is as it was.
+func TestMoveEnds(t *testing.T) {
+	t.Run("context", func(t *testing.T) {
+		path, content := largeFile(t, 4)
+		f, err := Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		assert.ErrorIs(t, f.MoveToHugePages(ctx), why)
+		assert.True(t, bytes.Equal(content, f.parts[0].b))
+		p, err := f.Placement()
+		require.NoError(t, err)
+		assert.Zero(t, p.Small)
+	})
+	t.Run("cut short", func(t *testing.T) {
+		path, content := largeFile(t, 8)
+		f, err := Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		left := 3*hugemem.Size() + 100
+		require.NoError(t, os.Truncate(path, int64(left)))
+		err = f.MoveToHugePages(t.Context())
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.ErrorContains(t, err, path)
+		assert.True(t, bytes.Equal(content[:left], f.parts[0].b[:left]))
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		assert.True(t, bytes.Equal(content, f.parts[0].b), "the rest is still the file")
+	})
+	t.Run("closed", func(t *testing.T) {
+		path, _ := largeFile(t, 16)
+		f, err := Open(path)
+		require.NoError(t, err)
+		var moving sync.WaitGroup
+		moving.Go(func() {
+			if err := f.MoveToHugePages(t.Context()); err != nil {
+				assert.ErrorIs(t, err, ErrClosed)
+			}
+		})
+		require.NoError(t, f.Close())
+		moving.Wait()
+	})
+}
+
+// What has no pages of its own cannot be moved, and a small file has none that are whole.
+func TestMoveNothing(t *testing.T) {
+	path, content := largeFile(t, 0.5)
+	f, err := Parse(content)
+	require.NoError(t, err)
+	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrHugePages)
+	p, err := f.Placement()
+	require.NoError(t, err)
+	assert.Equal(t, Placement{Bytes: int64(len(content))}, p)
+	f, err = Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	assert.NoError(t, f.MoveToHugePages(t.Context()))
+	assert.True(t, bytes.Equal(content, f.parts[0].b))
+}
+
+// Memory that has taken the place of a file's pages cannot be written, as these could not.
+func TestMovedIsReadOnly(t *testing.T) {
+	path, _ := largeFile(t, 3)
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.MoveToHugePages(t.Context()))
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	entries := 0
+	for line := range strings.Lines(string(smaps)) {
+		if lo, hi, ok := addresses(line); ok && overlaps(lo, hi, f.parts) {
+			entries++
+			assert.Contains(t, line, " r--", "%s", line)
+		}
+	}
+	assert.GreaterOrEqual(t, entries, 2)
+}
+
+// What smaps says of other memory does not count.
+func TestPlacement(t *testing.T) {
+	if hugemem.Size() == 0 {
+		t.Skip("LEFT OUT: this system has no huge pages")
+	}
+	b, err := hugemem.Alloc(3 << 12)
+	require.NoError(t, err)
+	defer hugemem.Free(b)
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	at := func(lo, hi int) string {
+		return fmt.Sprintf("%x-%x r--s 00000000 fd:00 1 /a:b\n", base+uintptr(lo), base+uintptr(hi))
+	}
+	smaps := at(0, 4096) + "Anonymous:        100 kB\nAnonHugePages:     40 kB\nFilePmdMapped:      0 kB\nVmFlags: rd mr\n" +
+		at(4096, 8192) + "Anonymous:          0 kB\nAnonHugePages:      0 kB\nFilePmdMapped:      7 kB\n" +
+		at(3<<12, 4<<12) + "Anonymous:        900 kB\nAnonHugePages:    900 kB\nFilePmdMapped:    900 kB\n" +
+		at(-4096, 0) + "Anonymous:        900 kB\n"
+	var p Placement
+	require.NoError(t, p.read(strings.NewReader(smaps), []mapping{{b: b}}))
+	assert.Equal(t, Placement{Huge: 47 << 10, Small: 60 << 10}, p)
+}

@@ -1,0 +1,89 @@
+package hugemem
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const settings = "/sys/kernel/mm/transparent_hugepage/"
+
+// Size is the size of a huge page in bytes, 0 where there are none.
+func Size() int { return sizeAt(settings) }
+
+// sizeAt is Size with the settings of the kernel in dir (Documentation/admin-guide/mm/transhuge.rst).
+func sizeAt(dir string) int {
+	enabled, err := os.ReadFile(dir + "enabled")
+	if err != nil || strings.Contains(string(enabled), "[never]") {
+		return 0
+	}
+	text, err := os.ReadFile(dir + "hpage_pmd_size")
+	if err != nil {
+		return 0
+	}
+	size, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || size < os.Getpagesize() || size > mostSize || size&(size-1) != 0 {
+		return 0
+	}
+	return size
+}
+
+// Reserve returns a run of addresses for n bytes that begins at a multiple of align, a power of two and of the page size.
+// There is nothing to be read or written there yet.
+func Reserve(n, align int) (unsafe.Pointer, error) {
+	const nothing = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
+	length := roundUp(n, os.Getpagesize())
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+align), unix.PROT_NONE, nothing)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	before := -int(uintptr(p)) & (align - 1)
+	start := unsafe.Add(p, before)
+	if err := Release(p, before); err != nil {
+		return nil, err
+	}
+	return start, Release(unsafe.Add(start, length), align-before)
+}
+
+// Release gives n bytes of addresses from p on back to the system, with what is there.
+func Release(p unsafe.Pointer, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return os.NewSyscallError("munmap", unix.MunmapPtr(p, uintptr(roundUp(n, os.Getpagesize()))))
+}
+
+// Alloc returns n > 0 bytes of zeros that begin at a multiple of [Size], as far as possible in huge pages: the system
+// falls back to small ones when it finds no others. Free gives them back.
+func Alloc(n int) (b []byte, err error) {
+	size := Size()
+	if size == 0 {
+		return nil, ErrNone
+	}
+	p, err := Reserve(n, size)
+	if err != nil {
+		return nil, err
+	}
+	length := roundUp(n, os.Getpagesize())
+	all := unsafe.Slice((*byte)(p), length)
+	if err := unix.Mprotect(all, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, os.NewSyscallError("mprotect", err)
+	}
+	if err := unix.Madvise(all, unix.MADV_HUGEPAGE); err != nil {
+		return nil, os.NewSyscallError("madvise", err)
+	}
+	return all[:n:n], nil
+}
+
+// Free gives memory of [Alloc] back, which must not be touched afterwards.
+func Free(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return Release(unsafe.Pointer(unsafe.SliceData(b)), len(b))
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
