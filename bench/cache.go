@@ -1,6 +1,11 @@
 package bench
 
-import "github.com/klauspost/cpuid/v2"
+import (
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
 
 // leastFar is the least memory that the bandwidth is measured with, and mostFar the most, in bytes.
 const (
@@ -38,9 +43,27 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 // farMemory is the size of a memory of which the caches hold only a part, in bytes.
 func farMemory() int { return int(min(max(leastFar, 2*cacheBytes()), mostFar)) }
 
-// touched returns n bytes of memory of which every page was written: pages that were not may all be one page of zeros.
-func touched(n int) []byte {
-	b := make([]byte, n)
+// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if the CPU
+// reads them and they are that many, or else memory of its own, in huge pages if these do.
+func sameMemory(e *engine.Engine, huge bool) [][]byte {
+	var weights [][]byte
+	bytes := 0
+	for _, t := range e.File().Tensors() {
+		weights, bytes = append(weights, t.Data), bytes+len(t.Data)
+	}
+	if _, gpu := e.LastEncoded(); !gpu && bytes >= farMemory() {
+		return weights
+	}
+	if huge {
+		if b, err := hugemem.Alloc(farMemory()); err == nil { // and kept to the end of the process: it is measured once
+			return [][]byte{touched(b)}
+		}
+	}
+	return [][]byte{touched(make([]byte, farMemory()))}
+}
+
+// touched writes to every page of b, which it returns: pages that were not written may all be one page of zeros.
+func touched(b []byte) []byte {
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}

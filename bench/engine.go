@@ -47,6 +47,9 @@ type EngineReport struct {
 	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
 	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
 	FileBytes     int64          `json:"file_bytes"`
+	HugeBytes     int64          `json:"huge_bytes"`                // of the file's, those that lay in huge pages when the samples began
+	WeightsStay   string         `json:"weights_stay,omitempty"`    // why weights, or some, did not move into huge pages
+	MoveMS        float64        `json:"move_ms,omitempty"`         // from the first token until they had
 	KVBytes       int64          `json:"kv_bytes"`                  // keys and values of a full context
 	TokenBytes    int64          `json:"bytes_per_token"`           // weights that a decoded token reads
 	DepthBytes    int64          `json:"depth_bytes,omitempty"`     // keys and values that one reads in the middle of the generation
@@ -157,6 +160,9 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	}
 	r.FirstTokenMS = milliseconds(time.Since(begin))
 	r.TokenBytes = tokenBytes(e)
+	if err := r.awaitWeights(ctx, e); err != nil {
+		return r, err
+	}
 	memory, err := m.samples(ctx, &r)
 	if err != nil {
 		return r, err
@@ -165,7 +171,7 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 		r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
 	}
 	for threads := 1; threads < r.Threads; threads++ {
-		r.ByThreads = append(r.ByThreads, cpu.ReadBandwidth(threads, memory)/1e9)
+		r.ByThreads = append(r.ByThreads, cpu.ReadBandwidth(threads, memory...)/1e9)
 	}
 	r.summarise()
 	r.ByThreads = append(r.ByThreads, r.Bandwidth)
@@ -175,11 +181,26 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	return r, nil
 }
 
+// awaitWeights waits until the weights are where they stay.
+func (r *EngineReport) awaitWeights(ctx context.Context, e *engine.Engine) error {
+	begin := time.Now()
+	w, err := e.Weights(ctx)
+	if err != nil {
+		return err
+	}
+	if r.HugeBytes = w.Huge; w.Stay != nil {
+		r.WeightsStay = w.Stay.Error()
+	} else {
+		r.MoveMS = milliseconds(time.Since(begin))
+	}
+	return nil
+}
+
 // depth is how many tokens are in the context before the first one that is generated.
 func (o EngineOptions) depth() int { return max(firstPrompt, o.Depth) }
 
 // samples fills the samples of r and what comes with them, and returns the memory that the bandwidth was measured with.
-func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory []byte, err error) {
+func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory [][]byte, err error) {
 	for i := range m.o.Repeat {
 		s, err := m.sample(ctx)
 		if err != nil {
@@ -191,9 +212,9 @@ func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory []by
 			if m.o.Depth > 0 {
 				r.DepthBytes = m.kvBytes / int64(m.e.Context()) * int64(m.o.Depth+m.o.Decode/2)
 			}
-			memory = touched(farMemory())
+			memory = sameMemory(m.e, r.HugeBytes > 0)
 		}
-		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory) / 1e9
+		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory...) / 1e9
 		r.Samples = append(r.Samples, s)
 		if m.o.OnSample != nil {
 			m.o.OnSample(i + 1)

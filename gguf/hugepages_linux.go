@@ -23,7 +23,7 @@ func (f *File) move(ctx context.Context, m mapping) error {
 	}
 	from, to := f.first(m)/size*size, len(m.b)/size*size
 	if from >= to {
-		return nil
+		return fmt.Errorf("%w: the tensors fill none", ErrHugePages)
 	}
 	staging, err := hugemem.Alloc(to - from)
 	if err != nil {

@@ -180,7 +180,7 @@ func TestMoveNothing(t *testing.T) {
 	f, err = Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	assert.NoError(t, f.MoveToHugePages(t.Context()))
+	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrHugePages)
 	assert.True(t, bytes.Equal(content, f.parts[0].b))
 }
 

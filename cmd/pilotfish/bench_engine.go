@@ -18,6 +18,7 @@ type benchEngineFlags struct {
 	profile profileFlag
 	kv      string
 	backend string
+	huge    string
 	json    bool
 	flags   *pflag.FlagSet // to know which of them were given
 }
@@ -61,6 +62,7 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	p.IntVarP(&f.o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
 	p.IntVarP(&f.o.Repeat, "repeat", "r", 3, "samples")
 	registerKV(p, &f.kv)
+	registerHugePages(p, &f.huge)
 	registerBackend(p, &f.backend)
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.profile.register(c)
@@ -112,6 +114,9 @@ func (f *benchEngineFlags) check() (err error) {
 		return err
 	}
 	if o.Engine.Backend, err = parseBackend(f.backend); err != nil {
+		return err
+	}
+	if o.Engine.HugePages, err = parseHugePages(f.huge, o.Engine.Backend); err != nil {
 		return err
 	}
 	switch {
@@ -187,6 +192,14 @@ func printEngineReport(a *app, r bench.EngineReport) {
 		}
 		fmt.Fprintf(a.stdout, " GB/s, with 1 to %d\n", len(r.ByThreads))
 	}
+	fmt.Fprintf(a.stdout, "weights      %8s of %s in huge pages", humanize.Bytes(uint64(r.HugeBytes)),
+		humanize.Bytes(uint64(r.FileBytes)))
+	if r.WeightsStay != "" {
+		fmt.Fprintf(a.stdout, ": %s", r.WeightsStay)
+	} else {
+		fmt.Fprintf(a.stdout, ", %.0f ms after the first token", r.MoveMS)
+	}
+	fmt.Fprintln(a.stdout)
 	fmt.Fprintf(a.stdout, "load         %8.1f ms, first token after %.1f ms\n", r.LoadMS, r.FirstTokenMS)
 	if r.PeakRSS > 0 {
 		fmt.Fprintf(a.stdout, "peak memory  %8s (file %s, keys and values of a full context %s)\n",

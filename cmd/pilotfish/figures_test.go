@@ -22,7 +22,7 @@ import (
 func engineReport() bench.EngineReport {
 	return bench.EngineReport{
 		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25,
-		FirstTokenMS: 80.5, PeakRSS: 3e9, FileBytes: 500e6, KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20,
+		FirstTokenMS: 80.5, PeakRSS: 3e9, FileBytes: 500e6, HugeBytes: 490e6, MoveMS: 130, KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20,
 		ByThreads: []float64{11, 20}, Bound: 49.75, Share: new(0.603), PromptMACs: 41, PeakBytes: 200, PeakFloats: 90,
 		PromptBound: 480, Device: "a device", Threads: 2,
 	}
@@ -42,12 +42,13 @@ prompt          120.0 tokens/s, 512 at once: 25% of the 480 that multiplying all
 generation       30.0 tokens/s, 64 one by one: 60% of the 49.8 that reading memory allows
 memory           20.0 GB/s can be read; a token reads 400 MB of weights and 2.0 MB of keys and values
 by threads       11.0     20.0 GB/s, with 1 to 2
+weights        490 MB of 500 MB in huge pages, 130 ms after the first token
 load              7.2 ms, first token after 80.5 ms
 peak memory    3.0 GB (file 500 MB, keys and values of a full context 12 MB)
 `, said(r))
 
 	r.Dispatches, r.Levels, r.PromptBound, r.ByThreads, r.DepthBytes, r.PeakRSS = 77, 33, 0, []float64{20}, 0, 0
-	r.FitsCache, r.Share = true, nil
+	r.FitsCache, r.Share, r.HugeBytes, r.WeightsStay = true, nil, 20e6, "there is no room"
 	half, full := bench.Scale{Threads: 1, PromptTPS: 31, GenerationTPS: 21, Bandwidth: 11, Share: new(0.5)},
 		bench.Scale{Threads: 2, PromptTPS: 32, GenerationTPS: 22, Bandwidth: 12, FitsCache: true}
 	r.Scaling = []bench.Scale{half, full}
@@ -56,6 +57,7 @@ prompt          120.0 tokens/s, 512 at once
 generation       30.0 tokens/s, 64 one by one: the model fits in the CPU's cache, so memory bandwidth does not bound it
 encoded            77 dispatches a token, in 33 levels: those of one level need not wait for each other
 memory           20.0 GB/s can be read; a token reads 400 MB of weights
+weights         20 MB of 500 MB in huge pages: there is no room
 load              7.2 ms, first token after 80.5 ms
 
 threads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows

@@ -49,14 +49,14 @@ func flagTests() map[string]map[string]string {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
 			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
-			"json": "TestBenchEngine", "profile": "TestProfile",
+			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
 		},
 		"pilotfish bench routing": joined(route, map[string]string{
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
 		"pilotfish run": joined(model, map[string]string{
-			"ctx": "TestModelFlags", "profile": "TestProfile",
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "profile": "TestProfile",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
@@ -68,7 +68,7 @@ func flagTests() map[string]map[string]string {
 			"top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
-			"ctx": "TestCloudSizes", "slots": "TestCloudSizes", "rows": "TestCloudSizes",
+			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes", "rows": "TestCloudSizes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",

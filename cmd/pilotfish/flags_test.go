@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
 // TestBenchEngineMeasures: what was measured is what was asked for, and no share is above 1.
@@ -56,6 +58,9 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -r 0", "-r 0 is too small: give 1"},
 		{"bench engine -m M --scaling -t 1", "--scaling|give more than -t 1"},
 		{"bench engine -m M --kv q8", "--kv q8 is not|choose auto, f16 or f32"},
+		{"bench engine -m M --huge-pages maybe", "--huge-pages \"maybe\" is not known: choose auto, off or on"},
+		{"run -m M --huge-pages on --backend soft x", "--huge-pages on|leave one of them out"},
+		{"logits -m M --tokens 1 --huge-pages on", "--huge-pages"},
 		{"bench engine -m M --backend cuda", "--backend cuda is not|choose cpu, metal, soft"},
 		{"bench engine -m M --profile heap", "--profile heap is not|choose cpu"},
 		{"bench synth --shape 9b x", "--shape 9b is not|choose tiny or 0.5b"},
@@ -132,3 +137,36 @@ func TestSynthSeed(t *testing.T) {
 	other := write("c", "2")
 	assert.True(t, one != other)
 }
+
+// TestHugePagesFlag: where weights are told to stay they do, and say so; on is refused where it is not possible; each
+// command that keeps a model takes the flag.
+func TestHugePagesFlag(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	measure := []string{"bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "1", "--json", "--huge-pages"}
+	code, stdout, stderr := call(t, append(measure, "off")...)
+	require.Equal(t, exitDone, code, stderr)
+	r := lines[bench.EngineReport](t, stdout)[0]
+	assert.Equal(t, "huge pages are off", r.WeightsStay)
+	assert.Zero(t, r.MoveMS)
+	code, stdout, stderr = call(t, append(measure, "auto")...)
+	require.Equal(t, exitDone, code, stderr)
+	assert.NotEqual(t, "huge pages are off", lines[bench.EngineReport](t, stdout)[0].WeightsStay)
+	code, stdout, stderr = call(t, append(slices.DeleteFunc(measure, isJSON), "off")...)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Regexp(t, `(?m)^weights .* in huge pages: huge pages are off$`, stdout)
+
+	for _, o := range []string{"auto", "on", "off"} {
+		code, _, stderr = call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--huge-pages", o)
+		if o != "on" || hugemem.Size() > 0 {
+			assert.Equal(t, exitDone, code, stderr)
+		} else {
+			assert.Equal(t, exitFailed, code)
+			assert.Contains(t, stderr, "the system gives no huge pages")
+		}
+	}
+	code, _, stderr = call(t, "cloud", "-m", m, "--open", "--huge-pages", "maybe")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--huge-pages \"maybe\" is not known")
+}
+
+func isJSON(arg string) bool { return arg == "--json" }

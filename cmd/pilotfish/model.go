@@ -24,6 +24,7 @@ type modelFlags struct {
 	kv      string
 	backend string
 	exact   bool
+	huge    string
 }
 
 func (m *modelFlags) register(c *cobra.Command) {
@@ -31,10 +32,13 @@ func (m *modelFlags) register(c *cobra.Command) {
 	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
 		fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less",
 			engine.DefaultContext))
+	registerHugePages(c.Flags(), &m.huge)
 }
 
-// registerWithoutContext leaves --ctx out, for commands that are given the whole text.
+// registerWithoutContext leaves out --ctx and --huge-pages, for commands that are given the whole text, and read the
+// weights once.
 func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
+	m.huge = string(engine.HugeOff)
 	f := c.Flags()
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
@@ -65,8 +69,13 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Open(m.path,
-		engine.Options{Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact})
+	huge, err := parseHugePages(m.huge, where)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(m.path, engine.Options{
+		Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact, HugePages: huge,
+	})
 }
 
 // preload brings the weights into memory with a bar for somebody who watches.
@@ -94,6 +103,24 @@ func parseKV(name string) (engine.KVType, error) {
 		return engine.KVType(name), nil
 	}
 	return "", usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
+}
+
+func registerHugePages(f *pflag.FlagSet, huge *string) {
+	f.StringVar(huge, "huge-pages", "auto",
+		"whether weights move from the file's pages into memory in huge pages, which is read faster: auto (if the system "+
+			"has them and memory is free), on (also if little memory is), or off")
+}
+
+func parseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
+	switch {
+	case name == "on" && where != engine.CPU:
+		return "", usagef("--huge-pages on is for the backend cpu, %s maps the file: leave one of them out", where)
+	case name == "auto":
+		return engine.HugeAuto, nil
+	case name == "on" || name == "off":
+		return engine.HugePages(name), nil
+	}
+	return "", usagef("--huge-pages %.40q is not known: choose auto, off or on", name)
 }
 
 func registerBackend(f *pflag.FlagSet, name *string) {

@@ -218,8 +218,9 @@ func TestRunWithinRunPanics(t *testing.T) {
 }
 
 func TestReadBandwidth(t *testing.T) {
-	require.Zero(t, ReadBandwidth(2, nil))
-	require.Positive(t, ReadBandwidth(2, make([]byte, 3<<20+5)))
+	require.Zero(t, ReadBandwidth(2))
+	require.Zero(t, ReadBandwidth(2, nil, []byte{}))
+	require.Positive(t, ReadBandwidth(2, make([]byte, 3<<20+5), nil, make([]byte, 7)))
 }
 
 func TestPeak(t *testing.T) {

@@ -34,6 +34,8 @@ type Options struct {
 	Context int     // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
 	KV      KVType  // how keys and values are kept; Exact keeps float32
 	Exact   bool    // float32 activations, keys and values, generic Go throughout: slow, for checking
+
+	HugePages HugePages // whether weights move into huge pages; "" means where it is of use
 }
 
 // KVType is how keys and values are kept.
@@ -60,6 +62,7 @@ type Engine struct {
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
 	wide   bool // keys and values are kept as float32
+	move   move // of the weights into huge pages
 
 	closeDevice func() error
 }
@@ -85,6 +88,9 @@ func New(f *gguf.File, name string, o Options) (*Engine, error) {
 
 func (e *Engine) load() (err error) {
 	if err := e.openDevice(); err != nil {
+		return err
+	}
+	if err := e.planMove(); err != nil {
 		return err
 	}
 	if e.model, err = qwen2.Load(e.file, e.device); err != nil {
@@ -244,5 +250,7 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 		return err
 	}
 	defer done()
-	return e.model.Forward(ctx, kv, rows, out, want)
+	err = e.model.Forward(ctx, kv, rows, out, want)
+	e.moveWeights()
+	return err
 }

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+)
+
+// HugePages says whether weights move from the pages of the file into memory in huge pages, which is read faster.
+type HugePages string
+
+// The values of [Options.HugePages].
+const (
+	HugeAuto HugePages = ""    // where the system has them, the CPU runs the model, and enough memory is free
+	HugeOff  HugePages = "off" // never: other processes share the file's pages, and the system can take them back
+	HugeOn   HugePages = "on"  // also where little memory is free; [Open] fails where it is not possible at all
+)
+
+// spareMemory is how many bytes have to be free beyond the weights for these to move unasked: the system cannot take
+// memory back as it can the pages of a file, and others should not lack it.
+const spareMemory = 256 << 20
+
+// move is how the weights of an engine move. It begins after the first forward call, so that the first token need not
+// wait, and goes on beside others: see [gguf.File.MoveToHugePages].
+type move struct {
+	wanted bool
+	begin  sync.Once
+	done   chan struct{}
+	stay   error // why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
+}
+
+// planMove decides whether the weights are to move. It is an error if they are and cannot.
+func (e *Engine) planMove() error {
+	e.move.done = make(chan struct{})
+	switch e.o.HugePages {
+	case HugeAuto, HugeOn:
+		e.move.stay = e.cannotMove()
+	case HugeOff:
+		e.move.stay = errors.New("huge pages are off")
+	default:
+		return fmt.Errorf("huge pages cannot be %q: choose on, off, or leave it empty for where they are of use", e.o.HugePages)
+	}
+	if e.move.wanted = e.move.stay == nil; !e.move.wanted && e.o.HugePages == HugeOn {
+		return fmt.Errorf("weights cannot move into huge pages: %w", e.move.stay)
+	}
+	return nil
+}
+
+// cannotMove returns why there is nothing that could move, or nowhere to.
+func (e *Engine) cannotMove() error {
+	if _, cpu := e.device.(*host.Device); !cpu {
+		return fmt.Errorf("the backend %s maps the file's pages", cmp.Or(e.o.Backend, CPU))
+	}
+	if !e.file.Mapped() {
+		return errors.New("the model is not mapped from a file")
+	}
+	if hugemem.Size() == 0 {
+		return hugemem.ErrNone
+	}
+	return nil
+}
+
+// moveWeights begins to move the weights, if that is wanted and has not begun.
+func (e *Engine) moveWeights() {
+	if !e.move.wanted {
+		return
+	}
+	e.move.begin.Do(func() {
+		done, err := e.use()
+		if err != nil {
+			return // closed: nobody can wait for it
+		}
+		go func() {
+			defer done()
+			defer close(e.move.done)
+			if e.move.stay = e.lacksMemory(); e.move.stay == nil {
+				e.move.stay = e.file.MoveToHugePages(e.closing)
+			}
+		}()
+	})
+}
+
+// lacksMemory returns why there is too little memory for the weights to move unasked.
+func (e *Engine) lacksMemory() error {
+	if e.o.HugePages == HugeOn {
+		return nil
+	}
+	free, err := FreeMemory()
+	if err != nil {
+		return err
+	}
+	return tooLittle(free, e.file.Size())
+}
+
+// tooLittle returns why so many bytes of memory are too few for weights of so many.
+func tooLittle(free uint64, weights int64) error {
+	need := uint64(weights) + spareMemory
+	if free >= need {
+		return nil
+	}
+	return fmt.Errorf("%s of memory are free, the weights and %s to spare would be %s",
+		humanize.Bytes(free), humanize.Bytes(spareMemory), humanize.Bytes(need))
+}
+
+// Weights tells where the weights are in memory.
+type Weights struct {
+	gguf.Placement
+	Stay error // why they, or some of them, are still pages of the file; nil if they moved
+}
+
+// Weights waits until the weights have moved, if they do, and tells where they are. They begin to move after the first
+// forward call: without one, Weights waits for ctx to end.
+func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
+	done, err := e.use()
+	if err != nil {
+		return w, e.named(ctx, err)
+	}
+	defer done()
+	if e.move.wanted {
+		select {
+		case <-e.move.done:
+		case <-e.closing.Done():
+			return w, e.named(ctx, ErrClosed)
+		case <-ctx.Done():
+			return w, context.Cause(ctx)
+		}
+	}
+	w.Stay = e.move.stay
+	w.Placement, err = e.file.Placement()
+	return w, e.named(ctx, err)
+}

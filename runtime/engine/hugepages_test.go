@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+)
+
+// large writes a model whose weights fill about 15 MB.
+func large(t *testing.T) (path string) {
+	t.Helper()
+	if hugemem.Size() == 0 {
+		t.Skip("LEFT OUT: this system has no huge pages")
+	}
+	recipe, err := synth.ParseRecipe("f16")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 4)
+	s.FFN, s.Layers = 1024, 8
+	path = filepath.Join(t.TempDir(), "large.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(f, nil))
+	require.NoError(t, f.Close())
+	return path
+}
+
+// TestWeightsMove: the weights move while several texts are generated, and no logit changes by a bit.
+func TestWeightsMove(t *testing.T) {
+	path := large(t)
+	logits := func(e *Engine, n int32) []float32 {
+		l, _, err := e.Logits(t.Context(), []int32{1, n, 3}, 1)
+		assert.NoError(t, err)
+		return slices.Clone(l)
+	}
+	still, err := Open(path, Options{Threads: 2, HugePages: HugeOff})
+	require.NoError(t, err)
+	var want [4][]float32
+	for i := range want {
+		want[i] = logits(still, int32(i))
+	}
+	w, err := still.Weights(t.Context())
+	require.NoError(t, err)
+	assert.EqualError(t, w.Stay, "huge pages are off")
+	assert.Zero(t, w.Small)
+	require.NoError(t, still.Close())
+
+	for _, o := range []HugePages{HugeAuto, HugeOn} {
+		e, err := Open(path, Options{Threads: 2, HugePages: o})
+		require.NoError(t, err)
+		var texts sync.WaitGroup
+		for i := range want {
+			texts.Go(func() {
+				for range 5 {
+					assert.Equal(t, want[i], logits(e, int32(i)))
+				}
+			})
+		}
+		w, err := e.Weights(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, w.Stay)
+		assert.Equal(t, e.File().Size(), w.Bytes)
+		assert.Greater(t, w.Huge+w.Small, w.Bytes-3*int64(hugemem.Size()), "all but the ends of the file")
+		texts.Wait()
+		assert.Equal(t, want[0], logits(e, 0))
+		require.NoError(t, e.Close())
+		_, err = e.Weights(t.Context())
+		assert.ErrorIs(t, err, ErrClosed)
+	}
+}
+
+// Closing ends a move that has begun, whether or not somebody waits for it.
+func TestCloseWhileWeightsMove(t *testing.T) {
+	path := large(t)
+	for range 5 {
+		e, err := Open(path, Options{Threads: 1})
+		require.NoError(t, err)
+		_, _, err = e.Logits(t.Context(), []int32{1}, 1)
+		require.NoError(t, err)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if _, err := e.Weights(t.Context()); err != nil {
+				assert.ErrorIs(t, err, ErrClosed)
+			}
+		})
+		require.NoError(t, e.Close())
+		waiting.Wait()
+	}
+}
+
+// TestWeightsStay: weights stay where they are if that is wanted or there is no other way, and the reason is told.
+// Who insists gets an error where it is not possible.
+func TestWeightsStay(t *testing.T) {
+	e := small(t, Options{}, nil)
+	w, err := e.Weights(t.Context())
+	require.NoError(t, err)
+	assert.EqualError(t, w.Stay, "the model is not mapped from a file")
+	assert.Zero(t, w.Huge)
+	_, err = New(smallest(t, nil), "small", Options{HugePages: HugeOn})
+	assert.EqualError(t, err, "load small: weights cannot move into huge pages: the model is not mapped from a file")
+	_, err = New(smallest(t, nil), "small", Options{HugePages: "yes"})
+	assert.ErrorContains(t, err, `huge pages cannot be "yes"`)
+}
+
+// TestTooLittle: weights move unasked if they leave something.
+func TestTooLittle(t *testing.T) {
+	assert.NoError(t, tooLittle(spareMemory+1000, 1000))
+	assert.EqualError(t, tooLittle(500_000_000+spareMemory-1, 500_000_000),
+		"768 MB of memory are free, the weights and 268 MB to spare would be 768 MB")
+	assert.Error(t, tooLittle(100<<20+500_000_000, 500_000_000), "a limit of 100 MB above the file")
+}
