@@ -12,9 +12,9 @@
 #define LOAD1_BF16(M, X) MOVWLZX M, BX; SHLL $16, BX; VMOVD BX, X
 
 // rows(dst []float32, w []byte, stride int, x []float32): elements 16i..16i+7 are summed in Y0, 16i+8..16i+15 in Y1; a last eight
-// in Y0; what is left is added to the sum of all lanes.
+// in Y0; what is left is added to the sum of all lanes. 32 elements are a cache line, or two with AHEAD2.
 // DI dst, R8 rows left, SI w, R9 stride, DX x, R10 length; inner AX w, CX x, R11 elements left.
-#define ROWS(LOAD8, LOAD1, size) \
+#define ROWS(LOAD8, LOAD1, size, AHEAD2) \
 	MOVQ dst_base+0(FP), DI;  \
 	MOVQ dst_len+8(FP), R8;   \
 	MOVQ w_base+24(FP), SI;   \
@@ -27,10 +27,26 @@ row: \
 	MOVQ R10, R11;                   \
 	VXORPS Y0, Y0, Y0;               \
 	VXORPS Y1, Y1, Y1;               \
-	SUBQ $16, R11;                   \
-	JLT  eight;                      \
-sixteen: \
+	SUBQ $32, R11;                   \
+	JLT  rest;                       \
+wide: \
 	AHEAD(AX, 0);                    \
+	AHEAD2;                          \
+	LOAD8((AX), Y2);                 \
+	LOAD8((8*size)(AX), Y3);         \
+	VFMADD231PS (CX), Y2, Y0;        \
+	VFMADD231PS 32(CX), Y3, Y1;      \
+	LOAD8((16*size)(AX), Y2);        \
+	LOAD8((24*size)(AX), Y3);        \
+	VFMADD231PS 64(CX), Y2, Y0;      \
+	VFMADD231PS 96(CX), Y3, Y1;      \
+	ADDQ $(32*size), AX;             \
+	ADDQ $128, CX;                   \
+	SUBQ $32, R11;                   \
+	JGE  wide;                       \
+rest: \
+	ADDQ $16, R11;                   \
+	JLT  eight;                      \
 	LOAD8((AX), Y2);                 \
 	LOAD8((8*size)(AX), Y3);         \
 	VFMADD231PS (CX), Y2, Y0;        \
@@ -38,7 +54,6 @@ sixteen: \
 	ADDQ $(16*size), AX;             \
 	ADDQ $64, CX;                    \
 	SUBQ $16, R11;                   \
-	JGE  sixteen;                    \
 eight: \
 	ADDQ $8, R11;                    \
 	JLT  sum;                        \
@@ -184,15 +199,15 @@ done: \
 
 // func rowsF32AVX2(dst []float32, w []byte, stride int, x []float32)
 TEXT ·rowsF32AVX2(SB), NOSPLIT, $0-80
-	ROWS(LOAD8_F32, LOAD1_F32, 4)
+	ROWS(LOAD8_F32, LOAD1_F32, 4, AHEAD(AX, 64))
 
 // func rowsF16AVX2(dst []float32, w []byte, stride int, x []float32)
 TEXT ·rowsF16AVX2(SB), NOSPLIT, $0-80
-	ROWS(LOAD8_F16, LOAD1_F16, 2)
+	ROWS(LOAD8_F16, LOAD1_F16, 2, NOP)
 
 // func rowsBF16AVX2(dst []float32, w []byte, stride int, x []float32)
 TEXT ·rowsBF16AVX2(SB), NOSPLIT, $0-80
-	ROWS(LOAD8_BF16, LOAD1_BF16, 2)
+	ROWS(LOAD8_BF16, LOAD1_BF16, 2, NOP)
 
 // Adds w·x of the row of x at CX, CX+R8, CX+2·R8 or CX+R9.
 #define FOUR(off, W, S0, S1, S2, S3) \

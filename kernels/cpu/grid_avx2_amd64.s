@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "fetch_amd64.h"
 
 // Eight elements of a type from memory to float32.
 #define LOAD_F32(M, Y) VMOVUPS M, Y
@@ -130,7 +131,7 @@ upper: \
 	TAKE(0, DX);              \
 	MOVQ R15, R11;            \
 sixteen: \
-	PREFETCHT0 (R14);         \
+	GRIDLINE((R14));             \
 	COLUMNS(LOAD);            \
 	ADDQ $(16*size), AX;      \
 	ADDQ $(16*size), R14;     \
@@ -251,7 +252,7 @@ lower: \
 first: \
 	EACH12(ZERO_SUM, 0);      \
 sixteen: \
-	PREFETCHT0 (R14);         \
+	GRIDLINE((R14));             \
 	PREFETCHT0 (DI);          \
 	COLUMNS6(LOAD);           \
 	ADDQ $(16*size), AX;      \

@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "fetch_amd64.h"
 
 // Sixteen elements of a type from memory to float32.
 #define LOAD_F32(M, Z) VMOVUPS M, Z
@@ -77,16 +78,16 @@ sixteen: \
 	LOAD((SI)(R9*2), Z18);    \
 	LOAD((SI)(R10*1), Z19);   \
 	VMOVUPS (CX), Z20;        \
-	PREFETCHT0 (R14);         \
+	GRIDLINE((R14));         \
 	ROW(Z20, Z0, Z1, Z2, Z3); \
 	VMOVUPS (CX)(R12*1), Z21; \
-	PREFETCHT0 (R14)(R9*1);   \
+	GRIDLINE((R14)(R9*1));   \
 	ROW(Z21, Z4, Z5, Z6, Z7); \
 	VMOVUPS (CX)(R12*2), Z22; \
-	PREFETCHT0 (R14)(R9*2);   \
+	GRIDLINE((R14)(R9*2));   \
 	ROW(Z22, Z8, Z9, Z10, Z11);   \
 	VMOVUPS (CX)(R13*1), Z23; \
-	PREFETCHT0 (R14)(R10*1);  \
+	GRIDLINE((R14)(R10*1));  \
 	ROW(Z23, Z12, Z13, Z14, Z15); \
 	ADDQ $(16*size), SI;      \
 	ADDQ $(16*size), R14;     \
@@ -150,8 +151,8 @@ set: \
 	LEAQ X, BX;                 \
 	MOVQ R8, R11;               \
 sixteen: \
-	PREFETCHT0 (R14);           \
-	PREFETCHT0 (R14)(R9*1);     \
+	GRIDLINE((R14));           \
+	GRIDLINE((R14)(R9*1));     \
 	LOAD((AX), Z16);            \
 	LOAD((AX)(R9*1), Z17);      \
 	LOAD((AX)(R9*2), Z18);      \

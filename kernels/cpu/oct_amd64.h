@@ -16,7 +16,7 @@
 	LEAQ   8192(SI)(DI*8), R14
 
 // Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
-#define LINE(i) PREFETCHT0 (64*(i))(R14)
+#define LINE(i) NEAR(R14, 64*(i))
 
 // A-D = dwords 0 to 3 of the sixteen bytes at o of the eight rows. Y8, Y9, T for anything.
 #define TURN(o, XA, A, XB, B, XC, C, XD, D, T) \

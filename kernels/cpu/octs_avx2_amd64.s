@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "fetch_amd64.h"
 #include "tile_amd64.h"
 
 #define DS (AX)

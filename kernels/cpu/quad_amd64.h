@@ -38,7 +38,7 @@
 	WORDS(0x0f0f0f0f, Z31)
 
 // Fetches a line of what is ahead. Many at once keep loads waiting, so they stand between other instructions.
-#define FETCH(line) PREFETCHT0 (64*(line))(R15)
+#define FETCH(line) NEAR(R15, 64*(line))
 
 #define WORDS(imm, Z) MOVL $imm, AX; VPBROADCASTD AX, Z
 #define MASK(imm, K) MOVL $imm, AX; KMOVD AX, K

@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "fetch_amd64.h"
 #include "quad_amd64.h"
 
 // quad for types with blocks of 32: ROWS sets Z0-Z7 and Z24.

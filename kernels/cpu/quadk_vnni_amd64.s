@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "fetch_amd64.h"
 #include "quad_amd64.h"
 
 // quad for the types with blocks of 256, half a block at a time: the second half has sums of its own, which wait in memory, at 128(BP). HEADS sets

@@ -1,8 +1,7 @@
 // All lanes of a register from a 32-bit number; uses AX.
 #define SPLAT(imm, X, Y) MOVL imm, AX; VMOVD AX, X; VPBROADCASTD X, Y
 
-// Fetches what the loop reads two pages later: the CPU's own prefetching stops at the end of a page. Never a fault.
-#define AHEAD(R, o) PREFETCHT0 (8192+o)(R)
+#include "fetch_amd64.h"
 
 // X = (a0+a4)+(a2+a6) + ((a1+a5)+(a3+a7)), the order of lanes.sum.
 #define HSUM(Y, X, XT) \
