@@ -251,6 +251,6 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 	}
 	defer done()
 	err = e.model.Forward(ctx, kv, rows, out, want)
-	e.moveWeights()
+	e.called()
 	return err
 }

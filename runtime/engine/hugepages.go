@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dustin/go-humanize"
 
@@ -28,10 +29,15 @@ const (
 // memory back as it can the pages of a file, and others should not lack it.
 const spareMemory = 256 << 20
 
-// move is how the weights of an engine move. It begins after the first forward call, so that the first token need not
-// wait, and goes on beside others: see [gguf.File.MoveToHugePages].
+// callsBeforeMove is after how many forward calls weights begin to move. To move them takes a processor for about as long as ten
+// calls take, and makes each that follows a tenth to a third shorter: a program that ends after a short answer would
+// pay for what it does not get.
+const callsBeforeMove = 32
+
+// move is how the weights of an engine move: beside forward calls, see [gguf.File.MoveToHugePages].
 type move struct {
 	wanted bool
+	calls  atomic.Int32 // of the model so far
 	begin  sync.Once
 	done   chan struct{}
 	stay   error // why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
@@ -68,11 +74,15 @@ func (e *Engine) cannotMove() error {
 	return nil
 }
 
-// moveWeights begins to move the weights, if that is wanted and has not begun.
-func (e *Engine) moveWeights() {
-	if !e.move.wanted {
-		return
+// called counts a forward call, after which the weights may begin to move.
+func (e *Engine) called() {
+	if e.move.wanted && e.move.calls.Add(1) == callsBeforeMove {
+		e.moveWeights()
 	}
+}
+
+// moveWeights begins to move the weights, unless it has begun.
+func (e *Engine) moveWeights() {
 	e.move.begin.Do(func() {
 		done, err := e.use()
 		if err != nil {
@@ -116,8 +126,8 @@ type Weights struct {
 	Stay error // why they, or some of them, are still pages of the file; nil if they moved
 }
 
-// Weights waits until the weights have moved, if they do, and tells where they are. They begin to move after the first
-// forward call: without one, Weights waits for ctx to end.
+// Weights waits until the weights have moved, if they do, and tells where they are. They begin to move after 32 forward
+// calls, or when Weights is called.
 func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 	done, err := e.use()
 	if err != nil {
@@ -125,6 +135,7 @@ func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 	}
 	defer done()
 	if e.move.wanted {
+		e.moveWeights()
 		select {
 		case <-e.move.done:
 		case <-e.closing.Done():

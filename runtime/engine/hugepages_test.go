@@ -76,14 +76,37 @@ func TestWeightsMove(t *testing.T) {
 	}
 }
 
+// TestWeightsMoveUnasked: weights begin to move after some calls, with nobody who asks where they are, and not before.
+func TestWeightsMoveUnasked(t *testing.T) {
+	e, err := Open(large(t), Options{Threads: 1, HugePages: HugeOn})
+	require.NoError(t, err)
+	defer e.Close()
+	for range callsBeforeMove {
+		select {
+		case <-e.move.done:
+			t.Fatal("after a few calls")
+		default:
+		}
+		p, err := e.File().Placement()
+		require.NoError(t, err)
+		assert.Zero(t, p.Small)
+		_, _, err = e.Logits(t.Context(), []int32{1}, 1)
+		require.NoError(t, err)
+	}
+	<-e.move.done
+	assert.NoError(t, e.move.stay)
+}
+
 // Closing ends a move that has begun, whether or not somebody waits for it.
 func TestCloseWhileWeightsMove(t *testing.T) {
 	path := large(t)
 	for range 5 {
 		e, err := Open(path, Options{Threads: 1})
 		require.NoError(t, err)
-		_, _, err = e.Logits(t.Context(), []int32{1}, 1)
-		require.NoError(t, err)
+		for range callsBeforeMove {
+			_, _, err = e.Logits(t.Context(), []int32{1}, 1)
+			require.NoError(t, err)
+		}
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
 			if _, err := e.Weights(t.Context()); err != nil {
