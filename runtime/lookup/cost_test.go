@@ -1,0 +1,147 @@
+package lookup
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// learn lets c see calls of all numbers of rows, at a time of slope for each row beyond the first.
+func learn(c *Cost, calls int, slope float64, noise func() float64) {
+	for i := range calls {
+		rows := 1 + i%8
+		c.Learn(rows, (1+slope*float64(rows-1))*noise())
+	}
+}
+
+func exact() float64 { return 1 }
+
+// Whatever times it is told, the curve begins with 1 and never falls.
+func FuzzCurve(f *testing.F) {
+	f.Add(uint64(1), uint16(40), uint8(8))
+	f.Add(uint64(2), uint16(1), uint8(1))
+	f.Add(uint64(3), uint16(900), uint8(0))
+	f.Fuzz(func(t *testing.T, seed uint64, calls uint16, most uint8) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		var c Cost
+		for range calls % 1000 {
+			c.Learn(r.IntN(12)-1, r.ExpFloat64()-0.1)
+			curve := c.Curve(int(most % 12))
+			require.Len(t, curve, int(most%12))
+			for i, v := range curve {
+				require.GreaterOrEqual(t, v, 1.0)
+				require.Less(t, v, 1e12)
+				require.True(t, i > 0 || v == 1, v)
+				require.True(t, i == 0 || v >= curve[i-1], curve)
+			}
+		}
+	})
+}
+
+// With nothing measured, or by a clock that stands still, a row costs what is assumed.
+func TestCostAssumed(t *testing.T) {
+	var c Cost
+	for range 3 {
+		curve := c.Curve(8)
+		for i, v := range curve {
+			assert.InDelta(t, 1+rowCost*float64(i), v, 1e-9)
+		}
+		learn(&c, 50, 0, func() float64 { return 0 })
+		c.Learn(3, -1)
+		c.Learn(0, 1)
+	}
+}
+
+// The curve is what was measured, also with outliers, for any unit, and between and beyond the numbers that were seen.
+func TestCostMeasured(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, unit := range []float64{1e-4, 1, 1e7} {
+		for _, slope := range []float64{0, 0.02, 0.3, 1} {
+			var c Cost
+			learn(&c, 400, slope, func() float64 {
+				if r.IntN(10) == 0 {
+					return unit * 20
+				}
+				return unit * (1 + 0.02*r.Float64())
+			})
+			for i, v := range c.Curve(8) {
+				assert.InEpsilon(t, 1+slope*float64(i), v, 0.1, "%d rows", i+1)
+			}
+		}
+	}
+	var c Cost
+	for range 5 {
+		c.Learn(1, 10)
+		c.Learn(4, 16)
+	}
+	for i, v := range c.Curve(8) {
+		assert.InDelta(t, 1+0.2*float64(i), v, 1e-9)
+	}
+}
+
+// One bad time changes next to nothing, wherever it comes.
+func TestCostOneOutlier(t *testing.T) {
+	for rows := 1; rows <= 8; rows++ {
+		var c Cost
+		c.Learn(1, 1)
+		c.Learn(1, 1)
+		c.Learn(rows, 1000)
+		for i, v := range c.Curve(8) {
+			assert.InDelta(t, 1+rowCost*float64(i), v, 1e-9, "%d rows", i+1)
+		}
+	}
+}
+
+// Rows that are dear are known after two calls; what was so once is forgotten, so that it is tried again.
+func TestCostForgets(t *testing.T) {
+	var c Cost
+	c.Learn(1, 1)
+	c.Learn(8, 8)
+	c.Learn(8, 8)
+	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
+	assert.InDelta(t, 2, c.Curve(8)[1], 1e-9, "and of fewer rows it is likely")
+	for range stale {
+		c.Learn(1, 1)
+	}
+	c.Learn(1, 1)
+	assert.InDelta(t, 1+7*rowCost, c.Curve(8)[7], 1e-9)
+	c.Learn(8, 8)
+	assert.InDelta(t, 1+7*rowCost, c.Curve(8)[7], 1e-9, "one call alone is no proof, again")
+	c.Learn(8, 8)
+	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
+}
+
+// A time of fewer rows that is above those of more rows is wrong: times err upwards.
+func TestCostIsMonotone(t *testing.T) {
+	var c Cost
+	for range 3 {
+		c.Learn(1, 1)
+		c.Learn(2, 5)
+		c.Learn(8, 1.5)
+	}
+	assert.InDelta(t, 1.5, c.Curve(8)[1], 1e-9)
+	assert.InDelta(t, 1.5, c.Curve(2)[1], 1e-9, "also where no more rows are asked about")
+}
+
+// A machine that was never seen with one row is measured by the least it was seen with.
+func TestCostWithoutOne(t *testing.T) {
+	var c Cost
+	for range 3 {
+		c.Learn(4, 2.6)
+		c.Learn(6, 5.2)
+	}
+	curve := c.Curve(6)
+	assert.InDelta(t, 1.3, curve[3], 1e-9)
+	assert.InDelta(t, 2.6, curve[5], 1e-9)
+}
+
+func BenchmarkCurve(b *testing.B) {
+	var c Cost
+	learn(&c, 100, 0.1, exact)
+	for b.Loop() {
+		c.Learn(1+b.N%8, 1)
+		c.Curve(8)
+	}
+}
