@@ -18,9 +18,10 @@ const (
 // call for each row beyond the first.
 //
 // The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something else
-// ran. So the median of the last few counts, and what the other numbers of rows make likely counts as one of them. One
-// bad time therefore changes nothing and two that agree do; after some time they are forgotten. So a bad start cannot
-// switch guessing off for good, nor a good one keep it on where rows are dear.
+// ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them, and no row
+// is taken to cost more than a call of its own. One bad time therefore changes little; after some time all are forgotten.
+// So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls without
+// guesses are timed now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
 type Cost struct {
 	calls int
 	rows  []times // by number of rows; nothing at 0
@@ -32,19 +33,37 @@ type times struct {
 	call   [samples]int     // when that was
 	n      int
 	sorted [samples]float64
+	last   int // call of these rows, also one of which no time is known
 }
 
 // Learn notes that a forward call of rows rows has taken a time, in any unit that is always the same. A time of zero or
 // less, as of a clock that stands still, says nothing.
 func (c *Cost) Learn(rows int, took float64) {
-	if rows < 1 || !(took > 0) {
+	if rows < 1 {
 		return
 	}
 	for len(c.rows) <= rows {
 		c.rows = append(c.rows, times{})
 	}
 	c.calls++
-	c.rows[rows].add(took, c.calls)
+	c.rows[rows].last = c.calls
+	if took > 0 {
+		c.rows[rows].add(took, c.calls)
+	}
+}
+
+// Reach returns how many rows a call may have in which a number of rows is evaluated anyway. It is that number as long
+// as there is no call of it to compare with, and else twice as many as the most that were seen: should those be dear,
+// not much is lost.
+func (c *Cost) Reach(rows int) int {
+	if rows >= len(c.rows) || !c.rows[rows].recent(c.calls) {
+		return rows
+	}
+	most := len(c.rows) - 1
+	for !c.rows[most].recent(c.calls) {
+		most--
+	}
+	return 2 * most
 }
 
 func (t *times) add(took float64, call int) {
@@ -63,6 +82,9 @@ func (t *times) add(took float64, call int) {
 
 // fresh reports whether there is a time that still counts.
 func (t *times) fresh(call int) bool { return t.n > 0 && t.call[t.n-1]+stale >= call }
+
+// recent reports whether there was a call that is not forgotten.
+func (t *times) recent(call int) bool { return t.last > 0 && t.last+stale >= call }
 
 // median is the lower one of two.
 func (t *times) median() float64 { return t.sorted[(t.n-1)/2] }
@@ -90,13 +112,17 @@ func (c *Cost) Curve(most int) []float64 {
 	one := c.one()
 	for rows := 2; rows < len(c.rows); rows++ {
 		if t := &c.rows[rows]; t.fresh(c.calls) {
-			measured = append(measured, point{float64(rows), t.median() / one})
+			measured = append(measured, point{float64(rows), min(t.median()/one, float64(rows))})
 		}
 	}
 	likely := slices.Clone(measured)
 	for i, p := range measured[1:] {
-		others := slices.Delete(slices.Clone(measured), i+1, i+2)
-		likely[i+1].cost = c.rows[int(p.rows)].medianWith(one*line(others, p.rows)) / one
+		others := line(slices.Delete(slices.Clone(measured), i+1, i+2), p.rows)
+		if t := &c.rows[int(p.rows)]; t.n > 1 {
+			likely[i+1].cost = min(t.medianWith(one*others)/one, p.rows)
+		} else {
+			likely[i+1].cost = (p.cost + others) / 2
+		}
 	}
 	for rows, least := max(most, len(c.rows)-1), math.Inf(1); rows > 0; rows-- {
 		// A lower cost of more rows shows that fewer do not cost more: what is wrong with times makes them longer.

@@ -35,6 +35,7 @@ func FuzzCurve(f *testing.F) {
 				require.Less(t, v, 1e12)
 				require.True(t, i > 0 || v == 1, v)
 				require.True(t, i == 0 || v >= curve[i-1], curve)
+				require.LessOrEqual(t, v, float64(i+1)*(1+1e-9), curve)
 			}
 		}
 	})
@@ -81,7 +82,7 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
-// One bad time changes next to nothing, wherever it comes.
+// One bad time changes little, wherever it comes, and nothing for a number of rows that was seen before.
 func TestCostOneOutlier(t *testing.T) {
 	for rows := 1; rows <= 8; rows++ {
 		var c Cost
@@ -89,7 +90,12 @@ func TestCostOneOutlier(t *testing.T) {
 		c.Learn(1, 1)
 		c.Learn(rows, 1000)
 		for i, v := range c.Curve(8) {
-			assert.InDelta(t, 1+rowCost*float64(i), v, 1e-9, "%d rows", i+1)
+			assert.LessOrEqual(t, v, 1+float64(i)*(1+rowCost)/2+1e-9, "%d rows", i+1)
+		}
+		learn(&c, 16, 0.2, exact)
+		c.Learn(rows, 1000)
+		for i, v := range c.Curve(8) {
+			assert.InDelta(t, 1+0.2*float64(i), v, 1e-9, "%d rows", i+1)
 		}
 	}
 }
@@ -99,6 +105,7 @@ func TestCostForgets(t *testing.T) {
 	var c Cost
 	c.Learn(1, 1)
 	c.Learn(8, 8)
+	assert.InDelta(t, (8+1.7)/2, c.Curve(8)[7], 1e-9)
 	c.Learn(8, 8)
 	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
 	assert.InDelta(t, 2, c.Curve(8)[1], 1e-9, "and of fewer rows it is likely")
@@ -108,9 +115,38 @@ func TestCostForgets(t *testing.T) {
 	c.Learn(1, 1)
 	assert.InDelta(t, 1+7*rowCost, c.Curve(8)[7], 1e-9)
 	c.Learn(8, 8)
-	assert.InDelta(t, 1+7*rowCost, c.Curve(8)[7], 1e-9, "one call alone is no proof, again")
 	c.Learn(8, 8)
 	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
+}
+
+// Calls grow to twice the rows at a time, once one without guesses is known, and begin anew when that is forgotten. A
+// clock that stands still is no reason not to.
+func TestReach(t *testing.T) {
+	for _, took := range []float64{0, 1} {
+		var c Cost
+		assert.Equal(t, 1, c.Reach(1))
+		c.Learn(1, took)
+		assert.Equal(t, 2, c.Reach(1))
+		assert.Equal(t, 3, c.Reach(3), "a call of three is not known")
+		c.Learn(2, took)
+		assert.Equal(t, 4, c.Reach(1))
+		c.Learn(3, took)
+		assert.Equal(t, 6, c.Reach(1))
+		assert.Equal(t, 6, c.Reach(3))
+		assert.Equal(t, 9, c.Reach(9))
+		for range stale - 3 {
+			c.Learn(3, took)
+			require.Equal(t, 6, c.Reach(1))
+		}
+		c.Learn(3, took)
+		c.Learn(3, took)
+		assert.Equal(t, 1, c.Reach(1))
+		c.Learn(3, took)
+		assert.Equal(t, 2, c.Reach(2))
+		assert.Equal(t, 6, c.Reach(3))
+		c.Learn(1, took)
+		assert.Equal(t, 6, c.Reach(1))
+	}
 }
 
 // A time of fewer rows that is above those of more rows is wrong: times err upwards.

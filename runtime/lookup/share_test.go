@@ -102,7 +102,7 @@ func TestGuessingComesAndGoes(t *testing.T) {
 			length, guess := x.Find(nil, 7)
 			if left--; left < 0 {
 				if length > 0 {
-					rows = Share([]Chain{{1, rate.Chances(length, 7)}}, 7, cost)[0]
+					rows = Share([]Chain{{1, rate.Chances(length, 7)}}, min(7, cost.Reach(1)-1), cost)[0]
 				}
 				time := 1 + slope*float64(rows)
 				cost.Learn(1+rows, time)
