@@ -68,6 +68,9 @@ func (m Mode) Pipelined() bool { return m.branches > 0 }
 // Draft returns the options of routed decoding in this mode, from those that all modes share.
 func (m Mode) Draft(o draft.Options) draft.Options {
 	o.Mode = draft.Serial
+	if m.kind == paper {
+		o.Lookup = -1 // it has a forward call for each token
+	}
 	if m.branches > 0 {
 		o.Mode, o.Branches = draft.Pipelined, m.branches
 	}
