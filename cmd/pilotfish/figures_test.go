@@ -129,6 +129,9 @@ func TestRunReport(t *testing.T) {
 	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens (-n); " +
 		"model loaded in 346 ms\n"
 	assert.Equal(t, last, report(e))
+	e.LookupProposed, e.LookupAccepted, e.PassesPerToken = 8, 5, 0.375
+	assert.Equal(t, last+"5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n", report(e))
+	e.LookupProposed = 0
 	e.Seed = new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
 	e.Seed, e.RoutedEvent = nil, &RoutedEvent{}

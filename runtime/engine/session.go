@@ -58,6 +58,19 @@ type Summary struct {
 	DecodeTime   time.Duration // from then on
 }
 
+// PassesPerToken is how many forward calls each token took, of those that follow the prompt's token, an end token
+// included: 1 where every token has a call of its own, and 0 where none follows.
+func (s Summary) PassesPerToken() float64 {
+	tokens := s.Tokens - 1
+	if s.Stop == StopEnd {
+		tokens++
+	}
+	if tokens <= 0 {
+		return 0
+	}
+	return float64(s.Passes) / float64(tokens)
+}
+
 // Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
 // another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
