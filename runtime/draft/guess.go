@@ -15,6 +15,14 @@ type repeats struct {
 	index lookup.Index // the text
 	rate  lookup.Rate
 	cost  *lookup.Cost
+	found found // behind the whole text
+}
+
+// found is what was found behind the first tokens of the text.
+type found struct {
+	tokens int // so many
+	length int // of the match; 0: there is none
+	next   int32
 }
 
 // newRepeats returns nothing where nothing is to be guessed.
@@ -30,10 +38,25 @@ func newRepeats(o Options, prompt []int32) *repeats {
 // shown takes a token into the text, and learns from it whether it would have been guessed. One that the cloud was to
 // be asked for would not have held, whatever it is: guesses end before it.
 func (r *repeats) shown(n *node) {
-	if length, next := r.index.Find(nil, 1); length > 0 {
-		r.rate.Learn(length, n.origin == Edge && next[0] == n.token)
+	if r.found.tokens != r.index.Len() {
+		r.find(nil, 1)
+	}
+	if f := r.found; f.length > 0 {
+		r.rate.Learn(f.length, n.origin == Edge && f.next == n.token)
 	}
 	r.index.Append(n.token)
+}
+
+// find is [lookup.Index.Find], and notes what it finds behind the whole text.
+func (r *repeats) find(tail []int32, n int) (length int, next []int32) {
+	length, next = r.index.Find(tail, n)
+	if len(tail) == 0 && n > 0 {
+		r.found = found{tokens: r.index.Len(), length: length}
+		if length > 0 {
+			r.found.next = next[0]
+		}
+	}
+	return length, next
 }
 
 // guess returns chains of guesses behind leaves, one for each, of which most are empty: as many as are worth their time
@@ -43,14 +66,14 @@ func (r *run) guess(leaves []*node) [][]*node {
 	if most <= 0 {
 		return nil
 	}
-	places, found := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
+	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
 	some := false
 	for i, n := range leaves {
 		places[i].Weight = r.chance(n)
-		length, next := r.index.Find(r.tail(n), min(most, r.reach(n)))
-		found[i] = r.cut(next)
-		places[i].Holds = r.rate.Chances(length, len(found[i]))
-		some = some || len(found[i]) > 0
+		length, next := r.find(r.tail(n), min(most, r.reach(n)))
+		likely[i] = r.cut(next)
+		places[i].Holds = r.rate.Chances(length, len(likely[i]))
+		some = some || len(likely[i]) > 0
 	}
 	if !some {
 		return nil
@@ -59,13 +82,13 @@ func (r *run) guess(leaves []*node) [][]*node {
 	share := lookup.Share(places, most, r.cost)
 	if r.fault.has(faultEager) {
 		for i := range share {
-			share[i] = min(most, len(found[i]))
+			share[i] = min(most, len(likely[i]))
 			most -= share[i]
 		}
 	}
 	for i, n := range share {
 		at := leaves[i]
-		for _, token := range found[i][:n] {
+		for _, token := range likely[i][:n] {
 			r.last++
 			at = &node{id: r.last, token: token, pos: at.pos + 1, parent: at}
 			chains[i] = append(chains[i], at)

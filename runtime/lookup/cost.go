@@ -10,8 +10,11 @@ const (
 	rowCost = 0.1
 	// samples is the most times that are kept for a number of rows.
 	samples = 9
-	// stale is after how many calls a time counts no more: the machine, the text and its context have changed.
+	// stale is after how many calls a time begins to count less, by half in as many more: the machine, the text and its
+	// context have changed.
 	stale = 256
+	// forgotten is the weight of a time that counts no more.
+	forgotten = 1. / 16
 )
 
 // Cost learns what a forward call takes, by its number of rows. The zero value knows nothing and assumes a tenth of a
@@ -19,9 +22,10 @@ const (
 //
 // The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something else
 // ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them, and no row
-// is taken to cost more than a call of its own. One bad time therefore changes little; after some time all are forgotten.
-// So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls without
-// guesses are timed now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
+// is taken to cost more than a call of its own. One bad time therefore changes little; and old times give way to what is
+// assumed, little by little, so that rows that were dear are tried again first where guesses hold most. So a bad start
+// cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls without guesses are timed
+// now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
 type Cost struct {
 	calls int
 	rows  []times // by number of rows; nothing at 0
@@ -80,8 +84,18 @@ func (t *times) add(took float64, call int) {
 	slices.Sort(t.sorted[:t.n])
 }
 
-// fresh reports whether there is a time that still counts.
-func (t *times) fresh(call int) bool { return t.n > 0 && t.call[t.n-1]+stale >= call }
+// weight is how much the times still count, 1 to 0.
+func (t *times) weight(call int) float64 {
+	if t.n == 0 {
+		return 0
+	}
+	age := call - t.call[t.n-1]
+	w := math.Exp2(-float64(max(0, age-stale)) / stale)
+	if w <= forgotten {
+		return 0
+	}
+	return w
+}
 
 // recent reports whether there was a call that is not forgotten.
 func (t *times) recent(call int) bool { return t.last > 0 && t.last+stale >= call }
@@ -111,7 +125,7 @@ func (c *Cost) Curve(most int) []float64 {
 	measured := []point{{1, 1}}
 	one := c.one()
 	for rows := 2; rows < len(c.rows); rows++ {
-		if t := &c.rows[rows]; t.fresh(c.calls) {
+		if t := &c.rows[rows]; t.weight(c.calls) > 0 {
 			measured = append(measured, point{float64(rows), min(t.median()/one, float64(rows))})
 		}
 	}
@@ -123,6 +137,8 @@ func (c *Cost) Curve(most int) []float64 {
 		} else {
 			likely[i+1].cost = (p.cost + others) / 2
 		}
+		assumed := 1 + rowCost*(p.rows-1)
+		likely[i+1].cost = assumed + c.rows[int(p.rows)].weight(c.calls)*(likely[i+1].cost-assumed)
 	}
 	for rows, least := max(most, len(c.rows)-1), math.Inf(1); rows > 0; rows-- {
 		// A lower cost of more rows shows that fewer do not cost more: what is wrong with times makes them longer.

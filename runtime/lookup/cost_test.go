@@ -111,8 +111,17 @@ func TestCostForgets(t *testing.T) {
 	assert.InDelta(t, 2, c.Curve(8)[1], 1e-9, "and of fewer rows it is likely")
 	for range stale {
 		c.Learn(1, 1)
+		assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
 	}
-	c.Learn(1, 1)
+	for half := 1.0; half < 8; half *= 2 {
+		for range stale {
+			c.Learn(1, 1)
+		}
+		assert.InDelta(t, 1.7+(8-1.7)/2/half, c.Curve(8)[7], 1e-9, "half as much each time")
+	}
+	for range stale {
+		c.Learn(1, 1)
+	}
 	assert.InDelta(t, 1+7*rowCost, c.Curve(8)[7], 1e-9)
 	c.Learn(8, 8)
 	c.Learn(8, 8)
