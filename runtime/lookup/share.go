@@ -2,7 +2,7 @@ package lookup
 
 // gain is by how much tokens per time have to rise for guesses to be evaluated: less than that is within what is wrong
 // with the estimates, and the least that a text without repeats must not lose.
-const gain = 1.05
+const gain = 1.1
 
 // Chain is a row that is evaluated anyway, and the guesses that can be evaluated behind it.
 type Chain struct {
