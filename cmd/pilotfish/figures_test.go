@@ -185,6 +185,15 @@ func TestSummaryOfRun(t *testing.T) {
 	assert.Zero(t, perSecond(2, 0))
 }
 
+// TestPassesOfRun: each figure of passes and guesses has its name.
+func TestPassesOfRun(t *testing.T) {
+	b, err := json.Marshal(summaryEvent{Passes: 3, PassesPerToken: 0.75, LookupProposed: 5, LookupAccepted: 1})
+	require.NoError(t, err)
+	for _, want := range []string{`"passes":3,`, `"passes_per_token":0.75,`, `"lookup_proposed":5,`, `"lookup_accepted":1,`} {
+		assert.Contains(t, string(b), want)
+	}
+}
+
 // TestSummaryStops: a text that did not end by itself was interrupted, or failed, and says why.
 func TestSummaryStops(t *testing.T) {
 	e, err := engine.Open(tinyModel(t, "q8_0"), engine.Options{})

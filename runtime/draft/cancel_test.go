@@ -180,6 +180,10 @@ func TestOptions(t *testing.T) {
 		_, err := New(m, nil, nil, o)
 		assert.ErrorContains(t, err, name)
 	}
+	for rows, fine := range map[int]bool{-7: true, -1: true, 0: true, 1: false, 2: true, 8: true, 9: false} {
+		_, err := New(m, nil, nil, Options{Lookup: rows})
+		assert.Equal(t, fine, err == nil, "%d rows", rows)
+	}
 	_, err := New(m, m.world, nil, Options{})
 	assert.ErrorContains(t, err, "no cloud")
 	d, err := New(m, nil, nil, Options{})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // pace decodes texts of 400 tokens in virtual time, with and without guesses, where a row more costs a share of a call,
@@ -84,4 +86,92 @@ func TestNoTime(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, 2*s.Passes, s.Tokens)
 	})
+}
+
+// TestGuessFromThePrompt: what the prompt holds is guessed from the first tokens on.
+func TestGuessFromThePrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{seed: 1, vocab: 60, repeats: 1}
+		prompt := []int32{1, 2, 3}
+		for len(prompt) < 300 {
+			head := w.head(hashOf(prompt))
+			prompt = append(prompt, w.pick(len(prompt), &head))
+		}
+		m := &fakeModel{world: w, slots: 1000, most: 8, calls: 1000}
+		d, err := New(m, nil, nil, Options{MaxTokens: 24})
+		require.NoError(t, err)
+		s, err := d.Decode(t.Context(), prompt, func(Event) bool { return true })
+		require.NoError(t, err)
+		assert.Equal(t, 5, s.Passes, "of 1, 2, 4, 8 and the last rows, of which each but the first is a guess")
+		assert.Equal(t, 18, s.Accepted)
+	})
+}
+
+// guessing is a run with a tip whose token is asked for, leaves below it that each go on as the text did, and a model
+// of which a row more is cheap.
+func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
+	t.Helper()
+	o.Pick = func(int, *backend.Output) int32 { return 0 }
+	m := &fakeModel{world: &world{vocab: 12}, slots: 1000}
+	d, err := New(m, nil, nil, o)
+	require.NoError(t, err)
+	text := []int32{}
+	for range 40 {
+		text = append(text, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
+	}
+	r := &run{Options: d.o, model: m, text: text, prompt: len(text), repeats: newRepeats(d.o, text)}
+	for rows := range 8 {
+		r.cost.Learn(rows+1, 1+0.01*float64(rows))
+	}
+	r.tip = &node{pos: len(text) - 1, evaluated: true, esc: &escalation{}}
+	r.tip.esc.Outcome = inFlight
+	var leaves []*node
+	for i, p := range chances {
+		leaf := r.child(r.tip, 5+2*int32(i), 0)
+		leaf.guess, leaf.evaluated = p, true
+		next := r.child(leaf, 6+2*int32(i), 0)
+		leaves = append(leaves, next)
+	}
+	return r, leaves
+}
+
+// TestGuessBehindTheLikelier: rows go to the leaf that the text is more likely to come through.
+func TestGuessBehindTheLikelier(t *testing.T) {
+	r, leaves := guessing(t, Options{Rows: 5}, 0.05, 0.9)
+	chains := r.guess(leaves)
+	require.Len(t, chains, 2)
+	assert.Empty(t, chains[0])
+	require.Len(t, chains[1], 3)
+	for i, n := range chains[1] {
+		assert.Equal(t, int32(9+i), n.token)
+		assert.Equal(t, leaves[1].pos+1+i, n.pos)
+	}
+	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
+	chains = r.guess(leaves)
+	assert.Len(t, chains[0], 3, "of leaves alike to the one with more in common")
+	assert.Empty(t, chains[1])
+}
+
+// TestShownTokensTeach: a token that comes as guessed raises the rate, another one lowers it, and so does one that the
+// cloud was asked for, whatever it is: guesses end there.
+func TestShownTokensTeach(t *testing.T) {
+	for _, c := range []struct {
+		token  int32
+		origin Origin
+		more   bool
+	}{{5, Edge, true}, {6, Edge, false}, {5, FromCloud, false}, {5, EdgeTimeout, false}} {
+		for _, looked := range []bool{false, true} {
+			r, _ := guessing(t, Options{})
+			length, next := r.index.Find(nil, 1)
+			require.Equal(t, []int32{5}, next)
+			if looked {
+				r.find(nil, 3)
+			}
+			before := r.rate.Of(length)
+			r.shown(&node{token: c.token, origin: c.origin})
+			assert.Equal(t, c.more, r.rate.Of(length) > before, "%+v", c)
+			assert.NotEqual(t, before, r.rate.Of(length))
+			assert.Equal(t, 401, r.index.Len())
+		}
+	}
 }

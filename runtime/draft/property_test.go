@@ -36,7 +36,7 @@ func newSchedule(seed uint64) *schedule {
 	of := func(n int) int { return r.IntN(n) }
 	s := &schedule{seed: seed}
 	s.Options = Options{
-		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(8), Deadline: -1, MaxTokens: 1 + of(60),
+		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(11), Deadline: -1, MaxTokens: 1 + of(60),
 		K: of(3),
 	}
 	s.world = world{

@@ -79,6 +79,7 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	read(t, s, echo(20), Route{Request: Request{MaxTokens: 30, IgnoreEnd: true}})
 	require.Positive(t, s.Summary().Proposed)
+	require.Greater(t, s.cost.Reach(1), 1, "the next text knows what calls take")
 	for _, r := range []Route{
 		{Request: Request{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}}, {Request: Request{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
 	} {

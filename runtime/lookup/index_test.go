@@ -95,6 +95,21 @@ func TestFindTheBest(t *testing.T) {
 	assert.Equal(t, []int32{55}, next, "what follows the latest place is the tail")
 }
 
+// The 64 latest places are looked at, and no more.
+func TestFindLooksAtSome(t *testing.T) {
+	for between, want := range map[int]int{62: 4, 63: 3, 64: 2} { // the end itself is no place
+		x := new(Index)
+		x.Append(4, 3, 2, 1, 99)
+		x.Append(0, 3, 2, 1, 98)
+		for i := range between {
+			x.Append(100+int32(i), 2, 1)
+		}
+		x.Append(4, 3)
+		length, _ := x.Find([]int32{2, 1}, 1)
+		assert.Equal(t, want, length, "%d places between", between)
+	}
+}
+
 // What runs into the end goes on with itself, over a tail too.
 func TestFindPeriod(t *testing.T) {
 	x := new(Index)
