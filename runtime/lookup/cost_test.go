@@ -190,3 +190,50 @@ func BenchmarkCurve(b *testing.B) {
 		c.Curve(8)
 	}
 }
+
+// What is known of a number of rows is put together from its times, in any unit, and from what others make likely.
+func TestCostOfFewTimes(t *testing.T) {
+	for _, unit := range []float64{0.1, 1, 10} {
+		var c Cost
+		c.Learn(1, unit)
+		c.Learn(2, 1.2*unit)
+		curve := c.Curve(4)
+		assert.InDelta(t, (1.2+1.1)/2, curve[1], 1e-9, "one time and what is assumed")
+		assert.InDelta(t, 1+3*0.15, curve[3], 1e-9)
+
+		c = Cost{}
+		c.Learn(1, unit)
+		c.Learn(4, 1.1*unit)
+		c.Learn(4, 3*unit)
+		assert.InDelta(t, 1.3, c.Curve(4)[3], 1e-9, "what is assumed lies between two times")
+		c.Learn(3, 2*unit)
+		assert.InDelta(t, 2.5, c.Curve(4)[3], 1e-9, "and so does what three rows make likely")
+		c.Learn(4, 1.2*unit)
+		c.Learn(4, 1.2*unit)
+		assert.InDelta(t, 1.2, c.Curve(4)[3], 1e-9)
+
+		c = Cost{}
+		c.Learn(1, unit)
+		c.Learn(2, 4*unit)
+		c.Learn(8, 100*unit)
+		assert.InDelta(t, 2, c.Curve(2)[1], 1e-9, "never more than a call for each row")
+	}
+}
+
+// Times that are old go when new ones come, and as many as are kept are the last.
+func TestCostKeepsTheLast(t *testing.T) {
+	var c Cost
+	c.Learn(1, 1)
+	for _, took := range []float64{2, 2, 2, 2, 2, 2, 1.2, 1.2, 1.2} {
+		c.Learn(2, took)
+	}
+	assert.InDelta(t, 2, c.Curve(2)[1], 1e-9)
+	c.Learn(2, 1.2)
+	assert.InDelta(t, 1.2, c.Curve(2)[1], 1e-9, "the first of nine has gone")
+	for range stale - 4 {
+		c.Learn(1, 1)
+	}
+	c.Learn(2, 1.9)
+	assert.Equal(t, 5, c.rows[2].n, "those of 2 are old now, and those of 1.2 just not")
+	assert.InDelta(t, 1.2, c.Curve(2)[1], 1e-9)
+}
