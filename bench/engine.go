@@ -322,7 +322,7 @@ func (m *measurement) generate(ctx context.Context, prompt, tokens int) (engine.
 	for i := range ids {
 		ids[i] = m.r.Int32N(int32(m.e.Model().Config().Vocab))
 	}
-	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true}) {
+	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {
 			return engine.Summary{}, err
 		}

@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -69,6 +72,24 @@ func TestEngine(t *testing.T) {
 		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
 		assert.True(t, r.FitsCache, "less than a megabyte")
 	}
+}
+
+// TestGenerationOneByOne: each generated token has a pass of its own, also in a text that repeats itself.
+func TestGenerationOneByOne(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(recipe, 3).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	e, err := engine.New(f, "tiny", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	m := measurement{e: e, r: rand.New(rand.NewPCG(0, 0))}
+	sum, err := m.generate(t.Context(), 8, 200)
+	require.NoError(t, err)
+	assert.Equal(t, 199, sum.Passes)
+	assert.Zero(t, sum.Proposed)
 }
 
 func TestEngineStops(t *testing.T) {

@@ -135,26 +135,29 @@ func TestCompared(t *testing.T) {
 
 // TestModes: who takes part in each mode, and how it decodes.
 func TestModes(t *testing.T) {
-	type parts struct{ small, large, routes, link, pipelined bool }
+	type parts struct{ small, large, routes, link, pipelined, lookup bool }
 	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true}
 	for name, c := range map[string]struct {
 		parts
 		branches int
 	}{
-		"local":        {parts{small: true}, 0},
+		"local":        {parts{small: true, lookup: true}, 0},
 		"cloud":        {parts{large: true}, 0},
 		"paper":        {parts{small: true, large: true, routes: true}, 0},
-		"serial":       {parts{small: true, large: true, routes: true, link: true}, 0},
-		"pipelined-1":  {parts{true, true, true, true, true}, 1},
-		"pipelined-64": {parts{true, true, true, true, true}, 64},
+		"serial":       {parts{small: true, large: true, routes: true, link: true, lookup: true}, 0},
+		"pipelined-1":  {parts{true, true, true, true, true, true}, 1},
+		"pipelined-64": {parts{true, true, true, true, true, true}, 64},
 	} {
 		m, err := ParseMode(name)
 		require.NoError(t, err)
 		assert.Equal(t, name, m.Name)
-		assert.Equal(t, c.parts, parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined()}, name)
+		assert.Equal(t, c.parts, parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined(), m.LooksUp()}, name)
 		want := shared
 		if want.Mode = draft.Serial; c.branches > 0 {
 			want.Mode, want.Branches = draft.Pipelined, c.branches
+		}
+		if !c.lookup {
+			want.Lookup = -1
 		}
 		assert.Equal(t, want, m.Draft(shared), name)
 	}

@@ -65,9 +65,16 @@ func (m Mode) OverLink() bool { return m.kind == routed }
 // Pipelined reports whether drafting goes on while answers are under way.
 func (m Mode) Pipelined() bool { return m.branches > 0 }
 
+// LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
+// each token.
+func (m Mode) LooksUp() bool { return m.kind == local || m.kind == routed }
+
 // Draft returns the options of routed decoding in this mode, from those that all modes share.
 func (m Mode) Draft(o draft.Options) draft.Options {
 	o.Mode = draft.Serial
+	if !m.LooksUp() {
+		o.Lookup = -1
+	}
 	if m.branches > 0 {
 		o.Mode, o.Branches = draft.Pipelined, m.branches
 	}

@@ -100,7 +100,7 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 	}
 	flush := http.NewResponseController(out)
 	due := time.Now()
-	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most}) {
+	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most, Lookup: -1}) {
 		if err != nil {
 			panic(http.ErrAbortHandler) // the stream is cut short, and the client sees that: a mere return would end it in order
 		}

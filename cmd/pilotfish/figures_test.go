@@ -131,6 +131,9 @@ func TestRunReport(t *testing.T) {
 	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens (-n); " +
 		"model loaded in 346 ms\n"
 	assert.Equal(t, last, report(e))
+	e.LookupProposed, e.LookupAccepted, e.PassesPerToken = 8, 5, 0.375
+	assert.Equal(t, last+"5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n", report(e))
+	e.LookupProposed = 0
 	e.Seed = new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
 	e.Seed, e.RoutedEvent = nil, &RoutedEvent{}
@@ -182,6 +185,15 @@ func TestSummaryOfRun(t *testing.T) {
 	assert.Equal(t, 4.0, perSecond(2, time.Second/2))
 	assert.Zero(t, perSecond(0, time.Second))
 	assert.Zero(t, perSecond(2, 0))
+}
+
+// TestPassesOfRun: each figure of passes and guesses has its name.
+func TestPassesOfRun(t *testing.T) {
+	b, err := json.Marshal(summaryEvent{Passes: 3, PassesPerToken: 0.75, LookupProposed: 5, LookupAccepted: 1})
+	require.NoError(t, err)
+	for _, want := range []string{`"passes":3,`, `"passes_per_token":0.75,`, `"lookup_proposed":5,`, `"lookup_accepted":1,`} {
+		assert.Contains(t, string(b), want)
+	}
 }
 
 // TestSummaryStops: a text that did not end by itself was interrupted, or failed, and says why.

@@ -31,7 +31,7 @@ func flagTests() map[string]map[string]string {
 		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
 		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
-		"seed": "TestRoutingOptions", "parallel": "TestRoutingOptions", "questions": "TestDemo", "json": "TestDemo",
+		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions", "questions": "TestDemo", "json": "TestDemo",
 	}
 	return map[string]map[string]string{
 		"pilotfish":         {"version": "TestExitCodes"},
@@ -65,7 +65,7 @@ func flagTests() map[string]map[string]string {
 			"edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
 			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
-			"top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
+			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes", "rows": "TestCloudSizes",

@@ -53,7 +53,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those that "+
 		"it would have chosen")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
-		"slow the small model down to so many tokens per second; 0: as fast as it goes")
+		"slow the small model down to so many passes per second, a token each unless --lookup guesses some; "+
+			"0: as fast as it goes")
 }
 
 // deadline is a time to wait for an answer. Off, which is -1, means without end.

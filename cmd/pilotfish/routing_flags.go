@@ -42,6 +42,7 @@ type routingFlags struct {
 	cloudMS   float64
 	seed      uint64
 	parallel  int
+	lookup    lookupRows
 	json      bool
 }
 
@@ -59,6 +60,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p := c.Flags()
 	f.flags = p
 	f.route.register(p)
+	f.lookup = lookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
+	p.Var(&f.lookup, "lookup", lookupHelp+". Local, serial and pipelined-N do")
 	cobra.CheckErr(p.MarkHidden("branches")) // a mode names its own
 	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
 	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
@@ -89,6 +92,7 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 	if o.Router, err = f.route.router(own); err != nil {
 		return o, s, err
 	}
+	o.Draft.Lookup = int(f.lookup)
 	o.RTT, o.EdgeTPS, o.Parallel = f.rtt, f.route.edgeTPS, f.parallel
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = bench.StageOptions{RTT: f.rtt, Loss: f.loss, Traces: f.traces, Seed: f.seed, AnswerTime: o.CloudPace}
@@ -182,6 +186,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		{"policy threshold budget router deadline", bench.Mode.Routes, "paper, serial and pipelined-N"},
 		{"loss trace seed no-audit", bench.Mode.OverLink, "serial and pipelined-N"},
 		{"window inflight", bench.Mode.Pipelined, "pipelined-N"},
+		{"lookup", bench.Mode.LooksUp, "local, serial and pipelined-N"},
 	} {
 		if slices.ContainsFunc(modes, use.by) {
 			continue

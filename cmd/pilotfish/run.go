@@ -34,6 +34,7 @@ type runFlags struct {
 	raw       bool
 	max       int
 	ignoreEnd bool
+	lookup    lookupRows
 	json      bool
 	sampling  sample.Options
 }
@@ -56,7 +57,9 @@ certificate, access token or model ends the run at once, and it exits with 1.
 
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
-run failed or answers did not come, else null.`,
+run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
+"passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens that
+--lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -95,6 +98,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.Uint64Var(&f.sampling.Seed, "seed", 0,
 		"with --temp: `number` that the draws begin with; the same one gives the same text "+
 			"(default: drawn anew, and printed)")
+	p.Var(&f.lookup, "lookup", lookupHelp)
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
 
@@ -135,7 +139,9 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, err er
 	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
 		f.sampling.Seed = uint64(rand.Uint32()) // ten digits are enough to type
 	}
-	r.Request = engine.Request{MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd}
+	r.Request = engine.Request{
+		MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd, Lookup: int(f.lookup),
+	}
 	if !f.set.Changed("cloud") {
 		return r, o, nil
 	}

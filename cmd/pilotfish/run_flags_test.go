@@ -86,6 +86,10 @@ func TestRunRefusesFlags(t *testing.T) {
 		"--cloud localhost:https":                `port "https" is not a number`,
 		"--cloud :4433":                          "there is no host",
 		"--cloud ::1:4433":                       `--cloud "::1:4433"`,
+		"--lookup 1":                             "give auto, off, or the most tokens in a pass, 2 to 8",
+		"--lookup 9":                             "--lookup",
+		"--lookup on":                            "--lookup",
+		"--lookup=":                              "--lookup",
 		"--tokens=":                              "is not a token id",
 		"--tokens 1 --raw":                       "--raw has no effect with --tokens",
 		"--tokens 1 --system=":                   "--system belongs to a chat",
@@ -106,6 +110,44 @@ func TestRunRefusesFlags(t *testing.T) {
 			assert.True(t, strings.HasPrefix(stderr2, "pilotfish: "), stderr2)
 		})
 	}
+}
+
+// TestRunLookup: guesses from the text change how many passes a text takes, and nothing else; --lookup bounds them or
+// switches them off, with a gateway too.
+func TestRunLookup(t *testing.T) {
+	ownFolders(t)
+	m, accepted := tinyModel(t, "q8_0"), 0
+	for _, cloud := range []string{"", " --policy never --cloud " + closedPort} {
+		do := func(flags string) (*summaryEvent, string) {
+			line := "-m " + m + " --tokens 1,2,3,4,1,2,3,4,1,2,3,4 -n 60" + cloud + " " + flags
+			_, _, s, stderr := routedTokens(t, strings.Fields(line)...)
+			return s, stderr
+		}
+		off, _ := do("--lookup off")
+		assert.Zero(t, off.LookupProposed)
+		assert.Equal(t, 59, off.Passes)
+		assert.Equal(t, 1.0, off.PassesPerToken)
+		passes := map[string]int{}
+		for _, flags := range []string{"", "--lookup auto", "--lookup 2", "--lookup 8"} {
+			s, _ := do(flags)
+			assert.Equal(t, off.Tokens, s.Tokens, flags)
+			accepted += s.LookupAccepted // how many are tried depends on the time that they take
+			assert.LessOrEqual(t, s.LookupAccepted, s.LookupProposed, flags)
+			assert.Equal(t, 59, s.Passes+s.LookupAccepted, flags)
+			assert.Equal(t, float64(s.Passes)/59, s.PassesPerToken, flags)
+			passes[flags] = s.Passes
+		}
+		assert.GreaterOrEqual(t, passes["--lookup 2"], 30, "two tokens at a time")
+	}
+	assert.Positive(t, accepted)
+	for name, want := range map[string]lookupRows{"auto": lookupAuto, "off": lookupOff, "2": 2, "8": 8} {
+		var l lookupRows
+		require.NoError(t, l.Set(name))
+		assert.Equal(t, want, l)
+		assert.Equal(t, name, l.String())
+	}
+	assert.Equal(t, "auto", newRunCommand(&app{}).Flags().Lookup("lookup").DefValue)
+	assert.Equal(t, "off", newDemoCommand(&app{}).Flags().Lookup("lookup").DefValue)
 }
 
 // TestSystemMessage: an empty system message is one, and not the model's own.

@@ -50,6 +50,10 @@ type summaryEvent struct {
 	DecodeMS        float64 `json:"decode_ms"`      // from then on
 	PromptTPS       float64 `json:"prompt_tps"`
 	GenerationTPS   float64 `json:"generation_tps"`
+	Passes          int     `json:"passes"`           // forward calls of the small model after the prompt
+	PassesPerToken  float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
+	LookupProposed  int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
+	LookupAccepted  int     `json:"lookup_accepted"`  // of these, the tokens that did follow
 	KVBytes         int64   `json:"kv_bytes"`
 	// why the run failed, or questions to the cloud stayed without an answer; else null
 	Error *string `json:"error"`
@@ -141,6 +145,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
 		KVBytes: o.session.KVBytes(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
+		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed, LookupAccepted: s.Accepted,
 	}
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
@@ -184,6 +189,10 @@ func (o *runOutput) report(e summaryEvent) {
 	fmt.Fprintf(o.a.stderr,
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+	if e.LookupProposed > 0 {
+		fmt.Fprintf(o.a.stderr, "%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
+			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
+	}
 }
 
 // reportCloud says what came from the cloud, and what did not.

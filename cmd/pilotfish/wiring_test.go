@@ -238,7 +238,7 @@ func TestRoutingOptions(t *testing.T) {
 		RoutingOptions: bench.RoutingOptions{
 			Modes:  modes("local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4"),
 			Router: router.Options{Policy: router.Margin},
-			Draft:  engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true},
+			Draft:  engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true, Lookup: -1},
 			RTT:    100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
@@ -265,6 +265,9 @@ func TestRoutingOptions(t *testing.T) {
 		"--deadline 2s":                 func(o *options) { o.Draft.Deadline = 2 * time.Second },
 		"--deadline off":                func(o *options) { o.Draft.Deadline = -1 },
 		"--deadline 0":                  func(o *options) { o.Draft.Deadline = -1 },
+		"--lookup auto":                 func(o *options) { o.Draft.Lookup = 0 },
+		"--lookup off":                  func(*options) {},
+		"--lookup 2":                    func(o *options) { o.Draft.Lookup = 2 },
 		"--no-audit":                    func(o *options) { o.Draft.Audit = false },
 		"--policy entropy":              func(o *options) { o.Router.Policy = router.Entropy },
 		"--threshold 0.25":              func(o *options) { o.Router.Threshold = new(0.25) },

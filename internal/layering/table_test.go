@@ -20,6 +20,7 @@ func tiers() []tier {
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/draft", "runtime/batch", "runtime/tokenizer",
 			"netproto/client", "netproto/gateway", "netproto/upstream"}, "the parts, strangers to each other"},
 		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
+		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
 		{[]string{"kernels/...", "metal/..."}, "operations and devices"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
@@ -46,6 +47,8 @@ func forbiddenLinks() []links {
 		{"gguf", "net", "reading a file asks nobody"},
 		{"gguf", "runtime/...", leaf},
 		{"runtime/sample", "kernels/...", "a draw is a function of logits, seed and position, the same everywhere"},
+		{"runtime/lookup", "runtime/...", "a guess is a function of tokens and numbers: it knows no model"},
+		{"runtime/lookup", "gguf", "a guess is a function of tokens and numbers: it knows no model"},
 		{"runtime/hub", "gguf", leaf},
 		{"runtime/hub", "kernels/...", leaf},
 		{"runtime/qwen2", "net", "the forward pass asks nobody"},
@@ -63,7 +66,9 @@ type imports struct{ from, to, why string }
 func forbiddenImports() []imports {
 	const pure = "no I/O of its own: what it needs comes through its interfaces"
 	const clock = "no clock: a decision is a function of the path alone"
+	const told = "the same text and times give the same rows: times are told, nothing is drawn"
 	return []imports{
+		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
 		{"runtime/router", "time", clock},
 		{"runtime/draft", "os", pure}, {"runtime/draft", "net", pure}, {"runtime/draft", "net/http", pure},

@@ -20,18 +20,19 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // ID names a node of the draft tree. Ids begin with 1 and are not used twice in one call of [Decoder.Decode].
 type ID int64
 
-// Node is a token to evaluate: a leaf of the draft tree.
+// Node is a token to evaluate: a leaf of the draft tree, or a guess what follows one.
 type Node struct {
 	ID    ID
 	Token int32
 	Pos   int  // position in the whole text, prompt included
-	Path  []ID // its ancestors in the draft tree, the child of the settled text first; all evaluated
+	Path  []ID // its ancestors beyond the settled text, the child of that first: evaluated, or before it in the same call
 }
 
 // Model is the small model and its memory of one text: a settled prefix and a draft tree. It is called by one goroutine
@@ -39,8 +40,9 @@ type Node struct {
 type Model interface {
 	// Prefill makes prompt the settled text and returns the head that follows its last token.
 	Prefill(ctx context.Context, prompt []int32) (backend.Output, error)
-	// Extend evaluates nodes, none of which is an ancestor of another, in one forward call, keeps them in the draft
-	// tree, and returns the head that follows each. After an error it keeps none of them.
+	// Extend evaluates nodes in one forward call, keeps them in the draft tree, and returns the head that follows each,
+	// to the last bit what a call for it alone would return. An ancestor of a node can be in the same call: it then
+	// comes before it. After an error the model keeps none of them.
 	Extend(ctx context.Context, nodes []Node) ([]backend.Output, error)
 	// Settle makes nodes the next tokens of the settled text, in the given order. Other nodes stay what they are.
 	Settle(path ...ID)
@@ -116,11 +118,16 @@ var (
 
 // Options say how to decode. The zero value is greedy pipelined decoding.
 type Options struct {
-	Mode      Mode
-	Branches  int                 // guesses at each answer; 0 means 2
-	Window    int                 // most tokens drafted past the oldest open escalation; 0 means 32
-	InFlight  int                 // most open escalations; 0 means 4
-	Rows      int                 // most leaves in one forward call; 0 means 8
+	Mode     Mode
+	Branches int // guesses at each answer; 0 means 2
+	Window   int // most tokens drafted past the oldest open escalation; 0 means 32
+	InFlight int // most open escalations; 0 means 4
+	Rows     int // most rows of one forward call, leaves and guesses from the text; 0 means 8
+	// Lookup is the most rows of a forward call where guesses from the text, what followed there after the same tokens,
+	// fill up those that no leaf needs: 2 to 8. 0 means 8, negative: nothing is guessed. How many it is each time follows
+	// from how often guesses hold and what a row costs. Tokens, origins and confidences are the same with any value.
+	Lookup    int
+	Cost      *lookup.Cost        // what forward calls take, as learnt before; nil: learnt anew in each text
 	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
 	MaxTokens int                 // most tokens to generate, the end token included; 0 means 512
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
@@ -168,6 +175,9 @@ func (o Options) Validate() error {
 		if f.v < 0 {
 			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
 		}
+	}
+	if o.Lookup == 1 || o.Lookup > mostRows {
+		return fmt.Errorf("lookup: %d is not possible: 2 to %d rows, 0 for as many, negative for none", o.Lookup, mostRows)
 	}
 	if o.Mode != Pipelined && o.Mode != Serial {
 		return fmt.Errorf("mode: %d is neither pipelined nor serial", o.Mode)
@@ -230,7 +240,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	r := &run{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
 		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
-		warmed: make(chan Warming, 1),
+		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
 	}
 	defer func() {
 		cancel(errDecodeOver)

@@ -16,6 +16,7 @@ type drafting struct {
 	steps     map[uint64]step // by text
 	questions map[uint64]*question
 	refusals  map[uint64]time.Time // of texts that no question was asked about
+	tokens    map[uint64][]int32   // of a text, without the prompt
 }
 
 // step is what the small model and the router say after a text.
@@ -29,28 +30,78 @@ type step struct {
 // drafts: each forward call extends the likeliest leaves of the draft tree, as many as there may be; there is waiting
 // only where there are none; and of the questions that there is no room for the likeliest to matter go first.
 func (d *decoded) drafts() error {
-	w := &drafting{d, map[uint64]step{}, map[uint64]*question{}, map[uint64]time.Time{}}
+	w := &drafting{d, map[uint64]step{}, map[uint64]*question{}, map[uint64]time.Time{}, map[uint64][]int32{}}
 	for _, q := range d.replay.questions {
 		if !q.probe {
 			w.questions[q.text] = q
 		}
 	}
 	tip, shown, path, calls := hashOf(d.prompt), 0, uint64(0), d.model.account.forwards
+	pos := func(shown int) int { return len(d.prompt) + shown }
 	for _, m := range d.replay.moments[:len(d.replay.moments)-1] {
 		for shown < len(d.tokens) && !d.shown(d.tokens[shown]).After(m.at) {
-			path = w.step(tip, path, len(d.prompt)+shown).path
-			tip = mix(tip, uint64(d.tokens[shown].Token.ID))
+			path = w.step(tip, path, pos(shown)).path
+			tip = then(tip, d.tokens[shown].Token.ID)
 			shown++
 		}
 		var got []uint64
 		if len(calls) > 0 && calls[0].from.Equal(m.at) {
-			got, calls = calls[0].texts, calls[1:]
+			if err := w.lookedUp(calls[0], shown); err != nil {
+				return fmt.Errorf("at %v: %w", m.at.Sub(d.began), err)
+			}
+			got, calls = calls[0].texts[:len(calls[0].texts)-calls[0].guesses], calls[1:]
 		}
-		if err := w.moment(m, tip, path, len(d.prompt)+shown, got); err != nil {
+		if err := w.moment(m, tip, path, pos(shown), got); err != nil {
 			return fmt.Errorf("at %v: %w", m.at.Sub(d.began), err)
 		}
 	}
 	return nil
+}
+
+// lookedUp: the guesses of a forward call are what followed the last time that the text went as it does there.
+func (w *drafting) lookedUp(f forward, shown int) error {
+	first := len(f.nodes) - f.guesses
+	leaf := make([]int, len(f.nodes))
+	for i, n := range f.nodes {
+		parent := f.above[i][len(f.above[i])-1]
+		w.tokens[f.texts[i]] = append(slices.Clone(w.tokens[parent]), n.Token)
+		if leaf[i] = i; i < first {
+			continue
+		}
+		leaf[i] = leaf[slices.Index(f.texts, parent)]
+		depth, text := n.Pos-f.nodes[leaf[i]].Pos, slices.Concat(w.prompt, w.tokens[f.texts[leaf[i]]])
+		want := naive(text, len(w.prompt)+shown, depth)
+		if len(want) == 0 || want[depth-1] != n.Token {
+			return fmt.Errorf("%d is guessed after %v, of which %d are shown, want the last of %v", n.Token, text, shown, want)
+		}
+		if w.Lookup < 0 || len(f.nodes) > min(w.Rows, 8, cmp.Or(w.Lookup, 8)) {
+			return fmt.Errorf("%d rows, %d of them guesses, with %d rows for them", len(f.nodes), f.guesses, w.Lookup)
+		}
+	}
+	return nil
+}
+
+// naive returns n tokens that may follow text: those that followed the place in the first shown tokens that has the
+// most in common with its end, but at least two and at most 32; of equals the last.
+func naive(text []int32, shown, n int) (next []int32) {
+	best, length, end := -1, 1, len(text)-1
+	for p := shown - 1; p > 0; p-- {
+		same := 0
+		for same < 32 && same <= p && text[p-same] == text[end-same] {
+			same++
+		}
+		if p < end && same > length {
+			best, length = p, same
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	text = slices.Clone(text)
+	for i := range n {
+		text = append(text, text[best+1+i])
+	}
+	return text[end+1:]
 }
 
 func (w *drafting) step(text, path uint64, pos int) step {
@@ -88,7 +139,7 @@ func (w *drafting) moment(m moment, tip, path uint64, pos int, got []uint64) err
 	grow = func(text, path uint64, at int, chance float64) {
 		s := w.step(text, path, at)
 		child := func(token int32, chance float64) {
-			text := mix(text, uint64(token))
+			text := then(text, token)
 			if w.evaluated(text, m.at) {
 				grow(text, s.path, at+1, chance)
 			} else if !w.world.end(token) && at+1 < len(w.prompt)+w.MaxTokens && at <= pos-1+w.Window {

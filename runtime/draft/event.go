@@ -35,6 +35,15 @@ type Event struct {
 	Token      *Token
 	Escalation *Escalation
 	Warming    *Warming
+	Pass       *Pass
+}
+
+// Pass is one forward call of the small model after the prompt.
+type Pass struct {
+	Rows     int // tokens evaluated
+	Proposed int // of these, guesses from the text, evaluated before it was known whether they follow
+	Accepted int // of those, the ones that did follow: tokens that needed no call of their own
+	Took     time.Duration
 }
 
 // Warming is settled text that was sent ahead of a question.
@@ -107,10 +116,14 @@ type Summary struct {
 	Hits        int   // of Answered, those whose token was drafted already
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
+	Passes   int // forward calls of the small model after the prompt; see [Pass]
+	Proposed int // guesses from the text that were evaluated
+	Accepted int // of these, those that held
+
 	Asks      int // questions sent: escalations, dropped ones and probes
 	Dropped   int // of these, dropped
 	Drafted   int // tokens evaluated below open escalations
-	Wasted    int // tokens evaluated in vain
+	Wasted    int // tokens evaluated in vain, besides guesses from the text that did not hold
 	Audited   int // tokens that the router let stand and the cloud compared
 	Missed    int // of these, those where the large model would have said something else
 	BytesUp   int
@@ -137,6 +150,12 @@ func (s *Summary) Add(e Event) {
 	if w := e.Warming; w != nil {
 		s.BytesUp += w.BytesUp
 		s.BytesDown += w.BytesDown
+		return
+	}
+	if p := e.Pass; p != nil {
+		s.Passes++
+		s.Proposed += p.Proposed
+		s.Accepted += p.Accepted
 		return
 	}
 	q := e.Escalation

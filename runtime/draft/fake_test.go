@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,21 @@ func mix(a, b uint64) uint64 {
 
 func share(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
+// A text is its hash, but for the lowest bits, which are its last two tokens.
+const (
+	tokenBits = 10
+	lastTwo   = 1<<(2*tokenBits) - 1
+)
+
+// then is a text with another token.
+func then(text uint64, token int32) uint64 {
+	low := (text<<tokenBits | uint64(token)&(1<<tokenBits-1)) & lastTwo
+	return mix(text, uint64(token))&^lastTwo | low
+}
+
 func hashOf(text []int32) (h uint64) {
 	for _, id := range text {
-		h = mix(h, uint64(id))
+		h = then(h, id)
 	}
 	return h
 }
@@ -43,13 +56,18 @@ type world struct {
 	agree    float64   // of answers that are among the small model's candidates
 	failures float64   // of questions that get an error
 	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
+	repeats  float64   // of texts after which the small model goes on as after any that ends with the same two tokens
 }
 
 // head has fakeTop different candidates, the first the most probable.
 func (w *world) head(text uint64) backend.Output {
 	out := backend.Output{Top: make([]backend.Candidate, fakeTop)}
+	whole := text
+	if share(mix(text, w.seed+50)) < w.repeats {
+		text = mix(text&lastTwo, w.seed+51)
+	}
 	first, step := int32(mix(text, w.seed)%uint64(w.vocab)), int32(mix(text, w.seed+1)%uint64(w.vocab/fakeTop))+1
-	out.LogSumExp = float32(7 * share(mix(text, w.seed+10)))
+	out.LogSumExp = float32(7 * share(mix(whole, w.seed+10)))
 	rest := 1.0
 	for i := range out.Top {
 		p := rest * (0.4 + 0.5*share(mix(text, w.seed+2+uint64(i))))
@@ -65,7 +83,7 @@ func (w *world) end(id int32) bool { return id < w.ends }
 // pick is not always the best candidate, and not always one that becomes a branch.
 func (w *world) pick(pos int, head *backend.Output) int32 {
 	h := mix(w.seed+20, mix(uint64(pos), uint64(head.Top[0].ID)))
-	if share(h) < 0.7 {
+	if share(h) < max(0.7, w.repeats) {
 		return head.Top[0].ID
 	}
 	return head.Top[h%fakeTop].ID
@@ -73,7 +91,7 @@ func (w *world) pick(pos int, head *backend.Output) int32 {
 
 // Decide depends on everything decided before on the path.
 func (w *world) Decide(path uint64, pos int, head *backend.Output) (float32, bool, uint64) {
-	next := mix(mix(path, uint64(pos)), mix(w.seed+30, uint64(head.Top[0].ID)))
+	next := mix(mix(path, uint64(pos)), mix(w.seed+30, uint64(head.Top[0].ID))^uint64(math.Float32bits(head.LogSumExp)))
 	c := share(next)
 	return float32(c), c < w.share, next
 }
@@ -150,7 +168,7 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 			s.Stop = "length"
 			return s
 		}
-		text = mix(text, uint64(t.ID))
+		text = then(text, t.ID)
 	}
 }
 
@@ -159,6 +177,8 @@ type fakeModel struct {
 	*world
 	slots  int
 	most   int // rows in a call
+	lookup int // rows in a call with guesses in it, negative: none; 0: 8
+	last   int // position that nothing may follow; 0: none
 	calls  int // allowed before something is taken to go round in circles
 	time   func(rows int) time.Duration
 	window func(pos int) error
@@ -167,6 +187,9 @@ type fakeModel struct {
 	text    uint64 // hash of the settled text
 	nodes   map[ID]Node
 	wrong   error // by a call that cannot return one
+
+	passes, rows  int // calls of Extend, and their nodes
+	guesses, kept int // of these, those whose parents are in the same call, and those settled
 
 	account *account // of the calls; nil: none is kept
 }
@@ -183,15 +206,20 @@ type account struct {
 // forward is one call of Extend.
 type forward struct {
 	from, to time.Time
+	nodes    []Node
 	texts    []uint64   // of the nodes, each with all before it
 	above    [][]uint64 // the beginnings of each, from the settled text on
 	live     int        // nodes that were not dropped
+	guesses  int        // of the nodes, those at the end whose parents are among the others
+	held     []bool     // nodes that are in the draft tree; filled in by the replay
 }
 
-func (a *account) extended(from time.Time, nodes []Node, above [][]uint64) {
-	f := forward{from: from, to: time.Now(), above: above, live: len(nodes)}
+func (a *account) extended(from time.Time, nodes []Node, above [][]uint64, guesses int) {
+	f := forward{
+		from: from, to: time.Now(), nodes: slices.Clone(nodes), above: above, live: len(nodes), guesses: guesses,
+	}
 	for i, n := range nodes {
-		f.texts = append(f.texts, mix(above[i][len(above[i])-1], uint64(n.Token)))
+		f.texts = append(f.texts, then(above[i][len(above[i])-1], n.Token))
 		a.of[n.ID] = len(a.forwards)
 	}
 	a.forwards = append(a.forwards, f)
@@ -231,36 +259,65 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 	if m.time != nil {
 		time.Sleep(m.time(len(nodes)))
 	}
-	out, above := make([]backend.Output, len(nodes)), make([][]uint64, len(nodes))
+	out, above, guesses := make([]backend.Output, len(nodes)), make([][]uint64, len(nodes)), 0
 	for i, n := range nodes {
-		text := m.text
-		above[i] = append(make([]uint64, 0, len(n.Path)+1), text)
-		for j, id := range n.Path {
-			a, ok := m.nodes[id]
-			if !ok || a.Pos != m.settled+j {
-				return nil, fmt.Errorf("ancestor %d of node %d is not held at position %d", id, n.ID, m.settled+j)
-			}
-			text = mix(text, uint64(a.Token))
-			above[i] = append(above[i], text)
+		texts, guess, err := m.above(n, nodes[:i])
+		if err != nil {
+			return nil, err
 		}
-		if n.Pos != m.settled+len(n.Path) {
-			return nil, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens",
-				n.ID, n.Pos, len(n.Path), m.settled)
+		if above[i] = texts; guess {
+			guesses++
+		} else if guesses > 0 {
+			return nil, fmt.Errorf("node %d comes after a guess and is none", n.ID)
 		}
-		if m.window != nil {
-			if err := m.window(n.Pos); err != nil {
-				return nil, err
-			}
-		}
-		out[i] = m.head(mix(text, uint64(n.Token)))
+		out[i] = m.head(then(texts[len(texts)-1], n.Token))
+	}
+	if most := cmp.Or(m.lookup, 8); guesses > 0 && len(nodes) > most {
+		return nil, fmt.Errorf("%d rows with %d guesses, of %d", len(nodes), guesses, most)
 	}
 	for _, n := range nodes {
 		m.nodes[n.ID] = n
 	}
+	m.passes, m.rows, m.guesses = m.passes+1, m.rows+len(nodes), m.guesses+guesses
 	if m.account != nil {
-		m.account.extended(from, nodes, above)
+		m.account.extended(from, nodes, above, guesses)
 	}
 	return out, nil
+}
+
+// above returns the beginnings of the text up to a node, and whether its parent is evaluated in the same call: one of
+// those before it there. A node has to be one that something may follow.
+func (m *fakeModel) above(n Node, before []Node) (texts []uint64, guess bool, err error) {
+	text := m.text
+	texts = append(make([]uint64, 0, len(n.Path)+1), text)
+	for j, id := range n.Path {
+		a, held := m.nodes[id]
+		guess = !held
+		if at := slices.IndexFunc(before, func(b Node) bool { return b.ID == id }); !held && at >= 0 {
+			if a = before[at]; !slices.Equal(a.Path, n.Path[:j]) {
+				return nil, false, fmt.Errorf("node %d goes through %d, but not its ancestors", n.ID, id)
+			}
+		} else if !held {
+			return nil, false, fmt.Errorf("ancestor %d of node %d is not held", id, n.ID)
+		}
+		if a.Pos != m.settled+j {
+			return nil, false, fmt.Errorf("ancestor %d of node %d is not held at position %d", id, n.ID, m.settled+j)
+		}
+		text = then(text, a.Token)
+		texts = append(texts, text)
+	}
+	switch _, twice := m.nodes[n.ID]; {
+	case twice || slices.ContainsFunc(before, func(b Node) bool { return b.ID == n.ID }):
+		return nil, false, fmt.Errorf("node %d is evaluated twice", n.ID)
+	case n.Pos != m.settled+len(n.Path):
+		return nil, false, fmt.Errorf("node %d at position %d has %d ancestors after %d tokens",
+			n.ID, n.Pos, len(n.Path), m.settled)
+	case m.end(n.Token) || m.last > 0 && n.Pos >= m.last:
+		return nil, false, fmt.Errorf("node %d at position %d is evaluated, though nothing may follow it", n.ID, n.Pos)
+	case m.window != nil:
+		return texts, guess, m.window(n.Pos)
+	}
+	return texts, guess, nil
 }
 
 func (m *fakeModel) Settle(path ...ID) {
@@ -272,7 +329,8 @@ func (m *fakeModel) Settle(path ...ID) {
 		}
 		delete(m.nodes, id)
 		m.settled++
-		m.text = mix(m.text, uint64(n.Token))
+		m.kept++
+		m.text = then(m.text, n.Token)
 	}
 }
 
@@ -334,7 +392,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 				a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
 			}
 		}
-		text = mix(text, uint64(id))
+		text = then(text, id)
 	}
 	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
 		a.Audit = append(a.Audit, Finding{Pos: -1}, Finding{Pos: from - 1}, Finding{Pos: len(q.Context)})

@@ -42,12 +42,16 @@ func TestPromise2(t *testing.T) {
 	}
 	assert.Positive(t, seen.early, "questions that another one took along")
 	assert.Positive(t, seen.warmed)
+	assert.Greater(t, seen.accepted, seen.proposed/20, "guesses from the text that hold")
+	assert.Less(t, seen.accepted, seen.proposed*19/20, "and some that do not")
 }
 
 // weathered counts what the cases went through.
 type weathered struct {
 	outcomes      map[Outcome]int
 	early, warmed int
+	proposed      int
+	accepted      int
 }
 
 // check decodes the texts one after the other.
@@ -104,6 +108,7 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	m := s.schedule.fakes().model
 	m.account = &account{of: map[ID]int{}, rooms: map[int64]int{}}
 	m.slots, m.window = len(t.prompt)+s.MaxTokens+s.slots, nil
+	m.last = len(t.prompt) + s.MaxTokens - 1
 	m.time = func(rows int) time.Duration { return s.speed + time.Duration(rows)*time.Millisecond }
 	d = &decoded{session: s, text: t, model: m, began: time.Now()}
 	var c Cloud = struct{ Cloud }{cloud}
@@ -172,8 +177,11 @@ func (d *decoded) count(seen *weathered) {
 			if q.Outcome == Late && q.Wait < d.Deadline {
 				seen.early++
 			}
-		} else {
+		} else if e.Warming != nil {
 			seen.warmed++
+		} else {
+			seen.proposed += e.Pass.Proposed
+			seen.accepted += e.Pass.Accepted
 		}
 	}
 }
@@ -193,7 +201,7 @@ func (d *decoded) check(h *health) error {
 		}
 	}
 	for _, check := range []func() error{
-		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.ahead, d.counted, d.drafts,
+		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.passes, d.ahead, d.counted, d.drafts,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -348,8 +356,8 @@ func (d *decoded) drafted(q *question) (n int) {
 		if !f.to.After(q.sent) || f.to.After(q.closed) {
 			continue
 		}
-		for _, above := range f.above {
-			if slices.Contains(above, q.text) {
+		for i, above := range f.above {
+			if f.held[i] && slices.Contains(above, q.text) {
 				n++
 			}
 		}
@@ -458,9 +466,35 @@ func (d *decoded) bounded() error {
 		}
 	}
 	a := d.model.account
-	if d.stop == 0 && (exposed != waited+a.lost || d.sum.Wasted != a.dropped) {
+	dropped := a.dropped - (d.sum.Proposed - d.sum.Accepted)
+	if d.stop == 0 && (exposed != waited+a.lost || d.sum.Wasted != dropped) {
 		return fmt.Errorf("%v exposed and %d tokens wasted, want %v + %v and %d",
-			exposed, d.sum.Wasted, waited, a.lost, a.dropped)
+			exposed, d.sum.Wasted, waited, a.lost, dropped)
+	}
+	return nil
+}
+
+// passes: each forward call is told of as it was.
+func (d *decoded) passes() error {
+	var got []Event
+	for _, e := range d.others {
+		if e.Pass != nil {
+			got = append(got, e)
+		}
+	}
+	if len(got) != len(d.model.account.forwards) {
+		return fmt.Errorf("%d forward calls are told of, of %d", len(got), len(d.model.account.forwards))
+	}
+	for i, f := range d.model.account.forwards {
+		want := Pass{Rows: len(f.nodes), Proposed: f.guesses, Took: f.to.Sub(f.from)}
+		for _, held := range f.held[len(f.held)-f.guesses:] {
+			if held {
+				want.Accepted++
+			}
+		}
+		if *got[i].Pass != want || !d.shown(got[i]).Equal(f.to) {
+			return fmt.Errorf("forward call %d is told of as %+v, want %+v", i+1, *got[i].Pass, want)
+		}
 	}
 	return nil
 }
@@ -571,6 +605,8 @@ func tally(events []Event) (s Summary) {
 			s.Timeouts += map[Origin]int{EdgeTimeout: 1}[t.Origin]
 		} else if w := e.Warming; w != nil {
 			s.BytesUp, s.BytesDown = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown
+		} else if p := e.Pass; p != nil {
+			s.Passes, s.Proposed, s.Accepted = s.Passes+1, s.Proposed+p.Proposed, s.Accepted+p.Accepted
 		} else {
 			outcomes[e.Escalation.Outcome]++
 			tallyEscalation(&s, e.Escalation)

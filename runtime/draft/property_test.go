@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ type schedule struct {
 	slots  int // beyond what serial decoding needs
 	delays int // kind of network
 	speed  time.Duration
+	dear   int // a row more costs a part of this size of a forward call
 	rude   float64
 	fault  fault
 	warms  bool
@@ -34,7 +36,7 @@ func newSchedule(seed uint64) *schedule {
 	of := func(n int) int { return r.IntN(n) }
 	s := &schedule{seed: seed}
 	s.Options = Options{
-		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(8), Deadline: -1, MaxTokens: 1 + of(60),
+		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(11), Deadline: -1, MaxTokens: 1 + of(60),
 		K: of(3),
 	}
 	s.world = world{
@@ -59,6 +61,20 @@ func newSchedule(seed uint64) *schedule {
 	}
 	s.Audit, s.warms, s.Warm = of(2) == 0, of(2) == 0, 1+of(20)
 	s.Vocab, s.End, s.Pick = int(s.world.vocab), s.world.end, s.world.pick
+	if of(4) > 0 {
+		s.world.repeats = 1 - r.Float64()*r.Float64()*r.Float64()
+		s.world.vocab = int32(fakeTop * (2 + of(3)))
+		s.world.share *= []float64{1, 0.3, 0.1}[of(3)]
+		s.Vocab, s.Lookup = int(s.world.vocab), []int{0, 0, 2 + of(7), -1}[of(4)]
+	}
+	if of(2) == 0 {
+		s.fault |= faultEager
+	}
+	s.dear = []int{1, 2, 16, 64}[of(4)]
+	for range of(2) * of(40) { // the prompt is a text of the small model, end tokens among it
+		head := s.world.head(hashOf(s.prompt))
+		s.prompt = append(s.prompt, s.world.pick(len(s.prompt), &head))
+	}
 	if s.world.failures == 0 && seed%3 == 0 {
 		s.Deadline = 10 * time.Minute // never over, and the breaker stays closed
 	}
@@ -100,7 +116,8 @@ func (s *schedule) fakes() *fakes {
 	}
 	m := &fakeModel{
 		world: &s.world, slots: len(s.prompt) + s.MaxTokens + s.slots, most: s.Rows, calls: 1000 * (s.MaxTokens + 1),
-		time: func(rows int) time.Duration { return s.speed + s.speed*time.Duration(rows)/16 },
+		lookup: s.Lookup, last: len(s.prompt) + s.MaxTokens - 1,
+		time: func(rows int) time.Duration { return s.speed + s.speed*time.Duration(rows)/time.Duration(s.dear) },
 		window: func(pos int) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -118,11 +135,17 @@ func (s *schedule) fakes() *fakes {
 func (f *fakes) clean(sum Summary) error {
 	f.cloud.mu.Lock()
 	defer f.cloud.mu.Unlock()
+	rejected := sum.Proposed - sum.Accepted
 	switch {
 	case f.model.wrong != nil:
 		return f.model.wrong
 	case f.cloud.wrong != nil:
 		return f.cloud.wrong
+	case f.model.passes != sum.Passes || f.model.guesses != sum.Proposed ||
+		sum.Stop != "" && f.model.rows != f.model.kept+sum.Wasted+rejected:
+		return fmt.Errorf("%d calls of %d rows, %d of them guesses, %d kept; the events tell of %d calls, %d and %d wasted "+
+			"and %d rejected", f.model.passes, f.model.rows, f.model.guesses, f.model.kept, sum.Passes, sum.Proposed,
+			sum.Wasted, rejected)
 	case len(f.model.nodes) > 0:
 		return fmt.Errorf("%d slots are still in use", len(f.model.nodes))
 	case len(f.cloud.open) > 0:
@@ -150,7 +173,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = fmt.Errorf("panic: %v %s", p, debug.Stack())
 		}
 	}()
 	f := s.fakes()
@@ -245,10 +268,15 @@ func TestPipelinedEqualsSerial(t *testing.T) {
 	assert.Positive(t, total.Hits, "the schedules have to reach all paths")
 	assert.Positive(t, total.Dropped)
 	assert.Positive(t, total.Wasted)
+	assert.Greater(t, total.Accepted, total.Proposed/20, "guesses from the text that hold")
+	assert.Less(t, total.Accepted, total.Proposed*19/20, "and some that do not")
 }
 
 // sums shows what the schedules went through.
-type sums struct{ Tokens, Escalations, Hits, Timeouts, Dropped, Drafted, Wasted int }
+type sums struct {
+	Tokens, Escalations, Hits, Timeouts, Dropped, Drafted, Wasted int
+	Passes, Proposed, Accepted                                    int
+}
 
 func (t *sums) add(s Summary) {
 	t.Tokens += s.Tokens
@@ -258,6 +286,9 @@ func (t *sums) add(s Summary) {
 	t.Dropped += s.Dropped
 	t.Drafted += s.Drafted
 	t.Wasted += s.Wasted
+	t.Passes += s.Passes
+	t.Proposed += s.Proposed
+	t.Accepted += s.Accepted
 }
 
 // TestPlantedFaults shows that the property would see a mistake: each of these is caught within a few schedules.
@@ -281,6 +312,17 @@ func TestPlantedFaults(t *testing.T) {
 		{"router state of another branch", faultSharedState},
 		{"origin of an answer equal to the local token", faultLocalOrigin},
 		{"forget a question that has to wait", faultForgetHeld},
+		{"keep a guess where another token follows", faultGuessWrong},
+		{"head of the row before a guess", faultGuessHead},
+		{"router state not carried along guesses", faultGuessState},
+		{"leave the slots of wrong guesses in use", faultGuessDrop},
+		{"a guess stands where the cloud is to be asked", faultGuessEscalation},
+		{"guess beyond the window", faultGuessWindow},
+		{"guess more than there is room for", faultGuessRoom},
+		{"guess one row too many", faultGuessRows},
+		{"guess the last token allowed", faultGuessMax},
+		{"guess an end token", faultGuessEnd},
+		{"count every guess as one that held", faultGuessCount},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

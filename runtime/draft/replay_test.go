@@ -100,13 +100,8 @@ type replay struct {
 
 func (r *replay) run() error {
 	r.known = map[uint64]time.Time{hashOf(r.prompt): r.began}
-	for _, f := range r.forwards {
-		for _, text := range f.texts {
-			if _, twice := r.known[text]; twice {
-				return fmt.Errorf("a text is evaluated twice")
-			}
-			r.known[text] = f.to
-		}
+	if err := r.hold(); err != nil {
+		return err
 	}
 	for x := r.began; r.wrong == nil; x = r.next(x) {
 		if r.serial {
@@ -128,6 +123,41 @@ func (r *replay) run() error {
 	}
 	r.end()
 	return r.wrong
+}
+
+// hold works out which nodes of the forward calls are in the draft tree: the leaves, and the guesses whose parents are
+// and that follow these, since the small model says so and the router does not ask the cloud.
+func (r *replay) hold() error {
+	after := map[uint64]step{}
+	decide := func(text, path uint64, pos int) {
+		var s step
+		head := r.world.head(text)
+		s.local = r.world.pick(pos, &head)
+		_, s.escalate, s.path = r.world.Decide(path, pos, &head)
+		after[text] = s
+	}
+	decide(hashOf(r.prompt), 0, len(r.prompt))
+	for i := range r.forwards {
+		f := &r.forwards[i]
+		f.held = make([]bool, len(f.nodes))
+		for j, n := range f.nodes {
+			parent := f.above[j][len(f.above[j])-1]
+			if f.held[j] = true; j >= len(f.nodes)-f.guesses {
+				at := slices.Index(f.texts[:j], parent)
+				f.held[j] = at >= 0 && f.held[at] && !after[parent].escalate && after[parent].local == n.Token
+			}
+			if !f.held[j] {
+				continue
+			}
+			text := f.texts[j]
+			if _, twice := r.known[text]; twice {
+				return fmt.Errorf("a text is evaluated twice")
+			}
+			r.known[text] = f.to
+			decide(text, after[parent].path, n.Pos+1)
+		}
+	}
+	return nil
 }
 
 func (r *replay) opens() (open []*question) {
@@ -296,7 +326,7 @@ func (r *replay) drop(q *question, x time.Time) {
 
 // drafted reports whether the answer to q was evaluated by x, or guessed and nothing is to follow it.
 func (r *replay) drafted(q *question, x time.Time) bool {
-	at, ok := r.known[mix(q.text, uint64(q.token))]
+	at, ok := r.known[then(q.text, q.token)]
 	final := r.world.end(q.token) || len(q.Context)+1 == len(r.prompt)+r.MaxTokens
 	return ok && !at.After(x) || final && r.guessed(q.asking, q.token)
 }

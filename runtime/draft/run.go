@@ -3,6 +3,7 @@ package draft
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type run struct {
 	base    *node // end of the model's settled text
 	tip     *node // last token shown: base, or a child of base that is not evaluated yet
 
+	*repeats // nil: nothing is guessed from the text
+
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended and whose ask may not have returned
@@ -60,14 +63,17 @@ func (r *run) decode(ctx context.Context) error {
 // serial is the definition of routed decoding: at each position the small model's token, or a question and a wait.
 func (r *run) serial(ctx context.Context) error {
 	for {
-		r.ask(ctx)
-		for r.tip.open() {
+		over := r.commit() // guesses that hold, before what follows them is asked for
+		if !over {
+			r.ask(ctx)
+		}
+		for !over && r.tip.open() {
 			if err := r.wait(ctx); err != nil {
 				return err
 			}
 		}
 		r.absorb()
-		if r.commit() {
+		if over || r.commit() {
 			return nil
 		}
 		r.warm(ctx)
@@ -99,13 +105,16 @@ func (r *run) pipelined(ctx context.Context) error {
 	}
 }
 
-// extend evaluates leaves in one forward call and decides what follows each.
+// extend evaluates leaves in one forward call, with guesses behind them where those are worth it, and decides what
+// follows each.
 func (r *run) extend(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	nodes := make([]Node, len(leaves))
-	for i, n := range leaves {
+	chains := r.guess(leaves)
+	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
+	nodes := make([]Node, len(rows))
+	for i, n := range rows {
 		nodes[i] = Node{ID: n.id, Token: n.token, Pos: n.pos}
 		for _, a := range path(r.base, n.parent) {
 			nodes[i].Path = append(nodes[i].Path, a.id)
@@ -119,17 +128,40 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 	if err != nil {
 		return err
 	}
-	p := &pass{took: time.Since(start), live: len(leaves)}
-	for i, n := range leaves {
-		n.evaluated, n.pass = true, p
-		for a := n; a != r.tip; a = a.parent {
-			if a.parent.open() {
-				a.parent.esc.Drafted++
-			}
-		}
-		r.decide(n, &heads[i])
+	took := time.Since(start)
+	if r.repeats != nil {
+		r.cost.Learn(len(rows), took.Seconds())
 	}
+	r.grow(leaves, chains, heads, took)
 	return nil
+}
+
+// grow takes a forward call into the draft tree: its leaves, and of the chains behind them the guesses that hold. The
+// model forgets the others. heads are those of the leaves, then of the chains one after the other.
+func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, took time.Duration) {
+	p, told := &pass{took: took}, Pass{Rows: len(heads), Took: took}
+	var dead []ID
+	behind := heads[len(leaves):]
+	for i, n := range leaves {
+		if chains == nil {
+			r.walk(n, nil, heads[i:i+1], p)
+			continue
+		}
+		chain := chains[i]
+		held := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
+		for _, g := range chain[held:] {
+			dead = append(dead, g.id)
+		}
+		behind = behind[len(chain):]
+		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+held
+	}
+	if len(dead) > 0 && !r.fault.has(faultGuessDrop) {
+		r.model.Drop(dead...)
+	}
+	if r.fault.has(faultGuessCount) {
+		told.Accepted = told.Proposed
+	}
+	r.tell(Event{Pass: &told})
 }
 
 // decide asks the router about the token that follows n: it stands, or it becomes an escalation.

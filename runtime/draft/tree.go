@@ -23,7 +23,7 @@ type node struct {
 	known      time.Time
 }
 
-// pass is one forward call: what it took, and how many of its nodes are not dropped.
+// pass is one forward call: what it took, and how many of its nodes were in the draft tree and are not dropped.
 type pass struct {
 	took time.Duration
 	live int
@@ -120,6 +120,9 @@ func (r *run) commit() (over bool) {
 		}
 		r.tip = next
 		r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
+		if r.repeats != nil {
+			r.repeats.shown(next)
+		}
 		r.tell(Event{Token: &Token{
 			Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
 			CommitDelay: time.Since(next.known),

@@ -66,16 +66,21 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 			return 0, nil, err
 		}
 	}
-	out, err := s.land(ctx, f, want)
+	s.follow(f, want)
+	out, err := s.land(ctx, f)
 	return f.row.Slot, out, err
 }
 
-// land waits for a flight, with others behind it under way. Its slot is free after an error.
-func (s *Session) land(ctx context.Context, f flight, want backend.Want) (*backend.Output, error) {
+// follow lets others run behind a flight that is about to be waited for.
+func (s *Session) follow(f flight, want backend.Want) {
 	if len(s.ahead.flights) == 0 {
 		s.ahead.tail = f
 	}
 	s.runAhead(want)
+}
+
+// land waits for a flight. After an error its slot is free, and nothing runs ahead.
+func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
 		s.dropAhead()

@@ -130,7 +130,7 @@ func TestRunAhead(t *testing.T) {
 				continue
 			}
 			t.Run(device+"/"+name, func(t *testing.T) {
-				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true}
+				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
 				s.ahead.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
@@ -147,6 +147,9 @@ func TestRunAhead(t *testing.T) {
 						assert.Contains(t, want.origins, "cloud")
 						assert.Contains(t, want.origins, "edge")
 					}
+					r.Lookup = 0
+					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d, with guesses from the text", depth)
+					r.Lookup = -1
 				}
 			})
 		}
@@ -224,7 +227,7 @@ func TestRunAheadSampled(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}}}
+		r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1}}
 		want := read(t, s, []int32{1, 2, 3}, r)
 		assert.Zero(t, s.Summary().RanAhead)
 		s.ahead.depth = 0

@@ -57,8 +57,9 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	return m.out, m.rest(ctx, begin)
 }
 
-// several evaluates leaves together; the one that runs already, if one does, is only waited for.
-func (m *edge) several(ctx context.Context, nodes []draft.Node) (err error) {
+// several evaluates nodes together; the one that runs already, if one does, is only waited for. Nothing goes on running
+// ahead beside guesses from the text: it would be in the way of the next ones.
+func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	done, err := s.e.hold(ctx)
 	if err != nil {
@@ -66,43 +67,58 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) (err error) {
 	}
 	defer done()
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
+	guesses := m.guesses(nodes)
 	running, at := flight{}, -1
-	for i, n := range nodes {
+	for i, n := range nodes[:len(nodes)-guesses] {
 		if f, ok := s.adopt(n.Token, m.path(n.Path)); ok {
 			running, at = f, i
+			m.hold(n, f.row.Slot)
 			break
 		}
 	}
-	if at < 0 {
+	if at < 0 || guesses > 0 {
 		s.dropAhead()
 	}
-	slots, err := m.together(ctx, nodes, at)
-	if err != nil {
+	if err := m.together(ctx, nodes, at); err != nil {
 		if at >= 0 {
 			s.dropAhead()
 			running.Drop()
-			s.cache.Free(running.row.Slot)
 		}
+		m.lose(nodes)
 		return err
 	}
-	if at >= 0 {
-		out, err := s.land(ctx, running, m.want)
-		if err != nil {
-			s.cache.Free(slices.Delete(slots, at, at+1)...)
-			return err
-		}
-		slots[at], m.out[at] = running.row.Slot, *out
+	if at < 0 {
+		return nil
 	}
-	for i, n := range nodes {
-		m.hold(n, slots[i])
+	if guesses == 0 {
+		s.follow(running, m.want)
 	}
+	out, err := s.land(ctx, running)
+	if err != nil {
+		m.forget(nodes[at].ID)
+		m.lose(nodes)
+		return err
+	}
+	m.out[at] = *out
 	return nil
 }
 
-// together evaluates all nodes but the one at position but in one forward call.
-func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) (slots []int32, err error) {
+// guesses counts the nodes at the end of nodes whose parents are among them, too.
+func (m *edge) guesses(nodes []draft.Node) int {
+	for i, n := range nodes {
+		if len(n.Path) == 0 {
+			continue
+		}
+		if _, held := m.slots[n.Path[len(n.Path)-1]]; !held {
+			return len(nodes) - i
+		}
+	}
+	return 0
+}
+
+// together evaluates all nodes but the one at position but in one forward call. After an error it may hold some.
+func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) error {
 	cache := m.s.cache
-	slots = make([]int32, len(nodes))
 	want, rows := m.want, []backend.Row(nil)
 	want.Rows = nil
 	var out []backend.Output
@@ -110,28 +126,34 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) (slots
 		if i == but {
 			continue
 		}
-		if slots[i], err = m.s.alloc(n.Pos); err != nil {
-			break
+		slot, err := m.s.alloc(n.Pos)
+		if err != nil {
+			return err
 		}
+		m.hold(n, slot)
 		want.Rows = append(want.Rows, len(rows))
-		rows = append(rows, cache.Node(n.Token, slots[i], m.path(n.Path)...))
+		rows = append(rows, cache.Node(n.Token, slot, m.path(n.Path)...))
 		out = append(out, m.out[i])
 	}
-	if err == nil {
-		err = m.s.e.model.Forward(ctx, cache.KV(), rows, out, want)
+	if err := m.s.e.model.Forward(ctx, cache.KV(), rows, out, want); err != nil {
+		return err
 	}
-	if err != nil {
-		for _, r := range rows {
-			cache.Free(r.Slot)
-		}
-		return nil, err
-	}
+	m.s.e.called()
 	for i := range nodes {
 		if i != but {
 			m.out[i], out = out[0], out[1:]
 		}
 	}
-	return slots, nil
+	return nil
+}
+
+// lose frees the slots of nodes, as far as they have some.
+func (m *edge) lose(nodes []draft.Node) {
+	for _, n := range nodes {
+		if _, ok := m.slots[n.ID]; ok {
+			m.Drop(n.ID)
+		}
+	}
 }
 
 // hold notes where a node is.

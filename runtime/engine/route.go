@@ -41,7 +41,7 @@ type Route struct {
 	Request
 	Router  *router.Router // which tokens the cloud is asked for; nil: none
 	Cloud   draft.Cloud    // who answers
-	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in
+	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
 	Observe func(Event)    // told of every token and every escalation, if given
 }
@@ -102,6 +102,11 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		if r.Observe != nil {
 			r.Observe(e)
 		}
+		if p := e.Pass; p != nil {
+			s.summary.Passes++
+			s.summary.Proposed += p.Proposed
+			s.summary.Accepted += p.Accepted
+		}
 		t := e.Token
 		if t == nil || t.End && !r.IgnoreEnd {
 			return true
@@ -144,6 +149,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
+	o.Lookup, o.Cost = cmp.Or(o.Lookup, r.Lookup), &s.cost
 	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -19,6 +20,11 @@ type Request struct {
 	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
 	Sampling  sample.Options // zero value: greedy
 	IgnoreEnd bool           // go on after an end token; for benchmarks
+	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. What
+	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative: each
+	// token has its own call. The tokens are the same with any value; how many are guessed follows from how often guesses
+	// hold, and from what it costs.
+	Lookup int
 }
 
 // Token is one generated token.
@@ -45,8 +51,24 @@ type Summary struct {
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
 	RanAhead     int           // tokens whose evaluation had begun before they were asked for
+	Passes       int           // forward calls after the prompt
+	Proposed     int           // guesses from the text that were evaluated in them: see [Request.Lookup]
+	Accepted     int           // of these, those that held: tokens without a call of their own
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
+}
+
+// PassesPerToken is how many forward calls each token took, of those that follow the prompt's token, an end token
+// included: 1 where every token has a call of its own, and 0 where none follows.
+func (s Summary) PassesPerToken() float64 {
+	tokens := s.Tokens - 1
+	if s.Stop == StopEnd {
+		tokens++
+	}
+	if tokens <= 0 {
+		return 0
+	}
+	return float64(s.Passes) / float64(tokens)
 }
 
 // Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
@@ -56,6 +78,7 @@ type Session struct {
 	busy  atomic.Bool // a text is being generated; what follows belongs to it
 	cache *qwen2.Cache
 	ahead *ahead
+	cost  lookup.Cost       // of forward calls, learnt from all texts
 	out   [1]backend.Output // the head of a token evaluated by itself, until the next one
 	ids   []int32           // what the cache holds
 	told

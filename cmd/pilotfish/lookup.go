@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+)
+
+// lookupRows is the value of --lookup, as the engine takes it: 0 for auto, negative for off, or the most rows.
+type lookupRows int
+
+const (
+	lookupAuto lookupRows = 0
+	lookupOff  lookupRows = -1
+)
+
+// lookupHelp says what the flag does.
+const lookupHelp = "guess from the text what follows in it, and evaluate the guesses beside the next token, " +
+	"`auto|off|N`: auto: as many as are worth it, up to 8 tokens in one pass over the model; N: up to N tokens in a pass, " +
+	"2 to 8; off: one by one. The text is the same, and one that repeats itself comes faster"
+
+// String implements pflag.Value.
+func (l *lookupRows) String() string {
+	switch *l {
+	case lookupAuto:
+		return "auto"
+	case lookupOff:
+		return "off"
+	}
+	return strconv.Itoa(int(*l))
+}
+
+// Set implements pflag.Value.
+func (l *lookupRows) Set(s string) error {
+	switch s {
+	case "auto":
+		*l = lookupAuto
+		return nil
+	case "off":
+		*l = lookupOff
+		return nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 2 || n > 8 {
+		return errors.New("give auto, off, or the most tokens in a pass, 2 to 8")
+	}
+	*l = lookupRows(n)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (l *lookupRows) Type() string { return "auto|off|N" }

@@ -1,0 +1,210 @@
+package draft
+
+import (
+	"cmp"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
+)
+
+// mostRows is how many rows a forward call has at most where guesses from the text fill them up.
+const mostRows = 8
+
+// repeats guesses from the text what follows in it, and learns how often that holds and what it costs.
+type repeats struct {
+	index lookup.Index // the text
+	rate  lookup.Rate
+	cost  *lookup.Cost
+	found found // behind the whole text
+}
+
+// found is what was found behind the first tokens of the text.
+type found struct {
+	tokens int // so many
+	length int // of the match; 0: there is none
+	next   int32
+}
+
+// newRepeats returns nothing where nothing is to be guessed.
+func newRepeats(o Options, prompt []int32) *repeats {
+	if o.Lookup < 0 {
+		return nil
+	}
+	r := &repeats{cost: cmp.Or(o.Cost, new(lookup.Cost))}
+	r.index.Append(prompt...)
+	return r
+}
+
+// shown takes a token into the text, and learns from it whether it would have been guessed. One that the cloud was to
+// be asked for would not have held, whatever it is: guesses end before it.
+func (r *repeats) shown(n *node) {
+	if r.found.tokens != r.index.Len() {
+		r.find(nil, 1)
+	}
+	if f := r.found; f.length > 0 {
+		r.rate.Learn(f.length, n.origin == Edge && f.next == n.token)
+	}
+	r.index.Append(n.token)
+}
+
+// find is [lookup.Index.Find], and notes what it finds behind the whole text.
+func (r *repeats) find(tail []int32, n int) (length int, next []int32) {
+	length, next = r.index.Find(tail, n)
+	if len(tail) == 0 && n > 0 {
+		r.found = found{tokens: r.index.Len(), length: length}
+		if length > 0 {
+			r.found.next = next[0]
+		}
+	}
+	return length, next
+}
+
+// guess returns chains of guesses behind leaves, one for each, of which most are empty: as many as are worth their time
+// beside the leaves. They are no part of the draft tree yet, but know their parents.
+func (r *run) guess(leaves []*node) [][]*node {
+	most := r.spare(len(leaves))
+	if most <= 0 {
+		return nil
+	}
+	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
+	some := false
+	for i, n := range leaves {
+		places[i].Weight = r.chance(n)
+		length, next := r.find(r.tail(n), min(most, r.reach(n)))
+		likely[i] = r.cut(next)
+		places[i].Holds = r.rate.Chances(length, len(likely[i]))
+		some = some || len(likely[i]) > 0
+	}
+	if !some {
+		return nil
+	}
+	chains := make([][]*node, len(leaves))
+	share := lookup.Share(places, most, r.cost)
+	if r.fault.has(faultEager) {
+		for i := range share {
+			share[i] = min(most, len(likely[i]))
+			most -= share[i]
+		}
+	}
+	for i, n := range share {
+		at := leaves[i]
+		for _, token := range likely[i][:n] {
+			r.last++
+			at = &node{id: r.last, token: token, pos: at.pos + 1, parent: at}
+			chains[i] = append(chains[i], at)
+		}
+	}
+	return chains
+}
+
+// spare is how many guesses there may be beside a number of leaves.
+func (r *run) spare(leaves int) int {
+	if r.repeats == nil {
+		return 0
+	}
+	rows := min(r.Rows, mostRows)
+	if r.Lookup > 0 {
+		rows = min(rows, r.Lookup)
+	}
+	if r.fault.has(faultGuessRows) {
+		rows++
+	}
+	if !r.fault.has(faultEager) {
+		rows = min(rows, r.cost.Reach(leaves))
+	}
+	if rows > leaves && !r.fault.has(faultGuessRoom) {
+		rows = min(rows, r.model.Room())
+	}
+	return rows - leaves
+}
+
+// tail is the part of the path to n that is not shown yet.
+func (r *run) tail(n *node) []int32 {
+	var tail []int32
+	for _, m := range path(r.tip, n) {
+		tail = append(tail, m.token)
+	}
+	return tail
+}
+
+// reach is how many tokens behind n can be evaluated: something may follow each, and all lie in the window of the
+// oldest open escalation, if there is one.
+func (r *run) reach(n *node) int {
+	most, _ := r.limit()
+	end := r.prompt + most - 2 // the last position but one
+	if r.fault.has(faultGuessMax) {
+		end++
+	}
+	if r.tip.open() && !r.fault.has(faultGuessWindow) {
+		end = min(end, r.tip.pos+r.Window)
+	}
+	return end - n.pos
+}
+
+// cut returns the tokens before the first that ends the text.
+func (r *run) cut(tokens []int32) []int32 {
+	for i, t := range tokens {
+		if r.End(t) && !r.fault.has(faultGuessEnd) {
+			return tokens[:i]
+		}
+	}
+	return tokens
+}
+
+// walk decides what follows a leaf, and goes on along the guesses behind it for as long as each is the token that
+// follows: that one is then in the draft tree as if it had been evaluated by itself. It ends before a token that the
+// cloud is to be asked for. heads follow the leaf and each guess; the number of guesses that held is returned.
+func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (held int) {
+	first := n.state
+	for {
+		r.evaluated(n, p)
+		row := held
+		if r.fault.has(faultGuessHead) {
+			row = max(0, held-1)
+		}
+		r.decide(n, &heads[row])
+		if held == len(chain) {
+			return held
+		}
+		next := r.follows(n, chain[held])
+		if next == nil {
+			return held
+		}
+		next.id = chain[held].id
+		if r.fault.has(faultGuessState) {
+			next.state = first
+		}
+		n = next
+		held++
+	}
+}
+
+// follows returns the token that stands after n if it is what was guessed.
+func (r *run) follows(n, guess *node) *node {
+	if n.esc != nil && r.fault.has(faultGuessEscalation) && n.esc.Local == guess.token {
+		r.held, n.esc = r.held[:len(r.held)-1], nil
+		r.child(n, guess.token, 0)
+	}
+	if n.esc != nil {
+		return nil
+	}
+	next := n.children[0]
+	if r.fault.has(faultGuessWrong) && !next.final {
+		next.token = guess.token
+	}
+	if next.token != guess.token {
+		return nil
+	}
+	return next
+}
+
+// evaluated notes that the model holds n since the forward call p.
+func (r *run) evaluated(n *node, p *pass) {
+	n.evaluated, n.pass = true, p
+	p.live++
+	for a := n; a != r.tip; a = a.parent {
+		if a.parent.open() {
+			a.parent.esc.Drafted++
+		}
+	}
+}

@@ -1,0 +1,198 @@
+//go:build !noasm
+
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// echo is a prompt that repeats itself.
+func echo(tokens int) (prompt []int32) {
+	for i := range tokens {
+		prompt = append(prompt, 5+int32(i*i%13))
+	}
+	return prompt
+}
+
+// TestLookup: guesses from the text change neither tokens, nor origins, nor a bit of a confidence, greedy or sampled,
+// alone, serial and pipelined; and they do hold.
+func TestLookup(t *testing.T) {
+	large := small(t, Options{}, func(s *synth.Spec) { s.Seed = 5 })
+	cloud, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
+		s, err := open(Options{}).NewSession()
+		require.NoError(t, err)
+		accepted := 0
+		for mode, name := range []string{"local", "serial", "1 branch", "2 branches"} {
+			for _, sampling := range []sample.Options{{}, {Temperature: 0.5, TopK: 3, TopP: 0.9, Seed: 8}} {
+				t.Run(fmt.Sprintf("%s, temperature %v", name, sampling.Temperature), func(t *testing.T) {
+					r := Route{Request: Request{MaxTokens: 32, IgnoreEnd: true, Sampling: sampling}}
+					if mode > 0 {
+						r.Cloud, r.Draft = cloud.Local(uint64(mode)), DraftOptions{Deadline: -1, Branches: mode - 1}
+						r.Router, err = router.New(router.Options{Policy: router.Random, Threshold: new(0.1), Seed: 2})
+						require.NoError(t, err)
+					}
+					if mode == 1 {
+						r.Draft.Mode = Serial
+					}
+					r.Lookup = -1
+					want := read(t, s, echo(20), r)
+					none := s.Summary()
+					require.Len(t, want.ids, 32)
+					require.Zero(t, none.Proposed)
+					for _, rows := range []int{0, 3} {
+						r.Lookup = rows
+						require.Equal(t, want, read(t, s, echo(20), r), "%d rows", rows)
+						sum := s.Summary()
+						assert.LessOrEqual(t, sum.Accepted, sum.Proposed)
+						if mode == 0 {
+							assert.Equal(t, none.Passes, sum.Passes+sum.Accepted)
+						}
+						accepted += sum.Accepted
+					}
+				})
+			}
+		}
+		assert.Positive(t, accepted, "how many are tried depends on the time they take")
+	})
+}
+
+// TestLookupWhereItIsSaid: what a route says of guesses goes before what its request says.
+func TestLookupWhereItIsSaid(t *testing.T) {
+	s, err := small(t, Options{}, nil).NewSession()
+	require.NoError(t, err)
+	read(t, s, echo(20), Route{Request: Request{MaxTokens: 30, IgnoreEnd: true}})
+	require.Positive(t, s.Summary().Proposed)
+	require.Greater(t, s.cost.Reach(1), 1, "the next text knows what calls take")
+	for _, r := range []Route{
+		{Request: Request{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}}, {Request: Request{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
+	} {
+		r.MaxTokens, r.IgnoreEnd = 30, true
+		for _, err := range s.Routed(t.Context(), echo(20), r) {
+			require.NoError(t, err)
+		}
+		assert.Zero(t, s.Summary().Proposed)
+		assert.Equal(t, 29, s.Summary().Passes)
+	}
+	for _, rows := range []int{1, 9} {
+		for _, err := range s.Generate(t.Context(), echo(20), Request{Lookup: rows}) {
+			assert.ErrorContains(t, err, fmt.Sprintf("lookup: %d is not possible: 2 to 8 rows", rows))
+		}
+	}
+}
+
+// TestPassesPerToken: the token of the prompt has no call of its own, and an end token has one before it.
+func TestPassesPerToken(t *testing.T) {
+	assert.Equal(t, 1.0, Summary{Tokens: 9, Passes: 8, Stop: StopLength}.PassesPerToken())
+	assert.Equal(t, 1.0, Summary{Tokens: 8, Passes: 8, Stop: StopEnd}.PassesPerToken())
+	assert.Equal(t, 0.5, Summary{Tokens: 9, Passes: 4, Stop: StopContext}.PassesPerToken())
+	assert.Zero(t, Summary{Tokens: 1}.PassesPerToken())
+	assert.Zero(t, Summary{Stop: StopEnd}.PassesPerToken())
+	assert.Zero(t, Summary{}.PassesPerToken())
+}
+
+// chainBits evaluates tokens behind a prompt one at a time and as chains of several lengths, and compares all logits.
+func chainBits(t *testing.T, e *Engine, prompt, tokens []int32) {
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	m := newEdge(s, backend.Want{K: 3, Logits: true}, 0)
+	_, err = m.Prefill(t.Context(), prompt)
+	require.NoError(t, err)
+	chain := make([]draft.Node, len(tokens))
+	for i, token := range tokens {
+		chain[i] = draft.Node{ID: draft.ID(i + 1), Token: token, Pos: len(prompt) + i}
+		for j := range i {
+			chain[i].Path = append(chain[i].Path, draft.ID(j+1))
+		}
+	}
+	var want [][]float32
+	for _, n := range chain {
+		out, err := m.Extend(t.Context(), []draft.Node{n})
+		require.NoError(t, err)
+		want = append(want, slices.Clone(out[0].Logits))
+	}
+	for rows := 2; rows <= 8; rows++ {
+		for _, n := range chain {
+			m.Drop(n.ID)
+		}
+		for i := 0; i < len(chain); i += rows {
+			out, err := m.Extend(t.Context(), chain[i:min(i+rows, len(chain))])
+			require.NoError(t, err)
+			for j := range out {
+				require.True(t, slices.Equal(want[i+j], out[j].Logits), "%d rows, token %d", rows, i+j)
+			}
+		}
+	}
+	for _, n := range chain {
+		m.Drop(n.ID)
+	}
+}
+
+// TestChainBits: what follows a token is the same to the last bit of all logits, however many of the tokens before it
+// are evaluated in the same call.
+func TestChainBits(t *testing.T) {
+	tokens := []int32{9, 8, 7, 9, 8, 7, 9, 8, 7, 1, 2, 3, 250, 251, 9, 8}
+	for _, recipe := range []string{"f32", "f16", "q8_0", "q4_0", "q4_k_m", "q6_k"} {
+		for _, o := range []Options{{Threads: 1}, {Threads: 2}, {Threads: 1, Exact: true}, {KV: KVF32}} {
+			t.Run(fmt.Sprintf("%s %+v", recipe, o), func(t *testing.T) {
+				r, err := synth.ParseRecipe(recipe)
+				require.NoError(t, err)
+				e := small(t, o, func(s *synth.Spec) { *s = synth.Tiny(r, 3) })
+				chainBits(t, e, echo(30), tokens)
+			})
+		}
+	}
+	t.Run("gpu", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("takes seconds")
+		}
+		chainBits(t, random(t, Options{Backend: aGPU()}, 4), echo(20), tokens)
+	})
+}
+
+// TestLookupStories: trained models write the same stories with guesses from the text as without.
+func TestLookupStories(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "data", "models"), "*.gguf"))
+	require.NoError(t, err)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, err := os.Stat(file)
+			require.NoError(t, err)
+			e, err := Open(file, Options{Threads: 1})
+			require.NoError(t, err)
+			defer e.Close()
+			s, err := e.NewSession()
+			require.NoError(t, err)
+			prompt, err := e.RawPrompt(" Once upon a time there was a little dog. The little dog was happy. Once upon a time")
+			require.NoError(t, err)
+			accepted := 0
+			for seed := range uint64(6) {
+				r := Route{Request: Request{MaxTokens: 120, IgnoreEnd: true, Lookup: -1}}
+				if seed > 0 {
+					r.Sampling = sample.Options{Temperature: float64(seed) / 4, Seed: seed}
+				}
+				want := read(t, s, prompt, r)
+				r.Lookup = 0
+				require.Equal(t, want, read(t, s, prompt, r), "seed %d", seed)
+				accepted += s.Summary().Accepted
+			}
+			assert.Positive(t, accepted)
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package lookup
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// rowCost is what another row is taken to cost before any is measured, in calls of one row.
+	rowCost = 0.1
+	// samples is the most times that are kept for a number of rows.
+	samples = 9
+	// stale is after how many calls a time begins to count less, by half in as many more: the machine, the text and its
+	// context have changed.
+	stale = 256
+	// forgotten is the weight of a time that counts no more.
+	forgotten = 1. / 16
+)
+
+// Cost learns what a forward call takes, by its number of rows. The zero value knows nothing and assumes a tenth of a
+// call for each row beyond the first.
+//
+// The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something else
+// ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them, and no row
+// is taken to cost more than a call of its own. One bad time therefore changes little; and old times give way to what is
+// assumed, little by little, so that rows that were dear are tried again first where guesses hold most. So a bad start
+// cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls without guesses are timed
+// now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
+type Cost struct {
+	calls int
+	rows  []times // by number of rows; nothing at 0
+}
+
+// times are those of the last calls of one number of rows.
+type times struct {
+	took   [samples]float64 // the oldest first
+	call   [samples]int     // when that was
+	n      int
+	sorted [samples]float64
+	last   int // call of these rows, also one of which no time is known
+}
+
+// Learn notes that a forward call of rows rows has taken a time, in any unit that is always the same. A time of zero or
+// less, as of a clock that stands still, says nothing.
+func (c *Cost) Learn(rows int, took float64) {
+	if rows < 1 {
+		return
+	}
+	for len(c.rows) <= rows {
+		c.rows = append(c.rows, times{})
+	}
+	c.calls++
+	c.rows[rows].last = c.calls
+	if took > 0 {
+		c.rows[rows].add(took, c.calls)
+	}
+}
+
+// Reach returns how many rows a call may have in which a number of rows is evaluated anyway. It is that number as long
+// as there is no call of it to compare with, and else twice as many as the most that were seen: should those be dear,
+// not much is lost.
+func (c *Cost) Reach(rows int) int {
+	if rows >= len(c.rows) || !c.rows[rows].recent(c.calls) {
+		return rows
+	}
+	most := len(c.rows) - 1
+	for !c.rows[most].recent(c.calls) {
+		most--
+	}
+	return 2 * most
+}
+
+func (t *times) add(took float64, call int) {
+	gone := 0
+	for gone < t.n && (t.n-gone == samples || t.call[gone]+stale < call) {
+		gone++
+	}
+	copy(t.took[:], t.took[gone:t.n])
+	copy(t.call[:], t.call[gone:t.n])
+	t.n -= gone
+	t.took[t.n], t.call[t.n] = took, call
+	t.n++
+	t.sorted = t.took
+	slices.Sort(t.sorted[:t.n])
+}
+
+// weight is how much the times still count, 1 to 0.
+func (t *times) weight(call int) float64 {
+	if t.n == 0 {
+		return 0
+	}
+	age := call - t.call[t.n-1]
+	w := math.Exp2(-float64(max(0, age-stale)) / stale)
+	if w <= forgotten {
+		return 0
+	}
+	return w
+}
+
+// recent reports whether there was a call that is not forgotten.
+func (t *times) recent(call int) bool { return t.last > 0 && t.last+stale >= call }
+
+// median is the lower one of two.
+func (t *times) median() float64 { return t.sorted[(t.n-1)/2] }
+
+// medianWith is the median with v as one time more.
+func (t *times) medianWith(v float64) float64 {
+	mid := t.n / 2 // of n+1
+	switch at, _ := slices.BinarySearch(t.sorted[:t.n], v); {
+	case at < mid:
+		return t.sorted[mid-1]
+	case at > mid:
+		return t.sorted[mid]
+	}
+	return v
+}
+
+// point is a number of rows and what it costs.
+type point struct{ rows, cost float64 }
+
+// Curve returns what calls of 1 to most rows cost, in calls of one row: the first is 1, and none is less than the one
+// before it.
+func (c *Cost) Curve(most int) []float64 {
+	curve := make([]float64, most)
+	measured := []point{{1, 1}}
+	one := c.one()
+	for rows := 2; rows < len(c.rows); rows++ {
+		if t := &c.rows[rows]; t.weight(c.calls) > 0 {
+			measured = append(measured, point{float64(rows), min(t.median()/one, float64(rows))})
+		}
+	}
+	likely := slices.Clone(measured)
+	for i, p := range measured[1:] {
+		others := line(slices.Delete(slices.Clone(measured), i+1, i+2), p.rows)
+		if t := &c.rows[int(p.rows)]; t.n > 1 {
+			likely[i+1].cost = min(t.medianWith(one*others)/one, p.rows)
+		} else {
+			likely[i+1].cost = (p.cost + others) / 2
+		}
+		assumed := 1 + rowCost*(p.rows-1)
+		likely[i+1].cost = assumed + c.rows[int(p.rows)].weight(c.calls)*(likely[i+1].cost-assumed)
+	}
+	for rows, least := max(most, len(c.rows)-1), math.Inf(1); rows > 0; rows-- {
+		// A lower cost of more rows shows that fewer do not cost more: what is wrong with times makes them longer.
+		least = max(1, min(least, line(likely, float64(rows))))
+		if rows <= most {
+			curve[rows-1] = least
+		}
+	}
+	return curve
+}
+
+// one is the time of a call of one row, or what follows for it from the least number that was measured.
+func (c *Cost) one() float64 {
+	for rows := range c.rows {
+		if t := &c.rows[rows]; t.n > 0 {
+			return t.median() / (1 + rowCost*float64(rows-1))
+		}
+	}
+	return 1
+}
+
+// line is the cost of a number of rows on the lines through points, of which the first is {1, 1}: between two the one
+// that joins them, and beyond the last the one from the first through it.
+func line(points []point, rows float64) float64 {
+	last := points[len(points)-1]
+	slope := rowCost
+	if len(points) > 1 {
+		slope = (last.cost - 1) / (last.rows - 1)
+	}
+	for i, p := range points {
+		if rows == p.rows {
+			return p.cost
+		}
+		if rows < p.rows {
+			last, slope = points[i-1], (p.cost-points[i-1].cost)/(p.rows-points[i-1].rows)
+			break
+		}
+	}
+	return last.cost + slope*(rows-last.rows)
+}

@@ -1,0 +1,67 @@
+package lookup
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// At the start a longer match is worth more, and no rate is ever 0 or 1.
+func TestRateAssumes(t *testing.T) {
+	var r Rate
+	for length := 2; length < 40; length++ {
+		require.GreaterOrEqual(t, r.Of(length+1), r.Of(length))
+		require.Positive(t, r.Of(length))
+		require.Less(t, r.Of(length), 1.0)
+	}
+	assert.InDelta(t, 1./3, r.Of(2), 1e-9)
+	for range 10_000 {
+		r.Learn(2, false)
+		r.Learn(3, true)
+	}
+	assert.Positive(t, r.Of(2))
+	assert.Less(t, r.Of(3), 1.0)
+}
+
+// The rate comes near the share of guesses that hold, forgets what was before, and keeps lengths apart.
+func TestRateLearns(t *testing.T) {
+	draw := rand.New(rand.NewPCG(1, 1))
+	for _, share := range []float64{0.9, 0.1, 0.5} {
+		var r Rate
+		r.Learn(5, share < 0.5)
+		before := r.Of(6)
+		sum, n := 0.0, 0
+		for i := range 4000 {
+			r.Learn(5, draw.Float64() < share)
+			if i > 100 {
+				sum, n = sum+r.Of(5), n+1
+			}
+		}
+		assert.InDelta(t, share, sum/float64(n), 0.05)
+		assert.Equal(t, before, r.Of(6))
+	}
+	var r Rate
+	for range 100_000 {
+		r.Learn(30, true)
+	}
+	require.Greater(t, r.Of(16), 0.95)
+	for range 100 {
+		r.Learn(17, false)
+	}
+	assert.Less(t, r.Of(40), 0.3, "what was long ago counts no more, and long matches count as one length")
+}
+
+// Chances multiply along the chain, with a match that grows.
+func TestChances(t *testing.T) {
+	var r Rate
+	r.Learn(4, true)
+	r.Learn(3, false)
+	got := r.Chances(3, 3)
+	require.Len(t, got, 3)
+	assert.InDelta(t, r.Of(3), got[0], 1e-12)
+	assert.InDelta(t, r.Of(3)*r.Of(4), got[1], 1e-12)
+	assert.InDelta(t, r.Of(3)*r.Of(4)*r.Of(5), got[2], 1e-12)
+	assert.Empty(t, r.Chances(3, 0))
+}

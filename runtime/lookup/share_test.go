@@ -1,0 +1,135 @@
+package lookup
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// rateOf is what Share makes as great as it can: tokens for the time of a call.
+func rateOf(chains []Chain, share []int, c *Cost) float64 {
+	tokens, rows := 0.0, len(chains)
+	for i, chain := range chains {
+		tokens += chain.Weight
+		for _, h := range chain.Holds[:share[i]] {
+			tokens += chain.Weight * h
+			rows++
+		}
+	}
+	return tokens / c.Curve(rows)[rows-1]
+}
+
+// each calls f with every way to give guesses to chains.
+func each(chains []Chain, most int, f func(share []int)) {
+	share := make([]int, len(chains))
+	var try func(i, left int)
+	try = func(i, left int) {
+		if i == len(chains) {
+			f(share)
+			return
+		}
+		for share[i] = 0; share[i] <= min(left, len(chains[i].Holds)); share[i]++ {
+			try(i+1, left-share[i])
+		}
+		share[i] = 0
+	}
+	try(0, most)
+}
+
+// No other way to give out the rows brings more tokens for the time; and none is given out for next to nothing.
+func FuzzShare(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, uint8(seed%9))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, most uint8) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		var c Cost
+		slope := r.Float64() * r.Float64()
+		learn(&c, 100, slope, exact)
+		chains := make([]Chain, 1+r.IntN(3))
+		for i := range chains {
+			chains[i].Weight = []float64{1, r.Float64()}[r.IntN(2)]
+			for p, n := 1.0, r.IntN(8); len(chains[i].Holds) < n; {
+				p *= r.Float64()
+				chains[i].Holds = append(chains[i].Holds, p)
+			}
+		}
+		spare := int(most % 9)
+		got := Share(chains, spare, &c)
+		require.Len(t, got, len(chains))
+		sum, none := 0, make([]int, len(chains))
+		for i, n := range got {
+			require.LessOrEqual(t, n, len(chains[i].Holds))
+			sum += n
+		}
+		require.LessOrEqual(t, sum, spare)
+		best, least := rateOf(chains, got, &c), rateOf(chains, none, &c)
+		require.True(t, sum == 0 || best > least*gain)
+		each(chains, spare, func(share []int) {
+			rate := rateOf(chains, share, &c)
+			require.True(t, rate <= best*(1+1e-9) || sum == 0 && rate <= least*gain*(1+1e-9), "%v: %v, %v: %v", got, best, share, rate)
+		})
+	})
+}
+
+// Where guesses hold and rows are cheap all are taken, and where they do not hold or rows are dear none; and rows that
+// the guesses of a likely row would fill are not given to an unlikely one.
+func TestShare(t *testing.T) {
+	var cheap, dear Cost
+	learn(&cheap, 100, 0.1, exact)
+	learn(&dear, 100, 1, exact)
+	sure := []float64{0.99, 0.98, 0.97, 0.96, 0.95, 0.94, 0.93}
+	assert.Equal(t, []int{7}, Share([]Chain{{1, sure}}, 7, &cheap))
+	assert.Equal(t, []int{3}, Share([]Chain{{1, sure}}, 3, &cheap))
+	assert.Equal(t, []int{0}, Share([]Chain{{1, sure}}, 7, &dear))
+	assert.Equal(t, []int{0}, Share([]Chain{{1, []float64{0.1, 0.01}}}, 7, &cheap))
+	assert.Equal(t, []int{0}, Share([]Chain{{1, nil}}, 7, &cheap))
+	assert.Equal(t, []int{0}, Share([]Chain{{1, sure}}, 0, &cheap))
+	assert.Equal(t, []int{0, 6}, Share([]Chain{{0.1, sure}, {0.9, sure}}, 6, &cheap))
+	assert.Empty(t, Share(nil, 7, &cheap))
+}
+
+// A text that does not repeat itself loses next to nothing, whatever a row costs; and where it begins to, guesses come
+// back by themselves.
+func TestGuessingComesAndGoes(t *testing.T) {
+	for _, slope := range []float64{0.02, 0.1, 0.3, 1} {
+		r := rand.New(rand.NewPCG(1, 2))
+		x, rate, cost := new(Index), new(Rate), new(Cost)
+		took, left := 0.0, 0 // guesses that hold, still to come
+		token := func(next int32) (rows int) {
+			length, guess := x.Find(nil, 7)
+			if left--; left < 0 {
+				if length > 0 {
+					rows = Share([]Chain{{1, rate.Chances(length, 7)}}, min(7, cost.Reach(1)-1), cost)[0]
+				}
+				time := 1 + slope*float64(rows)
+				cost.Learn(1+rows, time)
+				took, left = took+time, 0
+				if rows > 0 && guess[0] == next {
+					left = 1 // more would not hold here
+				}
+			}
+			if length > 0 {
+				rate.Learn(length, guess[0] == next)
+			}
+			x.Append(next)
+			return rows
+		}
+		for range 4000 {
+			token(int32(r.IntN(25)))
+		}
+		assert.Less(t, took, 4000/0.98, "a row for %v", slope)
+		rows := 0
+		for _, next := range x.text[3000:3100] {
+			left = 0
+			rows += token(next)
+		}
+		if slope < 0.5 {
+			assert.Greater(t, rows, 400, "a row for %v", slope)
+		} else {
+			assert.Less(t, rows, 50)
+		}
+	}
+}
