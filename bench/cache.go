@@ -43,8 +43,8 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 // farMemory is the size of a memory of which the caches hold only a part, in bytes.
 func farMemory() int { return int(min(max(leastFar, 2*cacheBytes()), mostFar)) }
 
-// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if the CPU
-// reads them and they are that many, or else memory of its own, in huge pages if these do.
+// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if
+// the CPU reads them and they are that many, or else memory of its own, in huge pages if these do.
 func sameMemory(e *engine.Engine, huge bool) [][]byte {
 	var weights [][]byte
 	bytes := 0

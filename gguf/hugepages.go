@@ -8,13 +8,14 @@ import (
 // ErrHugePages says that tensor data cannot be moved into huge pages: the system has none, or the file is not mapped.
 var ErrHugePages = errors.New("no huge pages")
 
-// MoveToHugePages puts memory in huge pages in the place of the file's pages that hold tensor data: the same bytes at the same
-// addresses, so that whoever reads a tensor meanwhile need not know. It goes page by page of [hugemem.Size], and gives each page of the
-// file back as it goes: at no time is more than one of them held twice. The ends of the file that fill no huge page stay
-// as they are. Where the kernel finds no huge page free, small ones take its place.
+// MoveToHugePages puts memory in huge pages in the place of the file's pages that hold tensor data: the same bytes at
+// the same addresses, so that whoever reads a tensor meanwhile need not know. It goes page by page of [hugemem.Size],
+// and gives each page of the file back as it goes: at no time is more than one of them held twice. The ends of the
+// file that fill no huge page stay as they are. Where the kernel finds no huge page free, small ones take its place.
 //
-// It returns early, with the cause, when ctx ends, with [ErrClosed] when the file is closed, and with another error when
-// memory is short or the file has been cut short: what has been moved until then stays, and the rest is as before.
+// It returns early, with the cause, when ctx ends, with [ErrClosed] when the file is closed, and with another error
+// when memory is short or the file has been cut short: what has been moved until then stays, and the rest is as
+// before.
 func (f *File) MoveToHugePages(ctx context.Context) error {
 	if !f.uses.Take() {
 		return ErrClosed

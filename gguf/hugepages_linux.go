@@ -57,8 +57,9 @@ func (f *File) first(m mapping) int {
 	return first
 }
 
-// replace fills page with what the file holds at offset from, and puts it in the place of the mapped bytes there. The bytes are
-// read by a system call: if the file was cut short that is an error, where touching the mapping would be a fault.
+// replace fills page with what the file holds at offset from, and puts it in the place of the mapped bytes there. The
+// bytes are read by a system call: if the file was cut short that is an error, where touching the mapping would be a
+// fault.
 func (m mapping) replace(from int, page []byte) error {
 	if _, err := m.file.ReadAt(page, int64(from)); err != nil {
 		if err == io.EOF {

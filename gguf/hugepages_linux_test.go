@@ -122,8 +122,8 @@ func TestMoveHoldsNothingTwice(t *testing.T) {
 	assert.InDelta(t, len(content)>>10, resident(), 8)
 }
 
-// TestMoveEnds: the move ends with its context, with the file, and at the end of a file that was cut short; what was moved
-// stays, and the rest is as it was.
+// TestMoveEnds: the move ends with its context, with the file, and at the end of a file that was cut short; what was
+// moved stays, and the rest is as it was.
 func TestMoveEnds(t *testing.T) {
 	t.Run("context", func(t *testing.T) {
 		path, content := largeFile(t, 4)

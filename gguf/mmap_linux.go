@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
-// mapFile maps the first size bytes of file, of which there must be at least one, read-only and where huge pages can take
-// their place: see [File.MoveToHugePages], for which the file stays open.
+// mapFile maps the first size bytes of file, of which there must be at least one, read-only and where huge pages can
+// take their place: see [File.MoveToHugePages], for which the file stays open.
 func mapFile(file *os.File, size int) (mapping, error) {
 	p, err := hugemem.Reserve(size, cmp.Or(hugemem.Size(), os.Getpagesize()))
 	if err != nil {

@@ -31,7 +31,8 @@ func flagTests() map[string]map[string]string {
 		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
 		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
-		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions", "questions": "TestDemo", "json": "TestDemo",
+		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
+		"questions": "TestDemo", "json": "TestDemo",
 	}
 	return map[string]map[string]string{
 		"pilotfish":         {"version": "TestExitCodes"},

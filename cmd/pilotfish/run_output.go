@@ -190,7 +190,8 @@ func (o *runOutput) report(e summaryEvent) {
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
 	if e.LookupProposed > 0 {
-		fmt.Fprintf(o.a.stderr, "%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
+		fmt.Fprintf(o.a.stderr,
+			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
 			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
 	}
 }

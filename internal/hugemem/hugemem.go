@@ -1,5 +1,6 @@
-// Package hugemem gives memory in huge pages, where the system has them: one entry of the processor's address tables then
-// covers 2 MiB in place of 4 KiB, so that reading much memory in order stops less often for addresses to be looked up.
+// Package hugemem gives memory in huge pages, where the system has them: one entry of the processor's address tables
+// then covers 2 MiB in place of 4 KiB, so that reading much memory in order stops less often for addresses to be
+// looked up.
 package hugemem
 
 import "errors"

@@ -31,8 +31,8 @@ func sizeAt(dir string) int {
 	return size
 }
 
-// Reserve returns a run of addresses for n bytes that begins at a multiple of align, a power of two and of the page size.
-// There is nothing to be read or written there yet.
+// Reserve returns a run of addresses for n bytes that begins at a multiple of align, a power of two and of the page
+// size. There is nothing to be read or written there yet.
 func Reserve(n, align int) (unsafe.Pointer, error) {
 	const nothing = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
 	length := roundUp(n, os.Getpagesize())

@@ -66,7 +66,8 @@ func memoryGroups(proc string) (all []memoryGroup) {
 	return all
 }
 
-// groupPaths returns the groups of a process by what they control, "" for version 2. Lines are "number:what,what:/path".
+// groupPaths returns the groups of a process by what they control, "" for version 2. Lines are
+// "number:what,what:/path".
 func groupPaths(proc string) map[string]string {
 	paths := map[string]string{}
 	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))

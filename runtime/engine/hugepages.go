@@ -29,9 +29,9 @@ const (
 // memory back as it can the pages of a file, and others should not lack it.
 const spareMemory = 256 << 20
 
-// callsBeforeMove is after how many forward calls weights begin to move. To move them takes a processor for about as long as ten
-// calls take, and makes each that follows a tenth to a third shorter: a program that ends after a short answer would
-// pay for what it does not get.
+// callsBeforeMove is after how many forward calls weights begin to move. To move them takes a processor for about as
+// long as ten calls take, and makes each that follows a tenth to a third shorter: a program that ends after a short
+// answer would pay for what it does not get.
 const callsBeforeMove = 32
 
 // move is how the weights of an engine move: beside forward calls, see [gguf.File.MoveToHugePages].
@@ -40,7 +40,8 @@ type move struct {
 	calls  atomic.Int32 // of the model so far
 	begin  sync.Once
 	done   chan struct{}
-	stay   error // why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
+	// why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
+	stay error
 }
 
 // planMove decides whether the weights are to move. It is an error if they are and cannot.
@@ -52,7 +53,7 @@ func (e *Engine) planMove() error {
 	case HugeOff:
 		e.move.stay = errors.New("huge pages are off")
 	default:
-		return fmt.Errorf("huge pages cannot be %q: choose on, off, or leave it empty for where they are of use", e.o.HugePages)
+		return fmt.Errorf("huge pages cannot be %q: choose on, off, or nothing for where they are of use", e.o.HugePages)
 	}
 	if e.move.wanted = e.move.stay == nil; !e.move.wanted && e.o.HugePages == HugeOn {
 		return fmt.Errorf("weights cannot move into huge pages: %w", e.move.stay)
