@@ -103,6 +103,25 @@ func TestEngineStops(t *testing.T) {
 	assert.ErrorContains(t, err, "nothing to measure")
 }
 
+// TestSameMemory: a bandwidth is not measured with weights that a cache can hold.
+func TestSameMemory(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, synth.Tiny(recipe, 1).Write(f, nil))
+	require.NoError(t, f.Close())
+	e, err := engine.Open(path, engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	for _, huge := range []bool{false, true} {
+		memory := sameMemory(e, huge)
+		require.Len(t, memory, 1)
+		assert.Len(t, memory[0], farMemory())
+	}
+}
+
 // TestFitsCache: a model that memory cannot bound is told apart, and no share is above 1.
 func TestFitsCache(t *testing.T) {
 	const mib = 1 << 20

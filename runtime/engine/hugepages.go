@@ -37,7 +37,8 @@ const callsBeforeMove = 32
 // move is how the weights of an engine move: beside forward calls, see [gguf.File.MoveToHugePages].
 type move struct {
 	wanted bool
-	calls  atomic.Int32 // of the model so far
+	free   func() (uint64, error) // [FreeMemory]
+	calls  atomic.Int32           // of the model so far
 	begin  sync.Once
 	done   chan struct{}
 	// why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
@@ -46,7 +47,7 @@ type move struct {
 
 // planMove decides whether the weights are to move. It is an error if they are and cannot.
 func (e *Engine) planMove() error {
-	e.move.done = make(chan struct{})
+	e.move.done, e.move.free = make(chan struct{}), FreeMemory
 	switch e.o.HugePages {
 	case HugeAuto, HugeOn:
 		e.move.stay = e.cannotMove()
@@ -104,7 +105,7 @@ func (e *Engine) lacksMemory() error {
 	if e.o.HugePages == HugeOn {
 		return nil
 	}
-	free, err := FreeMemory()
+	free, err := e.move.free()
 	if err != nil {
 		return err
 	}

@@ -132,6 +132,25 @@ func TestWeightsStay(t *testing.T) {
 	assert.ErrorContains(t, err, `huge pages cannot be "yes"`)
 }
 
+// TestWeightsLackMemory: where little memory is free weights move only if that is insisted on.
+func TestWeightsLackMemory(t *testing.T) {
+	path := large(t)
+	for o, want := range map[HugePages]string{HugeAuto: "12 MB of memory are free, the weights and", HugeOn: ""} {
+		e, err := Open(path, Options{Threads: 1, HugePages: o})
+		require.NoError(t, err)
+		e.move.free = func() (uint64, error) { return 12e6, nil }
+		w, err := e.Weights(t.Context())
+		require.NoError(t, err)
+		if want == "" {
+			assert.NoError(t, w.Stay)
+			assert.Positive(t, w.Huge+w.Small)
+		} else if assert.ErrorContains(t, w.Stay, want) {
+			assert.Zero(t, w.Small)
+		}
+		require.NoError(t, e.Close())
+	}
+}
+
 // TestTooLittle: weights move unasked if they leave something.
 func TestTooLittle(t *testing.T) {
 	assert.NoError(t, tooLittle(spareMemory+1000, 1000))

@@ -8,12 +8,15 @@ import (
 
 // FreeMemory returns how many bytes this process may still take without others having to give way: what the system says
 // is available, or less where a control group of Linux sets a limit, as containers do.
-func FreeMemory() (uint64, error) {
+func FreeMemory() (uint64, error) { return freeMemory("/proc/self") }
+
+// freeMemory is FreeMemory for the process with its folder at proc.
+func freeMemory(proc string) (uint64, error) {
 	v, err := mem.VirtualMemory()
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)
 	}
-	return min(v.Available, groupMemory("/proc/self")), nil
+	return min(v.Available, groupMemory(proc)), nil
 }
 
 // fitSlots returns how many tokens a service keeps where nothing is said: as many as fit into half of the memory that

@@ -29,4 +29,10 @@ func TestFreeMemory(t *testing.T) {
 	all, err := mem.VirtualMemory()
 	require.NoError(t, err)
 	assert.LessOrEqual(t, free, all.Total)
+	free, err = freeMemory(groupsOf(t, map[string]string{
+		"mountinfo": "30 20 0:26 / @/fs rw - cgroup2 cgroup rw\n", "cgroup": "0::/a\n",
+		"fs/a/memory.max": "1000", "fs/a/memory.current": "300",
+	}))
+	require.NoError(t, err)
+	assert.EqualValues(t, 700, free, "the limit of a container")
 }
