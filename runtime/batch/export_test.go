@@ -53,7 +53,7 @@ func Indexed(s *Service, session uint64) int {
 func Waits(s *Service) (guesses, devices int) {
 	for e := s.trees.streams.Front(); e != nil; e = e.Next() {
 		for _, n := range e.Value.(*stream).guesses {
-			if n.guess && n.step == s.trees.clock {
+			if n.guess && n.used == s.trees.clock {
 				guesses++
 			}
 		}

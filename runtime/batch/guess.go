@@ -125,7 +125,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 	at, k, x := p.behind, p.a.need().K, p.a.tree.stream
 	for _, token := range p.likely[:n] {
 		at = s.trees.add(at, token)
-		at.guess, at.step, at.row = true, st.number, len(st.rows)
+		at.guess = true
 		s.trees.guessed++
 		x.guesses = append(x.guesses, at)
 		st.rows = append(st.rows, stepRow{node: at, k: k})
