@@ -132,8 +132,7 @@ func (f *forest) close(t *tree) {
 // forget drops a session. What its open asks use stays until they are answered; later asks begin anew.
 func (f *forest) forget(session uint64) {
 	if t := f.trees[session]; t != nil {
-		t.forgotten, t.last = true, nil
-		f.endStream(t)
+		t.forgotten = true
 		delete(f.trees, session)
 		f.tidy(t)
 	}

@@ -69,11 +69,10 @@ func (s *Service) busy(st *step) bool {
 	return len(st.rows) >= s.o.Lookup || s.front.active.Len() > 0
 }
 
-// spare is how many guesses a step can have. One without rows of its own is no call of the model, and none is made for
-// guesses alone. Their slots must be free. Where the head is dear they are not worth it.
+// spare is how many guesses a step can have, behind rows of its own: no call of the model is made for guesses alone.
+// Their slots must be free. Where the head is dear they are not worth it.
 func (s *Service) spare(st *step) int {
-	n := len(st.rows)
-	if n == 0 || s.busy(st) {
+	if s.busy(st) {
 		return 0
 	}
 	for _, r := range st.rows {
@@ -81,6 +80,7 @@ func (s *Service) spare(st *step) int {
 			return 0
 		}
 	}
+	n := len(st.rows)
 	return min(s.o.Lookup-n, s.cost.Reach(n)-n, s.trees.free.n)
 }
 

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,11 @@ func periodic(slips int) habit {
 // watched is a counter that looks at who waits while a call with guesses runs.
 type watched struct {
 	*counter
-	most    int // rows of a call with guesses
-	guessed int // rows, of calls that succeeded
+	context int       // most tokens of one
+	most    int       // rows of a call with guesses
+	guessed int       // rows, of calls that succeeded
+	seen    [256]bool // numbers of rows of these
+	largest int       // of them
 }
 
 // Forward implements [batch.Model].
@@ -52,9 +56,21 @@ func (w *watched) Forward(
 		w.wrong = fmt.Errorf("%d of %d rows are guesses, and %d devices wait (all logits: %v)", guesses, len(rows), devices,
 			want.Logits)
 	}
+	for _, r := range rows {
+		if int(r.Pos) >= w.context {
+			w.wrong = fmt.Errorf("a row at %d, where contexts end at %d", r.Pos, w.context)
+		}
+	}
+	if guesses > 0 && (!w.seen[len(rows)-guesses] || len(rows) > 2*w.largest) {
+		w.wrong = fmt.Errorf("%d of %d rows are guesses: nothing is known of what that costs", guesses, len(rows))
+	}
 	err := w.counter.Forward(ctx, kv, rows, out, want)
 	if err == nil {
 		w.guessed += guesses
+		w.seen[len(rows)] = true
+		if len(rows) <= 8 {
+			w.largest = max(w.largest, len(rows))
+		}
 	}
 	return err
 }
@@ -67,7 +83,7 @@ func cheap(slips, most int) *watched {
 
 // over starts a service of so many slots over w.
 func (w *watched) over(t testing.TB, slots int, o batch.Options) *crowd {
-	o.Now = w.checks()
+	o.Now, w.context = w.checks(), cmp.Or(o.Context, slots)
 	w.of = service(t, w, slots, o)
 	return &crowd{t: t, s: w.of}
 }
@@ -140,7 +156,7 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 	q := batch.Question{Session: session, Device: session % 3, K: []int{1, 3, 9, 40}[r.IntN(4)]}
 	for n := range 100 {
-		if len(q.Context) == 0 || len(q.Context) >= 55 {
+		if len(q.Context) == 0 || len(q.Context) > 60 {
 			q.Sampling = anySampling(r)
 			q.Context = text(int(r.Int32N(5)), 5+r.IntN(10)) // other texts begin alike
 		}
@@ -449,11 +465,14 @@ func TestStreamsAreForgotten(t *testing.T) {
 			n, _ := batch.Streams(c.s)
 			return n
 		}
-		ask := func(session, n, more int) {
-			c.stream(batch.Question{Session: uint64(session), Device: uint64(session), Context: text(session, n), K: 1}, more)
+		texts := make([][]int32, 80)
+		goOn := func(session, more int) {
+			q := batch.Question{Session: uint64(session), Device: uint64(session), Context: texts[session], K: 1}
+			texts[session] = c.stream(q, more)
 		}
 		for session := range 80 {
-			ask(session, 10, 20)
+			texts[session] = text(session, 10)
+			goOn(session, 20)
 			assert.LessOrEqual(t, streams(), 64)
 		}
 		assert.Equal(t, 64, streams())
@@ -463,8 +482,16 @@ func TestStreamsAreForgotten(t *testing.T) {
 		assert.Equal(t, 29, batch.Indexed(c.s, 16), "the latest ones stay")
 		require.NoError(t, c.s.Forget(t.Context(), 70))
 		assert.Equal(t, 63, streams())
-		ask(71, 3, 1)
+		texts[71] = texts[71][:3]
+		goOn(71, 1)
 		assert.Equal(t, 62, streams(), "its text does not go on")
+		for range 5 {
+			assert.Zero(t, batch.Indexed(c.s, 9), "it counts anew")
+			goOn(9, 1)
+			synctest.Wait()
+		}
+		assert.Equal(t, 34, batch.Indexed(c.s, 9))
+		assert.Equal(t, 63, streams())
 		before := c.stats()
 		c.mustAsk(batch.Question{Session: 1000, Device: 1000, Context: text(1000, 3000), K: 1})
 		assert.Zero(t, streams(), "others have their room")
@@ -473,6 +500,35 @@ func TestStreamsAreForgotten(t *testing.T) {
 		assert.Greater(t, c.stats().Evicted, before.Evicted)
 		m.rest(t)
 	})
+}
+
+// TestBusy: in steps that have no rows to spare nothing is indexed, since that takes time, and nothing guessed.
+func TestBusy(t *testing.T) {
+	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 10_000, batch.Options{})
+			defer c.s.Close()
+			q := batch.Question{Session: 1, Device: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+			c.mustAsk(q)
+			for i := range 30 {
+				other := func(session uint64, n int) {
+					q := batch.Question{Session: 100*session + uint64(i), Device: session, Context: text(i, n), K: 1}
+					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+					synctest.Wait()
+				}
+				other(99, 1) // while this is computed, the others gather
+				if size > 0 {
+					other(2, size)
+				}
+				q.Context = append(q.Context, c.mustAsk(q).Token)
+				c.wait.Wait()
+			}
+			assert.Equal(t, busy, batch.Indexed(c.s, 1) == 0, "%d others", size)
+			assert.Equal(t, busy, c.stats().Guessed == 0, "%d others", size)
+			m.rest(t)
+		})
+	}
 }
 
 // TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.

@@ -49,7 +49,7 @@ type found struct {
 // follow notes that a is complete with this step. If its session is a stream its text is indexed up to here.
 func (s *Service) follow(st *step, a *ask) {
 	t, f := a.tree, s.trees
-	if a.run = t.runTo(a.at); a.run < streak || t.forgotten {
+	if a.run = t.runTo(a.at); a.run < streak {
 		f.endStream(t)
 		return
 	}
@@ -88,11 +88,9 @@ func (t *tree) runTo(n *node) int {
 
 // answers notes that a, which has its answer, is the last question of its session.
 func (t *tree) answers(a *ask) {
-	if !t.forgotten {
-		t.last = &reply{hash: a.at.hash, run: a.run}
-		t.last.token.Store(noToken)
-		a.reply = t.last
-	}
+	t.last = &reply{hash: a.at.hash, run: a.run}
+	t.last.token.Store(noToken)
+	a.reply = t.last
 }
 
 // openStream begins to index the text of a session. The stream whose last question is longest ago makes room, and
