@@ -176,7 +176,7 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 			assert.NoError(c.t, c.s.Forget(c.t.Context(), session))
 		case 3:
 			ahead := q
-			ahead.Context, ahead.Background = append(slices.Clip(q.Context), a.Token), true
+			ahead.Context, ahead.Background = append(slices.Clip(q.Context), a.Token)[:min(60, len(q.Context)+1)], true
 			c.ask(ahead, func(_ batch.Answer, _ time.Duration, err error) {
 				if !errors.Is(err, errBroken) && !errors.Is(err, batch.ErrShed) {
 					assert.NoError(c.t, err)
@@ -255,10 +255,13 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 	texts, k := make([][]int32, 4), 1+r.IntN(3)
 	for range 90 {
 		session := r.IntN(len(texts))
+		if r.IntN(5) == 0 { // there is room, and others have lost theirs
+			require.NoError(t, c.s.Forget(t.Context(), uint64(r.IntN(len(texts)))))
+		}
 		for range 1 + r.IntN(25) {
 			q := batch.Question{Session: uint64(session), Device: uint64(session % 2), K: k, AuditFrom: r.IntN(20)}
 			if len(texts[session]) == 0 || len(texts[session]) > 65 || r.IntN(60) == 0 {
-				texts[session] = text(r.IntN(9), 4+r.IntN(40))
+				texts[session] = text(session+4*r.IntN(2), 4+20*r.IntN(3))
 			}
 			q.Context, q.Background = texts[session], r.IntN(30) == 0
 			a, err := c.s.Ask(t.Context(), q)
