@@ -48,6 +48,11 @@ func Indexed(s *Service, session uint64) int {
 	return 0
 }
 
+// Rate is the probability that a guess of a stream holds, behind a match of a length.
+func Rate(s *Service, session uint64, length int) float64 {
+	return s.trees.trees[session].stream.rate.Of(length)
+}
+
 // Waits reports, from within a call of the model, how many of its rows are guesses, and for how many devices others
 // wait.
 func Waits(s *Service) (guesses, devices int) {

@@ -186,7 +186,12 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 			q.K = []int{1, 3, 9, 40}[r.IntN(4)]
 		case 5:
 			time.Sleep(time.Duration(r.IntN(200)) * tick)
-		case 6: // the same again
+		case 6: // the same again, beside the first
+			c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
+				if !errors.Is(err, errBroken) {
+					assert.NoError(c.t, err)
+				}
+			})
 		case 7:
 			if n%2 == 0 {
 				m.broken.Store(true)
@@ -305,6 +310,34 @@ func TestStreamOfRepeats(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAskedAgain: a stream whose questions come twice, as after a lost answer, or once more after an error of the model,
+// is one as well.
+func TestAskedAgain(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 2000, batch.Options{})
+			defer c.s.Close()
+			q, failed := batch.Question{Session: 1, Context: text(1, 10), K: 1}, 0
+			for i := range 200 {
+				m.broken.Store(fails && i%9 == 4)
+				a, err := c.s.Ask(t.Context(), q)
+				if m.broken.Store(false); err != nil {
+					failed++
+					a = c.mustAsk(q)
+				}
+				require.Equal(t, a.Token, c.mustAsk(q).Token)
+				q.Context = append(q.Context, a.Token)
+			}
+			m.rest(t)
+			assert.Equal(t, fails, failed > 0)
+			assert.Equal(t, 209, batch.Indexed(c.s, 1))
+			assert.LessOrEqual(t, m.steps, 100)
+			assert.Greater(t, 4*c.stats().Held, 3*c.stats().Guessed)
+		})
 	}
 }
 
@@ -532,6 +565,28 @@ func TestBusy(t *testing.T) {
 			m.rest(t)
 		})
 	}
+}
+
+// TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
+func TestLearnsWhenBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 10_000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q.Context = c.stream(q, 20)
+		synctest.Wait()
+		before, stats := batch.Rate(c.s, 1, 16), c.stats()
+		c.wait.Go(func() {
+			c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 6000), K: 1})
+		})
+		synctest.Wait()
+		q.Context = c.stream(q, 40)
+		c.wait.Wait()
+		assert.Greater(t, batch.Rate(c.s, 1, 16), before)
+		assert.Equal(t, stats.Guessed, c.stats().Guessed)
+		m.rest(t)
+	})
 }
 
 // TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
