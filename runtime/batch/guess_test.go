@@ -327,6 +327,9 @@ func TestAskedAgain(t *testing.T) {
 				a, err := c.s.Ask(t.Context(), q)
 				if m.broken.Store(false); err != nil {
 					failed++
+					before := q // as if the one before were not answered, either
+					before.Context = q.Context[:len(q.Context)-failed%2]
+					c.mustAsk(before)
 					a = c.mustAsk(q)
 				}
 				require.Equal(t, a.Token, c.mustAsk(q).Token)
@@ -339,6 +342,31 @@ func TestAskedAgain(t *testing.T) {
 			assert.Greater(t, 4*c.stats().Held, 3*c.stats().Guessed)
 		})
 	}
+}
+
+// TestTogether: guesses are there once behind a question that comes twice in a step.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q.Context = c.stream(q, 20)
+		for i := range 40 {
+			c.ask(batch.Question{Session: 100 + uint64(i), Device: 99, Context: text(i, 1), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the others gather
+			for device := range uint64(2) {
+				again := q
+				again.Device = device
+				c.ask(again, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+			c.wait.Wait()
+			q.Context = append(q.Context, c.mustAsk(q).Token)
+		}
+		m.rest(t)
+		assert.Greater(t, c.stats().Held, uint64(10))
+	})
 }
 
 // TestGuessesAreSoon: a question that comes along a guess is answered at once, and so it is beside others that compute.

@@ -31,7 +31,6 @@ const noToken = -1
 type stream struct {
 	tree    *tree
 	element *list.Element // in forest.streams
-	used    uint64        // step that answered its last question
 	hash    uint64        // of the text that is indexed
 	index   lookup.Index
 	rate    lookup.Rate
@@ -59,15 +58,12 @@ func (s *Service) follow(st *step, a *ask) {
 	case x != nil && x.hash == a.at.parent.hash:
 		x.goOn(a.at.token)
 	default: // new, or after a question that was never answered
-		f.endStream(t)
-		if x = nil; !s.busy(st) {
-			x = f.openStream(t, a.Context)
+		if f.endStream(t); s.busy(st) {
+			return
 		}
+		x = f.openStream(t, a.Context)
 	}
-	if x == nil {
-		return
-	}
-	x.hash, x.used = a.at.hash, f.clock
+	x.hash = a.at.hash
 	f.streams.MoveToFront(x.element)
 	if a.at.step == st.number { // it was no guess, or not enough of one: what was guessed is not on its way
 		f.prune(x)
@@ -94,15 +90,12 @@ func (t *tree) answers(a *ask) {
 }
 
 // openStream begins to index the text of a session. The stream whose last question is longest ago makes room, and
-// begins to count again; if all are of this step there is none for t, and the result is nil.
+// begins to count again.
 func (f *forest) openStream(t *tree, text []int32) *stream {
 	if f.streams.Len() == mostStreams {
-		oldest := f.streams.Back().Value.(*stream)
-		if oldest.used == f.clock {
-			return nil
-		}
-		f.endStream(oldest.tree)
-		oldest.tree.last = nil
+		oldest := f.streams.Back().Value.(*stream).tree
+		f.endStream(oldest)
+		oldest.last = nil
 	}
 	x := &stream{tree: t}
 	x.index.Append(text[max(0, len(text)-mostIndexed):]...)
