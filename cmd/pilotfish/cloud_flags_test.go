@@ -359,16 +359,16 @@ func TestCloudLog(t *testing.T) {
 	}
 }
 
-// TestCloudLookup: guesses from the text change how many passes the answers take, and nothing else; --lookup bounds them
-// or switches them off.
+// TestCloudLookup: guesses from the text change how many passes the answers take, and nothing else; --lookup bounds
+// them or switches them off.
 func TestCloudLookup(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	line := regexp.MustCompile(`msg=computed tokens=(\d+) passes=(\d+) lookup_proposed=(\d+) lookup_accepted=(\d+)`)
 	do := func(args ...string) (ids []int32, tokens, passes, proposed, accepted int) {
 		c := startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
-		ids, _, _, _ = routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--mode", "serial",
-			"--tokens", "1,2,3,4,1,2,3,4,1,2,3,4", "-n", "60", "--deadline", "off", "--require-cloud")
+		ids, _, _, _ = routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always",
+			"--mode", "serial", "--tokens", "1,2,3,4,1,2,3,4,1,2,3,4", "-n", "60", "--deadline", "off", "--require-cloud")
 		c.stop()
 		said := line.FindStringSubmatch(c.errs.String())
 		require.NotNil(t, said, c.errs.String())

@@ -313,8 +313,8 @@ func TestStreamOfRepeats(t *testing.T) {
 	}
 }
 
-// TestAskedAgain: a stream whose questions come twice, as after a lost answer, or once more after an error of the model,
-// is one as well.
+// TestAskedAgain: a stream whose questions come twice, as after a lost answer, or once more after an error of the
+// model, is one as well.
 func TestAskedAgain(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,9 +6,9 @@
 // draft that goes on, and branches beside each other. A question always brings its whole context: what is in memory
 // only saves time, and eviction never changes an answer.
 //
-// A session that asks for one token after the other, each behind the answer before, is a stream. Rows that a step of the
-// model has to spare go to guesses of what follows in it, from what followed in its text before: those that hold are in
-// memory when they are asked for. An answer is the same with guesses and without.
+// A session that asks for one token after the other, each behind the answer before, is a stream. Rows that a step of
+// the model has to spare go to guesses of what follows in it, from what followed in its text before: those that hold
+// are in memory when they are asked for. An answer is the same with guesses and without.
 package batch
 
 import (
