@@ -29,6 +29,7 @@ type cloudCommandFlags struct {
 	cert, key string
 	slots     int
 	rows      int
+	lookup    lookupRows
 	log       string
 }
 
@@ -75,6 +76,7 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 			"(default: what fits into half of the free memory)")
 	p.IntVar(&f.rows, "rows", 0,
 		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
+	p.Var(&f.lookup, "lookup", lookupHelp+". For devices that ask for one token after the other, as with --policy always")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	return c
@@ -109,10 +111,11 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	defer e.Close()
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows})
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
 	if err != nil {
 		return err
 	}
+	defer func() { logComputed(s.Stats(), log) }() // once it is closed: all that it has done
 	defer s.Close()
 	events := engine.NewGatewayLog(log)
 	defer events.Close()
@@ -127,6 +130,11 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
 	defer watchRecomputing(s.Stats, log)()
 	return g.Serve(ctx, socket)
+}
+
+// logComputed says what the model has done.
+func logComputed(s engine.ServiceStats, log *slog.Logger) {
+	log.Info("computed", "tokens", s.Computed, "passes", s.Steps, "lookup_proposed", s.Guessed, "lookup_accepted", s.Held)
 }
 
 // socket opens the address that the gateway listens on.

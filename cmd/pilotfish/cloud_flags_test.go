@@ -359,6 +359,42 @@ func TestCloudLog(t *testing.T) {
 	}
 }
 
+// TestCloudLookup: guesses from the text change how many passes the answers take, and nothing else; --lookup bounds
+// them or switches them off.
+func TestCloudLookup(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	line := regexp.MustCompile(`msg=computed tokens=(\d+) passes=(\d+) lookup_proposed=(\d+) lookup_accepted=(\d+)`)
+	do := func(args ...string) (ids []int32, tokens, passes, proposed, accepted int) {
+		c := startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
+		ids, _, _, _ = routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always",
+			"--mode", "serial", "--tokens", "1,2,3,4,1,2,3,4,1,2,3,4", "-n", "60", "--deadline", "off", "--require-cloud")
+		c.stop()
+		said := line.FindStringSubmatch(c.errs.String())
+		require.NotNil(t, said, c.errs.String())
+		_, err := fmt.Sscan(strings.Join(said[1:], " "), &tokens, &passes, &proposed, &accepted)
+		require.NoError(t, err)
+		return ids, tokens, passes, proposed, accepted
+	}
+	want, tokens, all, proposed, _ := do("--lookup", "off")
+	assert.Len(t, want, 60)
+	assert.Zero(t, proposed)
+	sum := 0
+	for _, args := range [][]string{nil, {"--lookup", "auto"}, {"--lookup", "2"}, {"--lookup", "8"}} {
+		ids, computed, passes, proposed, accepted := do(args...)
+		assert.Equal(t, want, ids, args)
+		assert.LessOrEqual(t, accepted, proposed, args)
+		assert.LessOrEqual(t, passes, all, args)
+		assert.Equal(t, tokens+proposed-accepted, computed, args)
+		if slices.Contains(args, "2") {
+			assert.LessOrEqual(t, proposed, passes, "one beside the token that is due")
+		}
+		sum += accepted // how many are tried depends on the time that they take
+	}
+	assert.Positive(t, sum)
+	assert.Equal(t, "auto", newCloudCommand(&app{}).Flags().Lookup("lookup").DefValue)
+}
+
 // TestCloudCertificate: a certificate of one's own is shown to devices, another one is made on the first start and kept
 // where only its owner can read the key.
 func TestCloudCertificate(t *testing.T) {

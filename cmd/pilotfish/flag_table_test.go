@@ -69,7 +69,8 @@ func flagTests() map[string]map[string]string {
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
-			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes", "rows": "TestCloudSizes",
+			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
+			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",

@@ -17,7 +17,8 @@ func (s *Service) admitBackground(a *ask, known int) {
 	a.tree.waiting = a
 	a.order = s.backOrder.PushBack(a)
 	a.patience = s.frontSteps + backPatience
-	if len(a.Context)-known > s.trees.free.n+max(0, a.tree.slots-known) {
+	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // those of its own are among the slots of its session
+	if len(a.Context)-known > free+max(0, a.tree.slots-known) {
 		s.shed(a)
 	}
 }

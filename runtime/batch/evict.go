@@ -3,14 +3,16 @@ package batch
 import "slices"
 
 // room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. In
-// this order go: leaves of its own session; background questions that are partly computed; leaves of the device that
-// holds most; and for an ask that ends in this step, other questions that are partly computed, which find later what
-// is still there of them. What a step uses stays. A background question displaces nothing but leaves of its own
-// session.
+// this order go: guesses; leaves of its own session; background questions that are partly computed; leaves of the
+// device that holds most; and for an ask that ends in this step, other questions that are partly computed, which find
+// later what is still there of them. What a step uses stays. A background question displaces nothing but guesses and
+// leaves of its own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {
-		if a.tree.leaves.Len() > 0 {
+		if f.guessed > 0 {
+			f.dropGuess()
+		} else if a.tree.leaves.Len() > 0 {
 			f.evict(a.tree.leaves.First())
 		} else if a.Background {
 			break

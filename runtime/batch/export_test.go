@@ -37,6 +37,43 @@ func counted[T any](s *sorted.Heap[T], n *int) {
 	}
 }
 
+// Streams counts the sessions whose texts are indexed, and the slots of guesses that no question has come along.
+func Streams(s *Service) (streams, guesses int) { return s.trees.streams.Len(), s.trees.guessed }
+
+// Indexed is how many tokens are indexed of a session.
+func Indexed(s *Service, session uint64) int {
+	if t := s.trees.trees[session]; t != nil && t.stream != nil {
+		return t.stream.index.Len()
+	}
+	return 0
+}
+
+// Rate is the probability that a guess of a stream holds, behind a match of a length.
+func Rate(s *Service, session uint64, length int) float64 {
+	return s.trees.trees[session].stream.rate.Of(length)
+}
+
+// Waits reports, from within a call of the model, how many of its rows are guesses, and for how many devices others
+// wait.
+func Waits(s *Service) (guesses, devices int) {
+	for e := s.trees.streams.Front(); e != nil; e = e.Next() {
+		for _, n := range e.Value.(*stream).guesses {
+			if n.guess && n.used == s.trees.clock {
+				guesses++
+			}
+		}
+	}
+	return guesses, s.front.active.Len()
+}
+
+// Tag is the virtual time at which the next work of a device begins.
+func Tag(s *Service, device uint64) uint64 {
+	if f := s.front.flows[device]; f != nil {
+		return max(f.start, s.front.now)
+	}
+	return s.front.now
+}
+
 // Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
 func Check(s *Service) error {
 	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{}}
@@ -49,6 +86,7 @@ func Check(s *Service) error {
 	c.slots()
 	c.holders()
 	c.past()
+	c.streams()
 	c.queue(s.front, false)
 	c.queue(s.back, true)
 	c.background()
@@ -208,6 +246,36 @@ func (c *checker) past() {
 		c.say(p.ring[i].hash == hash, "an evicted token is at %d", i)
 	}
 	c.say(len(p.ring) <= pastPerSlot*c.s.trees.slots, "%d evicted tokens", len(p.ring))
+}
+
+// streams checks who is a stream, and what is guessed: no text hangs on a guess, nobody holds one, and each is on the
+// list that it is freed from.
+func (c *checker) streams() {
+	f, all, streams := c.s.trees, 0, 0
+	for t, nodes := range c.trees {
+		listed := map[*node]bool{}
+		if x := t.stream; x != nil {
+			streams++
+			c.say(x.tree == t && x.element.Value == any(x), "the stream of session %d is another's", t.session)
+			c.say(t.slots > 0, "session %d is a stream of nothing", t.session)
+			c.say(len(x.guesses) < mostRows, "%d guesses", len(x.guesses))
+			for _, n := range x.guesses {
+				listed[n] = true
+			}
+		}
+		for _, n := range nodes {
+			if n.guess {
+				all++
+				c.say(listed[n] && n.held == 0, "a guess is lost, or held: %+v", n)
+			} else {
+				c.say(!n.parent.guess, "text hangs on a guess: %+v", n)
+			}
+		}
+		c.say(t.slots > 0 || t.last == nil, "the last question of session %d, which is evicted, matters", t.session)
+	}
+	c.equal("guesses", all, f.guessed)
+	c.equal("streams", streams, f.streams.Len())
+	c.say(streams <= mostStreams, "%d streams", streams)
 }
 
 // queue checks the asks that wait.

@@ -30,6 +30,7 @@ import (
 type counter struct {
 	perCall, perRow time.Duration
 	vocab           int         // 0 means 40
+	habit           habit       // nil: what it says next has nothing to do with what was
 	broken          atomic.Bool // calls return errBroken, after their time
 
 	kv    []cell
@@ -165,8 +166,14 @@ func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
 	}
 	r := rand.New(rand.NewPCG(sum64.Sum64(), 0))
 	sum, logits := 0.0, make([]float32, cmp.Or(m.vocab, 40))
+	likely := -1
+	if m.habit != nil {
+		likely = int(m.habit(text))
+	}
 	for i := range logits {
-		logits[i] = float32(r.NormFloat64())
+		if logits[i] = float32(r.NormFloat64()); i == likely {
+			logits[i] += 8
+		}
 		sum += math.Exp(float64(logits[i]))
 		o.Top = append(o.Top, backend.Candidate{ID: int32(i), Logit: logits[i]})
 	}

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"container/list"
 	"math/bits"
 	"slices"
 
@@ -17,10 +18,12 @@ type forest struct {
 	holders  map[uint64]*holder
 	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
 	past     past
-	clock    uint64 // number of the step that is made up or runs
-	serial   uint64 // counts trees
-	sessions int    // trees that have slots
-	evicted  uint64 // slots, since the start
+	streams  list.List // of *stream, those with the latest questions first
+	guessed  int       // slots of guesses that no question has come along
+	clock    uint64    // number of the step that is made up or runs
+	serial   uint64    // counts trees
+	sessions int       // trees that have slots
+	evicted  uint64    // slots, since the start
 }
 
 // holder is a device as the owner of slots.
@@ -47,7 +50,9 @@ type tree struct {
 	forgotten bool               // it goes when its last ask is answered
 	leaves    sorted.Heap[*node] // those that nobody holds, least recently used first
 	place     int
-	waiting   *ask // its background question
+	waiting   *ask    // its background question
+	last      *reply  // to the question before; nil: there was none, or it does not matter any more
+	stream    *stream // nil unless its questions go on with the answers
 }
 
 // node is a token at a position of a session. The root stands before the first.
@@ -65,6 +70,7 @@ type node struct {
 	token  int32
 	pos    int32 // -1 for the root
 	slot   int32
+	guess  bool // no question has come along it yet
 	choice
 }
 
@@ -191,13 +197,18 @@ func (f *forest) remove(n *node) {
 	} else {
 		delete(p.more, n.token)
 	}
-	n.parent = nil
+	if n.parent = nil; n.guess {
+		n.guess = false
+		f.guessed--
+	}
 	f.free.put(n.slot)
 	f.review(n)
 	f.account(t, -1)
 	f.review(p)
 	if t.slots == 0 {
 		f.sessions--
+		t.last = nil
+		f.endStream(t)
 	}
 }
 

@@ -36,6 +36,9 @@ type ask struct {
 	place    int           // in Service.partly
 	order    *list.Element // in Service.backOrder
 	patience uint64        // of a background question: the step of others after which it is given up
+	paid     bool          // the last of its context that was found was a guess, which is paid for
+	run      int           // questions in a row, up to this one, that went on with the answer before
+	reply    *reply        // takes the token that is chosen; nil: nobody wants to know
 }
 
 // submit hands a to the goroutine of the service and waits until it is ready.

@@ -10,6 +10,7 @@ import (
 
 // compute runs a step and answers the asks that are complete.
 func (s *Service) compute(st *step) {
+	s.answerKnown(st)
 	outputs, err := s.forward(st)
 	if err != nil {
 		s.failStep(st, err)
@@ -17,7 +18,11 @@ func (s *Service) compute(st *step) {
 	}
 	for i := range st.rows {
 		r := &st.rows[i]
-		if !r.again && s.trees.past.take(r.hash) {
+		switch {
+		case r.again:
+		case r.guess: // what was evicted of its text is not missed before a question comes
+			s.stats.Guessed++
+		case s.trees.past.take(r.hash):
 			s.stats.Recomputed++
 		}
 		if out := outputs[i]; out != nil && r.k >= r.choice.k { // what is kept for others does not become less
@@ -31,11 +36,23 @@ func (s *Service) compute(st *step) {
 			continue
 		}
 		a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
-		if a.at.step == st.number && outputs[a.at.row] != nil {
+		if outputs[a.at.row] != nil {
 			a.out.Logits = outputs[a.at.row].Logits
 		}
 		s.finish(a)
 	}
+}
+
+// answerKnown answers the asks of a step that have nothing to compute: they need not wait for the model.
+func (s *Service) answerKnown(st *step) {
+	st.asks = slices.DeleteFunc(st.asks, func(a *ask) bool {
+		known := a.element == nil && a.at.step != st.number
+		if known {
+			a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
+			s.finish(a)
+		}
+		return known
+	})
 }
 
 // failStep gives err to all asks of a step that was not computed, and takes out what it was to compute.
@@ -68,6 +85,7 @@ func (s *Service) forward(st *step) ([]*backend.Output, error) {
 	}
 	defer s.end(st)
 	first, second := s.split(st)
+	begin := s.o.Now()
 	for _, c := range []*call{first, second} {
 		if len(c.rows) == 0 {
 			continue
@@ -81,6 +99,9 @@ func (s *Service) forward(st *step) ([]*backend.Output, error) {
 		}
 		s.stats.Steps++
 		s.stats.Computed += uint64(len(c.rows))
+	}
+	if s.guesses() && len(first.rows) <= mostRows && len(second.rows) == 0 {
+		s.cost.Learn(len(first.rows), s.o.Now().Sub(begin).Seconds())
 	}
 	return outputs, nil
 }
@@ -135,6 +156,9 @@ func (s *Service) finish(a *ask) {
 		a.answer.Audited, a.answer.Audit = audit(a.at, a.AuditFrom)
 	}
 	s.stats.Reused += uint64(a.answer.Reused)
+	if s.guesses() && !a.Background {
+		a.tree.answers(a)
+	}
 	s.answer(a, nil)
 }
 

@@ -5,6 +5,10 @@
 // are kept by session in a tree of tokens, so that what two contexts of a session have in common is computed once: a
 // draft that goes on, and branches beside each other. A question always brings its whole context: what is in memory
 // only saves time, and eviction never changes an answer.
+//
+// A session that asks for one token after the other, each behind the answer before, is a stream. Rows that a step of
+// the model has to spare go to guesses of what follows in it, from what followed in its text before: those that hold
+// are in memory when they are asked for. An answer is the same with guesses and without.
 package batch
 
 import (
@@ -17,6 +21,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
@@ -37,6 +42,7 @@ type Options struct {
 	Context int              // longest context of a question, in tokens; 0 means all slots of the KV store
 	Rows    int              // most new tokens of one step, which everybody may have to wait for; 0 means 128
 	Best    int              // most candidates that a question can ask for; 0 means 256
+	Lookup  int              // most rows of a step with guesses from the text, 2 to 8; 0 means 8, negative: no guesses
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
@@ -107,6 +113,7 @@ type Service struct {
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
 	frontSteps uint64            // counts steps that were not for background questions
+	cost       lookup.Cost       // of calls with few rows
 	stats      Stats
 }
 
@@ -116,6 +123,10 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	o.Rows, o.Best, o.Context = cmp.Or(o.Rows, 128), cmp.Or(o.Best, 256), cmp.Or(o.Context, slots)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	var err error
+	if o.Lookup, err = guessRows(o.Lookup, o.Rows); err != nil {
+		return nil, err
 	}
 	switch {
 	case o.Rows < 1:
@@ -175,6 +186,9 @@ func (s *Service) Forget(ctx context.Context, session uint64) error {
 // complete fills in what is chosen from the output of the head. It runs in the goroutine of the caller.
 func (a *ask) complete() Answer {
 	a.answer.Token = a.sampler.Pick(len(a.Context), a.out)
+	if a.reply != nil {
+		a.reply.token.Store(a.answer.Token)
+	}
 	for _, c := range a.out.Top[:min(a.K, len(a.out.Top))] {
 		a.answer.Top = append(a.answer.Top, Candidate{ID: c.ID, LogProb: c.Logit - a.out.LogSumExp})
 	}

@@ -8,6 +8,8 @@ type Stats struct {
 	Waiting  int    // questions that are not answered yet
 	Steps    uint64 // calls of the model
 	Computed uint64 // rows of these calls: tokens computed
+	Guessed  uint64 // of these rows, guesses of what would follow in a stream: see [Options.Lookup]
+	Held     uint64 // of the guesses, those that questions came along
 	Reused   uint64 // tokens of answered questions that were there already when their computing began
 	Evicted  uint64 // tokens that made room for others
 	Shed     uint64 // background questions that were given up

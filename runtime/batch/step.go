@@ -78,6 +78,7 @@ func (s *Service) plan() *step {
 	default:
 		s.planTurns(st, q, s.o.Rows)
 	}
+	s.guess(st)
 	return st
 }
 
@@ -158,7 +159,9 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 		s.begun++
 		a.begun, a.begin = s.begun, st.begin
 	}
-	q.charge(a.flow, max(cost, rowPrice))
+	if cost > 0 || !a.paid {
+		q.charge(a.flow, max(cost, rowPrice))
+	}
 	if a.estimate(len(a.Context) - a.done); a.done == len(a.Context) {
 		q.remove(a)
 	} else {
@@ -203,6 +206,9 @@ func (s *Service) find(st *step, a *ask) {
 		}
 		at = next
 		at.used = s.trees.clock
+		if a.paid = at.guess; a.paid {
+			s.asked(at)
+		}
 		s.wantAudit(st, a, at)
 	}
 	s.moveTo(a, at)

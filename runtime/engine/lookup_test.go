@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -195,4 +196,40 @@ func TestLookupStories(t *testing.T) {
 			assert.Positive(t, accepted)
 		})
 	}
+}
+
+// TestServeLookup: a device that asks for each token has some of them without a call of the model of their own, and all
+// of them, with their probabilities to the last bit, as without guesses; greedy or sampled.
+func TestServeLookup(t *testing.T) {
+	var held uint64
+	for _, sampling := range []sample.Options{{}, {Temperature: 0.3, TopK: 3, TopP: 0.9, Seed: 8}} {
+		e := small(t, Options{}, func(s *synth.Spec) { s.Seed = 5 })
+		answers := func(lookup int) (all []batch.Answer, st ServiceStats) {
+			s, err := e.Serve(ServeOptions{Lookup: lookup})
+			require.NoError(t, err)
+			q := batch.Question{Session: 1, Device: 1, Context: slices.Clip(echo(20)), K: 3, AuditFrom: 1, Sampling: sampling}
+			for range 40 {
+				a, err := s.Service.Ask(t.Context(), q)
+				require.NoError(t, err)
+				a.Reused, a.Queue, a.Compute = 0, 0, 0
+				all, q.Context = append(all, a), append(q.Context, a.Token)
+			}
+			s.Close()
+			return all, s.Stats()
+		}
+		want, none := answers(-1)
+		assert.Equal(t, [3]uint64{40, 0, 0}, [3]uint64{none.Steps, none.Guessed, none.Held})
+		for _, lookup := range []int{0, 2, 8} {
+			have, st := answers(lookup)
+			require.Equal(t, want, have, "lookup %d", lookup)
+			assert.Equal(t, none.Computed+st.Guessed-st.Held, st.Computed)
+			if lookup == 2 {
+				assert.LessOrEqual(t, st.Guessed, st.Steps)
+			}
+			held += st.Held
+		}
+	}
+	assert.Positive(t, held, "how many are tried depends on the time they take")
+	_, err := small(t, Options{}, nil).Serve(ServeOptions{Lookup: 9})
+	assert.ErrorContains(t, err, "lookup with 9 rows")
 }

@@ -18,6 +18,11 @@ type ServeOptions struct {
 	Slots int
 	Rows  int // most new tokens that one step computes; 0 means 128
 
+	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. A device
+	// that asks for one token after the other, each behind the answer before, has some of its answers without a call then.
+	// 0 means 8, negative: nothing is guessed. The answers are the same with any value.
+	Lookup int
+
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
 }
 
@@ -56,7 +61,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows})
+	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup})
 	if err != nil {
 		return nil, err
 	}

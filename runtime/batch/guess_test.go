@@ -1,0 +1,679 @@
+package batch_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// habit is what a model likes to say after a text.
+type habit func(text []int32) int32
+
+// periodic repeats a period, and leaves it at one token in so many; 0: never.
+func periodic(slips int) habit {
+	return func(text []int32) int32 {
+		period, sum := 3+int(text[0])%5, 0
+		for i, token := range text {
+			sum += (i + 1) * int(token)
+		}
+		if len(text) < period || slips > 0 && sum%slips == 0 {
+			return int32(sum % 40)
+		}
+		return text[len(text)-period]
+	}
+}
+
+// watched is a counter that looks at who waits while a call with guesses runs.
+type watched struct {
+	*counter
+	context int       // most tokens of one
+	most    int       // rows of a call with guesses
+	guessed int       // rows, of calls that succeeded
+	seen    [256]bool // numbers of rows of these
+	largest int       // of them
+}
+
+// Forward implements [batch.Model].
+func (w *watched) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	guesses, devices := batch.Waits(w.of)
+	if guesses > 0 && (devices > 0 || len(rows) > w.most || guesses == len(rows) || want.Logits) {
+		w.wrong = fmt.Errorf("%d of %d rows are guesses, and %d devices wait (all logits: %v)", guesses, len(rows), devices,
+			want.Logits)
+	}
+	for _, r := range rows {
+		if int(r.Pos) >= w.context {
+			w.wrong = fmt.Errorf("a row at %d, where contexts end at %d", r.Pos, w.context)
+		}
+	}
+	if guesses > 0 && (!w.seen[len(rows)-guesses] || len(rows) > 2*w.largest) {
+		w.wrong = fmt.Errorf("%d of %d rows are guesses: nothing is known of what that costs", guesses, len(rows))
+	}
+	err := w.counter.Forward(ctx, kv, rows, out, want)
+	if err == nil {
+		w.guessed += guesses
+		w.seen[len(rows)] = true
+		if len(rows) <= 8 {
+			w.largest = max(w.largest, len(rows))
+		}
+	}
+	return err
+}
+
+// cheap is a watched model whose further rows cost little.
+func cheap(slips, most int) *watched {
+	m := &counter{perCall: 20 * tick, perRow: tick, habit: periodic(slips)}
+	return &watched{counter: m, most: most}
+}
+
+// over starts a service of so many slots over w.
+func (w *watched) over(t testing.TB, slots int, o batch.Options) *crowd {
+	o.Now, w.context = w.checks(), cmp.Or(o.Context, slots)
+	w.of = service(t, w, slots, o)
+	return &crowd{t: t, s: w.of}
+}
+
+// rest checks that all is in order when nobody waits.
+func (w *watched) rest(t testing.TB) {
+	t.Helper()
+	synctest.Wait()
+	require.NoError(t, w.wrong)
+	require.NoError(t, batch.CheckAtRest(w.of))
+	st := w.of.Stats()
+	require.Equal(t, [2]int{w.guessed, w.done}, [2]int{int(st.Guessed), int(st.Computed)}, "guessed, computed")
+	require.LessOrEqual(t, st.Held, st.Guessed)
+}
+
+// stream asks for n tokens, one after the other, and returns the whole text.
+func (c *crowd) stream(q batch.Question, n int) []int32 {
+	for range n {
+		q.Context = append(q.Context, c.mustAsk(q).Token)
+	}
+	return q.Context
+}
+
+// anySampling is greedy, or samples from a few or from all tokens.
+func anySampling(r *rand.Rand) sample.Options {
+	return []sample.Options{
+		{}, {}, {Temperature: 0.7, TopK: 1 + r.IntN(12), Seed: r.Uint64()}, {Temperature: 0.5, Seed: r.Uint64()},
+	}[r.IntN(4)]
+}
+
+// TestStreams: whoever writes texts token by token, beside others, in whatever memory and steps, with errors of the
+// model, and leaving now and then: each answer is that of its context alone, and guesses take nothing from anybody. In
+// virtual time.
+func TestStreams(t *testing.T) {
+	var held uint64
+	for seed := range seeds(40) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		room, rows := []int{61, 100, 150, 1000}[r.IntN(4)], []int{1, 3, 8, 50}[r.IntN(4)]
+		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { held += streams(t, r, room, rows) })
+		})
+	}
+	assert.Greater(t, held, 8*seeds(40), "guesses that questions came along")
+}
+
+func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
+	lookup := []int{0, 0, 2, 4, 8}[r.IntN(5)]
+	m := cheap([]int{0, 5, 20}[r.IntN(3)], 8)
+	if lookup > 0 {
+		m.most = lookup
+	}
+	c := m.over(t, room, batch.Options{Rows: rows, Context: 60, Lookup: lookup})
+	for i := range 1 + r.IntN(5) {
+		own := rand.New(rand.NewPCG(r.Uint64(), 0))
+		c.wait.Go(func() { writer(c, m, own, uint64(i)) })
+	}
+	c.wait.Wait()
+	m.rest(t)
+	for session := range uint64(5) {
+		require.NoError(t, c.s.Forget(t.Context(), session))
+	}
+	m.rest(t)
+	st := c.s.Stats()
+	assert.Equal(t, [2]int{}, [2]int{st.InUse, st.Sessions}, "in use, sessions")
+	c.s.Close()
+	return st.Held
+}
+
+// writer writes texts token by token, and does now and then what ends a stream or looks as if it did.
+func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
+	q := batch.Question{Session: session, Device: session % 3, K: []int{1, 3, 9, 40}[r.IntN(4)]}
+	for n := range 100 {
+		if len(q.Context) == 0 || len(q.Context) > 60 {
+			q.Sampling = anySampling(r)
+			q.Context = text(int(r.Int32N(5)), 5+r.IntN(10)) // other texts begin alike
+		}
+		if q.AuditFrom = 0; r.IntN(4) == 0 {
+			q.AuditFrom = 1 + r.IntN(len(q.Context))
+		}
+		a, ok := tries(c, m, r, q)
+		if !ok {
+			continue
+		}
+		switch r.IntN(80) {
+		case 0:
+			q.Context = append(slices.Clip(q.Context), r.Int32N(40)) // a word of its own
+		case 1:
+			q.Context = slices.Clone(q.Context[:1+r.IntN(len(q.Context))])
+		case 2:
+			assert.NoError(c.t, c.s.Forget(c.t.Context(), session))
+		case 3:
+			ahead := q
+			ahead.Context, ahead.Background = append(slices.Clip(q.Context), a.Token)[:min(60, len(q.Context)+1)], true
+			c.ask(ahead, func(_ batch.Answer, _ time.Duration, err error) {
+				if !errors.Is(err, errBroken) && !errors.Is(err, batch.ErrShed) {
+					assert.NoError(c.t, err)
+				}
+			})
+		case 4:
+			q.K = []int{1, 3, 9, 40}[r.IntN(4)]
+		case 5:
+			time.Sleep(time.Duration(r.IntN(200)) * tick)
+		case 6: // the same again, beside the first
+			c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
+				if !errors.Is(err, errBroken) {
+					assert.NoError(c.t, err)
+				}
+			})
+		case 7:
+			if n%2 == 0 {
+				m.broken.Store(true)
+				time.AfterFunc(30*tick, func() { m.broken.Store(false) })
+			}
+		default:
+			q.Context = append(q.Context, a.Token)
+		}
+	}
+}
+
+// tries asks, perhaps not until there is an answer, and checks the answer.
+func tries(c *crowd, m *watched, r *rand.Rand, q batch.Question) (batch.Answer, bool) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	if r.IntN(15) == 0 {
+		time.AfterFunc(time.Duration(r.IntN(40))*tick, cancel)
+	}
+	q.Context = slices.Clone(q.Context)
+	a, err := c.s.Ask(ctx, q)
+	if err != nil {
+		assert.True(c.t, errors.Is(err, errBroken) || errors.Is(err, context.Canceled), "%v", err)
+		return a, false
+	}
+	right(c.t, m.answer(c.t, q), a, q, false)
+	return a, true
+}
+
+// TestGuessesChangeNothing: for questions that come one after the other, in whatever memory: with guesses and without,
+// the same answers, audits and evictions, the same is kept of the texts, and what is reused beyond that is guesses.
+func TestGuessesChangeNothing(t *testing.T) {
+	var held, evicted uint64
+	for seed := range seeds(12) {
+		synctest.Test(t, func(t *testing.T) {
+			on := turnabout(t, seed, 0)
+			off := turnabout(t, seed, -1)
+			require.Equal(t, off.answers, on.answers)
+			a, b := on.stats, off.stats
+			assert.Equal(t, [2]uint64{}, [2]uint64{b.Guessed, b.Held}, "guessed, held")
+			assert.Equal(t, b.Reused+a.Held, a.Reused, "reused")
+			assert.Equal(t, b.InUse+on.guesses, a.InUse, "in use")
+			assert.Equal(t, b.Computed+a.Guessed-a.Held, a.Computed, "computed")
+			assert.LessOrEqual(t, a.Steps, b.Steps)
+			assert.Equal(t, [4]uint64{b.Evicted, b.Recomputed, b.Shed, uint64(b.Sessions)},
+				[4]uint64{a.Evicted, a.Recomputed, a.Shed, uint64(a.Sessions)}, "evicted, recomputed, shed, sessions")
+			held, evicted = held+a.Held, evicted+a.Evicted
+		})
+	}
+	assert.Greater(t, held, 15*seeds(12))
+	assert.Greater(t, evicted, 15*seeds(12))
+}
+
+// outcome is what comes of a run.
+type outcome struct {
+	answers []batch.Answer
+	stats   batch.Stats
+	guesses int
+}
+
+// turnabout has several sessions ask in turn, most of them in streams.
+func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
+	r := rand.New(rand.NewPCG(seed, 6))
+	m := cheap([]int{0, 6, 25}[r.IntN(3)], 8)
+	c := m.over(t, []int{80, 120, 200, 800}[r.IntN(4)], batch.Options{Context: 70, Lookup: lookup})
+	defer c.s.Close()
+	texts, k := make([][]int32, 4), 1+r.IntN(3)
+	for range 90 {
+		session := r.IntN(len(texts))
+		if r.IntN(5) == 0 { // there is room, and others have lost theirs
+			require.NoError(t, c.s.Forget(t.Context(), uint64(r.IntN(len(texts)))))
+		}
+		for range 1 + r.IntN(25) {
+			q := batch.Question{Session: uint64(session), Device: uint64(session % 2), K: k, AuditFrom: r.IntN(20)}
+			if len(texts[session]) == 0 || len(texts[session]) > 65 || r.IntN(60) == 0 {
+				texts[session] = text(session+4*r.IntN(2), 4+20*r.IntN(3))
+			}
+			q.Context, q.Background = texts[session], r.IntN(30) == 0
+			a, err := c.s.Ask(t.Context(), q)
+			if q.Background && errors.Is(err, batch.ErrShed) {
+				continue
+			}
+			require.NoError(t, err)
+			o.answers = append(o.answers, plain(a))
+			if r.IntN(40) == 0 {
+				a.Token = r.Int32N(40)
+			}
+			texts[session] = append(slices.Clip(texts[session]), a.Token)
+		}
+	}
+	m.rest(t)
+	o.stats = c.s.Stats()
+	_, o.guesses = batch.Streams(c.s)
+	return o
+}
+
+// TestStreamOfRepeats: a text that repeats takes at most a call for two questions, greedy or sampled, with one device
+// or with some, and the device pays for each row once.
+func TestStreamOfRepeats(t *testing.T) {
+	for _, sampling := range []sample.Options{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
+		for _, devices := range []int{1, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				m := cheap(0, 8)
+				c := m.over(t, 2000, batch.Options{})
+				defer c.s.Close()
+				for i := range devices {
+					c.wait.Go(func() {
+						q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1, Sampling: sampling}
+						c.stream(q, 200)
+					})
+				}
+				c.wait.Wait()
+				m.rest(t)
+				assert.LessOrEqual(t, len(m.calls), 200*devices/2, "%d devices, %d rows", devices, m.rows)
+				if devices == 1 && sampling.Greedy() {
+					assert.EqualValues(t, 4*9+5*(m.rows-9), batch.Tag(c.s, 0), "the head runs for all rows but 9")
+				}
+			})
+		}
+	}
+}
+
+// TestAskedAgain: a stream whose questions come twice, as after a lost answer, or once more after an error of the
+// model, is one as well.
+func TestAskedAgain(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 2000, batch.Options{})
+			defer c.s.Close()
+			q, failed := batch.Question{Session: 1, Context: text(1, 10), K: 1}, 0
+			for i := range 200 {
+				m.broken.Store(fails && i%9 == 4)
+				a, err := c.s.Ask(t.Context(), q)
+				if m.broken.Store(false); err != nil {
+					failed++
+					before := q // as if the one before were not answered, either
+					before.Context = q.Context[:len(q.Context)-failed%2]
+					c.mustAsk(before)
+					a = c.mustAsk(q)
+				}
+				require.Equal(t, a.Token, c.mustAsk(q).Token)
+				q.Context = append(q.Context, a.Token)
+			}
+			m.rest(t)
+			assert.Equal(t, fails, failed > 0)
+			assert.Equal(t, 209, batch.Indexed(c.s, 1))
+			assert.LessOrEqual(t, m.steps, 100)
+			assert.Greater(t, 4*c.stats().Held, 3*c.stats().Guessed)
+		})
+	}
+}
+
+// TestTogether: guesses are there once behind a question that comes twice in a step.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q.Context = c.stream(q, 20)
+		for i := range 40 {
+			c.ask(batch.Question{Session: 100 + uint64(i), Device: 99, Context: text(i, 1), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the others gather
+			for device := range uint64(2) {
+				again := q
+				again.Device = device
+				c.ask(again, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+			c.wait.Wait()
+			q.Context = append(q.Context, c.mustAsk(q).Token)
+		}
+		m.rest(t)
+		assert.Greater(t, c.stats().Held, uint64(10))
+	})
+}
+
+// TestGuessesAreSoon: a question that comes along a guess is answered at once, and so it is beside others that compute.
+func TestGuessesAreSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		at := 0 // guesses that are there
+		for range 200 {
+			begin := time.Now()
+			a := c.mustAsk(q)
+			if at > 0 {
+				require.Zero(t, time.Since(begin))
+				require.Equal(t, len(q.Context), a.Reused)
+			}
+			synctest.Wait()
+			_, at = batch.Streams(c.s)
+			q.Context = append(q.Context, a.Token)
+			if len(q.Context) == 200 {
+				break
+			}
+		}
+		for at == 0 {
+			q.Context = append(q.Context, c.mustAsk(q).Token)
+			synctest.Wait()
+			_, at = batch.Streams(c.s)
+		}
+		c.ask(batch.Question{Session: 2, Device: 2, Context: text(2, 100), K: 1},
+			func(_ batch.Answer, took time.Duration, err error) { assert.NoError(t, err) })
+		time.Sleep(tick) // while this is computed, two others come
+		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
+			assert.NoError(t, err)
+			assert.Equal(t, 119*tick, took, "when that step has ended")
+		})
+		c.ask(batch.Question{Session: 3, Device: 3, Context: text(3, 10), K: 1},
+			func(_ batch.Answer, took time.Duration, err error) {
+				assert.NoError(t, err)
+				assert.Equal(t, 149*tick, took)
+			})
+		c.wait.Wait()
+		m.rest(t)
+	})
+}
+
+// TestTextWithoutRepeats: where guesses do not hold there are none any more, and they come back when the text begins to
+// repeat. Where nothing is found there never are any.
+func TestTextWithoutRepeats(t *testing.T) {
+	for _, vocab := range []int{40, 2000} {
+		synctest.Test(t, func(t *testing.T) { withoutRepeats(t, vocab) })
+	}
+}
+
+func withoutRepeats(t *testing.T, vocab int) {
+	m := cheap(0, 8)
+	repeat := m.habit
+	m.habit, m.vocab = nil, vocab
+	c := m.over(t, 3000, batch.Options{})
+	defer c.s.Close()
+	q := batch.Question{Session: 1, Context: text(1, 100), K: 1}
+	q.Context = c.stream(q, 150)
+	before := c.stats()
+	q.Context = c.stream(q, 400)
+	after := c.stats()
+	if assert.EqualValues(t, 400, after.Steps-before.Steps); vocab > 40 {
+		assert.Zero(t, after.Guessed)
+	}
+	assert.Less(t, before.Guessed, uint64(30))
+	assert.Less(t, after.Guessed-before.Guessed, uint64(60), "matches of three, of which there are few to learn from")
+	synctest.Wait()
+	m.habit = repeat
+	q.Context = c.stream(q, 200)
+	assert.Greater(t, c.stats().Held, after.Held+100)
+	m.rest(t)
+}
+
+// TestDearRows: where a row costs as much as a call nothing is guessed for long.
+func TestDearRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		m.perCall = 0
+		c := m.over(t, 3000, batch.Options{})
+		defer c.s.Close()
+		c.stream(batch.Question{Session: 1, Context: text(1, 10), K: 1}, 300)
+		assert.Less(t, c.stats().Guessed, uint64(30))
+		m.rest(t)
+	})
+}
+
+// TestWhoIsNoStream: whoever does not go on with the answers gets no guesses, and neither does who wants all logits or
+// has switched them off.
+func TestWhoIsNoStream(t *testing.T) {
+	for name, ask := range map[string]func(c *crowd, q batch.Question, n int) []int32{
+		"another token": func(c *crowd, q batch.Question, n int) []int32 {
+			a := c.mustAsk(q).Token
+			if n%4 == 3 {
+				a = (a + 1) % 40
+			}
+			return append(q.Context, a)
+		},
+		"two tokens": func(c *crowd, q batch.Question, n int) []int32 {
+			return append(q.Context, c.mustAsk(q).Token, int32(n%7))
+		},
+		"sessions in turn": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Session = uint64(n / 4)
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"in the background": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Background = true
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"forgotten": func(c *crowd, q batch.Question, n int) []int32 {
+			if n%4 == 3 {
+				require.NoError(c.t, c.s.Forget(c.t.Context(), q.Session))
+			}
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"all logits": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Sampling = sample.Options{Temperature: 0.1, Seed: 1}
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"off": func(c *crowd, q batch.Question, n int) []int32 {
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := cheap(0, 8)
+				o := batch.Options{}
+				if name == "off" {
+					o.Lookup = -1
+				}
+				c := m.over(t, 3000, o)
+				defer c.s.Close()
+				q := batch.Question{Session: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+				for n := range 100 {
+					q.Context = ask(c, q, n)
+					synctest.Wait()
+					if streams, _ := batch.Streams(c.s); name != "all logits" {
+						require.Zero(t, streams)
+					}
+				}
+				assert.Zero(t, c.stats().Guessed)
+				m.rest(t)
+			})
+		})
+	}
+}
+
+// TestStreamsAreForgotten: what is kept of streams does not grow with their number, and nothing is left of one that
+// ends, is forgotten or evicted.
+func TestStreamsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 3000, batch.Options{})
+		defer c.s.Close()
+		streams := func() int {
+			synctest.Wait()
+			n, _ := batch.Streams(c.s)
+			return n
+		}
+		texts := make([][]int32, 80)
+		goOn := func(session, more int) {
+			q := batch.Question{Session: uint64(session), Device: uint64(session), Context: texts[session], K: 1}
+			texts[session] = c.stream(q, more)
+		}
+		for session := range 80 {
+			texts[session] = text(session, 10)
+			goOn(session, 20)
+			assert.LessOrEqual(t, streams(), 64)
+		}
+		assert.Equal(t, 64, streams())
+		_, guesses := batch.Streams(c.s)
+		assert.LessOrEqual(t, guesses, 64*7)
+		assert.Zero(t, batch.Indexed(c.s, 15))
+		assert.Equal(t, 29, batch.Indexed(c.s, 16), "the latest ones stay")
+		require.NoError(t, c.s.Forget(t.Context(), 70))
+		assert.Equal(t, 63, streams())
+		texts[71] = texts[71][:3]
+		goOn(71, 1)
+		assert.Equal(t, 62, streams(), "its text does not go on")
+		for range 5 {
+			assert.Zero(t, batch.Indexed(c.s, 9), "it counts anew")
+			goOn(9, 1)
+			synctest.Wait()
+		}
+		assert.Equal(t, 34, batch.Indexed(c.s, 9))
+		assert.Equal(t, 63, streams())
+		before := c.stats()
+		c.mustAsk(batch.Question{Session: 1000, Device: 1000, Context: text(1000, 3000), K: 1})
+		assert.Zero(t, streams(), "others have their room")
+		_, guesses = batch.Streams(c.s)
+		assert.Zero(t, guesses)
+		assert.Greater(t, c.stats().Evicted, before.Evicted)
+		m.rest(t)
+	})
+}
+
+// TestBusy: in steps that have no rows to spare nothing is indexed, since that takes time, and nothing guessed.
+func TestBusy(t *testing.T) {
+	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 10_000, batch.Options{})
+			defer c.s.Close()
+			q := batch.Question{Session: 1, Device: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+			c.mustAsk(q)
+			for i := range 30 {
+				other := func(session uint64, n int) {
+					q := batch.Question{Session: 100*session + uint64(i), Device: session, Context: text(i, n), K: 1}
+					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+					synctest.Wait()
+				}
+				other(99, 1) // while this is computed, the others gather
+				if size > 0 {
+					other(2, size)
+				}
+				q.Context = append(q.Context, c.mustAsk(q).Token)
+				c.wait.Wait()
+			}
+			assert.Equal(t, busy, batch.Indexed(c.s, 1) == 0, "%d others", size)
+			assert.Equal(t, busy, c.stats().Guessed == 0, "%d others", size)
+			m.rest(t)
+		})
+	}
+}
+
+// TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
+func TestLearnsWhenBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 10_000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q.Context = c.stream(q, 20)
+		synctest.Wait()
+		before, stats := batch.Rate(c.s, 1, 16), c.stats()
+		c.wait.Go(func() {
+			c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 6000), K: 1})
+		})
+		synctest.Wait()
+		q.Context = c.stream(q, 40)
+		c.wait.Wait()
+		assert.Greater(t, batch.Rate(c.s, 1, 16), before)
+		assert.Equal(t, stats.Guessed, c.stats().Guessed)
+		m.rest(t)
+	})
+}
+
+// TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
+func TestManyStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 20_000, batch.Options{Context: 500})
+		defer c.s.Close()
+		var wrong atomic.Int64
+		for i := range 100 {
+			c.wait.Go(func() {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1}
+				for range 40 {
+					a := c.mustAsk(q)
+					if a.Token != m.answer(t, q).Token {
+						wrong.Add(1)
+					}
+					q.Context = append(q.Context, a.Token)
+					time.Sleep(time.Duration(i%7) * 100 * tick)
+				}
+			})
+		}
+		c.wait.Wait()
+		m.rest(t)
+		assert.Zero(t, wrong.Load())
+	})
+}
+
+// TestLongText: of a text that becomes a stream late only the end is indexed.
+func TestLongText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, idle{}, 40_000, batch.Options{})}
+		defer c.s.Close()
+		c.stream(batch.Question{Session: 1, Context: text(1, 30_000), K: 1}, 10)
+		synctest.Wait()
+		assert.Equal(t, 16384+5, batch.Indexed(c.s, 1))
+	})
+}
+
+// TestLookupOption: what cannot be is refused, and a number bounds the rows.
+func TestLookupOption(t *testing.T) {
+	for _, n := range []int{1, 9, 1000} {
+		_, err := batch.New(idle{}, slots(10), batch.Options{Lookup: n})
+		assert.ErrorContains(t, err, "lookup")
+	}
+	for lookup, most := range map[int]int{-1: 1, 2: 2, 3: 3, 8: 8, 0: 8} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, most)
+			c := m.over(t, 3000, batch.Options{Lookup: lookup})
+			defer c.s.Close()
+			c.mustAsk(batch.Question{Session: 1, Context: text(1, 10), K: 1})
+			m.calls = nil
+			c.stream(batch.Question{Session: 1, Context: text(1, 10), K: 1}, 200)
+			rows := 0
+			for _, call := range m.calls {
+				rows = max(rows, call.rows)
+			}
+			assert.Equal(t, most, rows, "lookup %d", lookup)
+			m.rest(t)
+		})
+	}
+}

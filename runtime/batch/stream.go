@@ -1,0 +1,171 @@
+package batch
+
+import (
+	"container/list"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
+)
+
+const (
+	// streak is how many questions in a row must have gone on with the answer to the one before.
+	streak = 4
+	// mostStreams is how many streams are kept, the latest: what each has takes some 40 bytes for a token of its text.
+	mostStreams = 64
+	// mostIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is done.
+	mostIndexed = 16384
+)
+
+// reply is the last answer of a session.
+type reply struct {
+	hash  uint64       // of the context
+	run   int          // questions in a row, up to its own, that went on with the answer before
+	token atomic.Int32 // the answer; noToken until the caller has chosen it
+}
+
+const noToken = -1
+
+// stream is a session whose questions go on with the answers: a text that the model of this service writes token by
+// token. What follows in it is guessed.
+type stream struct {
+	tree    *tree
+	element *list.Element // in forest.streams
+	hash    uint64        // of the text that is indexed
+	index   lookup.Index
+	rate    lookup.Rate
+	found   found
+	guesses []*node // of its last guess, parents before children; some may have gone, or be guesses no more
+}
+
+// found is what the index says of the token behind the whole text.
+type found struct {
+	known  bool // it was looked for
+	length int  // of the match; 0: there is none
+	next   int32
+}
+
+// follow notes that a is complete with this step. If its session is a stream its text is indexed up to here.
+func (s *Service) follow(st *step, a *ask) {
+	t, f := a.tree, s.trees
+	if a.run = t.runTo(a.at); a.run < streak {
+		f.endStream(t)
+		return
+	}
+	x := t.stream
+	switch {
+	case x != nil && x.hash == a.at.hash: // asked again
+	case x != nil && x.hash == a.at.parent.hash:
+		x.goOn(a.at.token)
+	default: // new, or after a question that was never answered
+		if f.endStream(t); s.busy(st) {
+			return
+		}
+		x = f.openStream(t, a.Context)
+	}
+	x.hash = a.at.hash
+	f.streams.MoveToFront(x.element)
+	if a.at.step == st.number { // it was no guess, or not enough of one: what was guessed is not on its way
+		f.prune(x)
+	}
+}
+
+// runTo counts the questions in a row, up to one that ends at n, that went on with the answer before.
+func (t *tree) runTo(n *node) int {
+	switch last := t.last; {
+	case last == nil:
+	case last.hash == n.hash: // asked again
+		return last.run
+	case last.hash == n.parent.hash && last.token.Load() == n.token:
+		return last.run + 1
+	}
+	return 0
+}
+
+// answers notes that a, which has its answer, is the last question of its session.
+func (t *tree) answers(a *ask) {
+	t.last = &reply{hash: a.at.hash, run: a.run}
+	t.last.token.Store(noToken)
+	a.reply = t.last
+}
+
+// openStream begins to index the text of a session. The stream whose last question is longest ago makes room, and
+// begins to count again.
+func (f *forest) openStream(t *tree, text []int32) *stream {
+	if f.streams.Len() == mostStreams {
+		oldest := f.streams.Back().Value.(*stream).tree
+		f.endStream(oldest)
+		oldest.last = nil
+	}
+	x := &stream{tree: t}
+	x.index.Append(text[max(0, len(text)-mostIndexed):]...)
+	x.element, t.stream = f.streams.PushFront(x), x
+	return x
+}
+
+// endStream forgets that a session is a stream, and its guesses.
+func (f *forest) endStream(t *tree) {
+	if x := t.stream; x != nil {
+		t.stream = nil
+		f.streams.Remove(x.element)
+		f.prune(x)
+	}
+}
+
+// prune frees the slots of the guesses of a stream that no question has come along.
+func (f *forest) prune(x *stream) {
+	for _, n := range slices.Backward(x.guesses) {
+		if n.guess {
+			f.remove(n)
+		}
+	}
+	x.guesses = nil
+}
+
+// dropGuess frees the slot of a guess that no question has come along, of which there must be one: the last one of the
+// stream whose last question is longest ago.
+func (f *forest) dropGuess() {
+	for e := f.streams.Back(); e != nil; e = e.Prev() {
+		x := e.Value.(*stream)
+		for len(x.guesses) > 0 {
+			n := x.guesses[len(x.guesses)-1]
+			if x.guesses = x.guesses[:len(x.guesses)-1]; n.guess {
+				f.remove(n)
+				return
+			}
+		}
+	}
+}
+
+// unasked counts the guesses of a session that no question has come along.
+func (t *tree) unasked() (n int) {
+	if t.stream != nil {
+		for _, g := range t.stream.guesses {
+			if g.guess {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// goOn takes the next token into the text, and learns from it whether it would have been guessed.
+func (x *stream) goOn(token int32) {
+	if !x.found.known {
+		x.find(1)
+	}
+	if x.found.length > 0 {
+		x.rate.Learn(x.found.length, x.found.next == token)
+	}
+	x.index.Append(token)
+	x.found = found{}
+}
+
+// find looks for up to n tokens that may follow.
+func (x *stream) find(n int) (length int, next []int32) {
+	length, next = x.index.Find(nil, n)
+	if x.found = (found{known: true, length: length}); length > 0 {
+		x.found.next = next[0]
+	}
+	return length, next
+}
