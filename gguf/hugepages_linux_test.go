@@ -25,7 +25,7 @@ import (
 // largeFile makes a file of random tensors that fill about so many huge pages, and returns its bytes too.
 func largeFile(t *testing.T, pages float64) (path string, content []byte) {
 	if hugemem.Size() == 0 {
-		t.Skip("LEFT OUT: this system has no huge pages")
+		t.Skip("this system has no huge pages")
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b)
@@ -235,7 +235,7 @@ func TestMovedIsReadOnly(t *testing.T) {
 // What smaps says of other memory does not count.
 func TestPlacement(t *testing.T) {
 	if hugemem.Size() == 0 {
-		t.Skip("LEFT OUT: this system has no huge pages")
+		t.Skip("this system has no huge pages")
 	}
 	b, err := hugemem.Alloc(3 << 12)
 	require.NoError(t, err)

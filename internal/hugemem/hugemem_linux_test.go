@@ -37,7 +37,7 @@ func TestSize(t *testing.T) {
 // TestAlloc: memory begins at a huge page, is zero, and can be written to its last byte.
 func TestAlloc(t *testing.T) {
 	if Size() == 0 {
-		t.Skip("LEFT OUT: this system has no huge pages")
+		t.Skip("this system has no huge pages")
 	}
 	for _, n := range []int{1, 4096, 4097, Size() - 1, Size(), Size() + 1, 3*Size() + 5} {
 		b, err := Alloc(n)

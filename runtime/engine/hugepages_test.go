@@ -18,7 +18,7 @@ import (
 func large(t *testing.T) (path string) {
 	t.Helper()
 	if hugemem.Size() == 0 {
-		t.Skip("LEFT OUT: this system has no huge pages")
+		t.Skip("this system has no huge pages")
 	}
 	recipe, err := synth.ParseRecipe("f16")
 	require.NoError(t, err)
