@@ -43,23 +43,23 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 // farMemory is the size of a memory of which the caches hold only a part, in bytes.
 func farMemory() int { return int(min(max(leastFar, 2*cacheBytes()), mostFar)) }
 
-// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if
-// the CPU reads them and they are that many, or else memory of its own, in huge pages if these do.
-func sameMemory(e *engine.Engine, huge bool) [][]byte {
-	var weights [][]byte
+// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if the
+// CPU reads them and they are that many, or else memory of its own, in huge pages if these do. free gives that back.
+func sameMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() error) {
+	none := func() error { return nil }
 	bytes := 0
 	for _, t := range e.File().Tensors() {
-		weights, bytes = append(weights, t.Data), bytes+len(t.Data)
+		memory, bytes = append(memory, t.Data), bytes+len(t.Data)
 	}
 	if _, gpu := e.LastEncoded(); !gpu && bytes >= farMemory() {
-		return weights
+		return memory, none
 	}
 	if huge {
-		if b, err := hugemem.Alloc(farMemory()); err == nil { // and kept to the end of the process: it is measured once
-			return [][]byte{touched(b)}
+		if b, err := hugemem.Alloc(farMemory()); err == nil {
+			return [][]byte{touched(b)}, func() error { return hugemem.Free(b) }
 		}
 	}
-	return [][]byte{touched(make([]byte, farMemory()))}
+	return [][]byte{touched(make([]byte, farMemory()))}, none
 }
 
 // touched writes to every page of b, which it returns: pages that were not written may all be one page of zeros.

@@ -47,9 +47,9 @@ type EngineReport struct {
 	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
 	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
 	FileBytes     int64          `json:"file_bytes"`
-	HugeBytes     int64          `json:"huge_bytes"`                // of the file's, those that lay in huge pages when the samples began
-	WeightsStay   string         `json:"weights_stay,omitempty"`    // why weights, or some, did not move into huge pages
-	MoveMS        float64        `json:"move_ms,omitempty"`         // from the first token until they had
+	HugeBytes     int64          `json:"huge_bytes"`                // of the file, in huge pages when the samples began
+	WeightsStay   string         `json:"weights_stay,omitempty"`    // why some weights did not move into huge pages
+	MoveMS        float64        `json:"move_ms,omitempty"`         // from the first token until all had
 	KVBytes       int64          `json:"kv_bytes"`                  // keys and values of a full context
 	TokenBytes    int64          `json:"bytes_per_token"`           // weights that a decoded token reads
 	DepthBytes    int64          `json:"depth_bytes,omitempty"`     // keys and values that one reads in the middle of the generation
@@ -142,7 +142,7 @@ func (r *EngineReport) scale() Scale {
 }
 
 // measureEngine is [Engine] with one number of threads.
-func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
+func measureEngine(ctx context.Context, o EngineOptions) (r EngineReport, err error) {
 	o.Engine.Context = max(o.Engine.Context, o.need())
 	begin := time.Now()
 	e, err := engine.Open(o.Model, o.Engine)
@@ -153,8 +153,11 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	if _, err := e.Tokenizer(); err != nil {
 		return EngineReport{}, err
 	}
-	r := EngineReport{LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads(), PromptTokens: o.Prompt, DecodedTokens: o.Decode}
-	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(0, 0))}
+	r = EngineReport{
+		LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads(),
+		PromptTokens: o.Prompt, DecodedTokens: o.Decode,
+	}
+	m := measurement{o: o, e: e, r: rand.New(rand.NewPCG(0, 0)), free: func() error { return nil }}
 	if _, err := m.generate(ctx, firstPrompt, 1); err != nil {
 		return r, err
 	}
@@ -163,15 +166,15 @@ func measureEngine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	if err := r.awaitWeights(ctx, e); err != nil {
 		return r, err
 	}
-	memory, err := m.samples(ctx, &r)
-	if err != nil {
+	defer func() { err = errors.Join(err, m.free()) }()
+	if err := m.samples(ctx, &r); err != nil {
 		return r, err
 	}
 	if encoded, ok := e.LastEncoded(); ok {
 		r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
 	}
 	for threads := 1; threads < r.Threads; threads++ {
-		r.ByThreads = append(r.ByThreads, cpu.ReadBandwidth(threads, memory...)/1e9)
+		r.ByThreads = append(r.ByThreads, cpu.ReadBandwidth(threads, m.memory...)/1e9)
 	}
 	r.summarise()
 	r.ByThreads = append(r.ByThreads, r.Bandwidth)
@@ -199,28 +202,28 @@ func (r *EngineReport) awaitWeights(ctx context.Context, e *engine.Engine) error
 // depth is how many tokens are in the context before the first one that is generated.
 func (o EngineOptions) depth() int { return max(firstPrompt, o.Depth) }
 
-// samples fills the samples of r and what comes with them, and returns the memory that the bandwidth was measured with.
-func (m *measurement) samples(ctx context.Context, r *EngineReport) (memory [][]byte, err error) {
+// samples fills the samples of r and what comes with them, and leaves the memory that the bandwidth was measured with.
+func (m *measurement) samples(ctx context.Context, r *EngineReport) error {
 	for i := range m.o.Repeat {
 		s, err := m.sample(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if memory == nil {
+		if m.memory == nil {
 			r.PeakRSS = peakRSS() // the memory that follows must not count
 			r.KVBytes = m.kvBytes
 			if m.o.Depth > 0 {
 				r.DepthBytes = m.kvBytes / int64(m.e.Context()) * int64(m.o.Depth+m.o.Decode/2)
 			}
-			memory = sameMemory(m.e, r.HugeBytes > 0)
+			m.memory, m.free = sameMemory(m.e, r.HugeBytes > 0)
 		}
-		s.Bandwidth = cpu.ReadBandwidth(r.Threads, memory...) / 1e9
+		s.Bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9
 		r.Samples = append(r.Samples, s)
 		if m.o.OnSample != nil {
 			m.o.OnSample(i + 1)
 		}
 	}
-	return memory, nil
+	return nil
 }
 
 // boundPrompt sets the multiply-adds per second of prompts of n tokens and their bound. Each token meets every weight of the layers once,
@@ -290,6 +293,8 @@ type measurement struct {
 	e       *engine.Engine
 	r       *rand.Rand
 	kvBytes int64
+	memory  [][]byte     // that the bandwidth is measured with
+	free    func() error // gives it back
 }
 
 // sample runs one long prompt and, separately, one generation after a short prompt.

@@ -16,17 +16,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
+// tinyFile writes a small model of random weights.
+func tinyFile(t *testing.T, tied bool) (path string) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 1)
+	s.Tied = tied
+	path = filepath.Join(t.TempDir(), "m.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(f, nil))
+	require.NoError(t, f.Close())
+	return path
+}
+
 func TestEngine(t *testing.T) {
 	for _, tied := range []bool{true, false} {
-		recipe, err := synth.ParseRecipe("q8_0")
-		require.NoError(t, err)
-		s := synth.Tiny(recipe, 1)
-		s.Tied = tied
-		path := filepath.Join(t.TempDir(), "m.gguf")
-		f, err := os.Create(path)
-		require.NoError(t, err)
-		require.NoError(t, s.Write(f, nil))
-		require.NoError(t, f.Close())
+		path := tinyFile(t, tied)
 
 		var told []int
 		r, err := Engine(t.Context(), EngineOptions{
@@ -105,20 +111,14 @@ func TestEngineStops(t *testing.T) {
 
 // TestSameMemory: a bandwidth is not measured with weights that a cache can hold.
 func TestSameMemory(t *testing.T) {
-	recipe, err := synth.ParseRecipe("q8_0")
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "m.gguf")
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	require.NoError(t, synth.Tiny(recipe, 1).Write(f, nil))
-	require.NoError(t, f.Close())
-	e, err := engine.Open(path, engine.Options{Threads: 1})
+	e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1})
 	require.NoError(t, err)
 	defer e.Close()
 	for _, huge := range []bool{false, true} {
-		memory := sameMemory(e, huge)
+		memory, free := sameMemory(e, huge)
 		require.Len(t, memory, 1)
 		assert.Len(t, memory[0], farMemory())
+		require.NoError(t, free())
 	}
 }
 

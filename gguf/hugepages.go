@@ -22,15 +22,18 @@ func (f *File) MoveToHugePages(ctx context.Context) error {
 	}
 	parts := f.parts
 	f.uses.Give()
-	if len(parts) == 0 {
-		return ErrHugePages
-	}
+	none := ErrHugePages
 	for _, m := range parts {
-		if err := f.move(ctx, m); err != nil {
+		switch err := f.move(ctx, m); {
+		case err == nil:
+			none = nil
+		case !errors.Is(err, ErrHugePages): // a part of a split model may hold no tensors, and others many
 			return err
+		case none != nil:
+			none = err
 		}
 	}
-	return nil
+	return none
 }
 
 // Placement tells where the pages of a file are.

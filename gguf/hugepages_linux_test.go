@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,8 @@ func TestMoveToHugePages(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, len(content), p.Bytes)
 	assert.GreaterOrEqual(t, p.Huge+p.Small, int64(len(content)/hugemem.Size()*hugemem.Size()))
-	assert.Equal(t, len(content)/hugemem.Size()*hugemem.Size()>>10, told(t, f, "Anonymous:"), "all whole pages are memory")
+	whole := len(content) / hugemem.Size() * hugemem.Size()
+	assert.Equal(t, whole>>10, told(t, f, "Anonymous:"), "all whole pages are memory")
 	require.NoError(t, f.Close())
 	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrClosed)
 	_, err = f.Placement()
@@ -213,6 +215,28 @@ func TestMoveNothing(t *testing.T) {
 	assert.True(t, bytes.Equal(content, f.parts[0].b))
 }
 
+// TestMoveSplit: of a split model those parts move that fill huge pages, whatever the others hold.
+func TestMoveSplit(t *testing.T) {
+	if hugemem.Size() == 0 {
+		t.Skip("this system has no huge pages")
+	}
+	dir := t.TempDir()
+	var first string
+	for part, elems := range []int{1, 3 * hugemem.Size() / 4, 2} {
+		path := save(t, dir, fmt.Sprintf("m-%05d-of-00003.gguf", part+1), written(t, func(w *Writer) {
+			splitKeys(w, 3, part, 3)
+			w.Declare(fmt.Sprint("t", part), F32, elems)
+			require.NoError(t, w.WriteFloats(make([]float32, elems)))
+		}))
+		first = cmp.Or(first, path)
+	}
+	f, err := Open(first)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.MoveToHugePages(t.Context()))
+	assert.Equal(t, 3*hugemem.Size()>>10, told(t, f, "Anonymous:"))
+}
+
 // Memory that has taken the place of a file's pages cannot be written, as these could not.
 func TestMovedIsReadOnly(t *testing.T) {
 	path, _ := largeFile(t, 3)
@@ -244,7 +268,8 @@ func TestPlacement(t *testing.T) {
 	at := func(lo, hi int) string {
 		return fmt.Sprintf("%x-%x r--s 00000000 fd:00 1 /a:b\n", base+uintptr(lo), base+uintptr(hi))
 	}
-	smaps := at(0, 4096) + "Anonymous:        100 kB\nAnonHugePages:     40 kB\nFilePmdMapped:      0 kB\nVmFlags: rd mr\n" +
+	smaps := at(0, 4096) +
+		"Anonymous:        100 kB\nAnonHugePages:     40 kB\nFilePmdMapped:      0 kB\nVmFlags: rd mr\n" +
 		at(4096, 8192) + "Anonymous:          0 kB\nAnonHugePages:      0 kB\nFilePmdMapped:      7 kB\n" +
 		at(3<<12, 4<<12) + "Anonymous:        900 kB\nAnonHugePages:    900 kB\nFilePmdMapped:    900 kB\n" +
 		at(-4096, 0) + "Anonymous:        900 kB\n"

@@ -1,6 +1,7 @@
 package hugemem
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -69,11 +70,12 @@ func Alloc(n int) (b []byte, err error) {
 	}
 	length := roundUp(n, os.Getpagesize())
 	all := unsafe.Slice((*byte)(p), length)
-	if err := unix.Mprotect(all, unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		return nil, os.NewSyscallError("mprotect", err)
+	err = os.NewSyscallError("mprotect", unix.Mprotect(all, unix.PROT_READ|unix.PROT_WRITE))
+	if err == nil {
+		err = os.NewSyscallError("madvise", unix.Madvise(all, unix.MADV_HUGEPAGE))
 	}
-	if err := unix.Madvise(all, unix.MADV_HUGEPAGE); err != nil {
-		return nil, os.NewSyscallError("madvise", err)
+	if err != nil {
+		return nil, errors.Join(err, Release(p, length))
 	}
 	return all[:n:n], nil
 }

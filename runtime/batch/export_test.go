@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // Remembered counts what is kept in memory of devices and sessions.
@@ -43,14 +44,14 @@ func Streams(s *Service) (streams, guesses int) { return s.trees.streams.Len(), 
 // Indexed is how many tokens are indexed of a session.
 func Indexed(s *Service, session uint64) int {
 	if t := s.trees.trees[session]; t != nil && t.stream != nil {
-		return t.stream.index.Len()
+		return t.stream.text.Len()
 	}
 	return 0
 }
 
 // Rate is the probability that a guess of a stream holds, behind a match of a length.
 func Rate(s *Service, session uint64, length int) float64 {
-	return s.trees.trees[session].stream.rate.Of(length)
+	return s.trees.trees[session].stream.text.Rate().Of(length)
 }
 
 // Waits reports, from within a call of the model, how many of its rows are guesses, and for how many devices others
@@ -258,7 +259,7 @@ func (c *checker) streams() {
 			streams++
 			c.say(x.tree == t && x.element.Value == any(x), "the stream of session %d is another's", t.session)
 			c.say(t.slots > 0, "session %d is a stream of nothing", t.session)
-			c.say(len(x.guesses) < mostRows, "%d guesses", len(x.guesses))
+			c.say(len(x.guesses) < lookup.MostRows, "%d guesses", len(x.guesses))
 			for _, n := range x.guesses {
 				listed[n] = true
 			}

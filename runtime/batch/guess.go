@@ -14,17 +14,15 @@ import (
 // A guess is a token of the tree like others, but nobody holds it, and it is nobody's text until a question comes along
 // it. Until then it is there as if its slot were free: it goes before anything else does, and displaces nothing.
 
-// mostRows is how many rows a step with guesses has at most.
-const mostRows = 8
-
 // guessRows is the value of Options.Lookup as the service uses it: how many rows a step with guesses has at most; less
 // than 2: there are none.
-func guessRows(lookup, rows int) (int, error) {
-	if lookup == 1 || lookup > mostRows {
+func guessRows(asked, rows int) (int, error) {
+	const most = lookup.MostRows
+	if asked == 1 || asked > most {
 		return 0, fmt.Errorf("batch: lookup with %d rows: 2 to %d are possible, 0 for as many, negative for none",
-			lookup, mostRows)
+			asked, most)
 	}
-	return min(cmp.Or(lookup, mostRows), rows), nil
+	return min(cmp.Or(asked, most), rows), nil
 }
 
 // place is where guesses can be added.
@@ -98,10 +96,10 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		if a.Background || x == nil || x.hash != a.at.hash || c.Holds != nil {
 			continue
 		}
-		length, next := x.find(min(most, s.o.Context-len(a.Context)))
+		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))
 		behind, skip := a.at.along(next, a.need().K)
 		if skip < len(next) && behind.child(next[skip]) == nil {
-			c.Holds = x.rate.Chances(length, len(next))[skip:]
+			c.Holds = x.text.Rate().Chances(length, len(next))[skip:]
 			places = append(places, place{a, behind, next[skip:]})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // compute runs a step and answers the asks that are complete.
@@ -100,7 +101,7 @@ func (s *Service) forward(st *step) ([]*backend.Output, error) {
 		s.stats.Steps++
 		s.stats.Computed += uint64(len(c.rows))
 	}
-	if s.guesses() && len(first.rows) <= mostRows && len(second.rows) == 0 {
+	if s.guesses() && len(first.rows) <= lookup.MostRows && len(second.rows) == 0 {
 		s.cost.Learn(len(first.rows), s.o.Now().Sub(begin).Seconds())
 	}
 	return outputs, nil

@@ -32,17 +32,8 @@ type stream struct {
 	tree    *tree
 	element *list.Element // in forest.streams
 	hash    uint64        // of the text that is indexed
-	index   lookup.Index
-	rate    lookup.Rate
-	found   found
+	text    lookup.Text
 	guesses []*node // of its last guess, parents before children; some may have gone, or be guesses no more
-}
-
-// found is what the index says of the token behind the whole text.
-type found struct {
-	known  bool // it was looked for
-	length int  // of the match; 0: there is none
-	next   int32
 }
 
 // follow notes that a is complete with this step. If its session is a stream its text is indexed up to here.
@@ -56,7 +47,7 @@ func (s *Service) follow(st *step, a *ask) {
 	switch {
 	case x != nil && x.hash == a.at.hash: // asked again
 	case x != nil && x.hash == a.at.parent.hash:
-		x.goOn(a.at.token)
+		x.text.Grow(a.at.token, true)
 	default: // new, or after a question that was never answered
 		if f.endStream(t); s.busy(st) {
 			return
@@ -98,7 +89,7 @@ func (f *forest) openStream(t *tree, text []int32) *stream {
 		oldest.last = nil
 	}
 	x := &stream{tree: t}
-	x.index.Append(text[max(0, len(text)-mostIndexed):]...)
+	x.text.Append(text[max(0, len(text)-mostIndexed):]...)
 	x.element, t.stream = f.streams.PushFront(x), x
 	return x
 }
@@ -147,25 +138,4 @@ func (t *tree) unasked() (n int) {
 		}
 	}
 	return n
-}
-
-// goOn takes the next token into the text, and learns from it whether it would have been guessed.
-func (x *stream) goOn(token int32) {
-	if !x.found.known {
-		x.find(1)
-	}
-	if x.found.length > 0 {
-		x.rate.Learn(x.found.length, x.found.next == token)
-	}
-	x.index.Append(token)
-	x.found = found{}
-}
-
-// find looks for up to n tokens that may follow.
-func (x *stream) find(n int) (length int, next []int32) {
-	length, next = x.index.Find(nil, n)
-	if x.found = (found{known: true, length: length}); length > 0 {
-		x.found.next = next[0]
-	}
-	return length, next
 }

@@ -176,8 +176,8 @@ func (o Options) Validate() error {
 			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
 		}
 	}
-	if o.Lookup == 1 || o.Lookup > mostRows {
-		return fmt.Errorf("lookup: %d is not possible: 2 to %d rows, 0 for as many, negative for none", o.Lookup, mostRows)
+	if most := lookup.MostRows; o.Lookup == 1 || o.Lookup > most {
+		return fmt.Errorf("lookup: %d is not possible: 2 to %d rows, 0 for as many, negative for none", o.Lookup, most)
 	}
 	if o.Mode != Pipelined && o.Mode != Serial {
 		return fmt.Errorf("mode: %d is neither pipelined nor serial", o.Mode)

@@ -7,22 +7,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// mostRows is how many rows a forward call has at most where guesses from the text fill them up.
-const mostRows = 8
-
 // repeats guesses from the text what follows in it, and learns how often that holds and what it costs.
 type repeats struct {
-	index lookup.Index // the text
-	rate  lookup.Rate
-	cost  *lookup.Cost
-	found found // behind the whole text
-}
-
-// found is what was found behind the first tokens of the text.
-type found struct {
-	tokens int // so many
-	length int // of the match; 0: there is none
-	next   int32
+	lookup.Text
+	cost *lookup.Cost
 }
 
 // newRepeats returns nothing where nothing is to be guessed.
@@ -31,33 +19,13 @@ func newRepeats(o Options, prompt []int32) *repeats {
 		return nil
 	}
 	r := &repeats{cost: cmp.Or(o.Cost, new(lookup.Cost))}
-	r.index.Append(prompt...)
+	r.Append(prompt...)
 	return r
 }
 
-// shown takes a token into the text, and learns from it whether it would have been guessed. One that the cloud was to
-// be asked for would not have held, whatever it is: guesses end before it.
-func (r *repeats) shown(n *node) {
-	if r.found.tokens != r.index.Len() {
-		r.find(nil, 1)
-	}
-	if f := r.found; f.length > 0 {
-		r.rate.Learn(f.length, n.origin == Edge && f.next == n.token)
-	}
-	r.index.Append(n.token)
-}
-
-// find is [lookup.Index.Find], and notes what it finds behind the whole text.
-func (r *repeats) find(tail []int32, n int) (length int, next []int32) {
-	length, next = r.index.Find(tail, n)
-	if len(tail) == 0 && n > 0 {
-		r.found = found{tokens: r.index.Len(), length: length}
-		if length > 0 {
-			r.found.next = next[0]
-		}
-	}
-	return length, next
-}
+// shown takes a token into the text. One that the cloud was to be asked for would not have held as a guess, whatever it
+// is: guesses end before it.
+func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
 // guess returns chains of guesses behind leaves, one for each, of which most are empty: as many as are worth their time
 // beside the leaves. They are no part of the draft tree yet, but know their parents.
@@ -70,9 +38,9 @@ func (r *run) guess(leaves []*node) [][]*node {
 	some := false
 	for i, n := range leaves {
 		places[i].Weight = r.chance(n)
-		length, next := r.find(r.tail(n), min(most, r.reach(n)))
+		length, next := r.Find(r.tail(n), min(most, r.reach(n)))
 		likely[i] = r.cut(next)
-		places[i].Holds = r.rate.Chances(length, len(likely[i]))
+		places[i].Holds = r.Rate().Chances(length, len(likely[i]))
 		some = some || len(likely[i]) > 0
 	}
 	if !some {
@@ -102,7 +70,7 @@ func (r *run) spare(leaves int) int {
 	if r.repeats == nil {
 		return 0
 	}
-	rows := min(r.Rows, mostRows)
+	rows := min(r.Rows, lookup.MostRows)
 	if r.Lookup > 0 {
 		rows = min(rows, r.Lookup)
 	}

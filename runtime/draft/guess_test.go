@@ -162,16 +162,16 @@ func TestShownTokensTeach(t *testing.T) {
 	}{{5, Edge, true}, {6, Edge, false}, {5, FromCloud, false}, {5, EdgeTimeout, false}} {
 		for _, looked := range []bool{false, true} {
 			r, _ := guessing(t, Options{})
-			length, next := r.index.Find(nil, 1)
+			length, next := r.Find(nil, 1)
 			require.Equal(t, []int32{5}, next)
 			if looked {
-				r.find(nil, 3)
+				r.Find(nil, 3)
 			}
-			before := r.rate.Of(length)
+			before := r.Rate().Of(length)
 			r.shown(&node{token: c.token, origin: c.origin})
-			assert.Equal(t, c.more, r.rate.Of(length) > before, "%+v", c)
-			assert.NotEqual(t, before, r.rate.Of(length))
-			assert.Equal(t, 401, r.index.Len())
+			assert.Equal(t, c.more, r.Rate().Of(length) > before, "%+v", c)
+			assert.NotEqual(t, before, r.Rate().Of(length))
+			assert.Equal(t, 401, r.Len())
 		}
 	}
 }

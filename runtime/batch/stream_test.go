@@ -1,0 +1,212 @@
+package batch_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// TestWhoIsNoStream: whoever does not go on with the answers gets no guesses, and neither does who wants all logits or
+// has switched them off.
+func TestWhoIsNoStream(t *testing.T) {
+	for name, ask := range map[string]func(c *crowd, q batch.Question, n int) []int32{
+		"another token": func(c *crowd, q batch.Question, n int) []int32 {
+			a := c.mustAsk(q).Token
+			if n%4 == 3 {
+				a = (a + 1) % 40
+			}
+			return append(q.Context, a)
+		},
+		"two tokens": func(c *crowd, q batch.Question, n int) []int32 {
+			return append(q.Context, c.mustAsk(q).Token, int32(n%7))
+		},
+		"sessions in turn": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Session = uint64(n / 4)
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"in the background": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Background = true
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"forgotten": func(c *crowd, q batch.Question, n int) []int32 {
+			if n%4 == 3 {
+				require.NoError(c.t, c.s.Forget(c.t.Context(), q.Session))
+			}
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"all logits": func(c *crowd, q batch.Question, n int) []int32 {
+			q.Sampling = sample.Options{Temperature: 0.1, Seed: 1}
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+		"off": func(c *crowd, q batch.Question, n int) []int32 {
+			return append(q.Context, c.mustAsk(q).Token)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := cheap(0, 8)
+				o := batch.Options{}
+				if name == "off" {
+					o.Lookup = -1
+				}
+				c := m.over(t, 3000, o)
+				defer c.s.Close()
+				q := batch.Question{Session: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+				for n := range 100 {
+					q.Context = ask(c, q, n)
+					synctest.Wait()
+					if streams, _ := batch.Streams(c.s); name != "all logits" {
+						require.Zero(t, streams)
+					}
+				}
+				assert.Zero(t, c.stats().Guessed)
+				m.rest(t)
+			})
+		})
+	}
+}
+
+// TestStreamsAreForgotten: what is kept of streams does not grow with their number, and nothing is left of one that
+// ends, is forgotten or evicted.
+func TestStreamsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 3000, batch.Options{})
+		defer c.s.Close()
+		streams := func() int {
+			synctest.Wait()
+			n, _ := batch.Streams(c.s)
+			return n
+		}
+		texts := make([][]int32, 80)
+		goOn := func(session, more int) {
+			q := batch.Question{Session: uint64(session), Device: uint64(session), Context: texts[session], K: 1}
+			texts[session] = c.stream(q, more)
+		}
+		for session := range 80 {
+			texts[session] = text(session, 10)
+			goOn(session, 20)
+			assert.LessOrEqual(t, streams(), 64)
+		}
+		assert.Equal(t, 64, streams())
+		_, guesses := batch.Streams(c.s)
+		assert.LessOrEqual(t, guesses, 64*7)
+		assert.Zero(t, batch.Indexed(c.s, 15))
+		assert.Equal(t, 29, batch.Indexed(c.s, 16), "the latest ones stay")
+		require.NoError(t, c.s.Forget(t.Context(), 70))
+		assert.Equal(t, 63, streams())
+		texts[71] = texts[71][:3]
+		goOn(71, 1)
+		assert.Equal(t, 62, streams(), "its text does not go on")
+		for range 5 {
+			assert.Zero(t, batch.Indexed(c.s, 9), "it counts anew")
+			goOn(9, 1)
+			synctest.Wait()
+		}
+		assert.Equal(t, 34, batch.Indexed(c.s, 9))
+		assert.Equal(t, 63, streams())
+		before := c.stats()
+		c.mustAsk(batch.Question{Session: 1000, Device: 1000, Context: text(1000, 3000), K: 1})
+		assert.Zero(t, streams(), "others have their room")
+		_, guesses = batch.Streams(c.s)
+		assert.Zero(t, guesses)
+		assert.Greater(t, c.stats().Evicted, before.Evicted)
+		m.rest(t)
+	})
+}
+
+// TestBusy: in steps that have no rows to spare nothing is indexed, since that takes time, and nothing guessed.
+func TestBusy(t *testing.T) {
+	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 10_000, batch.Options{})
+			defer c.s.Close()
+			q := batch.Question{Session: 1, Device: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+			c.mustAsk(q)
+			for i := range 30 {
+				other := func(session uint64, n int) {
+					q := batch.Question{Session: 100*session + uint64(i), Device: session, Context: text(i, n), K: 1}
+					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+					synctest.Wait()
+				}
+				other(99, 1) // while this is computed, the others gather
+				if size > 0 {
+					other(2, size)
+				}
+				q.Context = append(q.Context, c.mustAsk(q).Token)
+				c.wait.Wait()
+			}
+			assert.Equal(t, busy, batch.Indexed(c.s, 1) == 0, "%d others", size)
+			assert.Equal(t, busy, c.stats().Guessed == 0, "%d others", size)
+			m.rest(t)
+		})
+	}
+}
+
+// TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
+func TestLearnsWhenBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 10_000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q.Context = c.stream(q, 20)
+		synctest.Wait()
+		before, stats := batch.Rate(c.s, 1, 16), c.stats()
+		c.wait.Go(func() {
+			c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 6000), K: 1})
+		})
+		synctest.Wait()
+		q.Context = c.stream(q, 40)
+		c.wait.Wait()
+		assert.Greater(t, batch.Rate(c.s, 1, 16), before)
+		assert.Equal(t, stats.Guessed, c.stats().Guessed)
+		m.rest(t)
+	})
+}
+
+// TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
+func TestManyStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 20_000, batch.Options{Context: 500})
+		defer c.s.Close()
+		var wrong atomic.Int64
+		for i := range 100 {
+			c.wait.Go(func() {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1}
+				for range 40 {
+					a := c.mustAsk(q)
+					if a.Token != m.answer(t, q).Token {
+						wrong.Add(1)
+					}
+					q.Context = append(q.Context, a.Token)
+					time.Sleep(time.Duration(i%7) * 100 * tick)
+				}
+			})
+		}
+		c.wait.Wait()
+		m.rest(t)
+		assert.Zero(t, wrong.Load())
+	})
+}
+
+// TestLongText: of a text that becomes a stream late only the end is indexed.
+func TestLongText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, s: service(t, idle{}, 40_000, batch.Options{})}
+		defer c.s.Close()
+		c.stream(batch.Question{Session: 1, Context: text(1, 30_000), K: 1}, 10)
+		synctest.Wait()
+		assert.Equal(t, 16384+5, batch.Indexed(c.s, 1))
+	})
+}
