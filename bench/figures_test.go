@@ -151,7 +151,8 @@ func TestModes(t *testing.T) {
 		m, err := ParseMode(name)
 		require.NoError(t, err)
 		assert.Equal(t, name, m.Name)
-		assert.Equal(t, c.parts, parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined(), m.LooksUp()}, name)
+		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined(), m.LooksUp()}
+		assert.Equal(t, c.parts, got, name)
 		want := shared
 		if want.Mode = draft.Serial; c.branches > 0 {
 			want.Mode, want.Branches = draft.Pipelined, c.branches

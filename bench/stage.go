@@ -58,7 +58,8 @@ func (t task) stop() error {
 // NewStage starts it. Close it before the engines.
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	service, err := large.Serve(engine.ServeOptions{
-		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime, Lookup: -1, // a call for each question, as in the paper's system
+		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime,
+		Lookup: -1, // a call for each question, as in the paper's system
 	})
 	if err != nil {
 		return nil, err

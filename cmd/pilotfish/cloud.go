@@ -76,7 +76,8 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 			"(default: what fits into half of the free memory)")
 	p.IntVar(&f.rows, "rows", 0,
 		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
-	p.Var(&f.lookup, "lookup", lookupHelp+". For devices that ask for one token after the other, as with --policy always")
+	p.Var(&f.lookup, "lookup",
+		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	return c
@@ -134,7 +135,8 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 
 // logComputed says what the model has done.
 func logComputed(s engine.ServiceStats, log *slog.Logger) {
-	log.Info("computed", "tokens", s.Computed, "passes", s.Steps, "lookup_proposed", s.Guessed, "lookup_accepted", s.Held)
+	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
+		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held)
 }
 
 // socket opens the address that the gateway listens on.

@@ -133,7 +133,8 @@ func TestRunReport(t *testing.T) {
 		"model loaded in 346 ms\n"
 	assert.Equal(t, last, report(e))
 	e.LookupProposed, e.LookupAccepted, e.PassesPerToken = 8, 5, 0.375
-	assert.Equal(t, last+"5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n", report(e))
+	const guessed = "5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n"
+	assert.Equal(t, last+guessed, report(e))
 	e.LookupProposed = 0
 	e.Seed = new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
@@ -192,7 +193,9 @@ func TestSummaryOfRun(t *testing.T) {
 func TestPassesOfRun(t *testing.T) {
 	b, err := json.Marshal(summaryEvent{Passes: 3, PassesPerToken: 0.75, LookupProposed: 5, LookupAccepted: 1})
 	require.NoError(t, err)
-	for _, want := range []string{`"passes":3,`, `"passes_per_token":0.75,`, `"lookup_proposed":5,`, `"lookup_accepted":1,`} {
+	for _, want := range []string{
+		`"passes":3,`, `"passes_per_token":0.75,`, `"lookup_proposed":5,`, `"lookup_accepted":1,`,
+	} {
 		assert.Contains(t, string(b), want)
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"strconv"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // lookupRows is the value of --lookup, as the engine takes it: 0 for auto, negative for off, or the most rows.
@@ -15,8 +17,8 @@ const (
 
 // lookupHelp says what the flag does.
 const lookupHelp = "guess from the text what follows in it, and evaluate the guesses beside the next token, " +
-	"`auto|off|N`: auto: as many as are worth it, up to 8 tokens in one pass over the model; N: up to N tokens in a pass, " +
-	"2 to 8; off: one by one. The text is the same, and one that repeats itself comes faster"
+	"`auto|off|N`: auto: as many as are worth it, up to 8 tokens in one pass over the model; N: up to N tokens in a " +
+	"pass, 2 to 8; off: one by one. The text is the same, and one that repeats itself comes faster"
 
 // String implements pflag.Value.
 func (l *lookupRows) String() string {
@@ -40,7 +42,7 @@ func (l *lookupRows) Set(s string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 2 || n > 8 {
+	if err != nil || n < 2 || n > engine.MostLookup {
 		return errors.New("give auto, off, or the most tokens in a pass, 2 to 8")
 	}
 	*l = lookupRows(n)

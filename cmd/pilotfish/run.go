@@ -58,8 +58,8 @@ certificate, access token or model ends the run at once, and it exits with 1.
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
 run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
-"passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens that
---lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
+"passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens
+that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -88,7 +88,7 @@ func avx512vnni() *kernels {
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.groups = [formats][]group{
-		q8_0: {{quadQ8_0VNNI, 4, 2, 8}}, // memory bounds one row, and likes one stream of it better
+		q8_0: {{quadQ8_0VNNI, 4, 2, 8}}, // one row is as fast by itself
 		q4_0: {{quadQ4_0VNNI, 4, 1, 8}},
 		q5_0: {{quadQ5_0VNNI, 4, 1, 8}},
 		q4_K: {{quadQ4_KVNNI, 4, 1, 8}},

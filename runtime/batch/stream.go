@@ -13,7 +13,8 @@ const (
 	streak = 4
 	// mostStreams is how many streams are kept, the latest: what each has takes some 40 bytes for a token of its text.
 	mostStreams = 64
-	// mostIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is done.
+	// mostIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is
+	// done.
 	mostIndexed = 16384
 )
 

@@ -123,9 +123,10 @@ type Options struct {
 	Window   int // most tokens drafted past the oldest open escalation; 0 means 32
 	InFlight int // most open escalations; 0 means 4
 	Rows     int // most rows of one forward call, leaves and guesses from the text; 0 means 8
-	// Lookup is the most rows of a forward call where guesses from the text, what followed there after the same tokens,
-	// fill up those that no leaf needs: 2 to 8. 0 means 8, negative: nothing is guessed. How many it is each time follows
-	// from how often guesses hold and what a row costs. Tokens, origins and confidences are the same with any value.
+	// Lookup is the most rows of a forward call where guesses from the text, what followed there after the same
+	// tokens, fill up those that no leaf needs: 2 to 8. 0 means 8, negative: nothing is guessed. How many it is each
+	// time follows from how often guesses hold and what a row costs. Tokens, origins and confidences are the same
+	// with any value.
 	Lookup    int
 	Cost      *lookup.Cost        // what forward calls take, as learnt before; nil: learnt anew in each text
 	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker

@@ -227,7 +227,9 @@ func TestRunAheadSampled(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		r := Route{Request: Request{MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1}}
+		r := Route{Request: Request{
+			MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
+		}}
 		want := read(t, s, []int32{1, 2, 3}, r)
 		assert.Zero(t, s.Summary().RanAhead)
 		s.ahead.depth = 0

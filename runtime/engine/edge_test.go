@@ -179,8 +179,8 @@ func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
 	return text, path
 }
 
-// extend evaluates one to four leaves, sometimes with guesses behind them: often what runs ahead, now and then more than
-// there is room for, and sometimes on a device that fails or for somebody who has gone.
+// extend evaluates one to four leaves, sometimes with guesses behind them: often what runs ahead, now and then more
+// than there is room for, and sometimes on a device that fails or for somebody who has gone.
 func (g *gardener) extend() {
 	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
 	var leaves []draft.Node

@@ -15,10 +15,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// BenchmarkLookup compares texts with and without guesses, one after the other, so that both see the same machine: the
-// figure is how many times as fast they come with them, the median of all pairs. PILOTFISH_MODEL names the model; a
-// greedy one of random weights falls into loops, and one that is drawn at temperature 1 from a large vocabulary does not
-// repeat itself.
+// BenchmarkLookup compares texts with and without guesses, one after the other, so that both see the same machine:
+// the figure is how many times as fast they come with them, the median of all pairs. PILOTFISH_MODEL names the model;
+// a greedy one of random weights falls into loops, and one that is drawn at temperature 1 from a large vocabulary
+// does not repeat itself.
 func BenchmarkLookup(b *testing.B) {
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(b, err)

@@ -82,7 +82,8 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 	require.Positive(t, s.Summary().Proposed)
 	require.Greater(t, s.cost.Reach(1), 1, "the next text knows what calls take")
 	for _, r := range []Route{
-		{Request: Request{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}}, {Request: Request{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
+		{Request: Request{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}},
+		{Request: Request{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
 	} {
 		r.MaxTokens, r.IgnoreEnd = 30, true
 		for _, err := range s.Routed(t.Context(), echo(20), r) {

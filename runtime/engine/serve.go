@@ -18,9 +18,9 @@ type ServeOptions struct {
 	Slots int
 	Rows  int // most new tokens that one step computes; 0 means 128
 
-	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. A device
-	// that asks for one token after the other, each behind the answer before, has some of its answers without a call then.
-	// 0 means 8, negative: nothing is guessed. The answers are the same with any value.
+	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. A
+	// device that asks for one token after the other, each behind the answer before, has some of its answers without
+	// a call then. 0 means 8, negative: nothing is guessed. The answers are the same with any value.
 	Lookup int
 
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none

@@ -15,15 +15,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
+// MostLookup is the largest [Request.Lookup].
+const MostLookup = lookup.MostRows
+
 // Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
 type Request struct {
 	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
 	Sampling  sample.Options // zero value: greedy
 	IgnoreEnd bool           // go on after an end token; for benchmarks
 	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. What
-	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative: each
-	// token has its own call. The tokens are the same with any value; how many are guessed follows from how often guesses
-	// hold, and from what it costs.
+	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative:
+	// each token has its own call. The tokens are the same with any value; how many are guessed follows from how
+	// often guesses hold, and from what it costs.
 	Lookup int
 }
 

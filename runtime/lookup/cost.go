@@ -20,12 +20,12 @@ const (
 // Cost learns what a forward call takes, by its number of rows. The zero value knows nothing and assumes a tenth of a
 // call for each row beyond the first.
 //
-// The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something else
-// ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them, and no row
-// is taken to cost more than a call of its own. One bad time therefore changes little; and old times give way to what is
-// assumed, little by little, so that rows that were dear are tried again first where guesses hold most. So a bad start
-// cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls without guesses are timed
-// now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
+// The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something
+// else ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them,
+// and no row is taken to cost more than a call of its own. One bad time therefore changes little; and old times give
+// way to what is assumed, little by little, so that rows that were dear are tried again first where guesses hold
+// most. So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls
+// without guesses are timed now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
 type Cost struct {
 	calls int
 	rows  []times // by number of rows; nothing at 0

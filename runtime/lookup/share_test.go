@@ -69,7 +69,8 @@ func FuzzShare(f *testing.F) {
 		require.True(t, sum == 0 || best > least*gain)
 		each(chains, spare, func(share []int) {
 			rate := rateOf(chains, share, &c)
-			require.True(t, rate <= best*(1+1e-9) || sum == 0 && rate <= least*gain*(1+1e-9), "%v: %v, %v: %v", got, best, share, rate)
+			fits := rate <= best*(1+1e-9) || sum == 0 && rate <= least*gain*(1+1e-9)
+			require.True(t, fits, "%v: %v, %v: %v", got, best, share, rate)
 		})
 	})
 }

@@ -1,6 +1,6 @@
 package lookup
 
-// MostRows is the most rows of a forward call that guesses from the text fill up: more cost about as much as they bring.
+// MostRows is the most rows of a forward call that guesses from the text fill up: the kernels take so many together.
 const MostRows = 8
 
 // Text is a text that grows, and what is learnt of it: how often what follows is what had followed before. Its zero
