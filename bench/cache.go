@@ -44,7 +44,8 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 func farMemory() int { return int(min(max(leastFar, 2*cacheBytes()), mostFar)) }
 
 // sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if
-// the CPU reads them and they are that many, or else memory of its own, in huge pages if these do. free gives that back.
+// the CPU reads them and they are that many, or else memory of its own, in huge pages if these do. free gives
+// that back.
 func sameMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() error) {
 	none := func() error { return nil }
 	bytes := 0
