@@ -35,7 +35,8 @@ func TestTallyOfARun(t *testing.T) {
 		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}},
 		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]draft.Finding, 2)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
-		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3, Missed: make([]draft.Finding, 1)}},
+		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
+			Missed: make([]draft.Finding, 1), AuditWeight: 10}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, BytesUp: 40, BytesDown: 8, Audited: 100}},
 		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},
@@ -45,7 +46,7 @@ func TestTallyOfARun(t *testing.T) {
 	}
 	assert.Equal(t, Tally{
 		Tokens: 4, Cloud: 2, Timeouts: 1, Escalations: 3, Asks: 4, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
-		Up: 300 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3,
+		Up: 300 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
 	}, got)
 }
 
@@ -55,11 +56,14 @@ func scripted() []answer {
 		return answer{ids: make([]int32, tokens), known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
 	}
 	return []answer{
-		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100, Hidden: 90, Up: 10, Down: 4, Audited: 3}),
-		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100, Hidden: 10, Up: 20, Down: 5, Audited: 5, Missed: 1}),
+		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100, Hidden: 90, Up: 10, Down: 4,
+			Audited: 3, AuditedFor: 3}),
+		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100, Hidden: 10, Up: 20, Down: 5,
+			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10}),
 		one(300, 8, true, true, Tally{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
 		one(200, 1, false, false, Tally{Tokens: 2}),
-		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1, Wait: 200, Up: 30, Down: 3, Audited: 2, Missed: 1}),
+		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1, Wait: 200, Up: 30, Down: 3,
+			Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1}),
 	}
 }
 
@@ -72,7 +76,7 @@ func TestReportByHand(t *testing.T) {
 	}
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
-	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4), new(12.0/4), new(2.0/10)
+	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4), new(12.0/4), new(11.0/55)
 	pipelined := routed
 	pipelined.HitRate, pipelined.HiddenShare = new(2.0/4), new(100.0/400)
 	for name, want := range map[string]ModeReport{

@@ -75,7 +75,7 @@ func (r *ModeReport) addRouting(m Mode, t Tally) {
 	r.Timeouts = &t.Timeouts
 	r.BytesUp = ratio(t.Up, t.Answered)
 	r.BytesDown = ratio(t.Down, t.Answered)
-	r.MissedShare = ratio(t.Missed, t.Audited)
+	r.MissedShare = ratio(t.MissedFor, t.AuditedFor)
 	if m.Pipelined() {
 		r.HitRate = ratio(t.Hits, t.Answered)
 		r.HiddenShare = ratio(t.Hidden, t.Wait)

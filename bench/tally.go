@@ -21,6 +21,8 @@ type Tally struct {
 	Up, Down    int           // payload bytes of these, of dropped asks and of text sent ahead
 	Audited     int           // tokens of the small model that the large one compared with its own choice
 	Missed      int           // of these, those where it would have chosen another
+	AuditedFor  int           // tokens that the Audited stand for: more where some were drawn at random
+	MissedFor   int           // and the Missed
 }
 
 // Add counts an event.
@@ -29,7 +31,7 @@ func (t *Tally) Add(e draft.Event) {
 	one.Add(e)
 	t.plus(Tally{
 		Tokens: one.Tokens, Cloud: one.Cloud, Timeouts: one.Timeouts, Escalations: one.Escalations, Asks: one.Asks,
-		Audited: one.Audited, Missed: one.Missed,
+		Audited: one.Audited, Missed: one.Missed, AuditedFor: one.AuditedFor, MissedFor: one.MissedFor,
 	})
 	if w := e.Warming; w != nil {
 		t.plus(Tally{Up: w.BytesUp, Down: w.BytesDown})
@@ -67,4 +69,6 @@ func (t *Tally) plus(o Tally) {
 	t.Down += o.Down
 	t.Audited += o.Audited
 	t.Missed += o.Missed
+	t.AuditedFor += o.AuditedFor
+	t.MissedFor += o.MissedFor
 }

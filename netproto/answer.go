@@ -6,7 +6,8 @@ import "time"
 type Answer struct {
 	Token   int32
 	Top     []Candidate   // the most probable tokens, best first
-	Audited int           // positions at the end of the context that were audited; 0 where none were asked for
+	Audited int           // positions at the end of the context that the audit is about; 0 where none were asked for
+	Sampled int           // the only one of them that was looked at, drawn at random; 0: all were
 	Audit   []Finding     // those of them where the large model would have chosen another token, ascending
 	Queue   time.Duration // from the arrival of the ask to the start of computing, in microseconds
 	Compute time.Duration // in microseconds
@@ -32,7 +33,7 @@ func (a Answer) Append(b []byte) []byte {
 		for _, c := range a.Top {
 			b = appendLogProb(appendUvarint(b, int(c.ID)), c.LogProb)
 		}
-		b = appendUvarint(appendUvarint(b, a.Audited), len(a.Audit))
+		b = appendUvarint(appendUvarint(appendUvarint(b, a.Audited), a.Sampled), len(a.Audit))
 		last := 0
 		for _, f := range a.Audit {
 			b = appendUvarint(appendUvarint(b, f.Position-last), int(f.Token))
@@ -51,6 +52,7 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 		a.Top = append(a.Top, Candidate{p.id("top id"), p.logProb("top log-prob")})
 	}
 	a.Audited = int(p.uvarint("audited", MaxPosition))
+	a.Sampled = int(p.uvarint("sampled", MaxPosition))
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))

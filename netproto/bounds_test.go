@@ -45,11 +45,12 @@ func numbers() []number {
 	path := join([]byte{0}, deltaOf0)
 	return []number{
 		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), []byte{0, 0})},
-		{KindWelcome, "version", 1 << 16, nil, join(zeros(5), zeros(4))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0}, join(zeros(3), zeros(4))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0}, join(zeros(2), zeros(4))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0}, join(zeros(1), zeros(4))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0, 0}, zeros(4)},
+		{KindWelcome, "version", 1 << 16, nil, join(zeros(5), zeros(6))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0}, join(zeros(3), zeros(6))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0}, join(zeros(2), zeros(6))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0}, join(zeros(1), zeros(6))},
+		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0, 0}, zeros(6)},
+		{KindWelcome, "choices", MaxVocab, join([]byte{2, 0}, zeros(4), zeros(5)), nil},
 		{KindRefusal, "retry after", maxMillis, []byte{1}, []byte{0}},
 		{KindAsk, "base", MaxPosition, askHead, join(zeros(8), deltaOf0, askTail)},
 		{KindAsk, "tokens", MaxPosition, join(askHead, []byte{0}), join([]byte{0, 0}, askTail)},
@@ -59,17 +60,18 @@ func numbers() []number {
 		{KindAsk, "audit from", MaxPosition, join(askHead, path, []byte{0}), []byte{0, 0}},
 		{KindAsk, "top-k", MaxVocab, join(askHead, path, []byte{0, 0, hasTopK}), []byte{0}},
 		{KindAsk, "deadline", maxMillis, join(askHead, path, []byte{0, 0, 0}), nil},
-		{KindAnswer, "token", math.MaxInt32, nil, zeros(5)},
-		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(5)},
-		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(4)},
-		{KindAnswer, "audited", MaxPosition, []byte{0, 0}, zeros(3)},
-		{KindAnswer, "audit position", MaxPosition, []byte{0, 0, 1, 1}, zeros(4)},
-		{KindAnswer, "audit position", MaxPosition - 7, []byte{0, 0, 2, 2, 7, 0, 0}, zeros(4)},
-		{KindAnswer, "audit position", MaxPosition - 9, []byte{0, 0, 3, 3, 7, 0, 0, 2, 0, 0}, zeros(4)},
-		{KindAnswer, "audit token", math.MaxInt32, []byte{0, 0, 1, 1, 0}, zeros(3)},
-		{KindAnswer, "audit log-prob", maxLogProb, []byte{0, 0, 1, 1, 0, 0}, zeros(2)},
-		{KindAnswer, "queue", maxMillis * 1000, []byte{0, 0, 0, 0}, zeros(1)},
-		{KindAnswer, "compute", maxMillis * 1000, []byte{0, 0, 0, 0, 0}, nil},
+		{KindAnswer, "token", math.MaxInt32, nil, zeros(6)},
+		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(6)},
+		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(5)},
+		{KindAnswer, "audited", MaxPosition, []byte{0, 0}, zeros(4)},
+		{KindAnswer, "sampled", MaxPosition, []byte{0, 0, 0}, zeros(3)},
+		{KindAnswer, "audit position", MaxPosition, []byte{0, 0, 1, 0, 1}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 7, []byte{0, 0, 2, 0, 2, 7, 0, 0}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 9, []byte{0, 0, 3, 0, 3, 7, 0, 0, 2, 0, 0}, zeros(4)},
+		{KindAnswer, "audit token", math.MaxInt32, []byte{0, 0, 1, 0, 1, 0}, zeros(3)},
+		{KindAnswer, "audit log-prob", maxLogProb, []byte{0, 0, 1, 0, 1, 0, 0}, zeros(2)},
+		{KindAnswer, "queue", maxMillis * 1000, []byte{0, 0, 0, 0, 0}, zeros(1)},
+		{KindAnswer, "compute", maxMillis * 1000, []byte{0, 0, 0, 0, 0, 0}, nil},
 		{KindNeed, "position", MaxPosition, nil, zeros(8)},
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
@@ -122,7 +124,7 @@ func TestLongestLists(t *testing.T) {
 		return slices.Concat(helloHead, uv(1), zeros(32+16), dictionaries, secret)
 	}
 	list := func(n int) []byte { return append(uv(uint64(n)), zeros(4*n)...) }
-	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(4)) }
+	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(5)) }
 	for _, c := range []struct {
 		kind       Kind
 		field      string
@@ -130,8 +132,8 @@ func TestLongestLists(t *testing.T) {
 	}{
 		{KindHello, "dictionaries", hello(list(maxList), text(0)), hello(list(maxList+1), text(0))},
 		{KindHello, "secret", hello(list(0), text(maxString)), hello(list(0), text(maxString+1))},
-		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(8)),
-			slices.Concat(uv(2), text(maxString+1), zeros(8))},
+		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(10)),
+			slices.Concat(uv(2), text(maxString+1), zeros(10))},
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
@@ -139,8 +141,8 @@ func TestLongestLists(t *testing.T) {
 		require.NoError(t, err, "%s: %s", c.kind, c.field)
 		faultIn(t, c.kind, c.long, c.field, ErrTooLong)
 	}
-	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
-	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
 	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage+1)), "delta length", ErrTooLong)
 	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage)), "delta", io.ErrUnexpectedEOF)
 
@@ -160,8 +162,8 @@ func TestListsFit(t *testing.T) {
 		behind            []byte
 	}{
 		{KindHello, "dictionaries", "dictionary", "secret", slices.Concat(helloHead, uv(1), zeros(32+16)), 4, zeros(1)},
-		{KindAnswer, "top", "top log-prob", "audited", []byte{0}, 2, zeros(4)},
-		{KindAnswer, "audit", "audit log-prob", "queue", zeros(3), 3, zeros(2)},
+		{KindAnswer, "top", "top log-prob", "audited", []byte{0}, 2, zeros(5)},
+		{KindAnswer, "audit", "audit log-prob", "queue", zeros(4), 3, zeros(2)},
 	} {
 		const n = 20
 		body := slices.Concat(c.before, uv(n), zeros(n*c.size))

@@ -14,11 +14,13 @@
 //
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
 //	           dictionaries (count uvarint, u32 each), secret string
-//	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32
+//	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32,
+//	           audit u8, choices uvarint
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
-//	           audited uvarint, audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
+//	           audited uvarint, sampled uvarint,
+//	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
 //	           queue µs uvarint, compute µs uvarint
 //	6 Need     position uvarint, hash u64
 //	7 Sync     session u32, path
@@ -46,8 +48,8 @@
 package netproto
 
 // Version is the form of the messages that this package speaks. A gateway refuses a Hello of another version. Version 2
-// added the device to the Hello.
-const Version = 2
+// added the device to the Hello, version 3 the kinds of audit and of drawing to Welcome and Answer.
+const Version = 3
 
 // ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the
 // cause.

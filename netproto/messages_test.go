@@ -48,7 +48,8 @@ func messages() []message {
 			return h
 		}},
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
-			return Welcome{Version, letters(r), Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32()}
+			return Welcome{Version, letters(r), Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
+				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1)}
 		}},
 		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
@@ -58,7 +59,7 @@ func messages() []message {
 				time.Duration(r.IntN(1e6)) * time.Millisecond}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
-			a := Answer{Token: r.Int32(), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
+			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
 				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
 			for range r.IntN(6) {
 				a.Top = append(a.Top, Candidate{r.Int32(), randomLogProb(r)})
@@ -416,7 +417,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
-	assert.Equal(t, 2, Version)
+	assert.Equal(t, 3, Version)
 	assert.Equal(t, "pilotfish/1", ALPN)
 }
 

@@ -2,6 +2,7 @@ package netproto
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 )
 
@@ -11,6 +12,30 @@ type Welcome struct {
 	Model      string // name of the large model
 	Limits     Limits
 	Dictionary uint32 // id of the trained dictionary in use; 0 means none
+	Audit      Audit  // what answers say of the tokens before them
+	// Choices is from how many tokens, the most probable ones, the large model can draw: an ask that is not greedy must
+	// have a top-k of at most that; 0 means any.
+	Choices int
+}
+
+// Audit is the kind of audit that a large model can give.
+type Audit uint8
+
+// The kinds.
+const (
+	NoAudit      Audit = iota
+	SampledAudit       // one position of each ask, drawn at random, is looked at
+	ExactAudit         // each position is
+	audits
+)
+
+// String returns the name of a kind.
+func (a Audit) String() string {
+	names := [...]string{"none", "sampled", "exact"}
+	if a < audits {
+		return names[a]
+	}
+	return fmt.Sprintf("audit %d", uint8(a))
 }
 
 // Limits say what a gateway takes from one client.
@@ -28,7 +53,8 @@ func (w Welcome) Append(b []byte) []byte {
 		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
 			b = appendUvarint(b, v)
 		}
-		return binary.LittleEndian.AppendUint32(b, w.Dictionary)
+		b = binary.LittleEndian.AppendUint32(b, w.Dictionary)
+		return appendUvarint(append(b, byte(w.Audit)), w.Choices)
 	})
 }
 
@@ -41,6 +67,10 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 		*v = int(p.uvarint("limit", math.MaxInt32))
 	}
 	w.Dictionary = p.u32("dictionary")
+	if w.Audit = Audit(p.u8("audit")); w.Audit >= audits {
+		p.fail("audit", ErrValue)
+	}
+	w.Choices = int(p.uvarint("choices", MaxVocab))
 	if err := p.close(); err != nil {
 		return Welcome{}, 0, err
 	}

@@ -18,6 +18,7 @@ type runOutput struct {
 	context int           // tokens of the longest text
 	session *engine.Session
 	watch   *cloudWatch // nil without a cloud
+	remote  *engine.Remote
 	write   func(engine.Token) error
 	ids     []int32
 	printed int   // bytes of text
@@ -66,23 +67,28 @@ type summaryEvent struct {
 type RoutedEvent struct {
 	CloudTokens int `json:"cloud_tokens"`
 	// tokens of the small model that stood because an answer was late or failed
-	Timeouts     int     `json:"timeouts"`
-	EdgeTimeouts int     `json:"edge_timeout_tokens"` // the same; the older name
-	Escalations  int     `json:"escalations"`         // questions that the text passed
-	Answered     int     `json:"answered"`            // of these, answered
-	Unanswered   int     `json:"unanswered"`          // of these, without an answer
-	Hits         int     `json:"hits"`
-	Asks         int     `json:"asks"`
-	Drafted      int     `json:"drafted"`
-	Wasted       int     `json:"wasted"`
-	Audited      int     `json:"audited"` // edge tokens that the cloud compared with its own choice
-	Missed       int     `json:"missed"`  // of these, those where it would have chosen another
-	BytesUp      int     `json:"bytes_up"`
-	BytesDown    int     `json:"bytes_down"`
-	WaitMS       float64 `json:"wait_ms"`    // for the answers that came: what serial decoding would have waited
-	HiddenMS     float64 `json:"hidden_ms"`  // of this, spent on drafting that held
-	ExposedMS    float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
-	LostMS       float64 `json:"lost_ms"`    // of this, for answers that never came
+	Timeouts     int `json:"timeouts"`
+	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same; the older name
+	Escalations  int `json:"escalations"`         // questions that the text passed
+	Answered     int `json:"answered"`            // of these, answered
+	Unanswered   int `json:"unanswered"`          // of these, without an answer
+	Hits         int `json:"hits"`
+	Asks         int `json:"asks"`
+	Drafted      int `json:"drafted"`
+	Wasted       int `json:"wasted"`
+	// what the gateway's model says of the tokens before a question: exact (all of them are looked at), sampled (one of
+	// them, drawn at random) or none; absent where there never was a connection
+	Audit      string  `json:"audit,omitempty"`
+	Audited    int     `json:"audited"`     // edge tokens that the cloud compared with its own choice
+	Missed     int     `json:"missed"`      // of these, those where it would have chosen another
+	AuditedFor int     `json:"audited_for"` // tokens that those compared stand for: more than these with sampled
+	MissedFor  int     `json:"missed_for"`  // tokens that the missed stand for
+	BytesUp    int     `json:"bytes_up"`
+	BytesDown  int     `json:"bytes_down"`
+	WaitMS     float64 `json:"wait_ms"`    // for the answers that came: what serial decoding would have waited
+	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafting that held
+	ExposedMS  float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
+	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
 }
 
 // routed prints what is generated with the help of remote, and returns why it ended early.
@@ -92,7 +98,7 @@ func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int
 		return err
 	}
 	defer end()
-	r.Cloud = cloud
+	r.Cloud, o.remote = cloud, remote
 	return o.print(o.session.Routed(ctx, ids, r))
 }
 
@@ -158,6 +164,9 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	}
 	if w := o.watch; w != nil {
 		e.RoutedEvent = routedEvent(o.session.Routing(), w)
+		if o.remote != nil {
+			e.Audit = o.remote.Audit()
+		}
 		if err == nil {
 			err = w.why()
 		}
@@ -173,7 +182,7 @@ func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
-		Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
 	}
 }
@@ -213,9 +222,22 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, "+
 			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
 	}
-	if r.Audited > 0 {
+	o.reportAudit(r)
+}
+
+// reportAudit says how the cloud would have chosen where it was not asked.
+func (o *runOutput) reportAudit(r *RoutedEvent) {
+	share := 100 * float64(r.MissedFor) / float64(max(r.AuditedFor, 1))
+	switch {
+	case r.Audit == "none":
+		fmt.Fprintln(o.a.stderr, "the gateway's model cannot say how it would have chosen where it was not asked")
+	case r.Audited == 0:
+	case r.Audit == "sampled":
+		fmt.Fprintf(o.a.stderr, "of %d tokens, drawn at random from %d that were not asked for, "+
+			"the cloud would have chosen %d differently (%.1f%% of all, estimated)\n", r.Audited, r.AuditedFor, r.Missed, share)
+	default:
 		fmt.Fprintf(o.a.stderr, "of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n",
-			r.Audited, r.Missed, 100*float64(r.Missed)/float64(r.Audited))
+			r.Audited, r.Missed, share)
 	}
 }
 

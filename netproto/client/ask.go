@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -40,16 +41,26 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 	case err != nil:
 	case int(a.Token) >= s.c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
-	case a.Audited > len(path),
-		len(a.Audit) > 0 && (a.Audit[0].Position < len(path)-a.Audited || a.Audit[len(a.Audit)-1].Position >= len(path)):
+	case !sound(a, len(path)):
 		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
 	}
 	if err != nil {
 		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
-	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, BytesUp: cost.up, BytesDown: cost.down,
-		Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
+	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
+		BytesUp: cost.up, BytesDown: cost.down, Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
+}
+
+// sound reports whether the audit of an answer is about positions of a path of so many tokens.
+func sound(a netproto.Answer, n int) bool {
+	within := func(pos int) bool { return pos >= n-a.Audited && pos < n }
+	if a.Audited > n || a.Sampled != 0 && !within(a.Sampled) {
+		return false
+	}
+	return !slices.ContainsFunc(a.Audit, func(f netproto.Finding) bool {
+		return !within(f.Position) || a.Sampled != 0 && f.Position != a.Sampled
+	})
 }
 
 // bound ends ctx with the session and at the deadline.

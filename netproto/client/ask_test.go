@@ -51,6 +51,11 @@ func TestWrongAnswers(t *testing.T) {
 		{answer(netproto.Answer{Audited: n}), true},
 		{answer(netproto.Answer{Audited: n + 1}), false},
 		{answer(netproto.Answer{Audited: n, Audit: finding(0, n-1)}), true},
+		{answer(netproto.Answer{Audited: 3, Sampled: n - 1}), true},
+		{answer(netproto.Answer{Audited: 3, Sampled: n}), false},
+		{answer(netproto.Answer{Audited: 3, Sampled: n - 3, Audit: finding(n - 3)}), true},
+		{answer(netproto.Answer{Audited: 3, Sampled: n - 4}), false},
+		{answer(netproto.Answer{Audited: 3, Sampled: n - 3, Audit: finding(n-3, n-2)}), false},
 		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 3)}), true},
 		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 4)}), false},
 		{answer(netproto.Answer{Audited: 3, Audit: finding(n-4, n-1)}), false},
@@ -72,7 +77,8 @@ func TestWrongAnswers(t *testing.T) {
 			if c.good {
 				want, _, _ := netproto.ParseAnswer(c.reply)
 				require.NoError(t, err)
-				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Audit}, []any{r.Token, r.Top, r.Audited, r.Audit})
+				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Sampled, want.Audit},
+					[]any{r.Token, r.Top, r.Audited, r.Sampled, r.Audit})
 				assert.Equal(t, len(c.reply), r.BytesDown)
 				assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
 				return

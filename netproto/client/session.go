@@ -68,7 +68,8 @@ type Query struct {
 type Reply struct {
 	Token     int32
 	Top       []netproto.Candidate // the K most probable tokens, best first
-	Audited   int                  // positions at the end of the path that were audited
+	Audited   int                  // positions at the end of the path that the audit is about
+	Sampled   int                  // the only one of them that was looked at, drawn at random; 0: all were
 	Audit     []netproto.Finding   // those of them where the large model would have chosen another token
 	Timings   Timings
 	BytesUp   int // payload, with all repetitions

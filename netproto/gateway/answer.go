@@ -93,6 +93,9 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 		return nil, malformed(err)
 	}
 	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
+	if err := c.g.draws(a.Sampling); err != nil {
+		return nil, err
+	}
 	key := sessionKey{c.who.id, a.Session}
 	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
 	defer cancel()
@@ -107,7 +110,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	c.order.told(s.StreamID())
 	e.Session = held.id
 	answer, err := c.g.consult(ctx, c.who, Question{
-		Device: c.who.number, Session: held.id, Context: path, Base: seen,
+		Client: c.who.client.number, Device: c.who.number, Session: held.id, Context: path, Base: seen,
 		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
 	})
 	if err != nil {
@@ -115,6 +118,16 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	}
 	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Queue, answer.Compute
 	return answer.Append(nil), nil
+}
+
+// draws refuses a way of drawing that the upstream cannot follow.
+func (g *Gateway) draws(s netproto.Sampling) error {
+	most := g.info.Choices
+	if s.Temperature == 0 || most == 0 || s.TopK >= 1 && s.TopK <= most {
+		return nil
+	}
+	return netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf(
+		"at a temperature above 0 this large model gives its %d most probable tokens: top-k must be 1 to %d", most, most)}
 }
 
 // patience is how long an ask may take.
@@ -167,8 +180,8 @@ func (g *Gateway) consult(ctx context.Context, who *device, q Question) (netprot
 	if err != nil {
 		return netproto.Answer{}, err
 	}
-	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit,
-		Queue: waited + a.Queue, Compute: a.Compute})
+	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited,
+		Sampled: a.Sampled, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
 }
 
 // check holds what an upstream says against what it was asked.
@@ -184,8 +197,12 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 		most = 0
 	}
 	a.Audited = max(0, min(a.Audited, most))
+	if a.Sampled != 0 && (a.Sampled < len(q.Context)-a.Audited || a.Sampled >= len(q.Context)) {
+		a.Audited, a.Sampled = 0, 0 // it is about no position that was to be looked at
+	}
 	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f netproto.Finding) bool {
-		return !known(f.Token) || f.Position < len(q.Context)-a.Audited || f.Position >= len(q.Context)
+		return !known(f.Token) || f.Position < len(q.Context)-a.Audited || f.Position >= len(q.Context) ||
+			a.Sampled != 0 && f.Position != a.Sampled
 	})
 	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
 	return a, nil

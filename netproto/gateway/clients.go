@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"net"
@@ -18,6 +19,7 @@ import (
 // client is whom a rate is limited for: the owner of an access token, or an address where no token is needed.
 type client struct {
 	name    string  // of the access token; "" on an open gateway
+	number  uint64  // as Question.Client: the same after a restart and in every replica
 	token   *Token  // nil on an open gateway
 	bucket  *bucket // nil: no limit of rate; an open gateway limits addresses, as anybody can make up devices
 	devices int     // connected; guarded by clients.mu
@@ -65,7 +67,8 @@ func newClients(o Options) *clients {
 		owners: map[string]*client{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
 	for i, t := range o.Tokens {
 		c.digests = append(c.digests, sha256.Sum256([]byte(t.Secret)))
-		c.owners[t.Name] = &client{name: t.Name, token: &o.Tokens[i], bucket: newBucket(t.AskRate, t.AskBurst)}
+		c.owners[t.Name] = &client{name: t.Name, number: numberOf("token " + t.Name), token: &o.Tokens[i],
+			bucket: newBucket(t.AskRate, t.AskBurst)}
 	}
 	return c
 }
@@ -125,10 +128,16 @@ func (c *clients) owner(token *Token, from netip.Prefix) *client {
 	}
 	who := c.places[from]
 	if who == nil {
-		who = &client{bucket: newBucket(c.deviceRate, c.burst)}
+		who = &client{number: numberOf("address " + from.String()), bucket: newBucket(c.deviceRate, c.burst)}
 		c.places[from] = who
 	}
 	return who
+}
+
+// numberOf numbers a client by what it is known by.
+func numberOf(name string) uint64 {
+	sum := sha256.Sum256([]byte(name))
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // leave ends a connection of a device.

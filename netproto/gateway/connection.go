@@ -148,7 +148,8 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		return w, err
 	}
 	c.who = who
-	w = netproto.Welcome{Version: netproto.Version, Model: c.g.info.Model, Limits: c.g.opt.limits()}
+	w = netproto.Welcome{Version: netproto.Version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
+		Audit: c.g.info.Audit, Choices: c.g.info.Choices}
 	for _, id := range hello.Dictionaries {
 		if id != 0 && c.g.codecs[id] != nil {
 			w.Dictionary = id

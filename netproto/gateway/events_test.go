@@ -65,7 +65,8 @@ func TestEvents(t *testing.T) {
 		assert.Equal(t, answered, w.since(t))
 		require.Len(t, up.asked, 1)
 		q := up.asked[0]
-		assert.Equal(t, gateway.Question{Device: q.Device, Session: 1, Context: path(20, 1), AuditFrom: 12, K: 4}, q)
+		assert.Equal(t, gateway.Question{Client: q.Client, Device: q.Device, Session: 1, Context: path(20, 1),
+			AuditFrom: 12, K: 4}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
 		a.Sampling = netproto.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
@@ -76,8 +77,8 @@ func TestEvents(t *testing.T) {
 		})
 		assert.Equal(t, answered, w.since(t))
 		q = up.asked[1]
-		assert.Equal(t, gateway.Question{Device: up.asked[0].Device, Session: 1, Context: append(path(15, 1), 9, 8, 7),
-			Base: 15, Sampling: a.Sampling}, q)
+		assert.Equal(t, gateway.Question{Client: up.asked[0].Client, Device: up.asked[0].Device, Session: 1,
+			Context: append(path(15, 1), 9, 8, 7), Base: 15, Sampling: a.Sampling}, q)
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
 		kind, b = r.say(ask)
@@ -95,7 +96,7 @@ func TestEvents(t *testing.T) {
 		assert.Equal(t, of(gateway.Synced, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 2, 30, 30, len(sync), len(b)
 		}), w.since(t))
-		assert.Equal(t, []gateway.Question{{Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
+		assert.Equal(t, []gateway.Question{{Client: q.Client, Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
 		r.say(sync)
 		w.since(t)
 		assert.Len(t, up.warmed, 1, "all of it was there")
@@ -329,7 +330,14 @@ func TestAnswersAreChecked(t *testing.T) {
 			want{Audited: 2, Audit: findings{finding(18, 4)}}, false},
 		"audited more": {0, 15, says{Audited: 9, Audit: findings{finding(14, 3), finding(15, 4)}},
 			want{Audited: 5, Audit: findings{finding(15, 4)}}, false},
-		"audited a nonsense": {0, 15, says{Audited: -3, Audit: findings{finding(17, 3)}}, want{}, false},
+		"one drawn": {0, 15, says{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3), finding(18, 4)}},
+			want{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3)}}, false},
+		"one drawn from before": {0, 15, says{Audited: 5, Sampled: 14, Audit: findings{finding(14, 3), finding(16, 4)}},
+			want{}, false},
+		"one drawn from behind": {0, 15, says{Audited: 5, Sampled: 20, Audit: findings{finding(20, 3)}}, want{}, false},
+		"one drawn at the end":  {0, 15, says{Audited: 5, Sampled: 19}, want{Audited: 5, Sampled: 19}, false},
+		"one drawn at first":    {0, 15, says{Audited: 5, Sampled: 15}, want{Audited: 5, Sampled: 15}, false},
+		"audited a nonsense":    {0, 15, says{Audited: -3, Audit: findings{finding(17, 3)}}, want{}, false},
 		"audited all": {0, 1, says{Audited: 19, Audit: findings{finding(1, 3)}},
 			want{Audited: 19, Audit: findings{finding(1, 3)}}, false},
 		"audited from the end":  {0, 20, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},

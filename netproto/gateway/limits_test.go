@@ -576,6 +576,43 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestChoices: a model that gives its most probable tokens only says so in the Welcome, and draws from no more of them;
+// what it cannot draw from is refused by name before it is asked.
+func TestChoices(t *testing.T) {
+	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.SampledAudit}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		assert.Equal(t, []any{20, netproto.SampledAudit}, []any{r.welcome.Choices, r.welcome.Audit})
+		for _, c := range []struct {
+			s  netproto.Sampling
+			ok bool
+		}{
+			{netproto.Sampling{}, true},
+			{netproto.Sampling{TopK: 0, Seed: 3}, true}, // greedy
+			{netproto.Sampling{Temperature: 1, TopK: 1}, true},
+			{netproto.Sampling{Temperature: 1, TopK: 20, TopP: 0.5}, true},
+			{netproto.Sampling{Temperature: 1, TopK: 21}, false},
+			{netproto.Sampling{Temperature: 1}, false},
+			{netproto.Sampling{Temperature: 1, TopP: 0.1}, false},
+		} {
+			a := whole(t, 1, path(20, 1))
+			a.Sampling = c.s
+			before := len(up.asked)
+			kind, b := r.say(a.Append(nil))
+			if c.ok {
+				require.Equal(t, netproto.KindAnswer, kind, "%+v", c.s)
+				continue
+			}
+			require.Equal(t, netproto.KindRefusal, kind, "%+v", c.s)
+			no, _, err := netproto.ParseRefusal(b)
+			require.NoError(t, err)
+			assert.Equal(t, netproto.TooLarge, no.Code)
+			assert.Contains(t, no.Detail, "top-k must be 1 to 20")
+			assert.Len(t, up.asked, before)
+		}
+	})
+}
+
 // stating is a fake that states something else.
 type stating struct {
 	*fake

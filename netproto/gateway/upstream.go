@@ -11,7 +11,8 @@ import (
 // Ask and Warm, half of those for one device alone, and it answers each when it can.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
-	// same question has the same answer. An error that wraps a netproto.Code reaches the client under that code, any
+	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
+	// probabilities by Question.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
 	// other one as netproto.Failed; its text stays in the gateway.
 	Ask(ctx context.Context, q Question) (Answer, error)
 
@@ -37,10 +38,13 @@ type Info struct {
 	MaxContext int               // tokens; 0 means 32768
 	// asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
 	Parallel int
+	Audit    netproto.Audit // the kind that Answer has
+	Choices  int            // most tokens that it can draw from, see netproto.Welcome; 0 means any
 }
 
 // Question is an ask with its whole context.
 type Question struct {
+	Client    uint64  // numbered by the gateway: the owner of an access token, on an open gateway of an address
 	Device    uint64  // numbered by the gateway: whose turn it is
 	Session   uint64  // numbered by the gateway; no two devices share one
 	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
@@ -54,7 +58,8 @@ type Question struct {
 type Answer struct {
 	Token   int32
 	Top     []netproto.Candidate // the most probable tokens, best first
-	Audited int                  // positions at the end of Context that were audited, none before AuditFrom
+	Audited int                  // positions at the end of Context that the audit is about, none before AuditFrom
+	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
 	Audit   []netproto.Finding   // those of them where the model would have chosen another token, ascending
 	Queue   time.Duration        // spent waiting within the upstream
 	Compute time.Duration

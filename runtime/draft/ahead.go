@@ -40,13 +40,18 @@ func (r *run) audit(e *escalation) {
 	}
 	r.told = max(r.told, e.Pos)
 	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
-	for pos := max(e.Pos-e.compared, r.prompt); pos < e.Pos; pos++ {
+	first, end := max(e.Pos-e.compared, r.prompt), e.Pos
+	if e.sampled > 0 { // by the inverse of its chance to be drawn, it stands for all that the audit is about
+		e.AuditWeight = e.compared
+		first, end = max(e.sampled, first), min(e.sampled+1, end)
+	}
+	for pos := first; pos < end; pos++ {
 		if stands(pos) {
 			e.Audited++
 		}
 	}
 	for _, f := range e.findings {
-		if f.Pos >= max(e.Pos-e.compared, r.prompt) && f.Pos < e.Pos && stands(f.Pos) {
+		if f.Pos >= first && f.Pos < end && stands(f.Pos) {
 			e.Missed = append(e.Missed, f)
 		}
 	}

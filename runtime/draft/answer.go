@@ -78,7 +78,7 @@ func (r *run) take(res result) {
 		r.fail(e, res.err)
 	default:
 		e.timed(res)
-		e.compared, e.findings = res.answer.Audited, res.answer.Audit
+		e.compared, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
 		if r.Deadline > 0 {
 			r.Breaker.succeeded()
 		}

@@ -26,6 +26,7 @@ type escalation struct {
 	followers []*escalation // those whose after this is
 
 	compared int       // tokens before it that its answer was compared with
+	sampled  int       // the only one of these positions that it looked at; 0: it looked at all
 	findings []Finding // among these
 }
 

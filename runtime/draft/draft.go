@@ -84,7 +84,8 @@ type Question struct {
 type Answer struct {
 	Token              int32
 	Top                []backend.Candidate // the best tokens, best first, where they were asked for
-	Audited            int                 // positions at the end of the context that were audited
+	Audited            int                 // positions at the end of the context that the audit is about
+	Sampled            int                 // the only one of them that was looked at, drawn at random; 0: all were
 	Audit              []Finding           // those of them where the large model would have chosen another token
 	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
 	BytesUp, BytesDown int                 // payload of this question and its answer

@@ -93,6 +93,8 @@ type Escalation struct {
 	Audited         int // tokens before it that the router let stand and that its answer, as the first, compared
 	// those of them where the large model would have said something else: escalations that were missed
 	Missed []Finding
+	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
+	AuditWeight int
 }
 
 // answer reports whether the cloud's answer decided.
@@ -120,14 +122,16 @@ type Summary struct {
 	Proposed int // guesses from the text that were evaluated
 	Accepted int // of these, those that held
 
-	Asks      int // questions sent: escalations, dropped ones and probes
-	Dropped   int // of these, dropped
-	Drafted   int // tokens evaluated below open escalations
-	Wasted    int // tokens evaluated in vain, besides guesses from the text that did not hold
-	Audited   int // tokens that the router let stand and the cloud compared
-	Missed    int // of these, those where the large model would have said something else
-	BytesUp   int
-	BytesDown int
+	Asks    int // questions sent: escalations, dropped ones and probes
+	Dropped int // of these, dropped
+	Drafted int // tokens evaluated below open escalations
+	Wasted  int // tokens evaluated in vain, besides guesses from the text that did not hold
+	Audited int // tokens that the router let stand and the cloud compared
+	Missed  int // of these, those where the large model would have said something else
+	// the same by weight: as many tokens as those that were compared, drawn at random or all, stand for
+	AuditedFor, MissedFor int
+	BytesUp               int
+	BytesDown             int
 
 	Wait, Hidden, Exposed time.Duration // sums over the Answered
 	TimedOut              time.Duration // sum of Wait over the Late and the Failed
@@ -175,6 +179,8 @@ func (s *Summary) Add(e Event) {
 	s.Escalations++
 	s.Audited += q.Audited
 	s.Missed += len(q.Missed)
+	s.AuditedFor += q.Audited * max(1, q.AuditWeight)
+	s.MissedFor += len(q.Missed) * max(1, q.AuditWeight)
 	s.Drafted += q.Drafted
 	s.addOutcome(q)
 }

@@ -119,9 +119,13 @@ type shown struct {
 	Tokens    []Token
 	Escalated []int // positions
 	Stop      string
-	Audited   int
-	Missed    int
+	audit
 }
+
+// audit is what is counted of audits.
+type audit struct{ Audited, Missed, AuditedFor, MissedFor int }
+
+func auditOf(s Summary) audit { return audit{s.Audited, s.Missed, s.AuditedFor, s.MissedFor} }
 
 // oracle is routed decoding as it is defined, without any of this package.
 func (w *world) oracle(prompt []int32, most int) shown { return w.routed(prompt, most, w.answer) }
@@ -143,11 +147,12 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 			} else {
 				t.ID, t.Origin = id, FromCloud
 				from := w.audits(text, compared+len(prompt), pos) - len(prompt)
+				only, weight := w.sampled(text, from+len(prompt), pos)
 				for i := max(from, compared); i < len(s.Tokens); i++ {
-					if s.Tokens[i].Origin == Edge {
-						s.Audited++
+					if s.Tokens[i].Origin == Edge && (only == 0 || only == i+len(prompt)) {
+						s.Audited, s.AuditedFor = s.Audited+1, s.AuditedFor+weight
 						if choices[i] != s.Tokens[i].ID {
-							s.Missed++
+							s.Missed, s.MissedFor = s.Missed+1, s.MissedFor+weight
 						}
 					}
 				}
@@ -382,9 +387,20 @@ func (w *world) audits(text uint64, from, length int) int {
 	return []int{from, 0, max(from, length-5), length}[mix(text, w.seed+60)%4]
 }
 
+// sampled is the only position of an audit from one on that the answer to a question looks at, and for how many it
+// stands; 0 and 1 where it looks at all. It draws from the whole text: what else it is about is another matter for
+// pipelined decoding, which asks before it has the answer before, than for serial decoding.
+func (w *world) sampled(text uint64, from, length int) (only, weight int) {
+	if mix(w.seed, 61)%3 != 0 || from != 0 || length < 2 {
+		return 0, 1
+	}
+	return 1 + int(mix(text, w.seed+62)%uint64(length-1)), length
+}
+
 // reply is what the large model says to a question.
 func (w *world) reply(q Question) (a Answer, err error) {
-	text, from := uint64(0), w.audits(hashOf(q.Context), q.AuditFrom, len(q.Context))
+	of := hashOf(q.Context)
+	text, from := uint64(0), w.audits(of, q.AuditFrom, len(q.Context))
 	for pos, id := range q.Context {
 		if q.AuditFrom > 0 && pos >= from {
 			a.Audited++
@@ -396,6 +412,9 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	}
 	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
 		a.Audit = append(a.Audit, Finding{Pos: -1}, Finding{Pos: from - 1}, Finding{Pos: len(q.Context)})
+	}
+	if a.Audited > 0 { // and more nonsense: findings where it did not look
+		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
 	a.Token, err = w.answer(text)
 	return a, err

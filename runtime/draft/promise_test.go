@@ -232,8 +232,8 @@ func (d *decoded) complete() error {
 		return fmt.Errorf("%d tokens are counted of %d", d.sum.Tokens, len(want.Tokens))
 	case d.model.settled < len(d.prompt)+len(want.Tokens)-1 || d.model.settled > len(d.prompt)+len(want.Tokens):
 		return fmt.Errorf("%d tokens are settled", d.model.settled)
-	case d.Audit && (d.sum.Audited != want.Audited || d.sum.Missed != want.Missed):
-		return fmt.Errorf("%d of %d tokens missed, want %d of %d", d.sum.Missed, d.sum.Audited, want.Missed, want.Audited)
+	case d.Audit && auditOf(d.sum) != want.audit:
+		return fmt.Errorf("the audit is %v, want %v", auditOf(d.sum), want.audit)
 	case d.sum.Escalations != len(want.Escalated):
 		return fmt.Errorf("%d escalations are counted, want those at %v", d.sum.Escalations, want.Escalated)
 	}
@@ -345,7 +345,7 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 		e.Held, e.Drafted = q.sent.Sub(d.replay.known[q.text]), d.drafted(q)
 	}
 	if e.Hidden = max(0, e.Wait-e.Exposed); !answered {
-		e.Hidden, e.Audited = 0, 0
+		e.Hidden, e.Audited, e.AuditWeight = 0, 0, 0
 	}
 	return e
 }
@@ -622,6 +622,8 @@ func tally(events []Event) (s Summary) {
 func tallyEscalation(s *Summary, q *Escalation) {
 	s.BytesUp, s.BytesDown, s.Wasted = s.BytesUp+q.BytesUp, s.BytesDown+q.BytesDown, s.Wasted+q.Wasted
 	s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
+	weight := max(1, q.AuditWeight)
+	s.AuditedFor, s.MissedFor = s.AuditedFor+q.Audited*weight, s.MissedFor+len(q.Missed)*weight
 	switch q.Outcome {
 	case Hit, Miss:
 		s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed

@@ -189,7 +189,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	}
 	d.fault = s.fault
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
-	got.Stop, got.Audited, got.Missed = sum.Stop, sum.Audited, sum.Missed
+	got.Stop, got.audit = sum.Stop, auditOf(sum)
 	if err == nil {
 		err = f.clean(sum)
 	}
@@ -231,10 +231,10 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 		return fmt.Errorf("escalations at %v, want %v", got.Escalated, want.Escalated)
 	case got.Stop != want.Stop:
 		return fmt.Errorf("stopped for %q, want %q", got.Stop, want.Stop)
-	case s.Audit && (got.Audited != want.Audited || got.Missed != want.Missed):
-		return fmt.Errorf("%d of %d tokens missed, want %d of %d", got.Missed, got.Audited, want.Missed, want.Audited)
-	case !s.Audit && got.Audited+got.Missed > 0:
-		return fmt.Errorf("an audit that nobody asked for: %d, %d", got.Audited, got.Missed)
+	case s.Audit && got.audit != want.audit:
+		return fmt.Errorf("the audit is %v, want %v", got.audit, want.audit)
+	case !s.Audit && got.audit != (audit{}):
+		return fmt.Errorf("an audit that nobody asked for: %v", got.audit)
 	case sum.Hidden > sum.Wait, mode == Serial && (sum.Drafted > 0 || sum.Hits > 0 || sum.Hidden > 0):
 		return fmt.Errorf("statistics make no sense: %+v", sum)
 	}

@@ -51,7 +51,10 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	name, _ := s.e.file.String("general.name") // only for people: a file may have none
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
-	return gateway.New(o, upstream{s, gateway.Info{Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all}})
+	info := gateway.Info{
+		Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
+	}
+	return gateway.New(o, upstream{s, info})
 }
 
 // upstream is a service as what a gateway asks.
@@ -126,6 +129,16 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 // Close ends the connection. Its sessions must not be used any more.
 func (r *Remote) Close() error { return r.c.Close() }
 
+// Audit is the kind of audit that the gateway's model gives: "exact", "sampled" or "none"; "" before the first
+// connection.
+func (r *Remote) Audit() string {
+	w := r.c.Welcome()
+	if w.Version == 0 {
+		return ""
+	}
+	return w.Audit.String()
+}
+
 // Session returns the cloud for one text at a time, and what ends it.
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.c.NewSession(ctx)
@@ -151,7 +164,8 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, err
 	}
 	a := draft.Answer{
-		Token: r.Token, Audited: r.Audited, Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
+		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 	}
 	for _, f := range r.Audit {
 		a.Audit = append(a.Audit, draft.Finding{Pos: f.Position, Token: f.Token, LogProb: f.LogProb})
