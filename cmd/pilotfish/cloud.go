@@ -23,6 +23,7 @@ import (
 // cloudCommandFlags are the flags of `pilotfish cloud`.
 type cloudCommandFlags struct {
 	model     modelFlags
+	upstream  upstreamFlags
 	limits    limitFlags
 	access    accessFlags
 	listen    string
@@ -37,9 +38,14 @@ type cloudCommandFlags struct {
 func newCloudCommand(a *app) *cobra.Command {
 	var f cloudCommandFlags
 	c := &cobra.Command{
-		Use:   "cloud -m FILE [flags]",
+		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
 		Short: "Serve a large model to devices that ask for single tokens",
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
+
+The model is a GGUF file that this program runs (-m), or it is served by an inference engine over HTTP (--upstream):
+SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared with
+that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model share
+the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
 
 The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
 --pin. A certificate of your own is given with --cert and --key.
@@ -55,15 +61,22 @@ share of the work. Without a token the gateway serves anybody: that is so on a l
 
 What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`,
 		Example: `  pilotfish cloud -m big.gguf
-  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000`,
+  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
+  pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.access.given = c.Flags().Changed("token-file")
+			if err := f.checkModel(c.Flags()); err != nil {
+				return err
+			}
 			return f.serve(c.Context(), a)
 		},
 	}
 	f.model.register(c)
 	p := c.Flags()
+	delete(p.Lookup("model").Annotations, cobra.BashCompOneRequiredFlag) // or an upstream
+	p.Lookup("model").Usage = "the model, a GGUF `file`"
+	f.upstream.register(p)
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
 	p.StringVar(&f.cert, "cert", "",
 		"certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
@@ -107,30 +120,82 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	e, err := f.model.open()
+	model, err := f.open(ctx, log)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
-	if err != nil {
-		return err
-	}
-	defer func() { logComputed(s.Stats(), log) }() // once it is closed: all that it has done
-	defer s.Close()
+	defer model.close()
 	events := engine.NewGatewayLog(log)
 	defer events.Close()
 	o.Events = events.Event
-	g, err := s.Gateway(o)
+	g, err := model.gateway(o)
 	if err != nil {
 		return err
 	}
-	defer spendMemory(s.KVBytes())()
-	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
-	defer runtime.GOMAXPROCS(before)
-	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
-	defer watchRecomputing(s.Stats, log)()
+	a.greet(socket.LocalAddr(), g.Fingerprint(), who, model.about())
+	defer model.attend()()
 	return g.Serve(ctx, socket)
+}
+
+// open opens the large model.
+func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (cloudModel, error) {
+	if len(f.upstream.o.URLs) > 0 {
+		return f.upstream.open(ctx, log)
+	}
+	e, err := f.model.open()
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &builtInModel{e, s, log}, nil
+}
+
+// cloudModel is the large model behind a gateway.
+type cloudModel interface {
+	gateway(engine.GatewayOptions) (*engine.Gateway, error)
+	about() []string       // lines for whoever started it
+	attend() (stop func()) // what goes on while the gateway serves
+	close()                // when it does no more
+}
+
+// builtInModel is a model that this program runs.
+type builtInModel struct {
+	e   *engine.Engine
+	s   *engine.Service
+	log *slog.Logger
+}
+
+func (m *builtInModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
+	return m.s.Gateway(o)
+}
+
+func (m *builtInModel) about() []string {
+	s := m.s
+	return []string{
+		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s",
+			s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes()))),
+		fmt.Sprintf("a question waits for others by steps of at most %d new tokens", s.Rows()),
+	}
+}
+
+func (m *builtInModel) attend() (stop func()) {
+	undo := spendMemory(m.s.KVBytes())
+	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network is heard while all threads compute
+	unwatch := watchRecomputing(m.s.Stats, m.log)
+	return func() {
+		unwatch()
+		runtime.GOMAXPROCS(before)
+		undo()
+	}
+}
+
+func (m *builtInModel) close() {
+	m.s.Close()
+	logComputed(m.s.Stats(), m.log) // once it is closed: all that it has done
+	m.e.Close()                     // it only unmaps a file
 }
 
 // logComputed says what the model has done.
@@ -168,12 +233,11 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 
 // greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to
 // stderr.
-func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Service) {
+func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string) {
 	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
-	fmt.Fprintf(a.stderr,
-		"memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
-		s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes())))
-	fmt.Fprintf(a.stderr, "a question waits for others by steps of at most %d new tokens\n", s.Rows())
+	for _, line := range about {
+		fmt.Fprintln(a.stderr, line)
+	}
 	if who.made {
 		fmt.Fprintf(a.stderr,
 			"on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
