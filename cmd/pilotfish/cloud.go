@@ -132,8 +132,8 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	a.greet(socket.LocalAddr(), g.Fingerprint(), who, model.about())
 	defer model.attend()()
+	a.greet(socket.LocalAddr(), g.Fingerprint(), who, model.about())
 	return g.Serve(ctx, socket)
 }
 

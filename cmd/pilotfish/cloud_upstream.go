@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -24,10 +25,9 @@ type upstreamFlags struct {
 	tokenizer string
 }
 
+// register adds the flags of a gateway that asks engines.
 func (u *upstreamFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; may be repeated, for "+
-		"several that serve the same one")
-	u.registerEngine(f)
+	u.registerAll(f)
 	f.DurationVar(&u.o.Patience, "upstream-wait", 2*time.Minute,
 		"for the first engine to answer when the gateway starts")
 	f.DurationVar(&u.o.Hedge, "upstream-hedge", 0,
@@ -36,6 +36,13 @@ func (u *upstreamFlags) register(f *pflag.FlagSet) {
 		"`questions` that one engine works on at a time (default: as many as it states, or 64)")
 	f.IntVar(&u.o.AuditEvery, "upstream-audit-every", 8,
 		"with an engine that can look at one position of a text only: each so many `questions` one does")
+}
+
+// registerAll adds the flags that say which engines there are.
+func (u *upstreamFlags) registerAll(f *pflag.FlagSet) {
+	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; may be repeated, for "+
+		"several that serve the same one")
+	u.registerEngine(f)
 }
 
 // registerEngine adds the flags that one engine needs to be known.
@@ -67,23 +74,49 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
 	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup"}
-	there := []string{"tokenizer", "trust-vocabulary"}
 	set.Visit(func(g *pflag.Flag) {
-		switch {
-		case upstream && slices.Contains(here, g.Name):
+		if upstream && slices.Contains(here, g.Name) {
 			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
-		case !upstream && (strings.HasPrefix(g.Name, "upstream-") || slices.Contains(there, g.Name)):
-			err = usagef("--%s is for engines: it needs --upstream URL", g.Name)
 		}
 	})
-	if err == nil && upstream {
-		err = f.upstream.check(set)
+	if err != nil {
+		return err
 	}
-	return err
+	return f.upstream.check(set)
+}
+
+// checkUpstream reads the flags of engines that bench routing asks.
+func (f *routingFlags) checkUpstream() error {
+	if f.flags.Changed("upstream") {
+		modes, err := parseModes(f.modes)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(modes, bench.Mode.OverLink) {
+			return usagef("--upstream has no effect with --modes %s: add serial or pipelined-N, or leave it out", f.modes)
+		}
+	}
+	return f.upstream.check(f.flags)
+}
+
+// openUpstream asks the engines what they can do; it returns nil where none are named.
+func (f *routingFlags) openUpstream(ctx context.Context) (*engine.Upstream, error) {
+	if len(f.upstream.o.URLs) == 0 {
+		return nil, nil
+	}
+	return engine.OpenUpstream(ctx, f.upstream.tokenizer, f.upstream.o)
 }
 
 // check reads the flags that can be known to be wrong before there is an engine, and the key.
-func (u *upstreamFlags) check(set *pflag.FlagSet) error {
+func (u *upstreamFlags) check(set *pflag.FlagSet) (err error) {
+	if !set.Changed("upstream") {
+		set.Visit(func(g *pflag.Flag) {
+			if strings.HasPrefix(g.Name, "upstream-") || g.Name == "tokenizer" || g.Name == "trust-vocabulary" {
+				err = usagef("--%s is for engines: it needs --upstream URL", g.Name)
+			}
+		})
+		return err
+	}
 	switch {
 	case u.tokenizer == "":
 		return usagef("--upstream needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
@@ -137,7 +170,9 @@ type upstreamModel struct {
 	log *slog.Logger
 }
 
-func (m *upstreamModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) { return m.u.Gateway(o) }
+func (m *upstreamModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
+	return m.u.Gateway(o)
+}
 
 func (m *upstreamModel) about() (lines []string) {
 	for _, e := range m.u.Stats().Engines {

@@ -193,7 +193,9 @@ func (u *Upstream) describe() (info gateway.Info) {
 		}
 		info.Choices, info.Audit = min(info.Choices, f.Choices), min(info.Audit, f.Audit)
 	}
-	u.most, info.Choices = info.Choices, max(info.Choices, 1) // drawing from one is taking the best
+	// more than there are kills some engines
+	u.most = min(info.Choices, u.o.Vocabulary.Size())
+	info.Choices = max(info.Choices, 1) // drawing from one is taking the best
 	info.Identity = u.o.Identity
 	return info
 }
@@ -246,7 +248,7 @@ func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, er
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
 	}
-	return u.o.Draw(q.Sampling, len(q.Context), top[:q.Sampling.TopK])
+	return u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)])
 }
 
 // ask is what an engine is asked.
@@ -256,7 +258,7 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 		K: min(q.K, u.most),
 	}
 	if draws(q.Sampling) {
-		a.K = max(a.K, q.Sampling.TopK)
+		a.K = max(a.K, min(q.Sampling.TopK, u.most))
 	}
 	if q.AuditFrom < 1 || q.AuditFrom >= len(q.Context) {
 		return a

@@ -153,7 +153,7 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	case now.MaxContext > 0 && f.MaxContext > 0 && f.MaxContext < now.MaxContext:
 		err = &wrong{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: restart the gateway",
 			f.MaxContext, now.MaxContext)}
-	case f.Choices < m.u.most:
+	case min(f.Choices, m.u.o.Vocabulary.Size()) < m.u.most:
 		err = &wrong{fmt.Errorf("it gives %d probabilities, this gateway promises its clients %d: restart the gateway",
 			f.Choices, m.u.most)}
 	}

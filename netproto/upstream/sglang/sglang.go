@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,6 +162,20 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	return nil
 }
 
+// spare is what a context must be shorter than the length that the server states: it keeps 6 tokens back by itself
+// (0.5.23), and one follows.
+const spare = 8
+
+// tooLong tells a context that does not fit apart from other bad requests.
+func tooLong(err error) error {
+	s, ok := errors.AsType[*dialect.StatusError](err)
+	if ok && s.Status == http.StatusBadRequest && (strings.Contains(s.Said, "longer than the model's context length") ||
+		strings.Contains(s.Said, "exceeds the maximum allowed length")) {
+		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
+	}
+	return err
+}
+
 // generate asks, and tells the server at once when nobody wants the reply any more: by itself it looks for that every
 // few seconds.
 func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
@@ -167,7 +183,7 @@ func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
 	if err != nil && ctx.Err() != nil {
 		e.abort(ctx, q.ID)
 	}
-	return w, err
+	return w, tooLong(err)
 }
 
 // abort cancels a request, while its asker goes on.
@@ -250,8 +266,8 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		Dialect: "sglang", Version: server.Version, Model: cmp.Or(models[0].ID, info.Path), Parallel: server.Running,
 		Choices: netproto.MaxK, Audit: netproto.ExactAudit,
 	}
-	if n := models[0].MaxLength; n > 1 {
-		f.MaxContext = n - 1
+	if n := models[0].MaxLength; n > spare {
+		f.MaxContext = n - spare
 	}
 	if server.NoRadix {
 		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole context")
