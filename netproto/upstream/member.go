@@ -17,9 +17,9 @@ type member struct {
 	u   *Upstream
 	url string
 
-	client    *dialect.Client
-	transport *http.Transport
-	suspect   chan struct{} // holds a value when it is to be looked at now
+	client  *dialect.Client
+	idle    interface{ CloseIdleConnections() } // nil where the transport is not its own
+	suspect chan struct{}                       // holds a value when it is to be looked at now
 
 	mu      sync.Mutex
 	e       dialect.Engine // nil until its dialect is known
@@ -38,12 +38,17 @@ func newMember(u *Upstream, address string) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
+	m := &member{
+		u: u, url: at.String(), suspect: make(chan struct{}, 1), since: time.Now(), why: errors.New("it was not asked yet"),
+	}
+	if u.o.Transport != nil {
+		m.client = dialect.NewClient(at, u.o.Key, u.o.Transport)
+		return m, nil
+	}
 	const idle = 64
 	t := dialect.NewTransport(max(u.o.Parallel, idle))
-	return &member{
-		u: u, url: at.String(), transport: t, client: dialect.NewClient(at, u.o.Key, t), suspect: make(chan struct{}, 1),
-		since: time.Now(), why: errors.New("it was not asked yet"),
-	}, nil
+	m.client, m.idle = dialect.NewClient(at, u.o.Key, t), t
+	return m, nil
 }
 
 // engine is the engine as its dialect, nil until that is known.
@@ -152,7 +157,7 @@ func (m *member) failed(err error) {
 		if m.faults++; m.faults >= most {
 			m.out(err)
 		}
-	case status == 0:
+	case status == 0 && !errors.Is(err, dialect.ErrPiece):
 		m.out(err) // there is no connection
 	}
 }
@@ -209,5 +214,7 @@ func (m *member) close() {
 	if c, ok := m.engine().(dialect.Closer); ok {
 		c.Close()
 	}
-	m.transport.CloseIdleConnections()
+	if m.idle != nil {
+		m.idle.CloseIdleConnections()
+	}
 }

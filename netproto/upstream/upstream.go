@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,9 @@ type Options struct {
 	Patience   time.Duration // at the start, for the first engine to answer; 0 means not at all
 	Remember   int           // answers kept for questions that come again; 0 means 65536
 	SaltKey    [32]byte      // makes the salts of clients; zero means one drawn at random
+
+	// Transport carries the requests; nil means one over TCP for each engine.
+	Transport http.RoundTripper
 
 	Log    *slog.Logger  // told of engines that go out of service and come back; nil means nobody
 	Random func() uint64 // for names and which position is audited; nil means the system's
@@ -113,10 +117,10 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 		return nil, err
 	}
 	u := &Upstream{o: o, memory: newMemory(o.Remember), name: fmt.Sprintf("pf-%08x", uint32(o.Random()))}
-	for _, address := range o.URLs {
+	for i, address := range o.URLs {
 		m, err := newMember(u, address)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", address, err)
+			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may hold a password
 		}
 		u.members = append(u.members, m)
 	}

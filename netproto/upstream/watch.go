@@ -94,6 +94,9 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	if f, ok := e.(dialect.Forgetter); ok {
 		f.Forget(a.Session) // 0, which no client has
 	}
+	if errors.Is(err, dialect.ErrPiece) {
+		return nil // it answers, with a token that its text does not tell
+	}
 	if err == nil {
 		err = m.sound(&r)
 	}

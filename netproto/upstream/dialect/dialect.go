@@ -100,4 +100,5 @@ type Closer interface{ Close() }
 var (
 	ErrAbsent = errors.New("the engine does not offer this")
 	ErrReply  = errors.New("the engine's reply is not what it should be")
+	ErrPiece  = errors.New("the text of the engine's token is not that of exactly one token")
 )

@@ -79,44 +79,50 @@ type probability struct {
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
 	slot, done := e.slots.take(a.Session)
 	defer done()
+	var audit dialect.Reply
 	if a.Sample > 0 {
-		before, err := e.complete(ctx, newRequest(a.Context[:a.Sample], 1, 1, slot))
-		if err != nil {
-			return r, err
+		if audit, err = e.ask(ctx, a.Context[:a.Sample], 1, slot); err != nil {
+			return audit, err
 		}
-		r.Audited, r.Extra, r.Requests, r.Compute = 1, 1, 1, before.compute()
-		r.Audit = dialect.Differs(a.Sample, a.Context[a.Sample], before.choice())
 	}
-	w, err := e.complete(ctx, newRequest(a.Context, 1, a.K, slot))
+	if r, err = e.ask(ctx, a.Context, a.K, slot); err != nil || a.Sample == 0 {
+		return r, err
+	}
+	choice := netproto.Candidate{ID: audit.Token}
+	if len(audit.Top) > 0 {
+		choice.LogProb = audit.Top[0].LogProb
+	}
+	r.Audited, r.Extra, r.Audit = 1, 1, dialect.Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Requests += audit.Requests
+	r.Compute += audit.Compute
+	return r, nil
+}
+
+// ask returns the token behind a context and the k most probable ones. The server holds back the probabilities of a
+// token that begins a character without ending it, until the character is whole: then it is asked once more, for as
+// many tokens as a character can take.
+func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r dialect.Reply, err error) {
+	w, err := e.complete(ctx, newRequest(context, 1, k, slot))
 	if err != nil {
 		return r, err
 	}
-	r.Token, r.Cached = w.Tokens[0], -1
+	r = dialect.Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Requests: 1, Compute: w.compute()}
 	if w.Cached != nil {
 		r.Cached = *w.Cached
 	}
-	r.Requests++
-	r.Compute += w.compute()
-	if r.Top = w.top(a.K); a.K > 0 && r.Top == nil {
-		err = e.later(ctx, a, slot, &r)
+	if k == 0 || len(r.Top) > 0 {
+		return r, nil
 	}
-	return r, err
-}
-
-// later asks once more for the probabilities of a token that begins a character without ending it: the server holds
-// them back until the character is whole.
-func (e *Engine) later(ctx context.Context, a dialect.Ask, slot int, r *dialect.Reply) error {
-	const most = 4 // bytes of a character
-	w, err := e.complete(ctx, newRequest(a.Context, most, a.K, slot))
-	if err != nil {
-		return err
+	const bytes = 4 // of the longest character
+	if w, err = e.complete(ctx, newRequest(context, bytes, k, slot)); err != nil {
+		return r, err
 	}
 	r.Requests++
 	r.Compute += w.compute()
 	if w.Tokens[0] == r.Token {
-		r.Top = w.top(a.K) // none if it is no character even so: then there is no drawing
+		r.Top = w.top(k) // none if no character comes of it: then there is nothing to draw from
 	}
-	return nil
+	return r, nil
 }
 
 func (e *Engine) complete(ctx context.Context, q request) (w reply, err error) {
@@ -150,15 +156,6 @@ func (w *reply) top(k int) []netproto.Candidate {
 		all = append(all, netproto.Candidate{ID: c.ID, LogProb: dialect.LogProb(c.LogProb)})
 	}
 	return dialect.Top(all, k)
-}
-
-// choice is the token that the server takes, with its probability if that came.
-func (w *reply) choice() netproto.Candidate {
-	c := netproto.Candidate{ID: w.Tokens[0]}
-	if len(w.Probabilities) > 0 && w.Probabilities[0].ID == c.ID {
-		c.LogProb = dialect.LogProb(w.Probabilities[0].LogProb)
-	}
-	return c
 }
 
 // Warm implements dialect.Engine.

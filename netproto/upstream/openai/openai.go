@@ -129,13 +129,12 @@ func (e *Engine) id(text string) (int32, error) {
 		return id, nil
 	}
 	if strings.ContainsRune(text, '\uFFFD') {
-		return 0, fmt.Errorf("%w: the text of its token is a part of a character, and lost", dialect.ErrReply)
+		return 0, fmt.Errorf("%w: it is a part of a character, and lost", dialect.ErrPiece)
 	}
-	id := e.v.Find(pieceOf(text))
-	if id < 0 {
-		return 0, fmt.Errorf("%w: the text of its token is not that of exactly one of the vocabulary", dialect.ErrReply)
+	if id := e.v.Find(pieceOf(text)); id >= 0 {
+		return id, nil
 	}
-	return id, nil
+	return 0, dialect.ErrPiece
 }
 
 // pieceOf returns the bytes of a text; OpenAI writes those that are no characters as bytes:\xe4\xb8.
@@ -231,7 +230,10 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (
 func (e *Engine) choices(ctx context.Context) (k int, err error) {
 	for _, k := range []int{20, 5, 1} {
 		_, err = e.Ask(ctx, dialect.Ask{Context: []int32{0, 1, 2, 3}, K: k})
-		if err == nil || dialect.Status(err) != http.StatusBadRequest && dialect.Status(err) != http.StatusUnprocessableEntity {
+		if err == nil || errors.Is(err, dialect.ErrPiece) {
+			return k, nil
+		}
+		if dialect.Status(err) != http.StatusBadRequest && dialect.Status(err) != http.StatusUnprocessableEntity {
 			return k, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +84,9 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 		return completions{}.both(ctx, e.c, a, e.model)
 	}
 	r, err := e.door.ask(ctx, e.c, a, e.model, a.AuditFrom > 0 && e.rows)
-	if known := len(a.Context) - a.AuditFrom; a.AuditFrom > 0 && r.Audited > known {
-		r.Audited = known
+	if wanted := len(a.Context) - a.AuditFrom; r.Audited > wanted {
+		r.Audited = wanted
+		r.Audit = slices.DeleteFunc(r.Audit, func(f netproto.Finding) bool { return f.Position < a.AuditFrom })
 	}
 	return r, err
 }
