@@ -93,6 +93,7 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
+	c.AddCommand(newCloudCheckCommand(a))
 	return c
 }
 

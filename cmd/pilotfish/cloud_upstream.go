@@ -118,10 +118,6 @@ func (u *upstreamFlags) check(set *pflag.FlagSet) (err error) {
 		return err
 	}
 	switch {
-	case u.tokenizer == "":
-		return usagef("--upstream needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
-	case !slices.Contains(engine.UpstreamKinds(), engine.UpstreamKind(u.kind)):
-		return usagef("--upstream-kind %.40q is not known: choose %s", u.kind, kindNames())
 	case u.o.Patience < 0 || set.Changed("upstream-hedge") && u.o.Hedge <= 0:
 		return usagef("--upstream-wait and --upstream-hedge must be above 0")
 	case set.Changed("upstream-parallel") && (u.o.Parallel < 1 || u.o.Parallel > 4096):
@@ -130,6 +126,17 @@ func (u *upstreamFlags) check(set *pflag.FlagSet) (err error) {
 		return usagef("--upstream-audit-every %d: give 1 or more", u.o.AuditEvery)
 	case u.o.Hedge > 0 && len(u.o.URLs) < 2:
 		return usagef("--upstream-hedge needs a second --upstream to ask")
+	}
+	return u.checkEngine(set)
+}
+
+// checkEngine reads the flags that one engine needs to be known, and the key.
+func (u *upstreamFlags) checkEngine(set *pflag.FlagSet) error {
+	switch {
+	case u.tokenizer == "":
+		return usagef("an engine needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
+	case !slices.Contains(engine.UpstreamKinds(), engine.UpstreamKind(u.kind)):
+		return usagef("--upstream-kind %.40q is not known: choose %s", u.kind, kindNames())
 	}
 	u.o.Kind = engine.UpstreamKind(u.kind)
 	return u.readKey(set)

@@ -37,7 +37,8 @@ func checkVocabulary(
 	return err
 }
 
-// texts are what both must make the same ids of: words, numbers, signs, code, spaces, scripts, and special tokens.
+// texts are what both must make the same ids of: words, numbers, signs, code, spaces, scripts, and special tokens. All
+// are in the normal form NFC, which tokenizers of Hugging Face put a text into, and those of llama.cpp do not.
 func texts() []string {
 	return []string{
 		"Hello", " Hello", "Hello, world!", "The quick brown fox jumps over the lazy dog.", "don't I'll we're HE'S",
@@ -45,7 +46,7 @@ func texts() []string {
 		"func main() { fmt.Println(\"x\") }", "if (a[i] != NULL && *p++ == '\\0') return -1;", "{\"key\": [1, 2, null]}",
 		"https://example.org/a?b=c&d=%20#e", "user@example.org", "$12.50 €7 £3 ¥100", "±×÷≈≠≤≥∞√∑∫", "snake_case camelCase",
 		"naïve café Ångström", "Straße über äöü", "El niño comió piñas.", "Привет, мир", "Γειά σου Κόσμε", "שלום עולם",
-		"مرحبا بالعالم", "नमस्ते दुनिया", "สวัสดีชาวโลก", "你好，世界", "こんにちは世界", "안녕하세요 세계", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "e\u0301 \u200b \ufeff",
+		"مرحبا بالعالم", "नमस्ते दुनिया", "สวัสดีชาวโลก", "你好，世界", "こんにちは世界", "안녕하세요 세계", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "\u200b \ufeff",
 		"👍🏽 👨‍👩‍👧 🇩🇪", "\u00a0\u2003\u3000", "....!!!???---", "<|im_start|>user\nHi<|im_end|>\n", "<|endoftext|>",
 		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "zxqjv kwpfg", "1+1=2, 2²=4", "I ❤ tokens",
 	}

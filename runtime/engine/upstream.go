@@ -18,6 +18,7 @@ type (
 	UpstreamOptions = upstream.Options
 	UpstreamKind    = upstream.Kind
 	UpstreamStats   = upstream.Stats
+	UpstreamResult  = upstream.Result
 )
 
 // UpstreamKinds are the dialects that engines are known to speak, and auto.
@@ -29,24 +30,43 @@ type Upstream struct{ u *upstream.Upstream }
 // OpenUpstream asks engines what they can do. The tokens are those of the model file at path, of which nothing else is
 // read: it may hold a vocabulary alone. Of o, what concerns tokens is filled in. Close it when the gateway has ended.
 func OpenUpstream(ctx context.Context, path string, o UpstreamOptions) (*Upstream, error) {
-	f, err := gguf.Open(path)
+	o, err := withTokens(path, o)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	t, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if o.Identity, err = identityOf(f, t); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	o.Vocabulary, o.Draw = newVocabulary(t), draw
 	u, err := upstream.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	return &Upstream{u}, nil
+}
+
+// CheckUpstream finds out whether one engine is fit to stand behind a gateway, and tells what each check found. The
+// error says that it is not, or that ctx has ended.
+func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell func(UpstreamResult)) error {
+	o, err := withTokens(path, o)
+	if err != nil {
+		return err
+	}
+	return upstream.Check(ctx, o, tell)
+}
+
+// withTokens fills in what concerns the tokens of a model file.
+func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return o, err
+	}
+	defer f.Close()
+	t, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.Identity, err = identityOf(f, t); err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
+	o.Vocabulary, o.Draw = newVocabulary(t), draw
+	return o, nil
 }
 
 // Gateway makes a QUIC server in front of the engines.
