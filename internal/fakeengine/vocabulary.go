@@ -5,10 +5,20 @@ import (
 	"slices"
 )
 
-// Vocabulary is all bytes, some words, and two special tokens at its end.
-type Vocabulary struct{ pieces [][]byte }
+// Vocabulary is tokens and how texts become them.
+type Vocabulary struct {
+	pieces  [][]byte
+	special int32                     // from here on tokens are special
+	encode  func(text string) []int32 // nil: the longest token that there is comes next
+}
 
-// NewVocabulary returns a vocabulary of 300 tokens.
+// VocabularyOf is the vocabulary of a model: the bytes of its tokens, of which the last ones are special, and what makes
+// tokens of a text.
+func VocabularyOf(pieces [][]byte, special int32, encode func(text string) []int32) *Vocabulary {
+	return &Vocabulary{pieces, special, encode}
+}
+
+// NewVocabulary returns a vocabulary of 300 tokens: all bytes, some words, and two special tokens at its end.
 func NewVocabulary() *Vocabulary {
 	v := &Vocabulary{}
 	for i := range 256 {
@@ -21,6 +31,7 @@ func NewVocabulary() *Vocabulary {
 		v.pieces = append(v.pieces, []byte{' ', 'w', byte('a' + i%26), byte('a' + i/26)})
 	}
 	v.pieces = append(v.pieces, []byte("<|endoftext|>"), []byte("<|im_end|>"))
+	v.special = int32(len(v.pieces) - 2)
 	return v
 }
 
@@ -28,7 +39,7 @@ func NewVocabulary() *Vocabulary {
 func (v *Vocabulary) Size() int { return len(v.pieces) }
 
 // Special is the id of the first special token.
-func (v *Vocabulary) Special() int32 { return int32(len(v.pieces) - 2) }
+func (v *Vocabulary) Special() int32 { return v.special }
 
 // Piece returns the bytes of a token.
 func (v *Vocabulary) Piece(id int32) []byte { return v.pieces[id] }
@@ -38,8 +49,11 @@ func (v *Vocabulary) Find(piece []byte) int32 {
 	return int32(slices.IndexFunc(v.pieces, func(p []byte) bool { return bytes.Equal(p, piece) }))
 }
 
-// Encode returns the longest tokens that a text begins with, one after the other.
+// Encode returns the tokens of a text.
 func (v *Vocabulary) Encode(text string) (ids []int32) {
+	if v.encode != nil {
+		return v.encode(text)
+	}
 	for b := []byte(text); len(b) > 0; {
 		best := int32(b[0])
 		for id, p := range v.pieces {
@@ -55,7 +69,7 @@ func (v *Vocabulary) Encode(text string) (ids []int32) {
 
 // Swapped returns the same vocabulary with two tokens in each other's place.
 func (v *Vocabulary) Swapped(a, b int32) *Vocabulary {
-	w := &Vocabulary{slices.Clone(v.pieces)}
+	w := &Vocabulary{slices.Clone(v.pieces), v.special, v.encode}
 	w.pieces[a], w.pieces[b] = w.pieces[b], w.pieces[a]
 	return w
 }
