@@ -52,7 +52,15 @@ func flagTests() map[string]map[string]string {
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
 			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
 		},
+		"pilotfish cloud check": {
+			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "upstream-kind": "TestCloudCheck",
+			"upstream-key-file": "TestCheckFlags", "upstream-model": "TestCheckFlags",
+			"trust-vocabulary": "TestCheckFlags",
+		},
 		"pilotfish bench routing": joined(route, map[string]string{
+			"upstream": "TestBenchRoutingUpstream", "tokenizer": "TestBenchRoutingUpstream",
+			"upstream-kind": "TestBenchRoutingUpstream", "upstream-key-file": "TestBenchRoutingUpstream",
+			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
@@ -69,6 +77,11 @@ func flagTests() map[string]map[string]string {
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
+			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
+			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
+			"upstream-model": "TestUpstreamOptions", "trust-vocabulary": "TestUpstreamOptions",
+			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",
+			"upstream-parallel": "TestUpstreamOptions", "upstream-audit-every": "TestUpstreamOptions",
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
 			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
@@ -180,7 +193,7 @@ func calls(m string) map[string][]string {
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
 		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"}, "pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
 	}
 }
 
