@@ -30,7 +30,7 @@ type pair struct {
 	file        string
 }
 
-func openPair(t *testing.T) *pair {
+func openPair(t testing.TB) *pair {
 	t.Helper()
 	open := func(b []byte) *engine.Engine {
 		f, err := gguf.Parse(b)
@@ -46,7 +46,7 @@ func openPair(t *testing.T) *pair {
 }
 
 // serving returns an engine of a dialect that serves the large model.
-func (p *pair) serving(t *testing.T, dialect string) *fakeengine.Engine {
+func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 	t.Helper()
 	tokens, err := p.large.Tokenizer()
 	require.NoError(t, err)
