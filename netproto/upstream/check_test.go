@@ -15,7 +15,7 @@ import (
 // checked runs all checks and returns the verdicts.
 func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (verdicts map[string]Verdict, err error) {
 	t.Helper()
-	o := options(newWire(map[string]http.Handler{"one": e}), "one")
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	if set != nil {
 		set(&o)
 	}

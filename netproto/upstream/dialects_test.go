@@ -50,7 +50,7 @@ func TestDialects(t *testing.T) {
 	for _, c := range kinds() {
 		t.Run(c.name, func(t *testing.T) {
 			e := c.engine
-			u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			info := u.Info()
 			assert.Equal(t, "fake", info.Model)
 			assert.Equal(t, []any{c.audit, c.choices, c.context}, []any{info.Audit, info.Choices, info.MaxContext})
@@ -127,7 +127,7 @@ func TestDrawing(t *testing.T) {
 	for _, c := range kinds() {
 		t.Run(c.name, func(t *testing.T) {
 			e := c.engine
-			u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			r := rand.New(rand.NewPCG(3, 4))
 			for range 50 {
 				q := question(1, contextOf(r, 10))
@@ -153,7 +153,7 @@ func TestDrawing(t *testing.T) {
 // TestFewerProbabilities: where an engine gives fewer than drawing takes, there is no token.
 func TestFewerProbabilities(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
-	u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if r.URL.Path == "/generate" {
 			fmt.Fprint(w, `{"output_ids":[5],"meta_info":{"output_top_logprobs":[[[-0.5,5,null],[-1.5,6,null]]]}}`)
@@ -180,7 +180,7 @@ func TestPartOfCharacter(t *testing.T) {
 		p[0xe4], p[7] = -0.1, -2.5
 		return p
 	}}
-	u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, []int32{1, 2, 3})
 	q.K = 2
 	a, err := u.Ask(t.Context(), q)
@@ -197,7 +197,7 @@ func TestSalts(t *testing.T) {
 		{"sglang", "/generate", "extra_key"}, {"vllm", "/inference/v1/generate", "cache_salt"},
 	} {
 		e := &fakeengine.Engine{Dialect: c.engine}
-		w := newWire(map[string]http.Handler{"one": e})
+		w := fakeengine.NewWire(map[string]http.Handler{"one": e})
 		salt := func(key byte, client, session uint64) string {
 			o := options(w, "one")
 			o.SaltKey = [32]byte{key}
@@ -223,7 +223,7 @@ func TestSalts(t *testing.T) {
 func TestCacheTold(t *testing.T) {
 	for _, c := range kinds() {
 		e := c.engine
-		u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		text := contextOf(rand.New(rand.NewPCG(5, 6)), 100)
 		for n := 90; n <= 100; n++ {
 			_, _ = u.Ask(t.Context(), question(1, text[:n]))
@@ -245,7 +245,7 @@ func TestCacheTold(t *testing.T) {
 // TestTooLong: a context that the engine does not take is refused as such, and is not the engine's fault.
 func TestTooLong(t *testing.T) {
 	for _, c := range kinds() {
-		u := open(t, options(newWire(map[string]http.Handler{"one": c.engine}), "one"))
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
 		_, err := u.Ask(t.Context(), question(1, contextOf(rand.New(rand.NewPCG(7, 8)), 600)))
 		require.ErrorIs(t, err, netproto.TooLarge, c.name)
 		require.NoError(t, u.Ready())
@@ -257,7 +257,7 @@ func TestTooLong(t *testing.T) {
 func TestKey(t *testing.T) {
 	for _, c := range kinds() {
 		c.engine.Key = "open sesame"
-		o := options(newWire(map[string]http.Handler{"one": c.engine}), "one")
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, "wants another key", c.name)
 		assert.NotContains(t, err.Error(), "sesame")
@@ -276,7 +276,7 @@ func TestOtherVocabulary(t *testing.T) {
 			c.engine.Vocabulary = v.Swapped(swap[0], swap[1])
 			e := fakeengine.Engine{Dialect: c.engine.Dialect, Vocabulary: c.engine.Vocabulary, Echo: c.engine.Echo,
 				Strict: c.engine.Strict, NoGenerate: c.engine.NoGenerate}
-			_, err := Open(t.Context(), options(newWire(map[string]http.Handler{"one": &e}), "one"))
+			_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": &e}), "one"))
 			require.ErrorContains(t, err, "vocabulary is not that of --tokenizer", c.name)
 			if swap[0] == 270 { // in none of the texts
 				assert.ErrorContains(t, err, "the token 270 is", c.name)
@@ -284,7 +284,7 @@ func TestOtherVocabulary(t *testing.T) {
 		}
 	}
 	small := &fakeengine.Engine{Dialect: "llama"}
-	o := options(newWire(map[string]http.Handler{"one": small}), "one")
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": small}), "one")
 	o.Vocabulary = larger{v}
 	_, err := Open(t.Context(), o)
 	assert.ErrorContains(t, err, "its model has 304 tokens, that of --tokenizer has 400")
@@ -298,7 +298,7 @@ func (larger) Size() int { return 400 }
 // TestTrustVocabulary: an engine that cannot be asked what an id is needs somebody's word for it.
 func TestTrustVocabulary(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "openai"} // it repeats no prompt
-	o := options(newWire(map[string]http.Handler{"one": e}), "one")
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	_, err := Open(t.Context(), o)
 	require.ErrorContains(t, err, "--trust-vocabulary")
 	o.TrustVocabulary = true
@@ -317,7 +317,7 @@ func TestModelName(t *testing.T) {
 			}
 			return r.URL.Path == "/v1/models"
 		}
-		o := options(newWire(map[string]http.Handler{"one": c.engine}), "one")
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
 		o.Model = "fake"
 		u := open(t, o)
 		assert.Equal(t, "fake", u.Info().Model)
@@ -332,7 +332,7 @@ func TestModelName(t *testing.T) {
 // TestForced: a kind that is named is taken at its word; what answers otherwise is no such engine.
 func TestForced(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "vllm"}
-	w := newWire(map[string]http.Handler{"one": e})
+	w := fakeengine.NewWire(map[string]http.Handler{"one": e})
 	for kind, ok := range map[Kind]bool{VLLM: true, Auto: true, SGLang: false, Llama: false} {
 		o := options(w, "one")
 		o.Kind = kind
@@ -357,7 +357,7 @@ func TestNoEngine(t *testing.T) {
 		}),
 		"301": http.RedirectHandler("http://elsewhere/", http.StatusMovedPermanently),
 	} {
-		_, err := Open(t.Context(), options(newWire(map[string]http.Handler{"one": h}), "one"))
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": h}), "one"))
 		assert.ErrorContains(t, err, name)
 	}
 }
@@ -369,7 +369,7 @@ func TestURLs(t *testing.T) {
 		"http://": "names no host", "http://one?a=b": "leave out what follows", "ftp://one": "must begin with http",
 		"http://one\x7f": "this is no URL",
 	} {
-		o := options(newWire(nil))
+		o := options(fakeengine.NewWire(nil))
 		o.URLs = []string{address}
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, want)
@@ -381,7 +381,7 @@ func TestURLs(t *testing.T) {
 func TestWarm(t *testing.T) {
 	for _, c := range kinds() {
 		e := c.engine
-		u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		before := len(e.Calls(c.path))
 		q := question(1, contextOf(rand.New(rand.NewPCG(9, 9)), 300))
 		q.Base = 173

@@ -23,13 +23,13 @@ import (
 
 // inWorld runs a test in virtual time with an Upstream over engines at the hosts "0", "1", …
 func inWorld(
-	t *testing.T, engines []*fakeengine.Engine, set func(*Options), test func(t *testing.T, w *wire, u *Upstream),
+	t *testing.T, engines []*fakeengine.Engine, set func(*Options), test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
 ) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(map[string]http.Handler{})
+		w := fakeengine.NewWire(map[string]http.Handler{})
 		o := options(w)
 		for i, e := range engines {
-			w.set(fmt.Sprint(i), e)
+			w.Set(fmt.Sprint(i), e)
 			o.URLs = append(o.URLs, fmt.Sprintf("http://%d", i))
 		}
 		if set != nil {
@@ -86,7 +86,7 @@ func TestDeadEngine(t *testing.T) {
 	for _, dialect := range []string{"llama", "sglang", "vllm"} {
 		f := &fault{doing: hang, all: true}
 		e := &fakeengine.Engine{Dialect: dialect, Fault: f.answer}
-		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 			require.NoError(t, ask(t, u, 1, time.Second))
 			f.on.Store(true)
 			var asking sync.WaitGroup
@@ -127,7 +127,7 @@ func TestShortDeadlines(t *testing.T) {
 		slow.answer(w, r, b)
 		return false
 	}}
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		slow.on.Store(true)
 		for i := range uint64(100) {
 			require.ErrorIs(t, ask(t, u, i, time.Millisecond), netproto.TooLate)
@@ -169,7 +169,7 @@ func TestRefusingEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: c.doing}
 			e := &fakeengine.Engine{Dialect: "llama", Fault: f.answer}
-			inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+			inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 				f.on.Store(true)
 				for i := range uint64(3) {
 					err := ask(t, u, i, time.Second)
@@ -203,7 +203,7 @@ func TestNextEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: doing, all: true}
 			engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}, {Dialect: "llama"}}
-			inWorld(t, engines, nil, func(t *testing.T, _ *wire, u *Upstream) {
+			inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 				home := func() (all []string) {
 					for s := range uint64(60) {
 						all = append(all, u.order(s)[0].url)
@@ -243,7 +243,7 @@ func TestNextEngine(t *testing.T) {
 func TestFullEngine(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Slots: 2, Fault: f.answer}, {Dialect: "llama", Slots: 2}}
-	inWorld(t, engines, nil, func(t *testing.T, _ *wire, u *Upstream) {
+	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		assert.Equal(t, 4, u.Info().Parallel)
 		session := uint64(0)
 		for u.order(session)[0].url != "http://0" {
@@ -267,7 +267,7 @@ func TestHedge(t *testing.T) {
 	for _, hedge := range []time.Duration{0, 50 * time.Millisecond} {
 		f := &fault{doing: hang}
 		engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang"}}
-		inWorld(t, engines, func(o *Options) { o.Hedge = hedge }, func(t *testing.T, _ *wire, u *Upstream) {
+		inWorld(t, engines, func(o *Options) { o.Hedge = hedge }, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 			session := uint64(0)
 			for u.order(session)[0].url != "http://0" {
 				session++
@@ -302,7 +302,7 @@ func TestCancel(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
 		return r.URL.Path == "/generate" && f.answer(w, r, b)
 	}}
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		f.on.Store(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Millisecond, cancel)
@@ -327,7 +327,7 @@ func TestCancel(t *testing.T) {
 func TestAbortsEnd(t *testing.T) {
 	f := &fault{doing: hang}
 	e := &fakeengine.Engine{Dialect: "sglang", Fault: f.answer}
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		f.on.Store(true)
 		var asking sync.WaitGroup
 		for i := range uint64(200) {
@@ -348,7 +348,7 @@ func TestEqualAnswers(t *testing.T) {
 		return p
 	}}
 	e.Fault = func(http.ResponseWriter, *http.Request, []byte) bool { time.Sleep(time.Millisecond); return false }
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *wire, u *Upstream) {
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		text := []int32{5, 6, 7, 8}
 		first := make([]int32, 8)
 		var asking sync.WaitGroup
@@ -390,7 +390,7 @@ func TestEqualAnswers(t *testing.T) {
 // asked for.
 func TestAuditsKept(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
-	u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, contextOf(rand.New(rand.NewPCG(1, 1)), 30))
 	q.AuditFrom = 20
 	a, err := u.Ask(t.Context(), q)
@@ -419,7 +419,7 @@ func TestAuditsKept(t *testing.T) {
 // drawn from all that it is about; what it costs is counted.
 func TestAuditShare(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
-	o := options(newWire(map[string]http.Handler{"one": e}), "one")
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	o.AuditEvery = 4
 	u := open(t, o)
 	trials := len(e.Calls("/completion"))
@@ -449,7 +449,7 @@ func TestAuditShare(t *testing.T) {
 func TestUnheardAudit(t *testing.T) {
 	for _, rows := range []string{`[]`, `[null]`, `[null,[]]`, `[null,[[0.5,3,null]]]`, `null`} {
 		e := &fakeengine.Engine{Dialect: "sglang"}
-		u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path == "/generate" {
 				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s}}`, rows)
@@ -468,18 +468,18 @@ func TestUnheardAudit(t *testing.T) {
 // TestLateEngine: an engine that is not there at the start joins later; where none is there, the start waits for one.
 func TestLateEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(map[string]http.Handler{"1": &fakeengine.Engine{Dialect: "llama"}})
+		w := fakeengine.NewWire(map[string]http.Handler{"1": &fakeengine.Engine{Dialect: "llama"}})
 		u, err := Open(t.Context(), options(w, "0", "1"))
 		require.NoError(t, err)
 		s := u.Stats()
 		assert.Equal(t, []bool{false, true}, []bool{s.Engines[0].In, s.Engines[1].In})
-		w.set("0", &fakeengine.Engine{Dialect: "llama"})
+		w.Set("0", &fakeengine.Engine{Dialect: "llama"})
 		time.Sleep(longestPause + time.Second)
 		synctest.Wait()
 		assert.True(t, u.Stats().Engines[0].In)
 		u.Close()
 
-		w.set("0", nil)
+		w.Set("0", nil)
 		o := options(w, "0")
 		_, err = Open(t.Context(), o)
 		require.Error(t, err, "without patience")
@@ -488,7 +488,7 @@ func TestLateEngine(t *testing.T) {
 		_, err = Open(t.Context(), o)
 		require.Error(t, err)
 		assert.Equal(t, time.Minute, time.Since(began))
-		time.AfterFunc(10*time.Second, func() { w.set("0", &fakeengine.Engine{Dialect: "llama"}) })
+		time.AfterFunc(10*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
 		u, err = Open(t.Context(), o)
 		require.NoError(t, err)
 		u.Close()
@@ -505,14 +505,14 @@ func TestAnotherComesBack(t *testing.T) {
 		var log bytes.Buffer
 		inWorld(t, []*fakeengine.Engine{{Dialect: "vllm"}}, func(o *Options) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
-		}, func(t *testing.T, w *wire, u *Upstream) {
-			w.set("0", nil)
+		}, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+			w.Set("0", nil)
 			require.Error(t, ask(t, u, 1, time.Second))
-			w.set("0", e)
+			w.Set("0", e)
 			time.Sleep(3 * longestPause)
 			synctest.Wait()
 			require.Error(t, u.Ready())
-			w.set("0", &fakeengine.Engine{Dialect: "vllm"})
+			w.Set("0", &fakeengine.Engine{Dialect: "vllm"})
 			time.Sleep(2 * longestPause)
 			synctest.Wait()
 			require.NoError(t, u.Ready())
@@ -525,7 +525,7 @@ func TestAnotherComesBack(t *testing.T) {
 // TestSlots: sessions keep their slots, as many as there are; what goes on at a time for one goes to one slot.
 func TestSlots(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama", Slots: 4}
-	u := open(t, options(newWire(map[string]http.Handler{"one": e}), "one"))
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	r := rand.New(rand.NewPCG(1, 1))
 	texts := make([][]int32, 4)
 	for i := range texts {

@@ -2,13 +2,8 @@ package upstream
 
 import (
 	"cmp"
-	"context"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,53 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// wire carries requests to engines in this process, by host, in virtual time if that is how the test runs.
-type wire struct {
-	mu      sync.Mutex
-	engines map[string]http.Handler // nil: there is nobody
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	h := w.engines[r.URL.Host]
-	w.mu.Unlock()
-	if h == nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	done := make(chan *http.Response, 1)
-	go func() {
-		defer func() {
-			if recover() != nil { // the handler broke the connection
-				close(done)
-			}
-		}()
-		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, r)
-		done <- answer.Result()
-	}()
-	select {
-	case answer, ok := <-done:
-		if !ok {
-			return nil, io.ErrUnexpectedEOF
-		}
-		return answer, nil
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
-	}
-}
-
-// set puts an engine at a host, or nobody.
-func (w *wire) set(host string, h http.Handler) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.engines[host] = h
-}
-
-func newWire(engines map[string]http.Handler) *wire { return &wire{engines: engines} }
-
 // options are those of an Upstream that asks engines at hosts.
-func options(w *wire, hosts ...string) Options {
+func options(w *fakeengine.Wire, hosts ...string) Options {
 	v := fakeengine.NewVocabulary()
 	o := Options{
 		Vocabulary: v, Identity: netproto.Identity{Vocab: v.Size()}, Draw: drawn, Transport: w,
