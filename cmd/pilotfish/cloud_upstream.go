@@ -216,7 +216,7 @@ func (m *upstreamModel) close() {
 	for _, e := range s.Engines {
 		m.log.Info("asked", "engine", e.URL, "questions", e.Asks, "answered", e.Answered, "failed", e.Failed,
 			"cancelled", e.Cancelled, "outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context,
-			"audited", e.Audited, "audit_tokens", e.AuditExtra)
+			"audited", e.Audited, "audit_tokens", e.AuditExtra, "evicted_sessions", e.Evicted)
 	}
 	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
 }

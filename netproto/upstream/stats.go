@@ -38,6 +38,7 @@ type EngineStats struct {
 	Found      uint64        // of these, where it would have chosen another token
 	AuditExtra uint64        // tokens that were computed for audits alone
 	Unheard    uint64        // audits that came back without sense; the answer stood
+	Evicted    uint64        // sessions that lost their slot in the engine to others
 	Time       time.Duration // from question to answer, of all answered
 	Compute    time.Duration // of this, within the engine, as far as it says so
 }
@@ -64,11 +65,20 @@ func (u *Upstream) Stats() Stats {
 	for _, m := range u.members {
 		m.mu.Lock()
 		one := m.stats
+		one.Evicted += m.evicted()
 		one.URL, one.Facts, one.In, one.Since, one.Why = m.url, m.facts, m.in, m.since, m.why
 		m.mu.Unlock()
 		s.Engines = append(s.Engines, one)
 	}
 	return s
+}
+
+// evicted is how many sessions lost their slot since the engine is in service. The lock is held.
+func (m *member) evicted() uint64 {
+	if s, ok := m.e.(dialect.Slotted); ok {
+		return s.Evicted()
+	}
+	return 0
 }
 
 // Ready returns why no question can be answered; nil if one engine at least is in service.

@@ -127,6 +127,7 @@ func (m *member) join(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.stats.Evicted += m.evicted() // of the engine that it was before
 	if old, ok := m.e.(dialect.Closer); ok {
 		defer old.Close()
 	}

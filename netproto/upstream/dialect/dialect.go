@@ -93,6 +93,12 @@ type Speller interface {
 	Spell(ctx context.Context, context []int32) ([][]byte, error)
 }
 
+// Slotted is an engine that keeps what it computed for a session in one of a few slots.
+type Slotted interface {
+	// Evicted returns how many sessions have lost their slot to others so far.
+	Evicted() uint64
+}
+
 // Closer is an engine that has work of its own to end, once nothing is under way.
 type Closer interface{ Close() }
 

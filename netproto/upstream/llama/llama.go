@@ -169,6 +169,13 @@ func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
 // Forget implements dialect.Forgetter.
 func (e *Engine) Forget(session uint64) { e.slots.forget(session) }
 
+// Evicted implements dialect.Slotted.
+func (e *Engine) Evicted() uint64 {
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	return e.slots.evicted
+}
+
 // Alive implements dialect.Engine.
 func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
 

@@ -13,10 +13,10 @@ const mostSlots = 1 << 16
 // or of those that have, the one with the fewest. Several requests of a session go to one slot, one after the other:
 // they have most of their context in common.
 type slots struct {
-	mu    sync.Mutex
-	all   list.List // of *slot, the one used longest ago first
-	of    map[uint64]*list.Element
-	moves uint64 // sessions that lost their slot to another one
+	mu      sync.Mutex
+	all     list.List // of *slot, the one used longest ago first
+	of      map[uint64]*list.Element
+	evicted uint64 // sessions that lost their slot to another one
 }
 
 type slot struct {
@@ -58,7 +58,7 @@ func (s *slots) take(session uint64) (number int, done func()) {
 		x := e.Value.(*slot)
 		if x.taken {
 			delete(s.of, x.session)
-			s.moves++
+			s.evicted++
 		}
 		x.session, x.taken = session, true
 		s.of[session] = e
