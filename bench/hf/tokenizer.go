@@ -20,8 +20,8 @@ type added struct {
 // object is a JSON object whose keys are of no interest to this program; it is written with its keys sorted.
 type object map[string]any
 
-// newTokenizer makes tokenizer.json, in the format of the library tokenizers. Text is brought to NFC first, as in Qwen's
-// own file; engines that read GGUF do not.
+// newTokenizer makes tokenizer.json, in the format of the library tokenizers. Text is brought to NFC first, as in the
+// file that comes with Qwen2; engines that read GGUF do not do that.
 func newTokenizer(v vocabulary) object {
 	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false}
 	split := object{"type": "Split", "pattern": object{"Regex": splitting}, "behavior": "Isolated", "invert": false}
@@ -44,7 +44,8 @@ func newTokenizerConfig(v vocabulary, context int) object {
 	decoder := object{}
 	for _, s := range v.specials {
 		decoder[strconv.Itoa(s.ID)] = object{
-			"content": s.Content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": s.Special,
+			"content": s.Content, "special": s.Special,
+			"single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
 		}
 	}
 	c := object{
