@@ -83,6 +83,8 @@ func put(t *testing.T, w *gguf.Writer, key string, v any) {
 		gguf.Put(w, key, v)
 	case bool:
 		gguf.Put(w, key, v)
+	case int32:
+		gguf.Put(w, key, v)
 	case uint32:
 		gguf.Put(w, key, v)
 	case float32:

@@ -18,7 +18,9 @@ import (
 // engine answers as engines do, and says what it was asked.
 func engine(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { http.Error(w, `{"error": "Not Found"}`, 404) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"error": "Not Found"}`, http.StatusNotFound)
+	})
 	mux.HandleFunc("POST /completion", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -29,11 +31,11 @@ func engine(t *testing.T) *httptest.Server {
 	mux.HandleFunc("GET /key", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer right" {
 			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(401)
+			w.WriteHeader(http.StatusUnauthorized)
 		}
 		io.WriteString(w, r.Header.Get("Authorization")[len("Bearer "):]+r.Header.Get("Content-Type"))
 	})
-	mux.HandleFunc("GET /moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/key", 307) })
+	mux.Handle("GET /moved", http.RedirectHandler("/key", http.StatusTemporaryRedirect))
 	for path, text := range map[string]string{
 		"long": strings.Repeat("1", maxReply+1), "longest": strings.Repeat("x", maxReply), "list": "[1]",
 	} {
@@ -92,8 +94,8 @@ func TestTheKeyIsSentAndNotWrittenDownButAWrongOneIs(t *testing.T) {
 	assert.Contains(t, r.file(t, "right"), `"request": {"method":"GET","path":"/key"},`)
 	assert.Contains(t, r.file(t, "right"), `"text":"right"`, "the engine got the key, and no type where there is no body")
 	assert.Contains(t, r.file(t, "wrong"), `"request": {"method":"GET","path":"/key","key":"bad"},`)
-	assert.Contains(t, r.file(t, "wrong"), `"status":401,"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},`+
-		`"text":"bad"`)
+	assert.Contains(t, r.file(t, "wrong"), `"status":401,`+
+		`"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},"text":"bad"`)
 }
 
 func TestAnUnexpectedStatusIsReportedAndTheOthersAreRecorded(t *testing.T) {
@@ -152,7 +154,30 @@ func TestUsage(t *testing.T) {
 	assert.Contains(t, stderr.String(), `-url "127.0.0.1": give scheme and host`)
 	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
 	assert.Equal(t, 1, run(t.Context(), good, "", io.Discard, &stderr))
-	assert.Contains(t, stderr.String(), "open c: no such file")
+	assert.Contains(t, stderr.String(), "open c: ")
+}
+
+func TestAnInterruptEndsIt(t *testing.T) {
+	asked, release := make(chan bool), make(chan bool)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-release
+	}))
+	defer s.Close()
+	defer close(release)
+	list := filepath.Join(t.TempDir(), "cases.json")
+	cases := `[{"name": "never", "path": "/"}, {"name": "then", "path": "/"}]`
+	require.NoError(t, os.WriteFile(list, []byte(cases), 0o644))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	var stderr strings.Builder
+	args := []string{"-url", s.URL, "-engine", "e", "-cases", list, "-out", t.TempDir()}
+	assert.Equal(t, 1, run(ctx, args, "", io.Discard, &stderr))
+	assert.Contains(t, stderr.String(), "case never: ")
+	assert.Contains(t, stderr.String(), "context canceled")
 }
 
 // The lists that come with the program.

@@ -106,7 +106,7 @@ func (a *response) keep(names []string) error {
 		return nil
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(a.Body, &all); err != nil || all == nil {
+	if err := json.Unmarshal(a.Body, &all); err != nil {
 		return errors.New("keep: the reply is no JSON object")
 	}
 	some := map[string]json.RawMessage{}
