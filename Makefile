@@ -74,7 +74,7 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 		GOARCH=arm64 $(GO) test -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
 	else echo "*** LEFT OUT: ./metal/mtl on arm64, which needs libc6-arm64-cross ***"; fi
 
-# The engine serves bench/demo/large.gguf, or the folder that internal/cmd/hf makes of it.
+# The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench

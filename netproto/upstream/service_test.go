@@ -548,7 +548,7 @@ func TestSlots(t *testing.T) {
 	assert.Equal(t, []uint64{all, cached}, []uint64{s.Context, s.Cached})
 	assert.Zero(t, s.Evicted)
 	u.Forget(2)
-	_, err := u.Ask(t.Context(), question(9, texts[0]))
+	_, err := u.Ask(t.Context(), question(9, contextOf(r, 30)))
 	require.NoError(t, err)
 	assert.Zero(t, u.Stats().Engines[0].Evicted)
 	for _, session := range []uint64{1, 3, 4} { // the new one took the slot of the one that is gone
@@ -558,7 +558,7 @@ func TestSlots(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 49, u.Stats().Engines[0].Cached-before)
 	}
-	_, err = u.Ask(t.Context(), question(10, texts[1]))
+	_, err = u.Ask(t.Context(), question(10, contextOf(r, 30)))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "the fifth session takes the slot of another one")
 }
