@@ -29,6 +29,7 @@ type Engine struct {
 	Rows       Rows // vllm: what prompt_logprobs are where a part of the context is cached
 	Strict     bool // openai: refuses fields that it does not know, and gives no ids
 	Echo       bool // openai: repeats the prompt where it is told to
+	Strips     bool // leaves out a space at the beginning of what it detokenizes
 
 	// Fault, if set, may answer in place of the engine: it returns whether it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
@@ -48,6 +49,7 @@ type Rows uint8
 const (
 	SuffixRows  Rows = iota // rows for what it computed alone
 	RubbishRows             // rows for all, of which those that were cached are rubbish
+	WholeRows               // rows for all, for which it computes all again
 )
 
 // Call is a request that came.
@@ -143,6 +145,15 @@ func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, l
 		return false
 	}
 	return true
+}
+
+// detokenized is the text of tokens.
+func (e *Engine) detokenized(ids []int32) string {
+	s := e.Vocabulary.text(ids)
+	if e.Strips {
+		s = strings.TrimPrefix(s, " ")
+	}
+	return s
 }
 
 // candidate is a token and its log-probability.

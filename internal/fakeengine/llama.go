@@ -57,7 +57,7 @@ func (e *Engine) llama() {
 		say(w, object{"tokens": e.Vocabulary.Encode(q.Content)})
 	})
 	handle(e, "/detokenize", func(w http.ResponseWriter, q struct{ Tokens []int32 }) {
-		say(w, object{"content": e.Vocabulary.text(q.Tokens)})
+		say(w, object{"content": e.detokenized(q.Tokens)})
 	})
 }
 

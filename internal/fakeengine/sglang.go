@@ -71,7 +71,7 @@ func (e *Engine) sglang() {
 				ids = append(ids, id)
 			}
 		}
-		say(w, object{"text": e.Vocabulary.text(ids)})
+		say(w, object{"text": e.detokenized(ids)})
 	})
 }
 

@@ -78,7 +78,7 @@ func (e *Engine) vllm() {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}) {
-		say(w, object{"prompt": e.Vocabulary.text(q.Tokens)})
+		say(w, object{"prompt": e.detokenized(q.Tokens)})
 	})
 }
 
@@ -123,7 +123,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 	cached := e.cached(text(q.Salt), q.Context, vllmBlock)
 	var rows any
 	if s.PromptLogProbs != nil {
-		if !is(s.SkipCache, false) {
+		if !is(s.SkipCache, false) || e.Rows == WholeRows {
 			cached = 0
 		}
 		rows = e.promptRows(q.Context, cached)

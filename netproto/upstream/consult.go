@@ -138,9 +138,7 @@ func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r
 	for {
 		select {
 		case <-timer.C:
-			if next < min(2, len(order)) {
-				start()
-			}
+			start() // once: the timer fires no more
 		case got := <-results:
 			open--
 			if got.err == nil || ctx.Err() != nil || !elsewhere(got.err) {

@@ -36,6 +36,8 @@ func kinds() []kindOfEngine {
 		{"vllm that gives rows", &fakeengine.Engine{Dialect: "vllm"}, netproto.ExactAudit, 20, 511, generate},
 		{"vllm that gives rubbish", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.RubbishRows, MaxTop: 50},
 			netproto.SampledAudit, 50, 511, generate},
+		{"vllm that computes all again", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.WholeRows},
+			netproto.SampledAudit, 20, 511, generate},
 		{"vllm behind its other door", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, netproto.SampledAudit, 20, 511,
 			completions},
 		{"openai with ids", &fakeengine.Engine{Dialect: "openai", Echo: true}, netproto.NoAudit, 20, 0, completions},

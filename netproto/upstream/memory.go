@@ -71,6 +71,17 @@ func (m *memory) recall(key uint64, q gateway.Question) (a gateway.Answer, ok bo
 	return a, true
 }
 
+// with returns what two answers to one question say together, with the token of the first.
+func (r remembered) with(now remembered) remembered {
+	if now.k > r.k {
+		r.k, r.Top = now.k, now.Top
+	}
+	if now.auditFrom > 0 && (r.auditFrom == 0 || now.auditFrom < r.auditFrom) {
+		r.auditFrom, r.Audited, r.Audit = now.auditFrom, now.Audited, now.Audit
+	}
+	return r
+}
+
 // keep remembers an answer. Where one is remembered already, from a question that wanted less or that was under way at
 // the same time, its token stands.
 func (m *memory) keep(key uint64, q gateway.Question, a gateway.Answer) gateway.Answer {
@@ -89,8 +100,6 @@ func (m *memory) keep(key uint64, q gateway.Question, a gateway.Answer) gateway.
 		m.differing.Add(1)
 		a.Token = before.Token
 	}
-	if now.Token = a.Token; now.k >= before.k && (now.auditFrom > 0 || before.auditFrom == 0) {
-		m.answers.Add(key, now)
-	}
+	m.answers.Add(key, before.with(now))
 	return a
 }

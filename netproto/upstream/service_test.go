@@ -198,7 +198,7 @@ func TestRefusingEngine(t *testing.T) {
 // stay where they are, and come back when it does.
 func TestNextEngine(t *testing.T) {
 	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
-		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "garbage": saying(200, "}"),
+		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""), "garbage": saying(200, "}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: doing, all: true}

@@ -141,6 +141,15 @@ func TestSlotOrder(t *testing.T) {
 	e, done := s.take(5)
 	assert.Equal(t, b, e, "one that nobody has")
 	done()
+	_, done = s.take(4) // used later than that of 5 now
+	done()
+	g, done := s.take(6)
+	assert.Equal(t, e, g, "the one that was used longest ago, whoever came first")
+	done()
+	s.forget(6)
+	s.evicted--
+	_, done = s.take(5)
+	done()
 	assert.EqualValues(t, 2, s.evicted)
 	s.resize(2)
 	f, done := s.take(5)
