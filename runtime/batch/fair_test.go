@@ -18,13 +18,14 @@ import (
 
 const tick = time.Millisecond // of a row of the model in these tests
 
-// attacks are what others do while a bystander asks: so many devices, each for itself.
+// attacks are what others do while a bystander asks: so many devices, each for itself, with texts of its own: what they
+// shared they would be through with sooner, and then keep what they used last.
 var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	"32 cold asks of 500 tokens": func(c *crowd, ctx context.Context, device int) {
 		for i := range 32 {
 			c.wait.Go(func() {
 				c.s.Ask(ctx, batch.Question{Session: uint64(1000 + 32*device + i), Device: uint64(device),
-					Context: text(32*device+i, 500), K: 1})
+					Domain: uint64(1 + device), Context: text(32*device+i, 500), K: 1})
 			})
 		}
 	},
@@ -32,8 +33,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 		for i := range 4 {
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device), Context: text(n, 500),
-						K: 1, Background: true}
+					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device),
+						Domain: uint64(1000 + 4*device + i), Context: text(n, 500), K: 1, Background: true}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						time.Sleep(50 * tick)
 					}
@@ -46,7 +47,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Context: text(n, 300), K: 256, AuditFrom: 1})
+					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: session, Context: text(n, 300),
+						K: 256, AuditFrom: 1})
 				}
 			})
 		}
@@ -107,7 +109,8 @@ func TestEqualShares(t *testing.T) {
 			for i := range 2 + 400/size {
 				c.wait.Go(func() {
 					for n := 0; ; n++ {
-						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device), Context: text(1000*i+n, size), K: 1}
+						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device),
+							Domain: uint64(100*device + i), Context: text(1000*i+n, size), K: 1}
 						if _, err := c.s.Ask(ctx, q); err != nil {
 							return
 						}
@@ -139,7 +142,8 @@ func TestLight(t *testing.T) {
 			first := streams * 1_000_000
 			c.wait.Go(func() {
 				for n := 0; ; n++ {
-					q := batch.Question{Session: uint64(first + n), Device: device, Context: text(first+n, size), K: 1}
+					q := batch.Question{Session: uint64(first + n), Device: device, Domain: uint64(first + n),
+						Context: text(first+n, size), K: 1}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						return
 					}

@@ -43,6 +43,7 @@ func (w *witness) Forward(
 // wish is a question of a scene: n tokens, after old ones that are in memory with the best candidate for the next.
 type wish struct {
 	device, session uint64 // session 0: one of its own
+	domain          uint64 // 0: one of its session
 	old, n          int
 	k               int // 0: 1
 	back            bool
@@ -58,6 +59,9 @@ func (w wish) question(i int) batch.Question {
 	}
 	if w.session == 0 {
 		q.Session = 100*w.device + uint64(i)
+	}
+	if q.Domain = w.domain; q.Domain == 0 { // all its tokens are alike
+		q.Domain = 1000 + q.Session
 	}
 	for i := range q.Context {
 		q.Context[i] = int32(w.device)
