@@ -70,7 +70,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish cloud": joined(model, map[string]string{
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
-			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
+			"rows": "TestCloudSizes", "lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",

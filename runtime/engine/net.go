@@ -82,7 +82,7 @@ func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, 
 // questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
-		Device: q.Device, Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
 		Sampling: sample.Options{
 			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 		},
@@ -91,7 +91,7 @@ func questionOf(q gateway.Question) batch.Question {
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
-	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Context: q.Context})
+	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context})
 	ahead.Background = true
 	_, err := u.s.Ask(ctx, ahead)
 	if errors.Is(err, batch.ErrShed) {
