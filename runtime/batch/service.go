@@ -2,17 +2,17 @@
 //
 // The service runs the model in steps. A step is one call with a bounded number of new tokens, which come from many
 // questions; a long context takes several steps, and devices take turns by the work that they cause. Keys and values
-// are kept in a tree of tokens, so that what two contexts have in common is computed once: a draft that goes on, branches
-// beside each other, and the prompt that many sessions begin with. A question always brings its whole context: what is
-// in memory only saves time, and neither sharing nor eviction ever changes an answer.
+// are kept in a tree of tokens, so that what two contexts have in common is computed once: a draft that goes on,
+// branches beside each other, and the prompt that many sessions begin with. A question always brings its whole context:
+// what is in memory only saves time, and neither sharing nor eviction ever changes an answer.
 //
 // # What sessions share
 //
-// Sessions of one domain have one tree of cells: tokens with a slot, from the beginning of a text on. Each session has a
-// tree of nodes, the cells that it uses. A cell is there as long as a session uses it. So a token is computed once, by
-// the question that comes to it first: those that come meanwhile go along with its row in the same step, or find it in
-// the next. Who leaves, or is forgotten, takes nothing from others; and a step that fails takes from all only what it
-// was to compute. A token that sessions share is computed once more only for the sake of its head, in another slot.
+// Sessions of one domain have one tree of cells: tokens with a slot, from the beginning of a text on. Each session has
+// a tree of nodes, the cells that it uses. A cell is there as long as a session uses it. So a token is computed once,
+// by the question that comes to it first: those that come meanwhile go along with its row in the same step, or find it
+// in the next. Who leaves, or is forgotten, takes nothing from others; and a step that fails takes from all only what
+// it was to compute. A token that sessions share is computed once more only for the sake of its head, in another slot.
 //
 // Work is paid for by the device whose question computes a token. In memory each session counts with all that it uses,
 // as if nobody else used it, and what is evicted is taken from one session: the slot is free when the last has lost it.
@@ -158,7 +158,8 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 		return nil, fmt.Errorf("batch: contexts of %d tokens: the KV store has slots for 1 to %d", o.Context, slots)
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1), trees: newForest(slots, !o.Apart)}
+	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
+	s.trees = newForest(slots, !o.Apart)
 	s.front, s.back = newFair(bounds{
 		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
 	}), newFair(bounds{})

@@ -205,8 +205,8 @@ func TestSharingChangesNothing(t *testing.T) {
 	assert.Greater(t, 2*shared, uint64(again), "much is shared")
 }
 
-// TestLeavesWhileOthersWait: whoever computes what others begin with, and leaves, loses nothing of it for those that are
-// there, and nobody waits for what is not computed any more.
+// TestLeavesWhileOthersWait: whoever computes what others begin with, and leaves, loses nothing of it for those that
+// are there, and nobody waits for what is not computed any more.
 func TestLeavesWhileOthersWait(t *testing.T) {
 	for _, leaveAt := range []time.Duration{5, 33, 40, 70, 101, 130} {
 		inBubble(t, 10_000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
@@ -345,7 +345,8 @@ func TestHostileMemory(t *testing.T) {
 	}
 }
 
-// TestHostilePays: what a device uses counts for it as if it were alone: it goes before what others have that hold less.
+// TestHostilePays: what a device uses counts for it as if it were alone: it goes before what others have that hold
+// less.
 func TestHostilePays(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, device uint64, text []int32) int {
@@ -414,8 +415,8 @@ func TestWorkOfSharing(t *testing.T) {
 	})
 }
 
-// TestGuessesOfOthers: a question that comes along what was guessed for another session uses it, and for that session it
-// stays a guess: it counts as held when a question of its own comes.
+// TestGuessesOfOthers: a question that comes along what was guessed for another session uses it, and for that session
+// it stays a guess: it counts as held when a question of its own comes.
 func TestGuessesOfOthers(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
