@@ -364,6 +364,7 @@ func (c *checker) queue(q *fair, background bool) {
 	inHeap(c, "light", &q.light, all, func(f *flow) bool {
 		return f.asks.Len() > 0 && f.asks.Front().Value.(*ask).work <= q.short && f.work <= q.whole
 	})
+	inHeap(c, "heavy", &q.heavy, all, func(f *flow) bool { return f.active > 0 && f.light == 0 })
 	inHeap(c, "idle", &q.idle, all, func(f *flow) bool { return f.idle > 0 })
 }
 

@@ -181,18 +181,24 @@ func (s *Service) admit(a *ask) {
 
 // known counts the tokens of the context of a that are in memory, or wanted by the ask of its device that came before.
 func (s *Service) known(a *ask) int {
-	n, at := 0, a.tree.root.cell
-	for ; n < len(a.Context); n++ {
-		if at = at.below.at(a.Context[n]); at == nil {
-			break
-		}
-	}
+	n := a.inMemory()
 	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
 		if last := f.asks.Back().Value.(*ask); last.tree.domain == a.tree.domain {
 			n = max(n, common(last.Context, a.Context))
 		}
 	}
 	return n
+}
+
+// inMemory counts the tokens of the context of a that are in memory.
+func (a *ask) inMemory() int {
+	at := a.tree.root.cell
+	for i, token := range a.Context {
+		if at = at.below.at(token); at == nil {
+			return i
+		}
+	}
+	return len(a.Context)
 }
 
 // common is how many tokens two contexts begin with alike.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,39 @@ func TestPrefixOnce(t *testing.T) {
 				assert.Zero(t, st.Recomputed+st.Evicted)
 				assert.Equal(t, sessions, st.Sessions)
 			})
+		})
+	}
+}
+
+// TestStepsAreFull: those who waited for a prefix that others have computed meanwhile go through together, as those do
+// who waited for little from the beginning, also beside others with little.
+func TestStepsAreFull(t *testing.T) {
+	for _, others := range []int{0, 3} {
+		inBubble(t, 10_000, batch.Options{}, func(c *crowd, m *counter) {
+			ctx, stop := context.WithCancel(c.t.Context())
+			for i := range others {
+				c.wait.Go(func() {
+					for n := 0; ctx.Err() == nil; n++ {
+						q := batch.Question{Session: uint64(1000 + i), Device: uint64(1000 + i), Context: text(5000+n, 5), K: 1}
+						c.s.Ask(ctx, q)
+					}
+				})
+			}
+			time.Sleep(tick)
+			var waiting sync.WaitGroup
+			for i := range 100 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: append(text(1, 400), int32(i)), K: 1}
+				q.Context = append(q.Context, text(i, 9)...)
+				waiting.Add(1)
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
+					assert.NoError(c.t, err)
+					waiting.Done()
+				})
+			}
+			waiting.Wait()
+			stop()
+			c.wait.Wait()
+			assert.LessOrEqual(t, len(m.calls), 4+100/10+3, "%d others, %d rows", others, m.rows)
 		})
 	}
 }

@@ -72,6 +72,7 @@ func (s *Service) plan() *step {
 	} else {
 		s.frontSteps++
 		s.shedStale()
+		s.refresh()
 	}
 	q.advance()
 	switch {
@@ -85,6 +86,30 @@ func (s *Service) plan() *step {
 	s.guess(st)
 	return st
 }
+
+// refresh looks again at devices that waited for much when they came, those that are most behind: others may have
+// computed since what they begin with, so that they wait for little now.
+func (s *Service) refresh() {
+	q := s.front
+	var still []*flow
+	for len(still) < mostLooks && q.heavy.Len() > 0 {
+		f := q.heavy.First()
+		for e := f.asks.Front(); e != nil && f.asks.Len() <= mostLooks; e = e.Next() {
+			a := e.Value.(*ask)
+			a.estimate(max(1, min(int(a.work), len(a.Context)-a.inMemory())))
+		}
+		if q.place(f); f.heavy > 0 {
+			q.heavy.Set(f, false)
+			still = append(still, f)
+		}
+	}
+	for _, f := range still {
+		q.place(f)
+	}
+}
+
+// mostLooks is at how many devices that go on waiting for much refresh looks, and at how many asks of one.
+const mostLooks = 4
 
 // planShort adds the short asks of devices that wait for little, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {
