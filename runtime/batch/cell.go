@@ -24,7 +24,7 @@ type domain struct {
 // domain returns that of a new session: one of its own where sessions share nothing.
 func (f *forest) domain(id uint64) *domain {
 	d := f.domains[id]
-	if d == nil || !f.share {
+	if d == nil {
 		f.serial++
 		d = &domain{id: id, root: cell{pos: -1, slot: -1, hash: mix(f.serial)}}
 		if f.share {
@@ -37,7 +37,7 @@ func (f *forest) domain(id uint64) *domain {
 
 // leave takes a session out of its domain.
 func (f *forest) leave(d *domain) {
-	if d.trees--; d.trees == 0 && f.share {
+	if d.trees--; d.trees == 0 {
 		delete(f.domains, d.id)
 	}
 }

@@ -84,12 +84,13 @@ func (f *forest) evict(n *node) {
 	f.remove(n)
 }
 
-// nodesPerSlot bounds the nodes of all sessions: so many for each slot of the store, some 100 bytes each.
-const nodesPerSlot = 64
+// mostNodes bounds the nodes of all sessions, which take some 100 bytes each, and the time to take them from many
+// sessions where a slot is needed.
+func (f *forest) mostNodes() int { return max(16*f.slots, 1<<18) }
 
 // thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks hold.
 func (f *forest) thin() {
-	for size := len(f.bySize) - 1; size >= 0 && f.nodes > nodesPerSlot*f.slots; {
+	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.mostNodes(); {
 		if f.bySize[size].Len() == 0 {
 			size--
 			continue

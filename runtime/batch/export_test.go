@@ -399,4 +399,4 @@ func (c *checker) ask(a *ask) {
 }
 
 // Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
-func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, nodesPerSlot * s.trees.slots }
+func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.mostNodes() }

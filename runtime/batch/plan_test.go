@@ -133,6 +133,10 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
 			{device: 2, n: 9, session: 3},
 		}, []string{"1x17 2x15", "1x23 2x9", "1x30"}},
+		"and not in another session of its domain": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 7, session: 1, domain: 5}, {device: 2, n: 8, session: 2, domain: 5},
+			{device: 2, n: 9, session: 3, domain: 5},
+		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
 		"background questions are last, in small steps": {2000, []wish{
 			{device: 1, n: 20, back: true}, {device: 2, n: 40},
 		}, []string{"2x32", "2x8", "1x8", "1x8", "1x4"}},

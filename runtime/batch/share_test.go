@@ -413,25 +413,29 @@ func TestEvictedForOne(t *testing.T) {
 // TestNodesAreBounded: what is kept of sessions that share a text does not grow with their number; devices with few
 // sessions lose nothing for that.
 func TestNodesAreBounded(t *testing.T) {
-	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
+	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1}
 		c.mustAsk(mine)
 		_, most := batch.Nodes(c.s)
-		assert.Equal(t, 64*300, most)
-		for i := range uint64(200) {
-			q := batch.Question{Session: 2 + i, Device: 2 + i%4, Context: text(2, 200), K: 1}
-			assert.Equal(t, 200*int(min(i, 1)), c.mustAsk(q).Reused)
+		assert.Equal(t, 1<<18, most)
+		for i := range uint64(150) {
+			q := batch.Question{Session: 2 + i, Device: 2 + i%4, Context: text(2, 1900), K: 1}
+			assert.Equal(t, 1900*int(min(i, 1)), c.mustAsk(q).Reused)
 			synctest.Wait()
 			nodes, _ := batch.Nodes(c.s)
 			assert.LessOrEqual(t, nodes, most)
-			if i > 100 {
-				assert.Greater(t, nodes, most-200)
+			if i > 140 {
+				assert.Greater(t, nodes, most-1900)
 			}
 		}
 		assert.Equal(t, 20, c.mustAsk(mine).Reused)
-		assert.Equal(t, 220, m.rows)
-		assert.Equal(t, 220, c.stats().InUse)
+		assert.Equal(t, 1920, m.rows)
+		assert.Equal(t, 1920, c.stats().InUse)
 	})
+	s := service(t, idle{}, 20_000, batch.Options{})
+	defer s.Close()
+	_, most := batch.Nodes(s)
+	assert.Equal(t, 16*20_000, most)
 }
 
 // TestWorkOfSharing: a device pays for what its questions compute, and little for what is there.
@@ -488,6 +492,51 @@ func TestGuessesOfOthers(t *testing.T) {
 			m.rest(t)
 		})
 	}
+}
+
+// TestGuessesMeet: two streams whose next guesses are the same, behind different questions of one step, have them once.
+func TestGuessesMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 5}
+		for range 60 {
+			other := q
+			other.Session, other.Device = 2, 2
+			a := c.mustAsk(q)
+			require.Equal(t, a.Token, c.mustAsk(other).Token)
+			q.Context = append(q.Context, a.Token)
+		}
+		synctest.Wait()
+		for k := 9; k < 30; k += 10 { // the first asks again, and the second goes on: each wants more than is kept
+			before := q
+			before.Context, before.K = q.Context[:len(q.Context)-1], k
+			ahead := q // the first has what follows, too, but has not asked for it
+			ahead.Background, ahead.K = true, k+1
+			c.mustAsk(ahead)
+			q.Session, q.Device, q.K = 2, 2, k+1
+			c.mustAsk(q)
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(k, 1), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the two gather
+			paid := batch.Tag(c.s, 1) + batch.Tag(c.s, 2)
+			q.K = k + 2
+			for _, q := range []batch.Question{before, q} {
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					assert.NoError(t, err)
+					assert.Equal(t, m.answer(t, q), plain(a))
+				})
+			}
+			c.wait.Wait()
+			m.rest(t)
+			_, guesses := batch.Streams(c.s)
+			assert.Positive(t, guesses)
+			head := uint64(1 + k/8)
+			assert.Equal(t, 4+4+uint64(guesses)*(4+head), batch.Tag(c.s, 1)+batch.Tag(c.s, 2)-paid)
+			q.Session, q.Device = 1, 1
+		}
+	})
 }
 
 // TestStreamsAlike: sessions that write the same text beside each other write it with the rows of one.
