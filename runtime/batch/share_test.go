@@ -450,6 +450,21 @@ func TestWorkOfSharing(t *testing.T) {
 		assert.EqualValues(t, 4*400+1, work(1, text(1, 400)))
 		assert.EqualValues(t, 4*10+1, work(2, append(text(1, 400), text(2, 10)...)))
 		assert.EqualValues(t, 4, work(3, text(1, 400)), "all of it is there")
+
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the two gather
+		paid := batch.Tag(c.s, 5) + batch.Tag(c.s, 6)
+		for device := range uint64(2) {
+			q := batch.Question{Session: 5 + device, Device: 5 + device, Context: text(5, 12), K: 1, AuditFrom: 1}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				assert.NoError(t, err)
+				assert.Equal(t, m.answer(t, q), plain(a))
+			})
+		}
+		c.wait.Wait()
+		synctest.Wait()
+		assert.EqualValues(t, 12*(4+1)+1+4, batch.Tag(c.s, 5)+batch.Tag(c.s, 6)-paid, "one goes along with the other's rows")
 	})
 }
 
