@@ -13,6 +13,7 @@ import (
 //
 // A guess is a token of the tree like others, but nobody holds it, and it is nobody's text until a question comes along
 // it. Until then it is there as if its slot were free: it goes before anything else does, and displaces nothing.
+// For another session, whose question comes along it, it is a token like others.
 
 // guessRows is the value of Options.Lookup as the service uses it: how many rows a step with guesses has at most; less
 // than 2: there are none.

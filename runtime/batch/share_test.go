@@ -356,6 +356,59 @@ func TestRepeatsLoseNothing(t *testing.T) {
 	}
 }
 
+// TestRepeatInFullStore: where all of the store is held for a question that is partly computed, that one gives a slot so
+// that nothing is lost when a token that both share is computed once more, and that fails.
+func TestRepeatInFullStore(t *testing.T) {
+	inBubble(t, 85, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		q := batch.Question{Session: 2, Device: 2, Context: text(1, 20), K: 1}
+		c.mustAsk(q)
+		long := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1}
+		c.ask(long, func(a batch.Answer, _ time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, m.answer(t, long), plain(a))
+		})
+		time.Sleep(50 * tick) // in its fourth step, after which one slot is free
+		fails := func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) }
+		c.ask(batch.Question{Session: 3, Device: 3, Context: text(3, 1), K: 1}, fails)
+		synctest.Wait()
+		q.K = 30
+		c.ask(q, fails)
+		time.Sleep(14*tick + tick/2)
+		synctest.Wait()
+		m.broken.Store(true)
+		time.Sleep(2 * tick)
+		m.broken.Store(false)
+		c.wait.Wait()
+		synctest.Wait()
+		assert.LessOrEqual(t, m.rows, 20+65+2+2, "%+v", m.calls)
+	})
+}
+
+// TestRepeatsMeet: what several questions of a step want to know of tokens that others have computed is computed once
+// more, not twice, and each has what it wants.
+func TestRepeatsMeet(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 13), K: 1})
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the others gather
+		for i, q := range []batch.Question{
+			{K: 1, AuditFrom: 6, Sampling: sample.Options{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1}, {K: 7, AuditFrom: 9},
+		} {
+			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, m.answer(t, q), plain(a))
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+		last := m.calls[len(m.calls)-1]
+		assert.Equal(t, [2]int{12, 12}, [2]int{last.rows, last.heads}, "%+v", m.calls)
+		assert.Equal(t, 13+1, c.stats().InUse)
+	})
+}
+
 // TestHostileMemory: a device that uses what another has, whatever it does then, takes from it no more than it could
 // with a text of its own, and nothing by forgetting.
 func TestHostileMemory(t *testing.T) {

@@ -71,6 +71,35 @@ func TestSystemPromptOnce(t *testing.T) {
 	assert.Zero(t, statsOf(t, s).InUse)
 }
 
+// BenchmarkSystemPrompt is 200 sessions that begin with the same 400 tokens and come at once.
+func BenchmarkSystemPrompt(b *testing.B) {
+	f, err := gguf.Parse(demo.Large())
+	require.NoError(b, err)
+	e, err := New(f, "demo", Options{Context: 410})
+	require.NoError(b, err)
+	defer e.Close()
+	for name, apart := range map[string]bool{"shared": false, "apart": true} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s, err := e.Serve(ServeOptions{Slots: 200 * 410, Apart: apart})
+				require.NoError(b, err)
+				var wait sync.WaitGroup
+				for i := range 200 {
+					wait.Go(func() {
+						_, err := s.Ask(b.Context(), prompted(i))
+						assert.NoError(b, err)
+					})
+				}
+				wait.Wait()
+				s.Close()
+				st := s.Stats()
+				b.ReportMetric(float64(st.Steps), "passes")
+				b.ReportMetric(float64(s.KVBytes())*float64(st.InUse)/float64(st.Slots)/(1<<20), "MiB")
+			}
+		})
+	}
+}
+
 // plainAnswer is an answer without what depends on memory and time.
 func plainAnswer(a batch.Answer) batch.Answer {
 	a.Reused, a.Queue, a.Compute = 0, 0, 0
