@@ -78,7 +78,7 @@ func Tag(s *Service, device uint64) uint64 {
 // Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
 func Check(s *Service) error {
 	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{},
-		users: map[*cell]map[*node]bool{}}
+		users: map[*cell]int{}}
 	for _, t := range s.trees.trees {
 		c.tree(t)
 	}
@@ -123,8 +123,8 @@ type checker struct {
 	s     *Service
 	asks  []*ask
 	trees map[*tree][]*node // and all their nodes, without the root
-	users map[*cell]map[*node]bool
-	used  map[int32]bool // slots
+	users map[*cell]int     // nodes
+	used  map[int32]bool    // slots
 	wrong []error
 }
 
@@ -180,29 +180,25 @@ func (c *checker) tree(t *tree) {
 
 // below returns all nodes under n.
 func (c *checker) below(n *node) (all []*node) {
-	for token, child := range listed(c, &n.below) {
+	for token, child := range n.below.all {
 		c.say(child.parent == n && child.tree == n.tree && child.token == token, "not a child of its parent: %+v", child)
 		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not behind that of its parent", child)
-		if c.users[child.cell] == nil {
-			c.users[child.cell] = map[*node]bool{}
-		}
-		c.users[child.cell][child] = true
+		c.users[child.cell]++
 		all = append(append(all, child), c.below(child)...)
 	}
 	return all
 }
 
-// listed returns the children of something.
-func listed[T any](c *checker, from *children[T]) map[int32]*T {
-	all := map[int32]*T{}
-	if from.only != nil {
-		all[from.token] = from.only
+// all calls f with every child.
+func (c *children[T]) all(f func(token int32, x *T) bool) {
+	if c.only != nil && !f(c.token, c.only) {
+		return
 	}
-	for token, child := range from.more {
-		c.say(all[token] == nil && child != nil, "token %d is there twice", token)
-		all[token] = child
+	for token, x := range c.more {
+		if !f(token, x) {
+			return
+		}
 	}
-	return all
 }
 
 // domains checks the cells of all domains: each has those nodes that are there, and nothing else is counted.
@@ -222,13 +218,11 @@ func (c *checker) domains() {
 	}
 	for cell, users := range c.users {
 		c.say(c.used[cell.slot], "%+v is in no domain", cell)
-		if nodes += len(users); len(users) > 1 {
+		if nodes += users; users > 1 {
 			shared++
 			c.say(f.share, "shared, although nothing is: %+v", cell)
-			continue
-		}
-		for n := range users {
-			alone[n.tree]++
+		} else if cell.first != nil {
+			alone[cell.first.tree]++
 		}
 	}
 	for t := range c.trees {
@@ -240,24 +234,28 @@ func (c *checker) domains() {
 
 // cells checks all cells below one.
 func (c *checker) cells(above *cell) {
-	for token, child := range listed(c, &above.below) {
-		c.say(child.token == token && child.pos == above.pos+1, "not behind the one before: %+v", child)
+	for token, child := range above.below.all {
+		c.say(above.below.at(token) == child && child.token == token && child.pos == above.pos+1, "not behind the one before: %+v", child)
 		c.say(child.hash == mix(above.hash^uint64(uint32(token))), "hash of %+v", child)
 		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
 		c.used[child.slot] = true
-		n := child.first
-		for range c.users[child] {
-			c.say(c.users[child][n] && n.after.before == n, "users of %+v", child)
-			n = n.after
-		}
-		c.say(n != nil && n == child.first, "users of %+v", child)
-		sessions := map[*tree]bool{}
-		for n := range c.users[child] {
-			c.say(!sessions[n.tree], "session %d has %+v twice", n.tree.session, child)
-			sessions[n.tree] = true
-		}
+		c.ring(child)
 		c.cells(child)
 	}
+}
+
+// ring checks that the users of a cell are its nodes.
+func (c *checker) ring(of *cell) {
+	n := of.first
+	if n == nil {
+		c.say(false, "nobody uses %+v", of)
+		return
+	}
+	for range c.users[of] { // a node is the only one of its session, as that has it below its parent
+		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n, "users of %+v", of)
+		n = n.after
+	}
+	c.say(n == of.first, "there are others of %+v", of)
 }
 
 // slots checks that each slot is free or that of one node.
