@@ -96,7 +96,7 @@ func (s *Service) refresh() {
 		f := q.heavy.First()
 		for e := f.asks.Front(); e != nil && f.asks.Len() <= mostLooks; e = e.Next() {
 			a := e.Value.(*ask)
-			a.estimate(max(1, min(int(a.work), len(a.Context)-a.inMemory())))
+			a.estimate(max(1, len(a.Context)-a.inMemory()))
 		}
 		if q.place(f); f.heavy > 0 {
 			q.heavy.Set(f, false)
