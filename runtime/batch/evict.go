@@ -3,11 +3,10 @@ package batch
 import "slices"
 
 // room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. What
-// goes is taken from its session; the slot is free when no session uses it any more. In this order go: guesses; leaves
-// of its own session; background questions that are partly computed; leaves of the
-// device that holds most; and for an ask that ends in this step, other questions that are partly computed, which find
-// later what is still there of them. What a step uses stays. A background question displaces nothing but guesses and
-// leaves of its own session.
+// goes is taken from a session, and its slot is free when no other session uses it. In this order go: guesses; leaves
+// of its own session; background questions that are partly computed; leaves of the device that holds most; and for an
+// ask that ends in this step, other questions that are partly computed, which find later what is still there of them.
+// What a step uses stays. A background question displaces nothing but guesses and leaves of its own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {

@@ -235,7 +235,8 @@ func (c *checker) domains() {
 // cells checks all cells below one.
 func (c *checker) cells(above *cell) {
 	for token, child := range above.below.all {
-		c.say(above.below.at(token) == child && child.token == token && child.pos == above.pos+1, "not behind the one before: %+v", child)
+		c.say(above.below.at(token) == child && child.token == token, "token %d is there twice: %+v", token, child)
+		c.say(child.pos == above.pos+1, "not behind the one before: %+v", child)
 		c.say(child.hash == mix(above.hash^uint64(uint32(token))), "hash of %+v", child)
 		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
 		c.used[child.slot] = true

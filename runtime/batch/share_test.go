@@ -357,8 +357,8 @@ func TestRepeatsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestRepeatInFullStore: where all of the store is held for a question that is partly computed, that one gives a slot so
-// that nothing is lost when a token that both share is computed once more, and that fails.
+// TestRepeatInFullStore: where all of the store is held for a question that is partly computed, that one gives a slot
+// so that nothing is lost when a token that both share is computed once more, and that fails.
 func TestRepeatInFullStore(t *testing.T) {
 	inBubble(t, 85, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		q := batch.Question{Session: 2, Device: 2, Context: text(1, 20), K: 1}

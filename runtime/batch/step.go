@@ -253,8 +253,8 @@ func (s *Service) find(st *step, a *ask) {
 }
 
 // lacksHead reports whether a token that another session has computed is computed once more for the audit of a, which
-// is the same then as if nothing were shared; with it those behind it in the same step, as they wait for it. Nobody
-// wants to know the audit of a background question.
+// reaches as far back then as if nothing were shared; with it those behind it in the same step, as they wait for it.
+// Nobody wants to know the audit of a background question.
 func (st *step) lacksHead(a *ask, c *cell) bool {
 	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.Background)
 }

@@ -53,7 +53,7 @@ func TestSystemPromptOnce(t *testing.T) {
 	assert.Equal(t, []int{slots, slots, 400, sessions, 0}, []int{int(st.Computed), st.InUse, st.InCommon, st.Sessions,
 		int(st.Evicted)})
 	assert.EqualValues(t, (sessions-1)*400, st.Shared)
-	assert.Less(t, s.KVBytes(), (sessions*e.model.KVConfig(410, gguf.F16).Bytes())/34, "410 slots for each are 34 times as many")
+	assert.Less(t, s.KVBytes(), sessions*e.model.KVConfig(410, gguf.F16).Bytes()/34, "each alone: 34 times as much")
 
 	alone, err := e.Serve(ServeOptions{Slots: 820, Apart: true})
 	require.NoError(t, err)
