@@ -135,8 +135,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 		st.rows = append(st.rows, stepRow{node: at, slot: at.slot, k: k})
 	}
 	s.trees.review(at)
-	s.front.charge(p.a.flow, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
-	s.front.place(p.a.flow)
+	s.front.chargeLate(p.a.flow, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
 }
 
 // asked says that a question has come along a guess: it is text now.

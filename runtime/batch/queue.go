@@ -109,6 +109,14 @@ func (q *fair) charge(f *flow, work uint64) {
 	q.spent += work
 }
 
+// chargeLate is charge for a device that may wait for nothing any more, and be forgotten.
+func (q *fair) chargeLate(f *flow, work uint64) {
+	f.start = max(f.start, q.now)
+	q.flows[f.device] = f
+	q.charge(f, work)
+	q.place(f)
+}
+
 // advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the
 // last time: so a device does not lose its claim when it waits for nothing for a moment. Devices that are idle and not
 // ahead are forgotten.

@@ -563,6 +563,38 @@ func TestGuessesOfOthers(t *testing.T) {
 	}
 }
 
+// TestGuessesBehindOthers: a device whose question is answered by a guess of its own owes nothing, and is not lost when
+// further guesses are added behind that, as another session has its token computed once more.
+func TestGuessesBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q, added := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}, uint64(0)
+		for n := range uint64(60) {
+			q.Context = append(q.Context, c.mustAsk(q).Token)
+			synctest.Wait()
+			if _, guesses := batch.Streams(c.s); guesses == 0 {
+				continue
+			}
+			c.mustAsk(batch.Question{Session: 8, Device: 8, Context: text(int(n), 40), K: 1}) // time goes on
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(int(n), 41), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the two gather
+			other := q
+			other.Session, other.Device, other.K = 2, 2, 9
+			before := c.stats()
+			for _, q := range []batch.Question{other, q} {
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+			c.wait.Wait()
+			m.rest(t)
+			added += c.stats().Guessed - before.Guessed
+		}
+		assert.Greater(t, added, uint64(20))
+	})
+}
+
 // TestGuessesMeet: two streams whose next guesses are the same, behind different questions of one step, have them once.
 func TestGuessesMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
