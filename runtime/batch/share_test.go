@@ -410,6 +410,30 @@ func TestRepeatsMeet(t *testing.T) {
 	})
 }
 
+// TestGoesOnBehindRepeat: what goes on, in the same step, behind a token that is computed once more sees the one that
+// was there before: the other may be in a call of its own, after this one.
+func TestGoesOnBehindRepeat(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		m.vocab = 300
+		for session := range uint64(2) {
+			c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 10), K: 1})
+		}
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the others gather
+		for i, q := range []batch.Question{{K: 120, Context: text(1, 10)}, {K: 1, Context: append(text(1, 10), 5)}} {
+			q.Session, q.Device = 1, uint64(10+i)
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, m.answer(t, q), plain(a))
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+		assert.Equal(t, []made{{1, 1, 1, false}, {1, 1, 120, false}}, m.calls[len(m.calls)-2:])
+	})
+}
+
 // TestHostileMemory: a device that uses what another has, whatever it does then, takes from it no more than it could
 // with a text of its own, and nothing by forgetting.
 func TestHostileMemory(t *testing.T) {

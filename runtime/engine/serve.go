@@ -24,8 +24,8 @@ type ServeOptions struct {
 	Lookup int
 
 	// Apart means that sessions share nothing. Otherwise what sessions of one domain begin with alike, as with a system
-	// prompt, is computed once and kept once; see the package batch for what one client can learn of others from that.
-	// The answers are the same with either.
+	// prompt, is computed once and kept once. A client that tries out texts, token by token, learns then from the time of
+	// an answer what others of its domain have asked about lately; see the package batch. The answers are the same.
 	Apart bool
 
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
