@@ -61,7 +61,8 @@ func (t task) stop() error {
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	service, err := large.Serve(engine.ServeOptions{
 		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime,
-		Lookup: -1, // a call for each question, as in the paper's system
+		Lookup: -1,   // a call for each question, as in the paper's system
+		Apart:  true, // no measurement profits from the one before
 	})
 	if err != nil {
 		return nil, err

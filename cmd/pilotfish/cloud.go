@@ -31,6 +31,7 @@ type cloudCommandFlags struct {
 	slots     int
 	rows      int
 	lookup    lookupRows
+	share     bool
 	log       string
 }
 
@@ -54,10 +55,15 @@ Devices need an access token. The first start makes one and prints the line to p
 the certificate. Tokens of your own are given in a file (--token-file), one per line as NAME:SECRET, the secret at least
 16 bytes long, with limits behind it if wanted:
 
-  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000
+  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
 
 or, one for all, in the environment variable PILOTFISH_TOKEN. Any number of devices may use one token: each has its own
 share of the work. Without a token the gateway serves anybody: that is so on a loopback address, and with --open.
+
+What the texts of devices begin with alike, such as a system prompt, is computed once and kept once for all of them. So
+a device that tries out texts, token by token, can learn from the time of an answer whether another one has asked about
+the same text lately. The word private behind a token keeps what each of its devices asks apart from all others;
+--share-prefixes=false keeps every text apart. The answers are the same.
 
 What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`,
 		Example: `  pilotfish cloud -m big.gguf
@@ -91,6 +97,8 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
 	p.Var(&f.lookup, "lookup",
 		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
+	p.BoolVar(&f.share, "share-prefixes", true,
+		"compute and keep once what texts of different devices begin with alike, but for tokens that are private")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	c.AddCommand(newCloudCheckCommand(a))
@@ -147,7 +155,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (cloudMo
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share})
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -202,7 +210,7 @@ func (m *builtInModel) close() {
 // logComputed says what the model has done.
 func logComputed(s engine.ServiceStats, log *slog.Logger) {
 	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
-		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held)
+		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held, "shared", s.Shared)
 }
 
 // socket opens the address that the gateway listens on.

@@ -39,7 +39,7 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 		return errors.New("the engine cannot stand behind the gateway")
 	}
 	defer u.Close()
-	c := &check{u: u, m: u.members[0], salt: u.salt(1)}
+	c := &check{u: u, m: u.members[0], salt: u.salt(1, 0)}
 	failed := 0
 	for _, one := range []struct {
 		name string
@@ -290,7 +290,7 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	if _, err := c.ask(ctx, a); err != nil {
 		return Fail, "", err
 	}
-	a.Salt, a.Session, a.Name = c.u.salt(2), a.Session+1, a.Name+"-2"
+	a.Salt, a.Session, a.Name = c.u.salt(2, 0), a.Session+1, a.Name+"-2"
 	r, err := c.ask(ctx, a)
 	switch {
 	case err != nil:

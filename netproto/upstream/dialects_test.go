@@ -218,6 +218,9 @@ func TestSalts(t *testing.T) {
 		assert.Equal(t, first, salt(1, 1, 2))
 		assert.NotEqual(t, first, salt(1, 2, 1))
 		assert.NotEqual(t, first, salt(2, 1, 1))
+		u := open(t, options(w, "one"))
+		assert.Equal(t, first, u.salt(1, 0))
+		assert.NotEqual(t, first, u.salt(1, 7), "a device of a private token")
 	}
 }
 

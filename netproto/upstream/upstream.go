@@ -258,7 +258,7 @@ func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, er
 // ask is what an engine is asked.
 func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	a := dialect.Ask{
-		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client), Context: q.Context,
+		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain), Context: q.Context,
 		K: min(q.K, u.most),
 	}
 	if draws(q.Sampling) {
@@ -278,10 +278,11 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	return a
 }
 
-// salt is what keeps a client's cache apart from those of others, within an engine that can do so.
-func (u *Upstream) salt(client uint64) string {
+// salt is what keeps a client's cache apart from those of others, within an engine that can do so: and the caches of its
+// domains, where it has any.
+func (u *Upstream) salt(client, domain uint64) string {
 	mac := hmac.New(sha256.New, u.o.SaltKey[:])
-	mac.Write(binary.LittleEndian.AppendUint64(nil, client))
+	mac.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, client), domain))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
@@ -294,7 +295,7 @@ func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
 	if len(order) == 0 {
 		return u.nobody()
 	}
-	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Session: q.Session, Context: q.Context}))
+	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Domain: q.Domain, Session: q.Session, Context: q.Context}))
 }
 
 // Forget implements gateway.Upstream.

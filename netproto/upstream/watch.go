@@ -86,7 +86,7 @@ func (m *member) answered() uint64 {
 
 // try asks a question of n tokens that holds no text of anybody.
 func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
-	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0)}
+	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0, 0)}
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+5*i+1)%min(m.u.o.Vocabulary.Size(), 256)))
 	}
