@@ -21,7 +21,8 @@ type StageOptions struct {
 	Seed       uint64           // of what chance decides
 	AnswerTime time.Duration    // least time of an answer of the large model
 	Upstream   *engine.Upstream // asked over the link in place of the large model, by its own clock, if given
-	Typical    [][]int32        // texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	// texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	Typical [][]int32
 }
 
 // Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.

@@ -44,9 +44,9 @@ func newCloudCommand(a *app) *cobra.Command {
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
 The model is a GGUF file that this program runs (-m), or it is served by an inference engine over HTTP (--upstream):
-SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared with
-that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model share
-the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
+SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared
+with that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model
+share the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
 
 The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
 --pin. A certificate of your own is given with --cert and --key.
@@ -184,7 +184,8 @@ func (m *builtInModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error)
 func (m *builtInModel) about() []string {
 	s := m.s
 	return []string{
-		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s",
+		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d "+
+			"tokens: up to %s",
 			s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes()))),
 		fmt.Sprintf("a question waits for others by steps of at most %d new tokens", s.Rows()),
 	}

@@ -193,7 +193,8 @@ func calls(m string) map[string][]string {
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
 		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"}, "pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
+		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"}, "pilotfish cloud check": {"http://127.0.0.1:1",
+			"--tokenizer", m},
 	}
 }
 

@@ -318,7 +318,8 @@ func TestModelName(t *testing.T) {
 		}
 		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path == "/v1/models" {
-				fmt.Fprintf(w, `{"data":[{"id":"first","owned_by":%q},{"id":"fake","owned_by":%q}]}`, c.engine.Dialect, c.engine.Dialect)
+				fmt.Fprintf(w, `{"data":[{"id":"first","owned_by":%q},{"id":"fake","owned_by":%q}]}`, c.engine.Dialect,
+					c.engine.Dialect)
 			}
 			return r.URL.Path == "/v1/models"
 		}

@@ -66,7 +66,8 @@ func (m *memory) recall(key uint64, q gateway.Question) (a gateway.Answer, ok bo
 	a = gateway.Answer{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
 	if exact {
 		a.Audited = min(found.Audited, len(q.Context)-q.AuditFrom)
-		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit), func(f netproto.Finding) bool { return f.Position < q.AuditFrom })
+		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit),
+			func(f netproto.Finding) bool { return f.Position < q.AuditFrom })
 	}
 	return a, true
 }

@@ -35,7 +35,8 @@ func TestLeastOfAll(t *testing.T) {
 	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
 }
 
-// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that come.
+// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that
+// come.
 func TestMoreThanItGives(t *testing.T) {
 	for dialect, most := range map[string]int{"vllm": 20, "sglang": 256} {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: dialect}}), "one"))
@@ -179,7 +180,8 @@ func TestOtherDraws(t *testing.T) {
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, []int32{1, 2, 3})
 	for i, s := range []netproto.Sampling{
-		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6}, {Temperature: 1, TopK: 5, TopP: 0.5},
+		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6},
+		{Temperature: 1, TopK: 5, TopP: 0.5},
 		{Temperature: 1, TopK: 5, Seed: 1},
 	} {
 		before := len(e.Calls("/generate"))

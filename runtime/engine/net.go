@@ -146,8 +146,8 @@ func (r *Remote) Audit() string {
 	return w.Audit.String()
 }
 
-// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there was
-// no connection yet.
+// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there
+// was no connection yet.
 func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 
 // Session returns the cloud for one text at a time, and what ends it.

@@ -23,9 +23,10 @@ type ServeOptions struct {
 	// a call then. 0 means 8, negative: nothing is guessed. The answers are the same with any value.
 	Lookup int
 
-	// Apart means that sessions share nothing. Otherwise what sessions of one domain begin with alike, as with a system
-	// prompt, is computed once and kept once. A client that tries out texts, token by token, learns then from the time of
-	// an answer what others of its domain have asked about lately; see the package batch. The answers are the same.
+	// Apart means that sessions share nothing. Otherwise what sessions of one domain begin with alike, as with a
+	// system prompt, is computed once and kept once. A client that tries out texts, token by token, learns then from
+	// the time of an answer what others of its domain have asked about lately; see the package batch. The answers are
+	// the same.
 	Apart bool
 
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
