@@ -12,6 +12,7 @@ import (
 // Options of a gateway. The zero value is an open gateway, which anybody may ask, under a certificate made on the spot.
 type Options struct {
 	Certificate  tls.Certificate       // zero means a new self-signed one, see Gateway.Fingerprint
+	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: made on the spot, and again every day
 	Tokens       []Token               // who may ask; none means anybody
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
 	AnyTemplate  bool                  // take devices whose chat template differs
@@ -101,12 +102,12 @@ func (o Options) validate(info Info) error {
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
 	}
-	return o.validateTokens()
+	return validateTokens(o.Tokens)
 }
 
-func (o Options) validateTokens() error {
+func validateTokens(tokens []Token) error {
 	names, secrets := map[string]bool{}, map[netproto.Secret]bool{}
-	for _, t := range o.Tokens {
+	for _, t := range tokens {
 		switch {
 		case len(t.Secret) < minSecret:
 			return fmt.Errorf("gateway: the access token %q has fewer than %d bytes", t.Name, minSecret)

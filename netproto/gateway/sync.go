@@ -55,7 +55,7 @@ func (c *connection) warm(q Question) {
 	defer release()
 	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
 		e := c.event(Refused, err)
-		e.Session, e.Context = q.Session, len(q.Context)
+		e.Session, e.Context, e.Ahead = q.Session, len(q.Context), true
 		c.g.tell(e)
 	}
 }
