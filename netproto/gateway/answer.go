@@ -133,6 +133,10 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	if e.Looked = answer.Audited; answer.Sampled != 0 {
 		e.Looked = 1
 	}
+	if c.g.opt.TellTexts {
+		const last = 64 // tokens
+		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
+	}
 	return answer.Append(nil), nil
 }
 

@@ -34,7 +34,7 @@ func (k EventKind) String() string {
 	return names[k-1]
 }
 
-// Event is a fact for statistics and logs. It holds no secret and no text of a user.
+// Event is a fact for statistics and logs. It holds no secret, and no text of a user but in Text and Token.
 type Event struct {
 	Kind      EventKind
 	Message   netproto.Kind // what it is about: KindAsk, KindSync, or 0: a connection, or the gateway
@@ -56,5 +56,15 @@ type Event struct {
 	Lasted    time.Duration // of Disconnected and Drained: since the connection, or the draining, began
 	Asks      int           // of Disconnected: asks and syncs that came
 	Conns     int           // of Draining: connections that are open; of Drained: those that had to be closed
+	Text      []int32       // of Answered, with Options.TellTexts: the last tokens of the context; else nil
+	Token     int32         // alike: the answer
 	Err       error         // of Refused, Dropped and Disconnected: a netproto.Refusal or netproto.Code, with its cause
+}
+
+// Code returns the code that Err goes by on the wire; NoReason where there is none.
+func (e Event) Code() netproto.Code {
+	if e.Err == nil {
+		return netproto.NoReason
+	}
+	return codeOf(e.Err)
 }

@@ -42,7 +42,8 @@ type Options struct {
 	DrainTimeout   time.Duration // for open asks when Serve is to end; 0 means 10 s
 
 	// Events, if set, is told what happens. It is called from many goroutines and must not wait.
-	Events func(Event)
+	Events    func(Event)
+	TellTexts bool // events of answered asks tell what users wrote, see Event.Text
 }
 
 // Token is an access token. Any number of devices may use one.

@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"log/slog"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// What is told of a gateway while it serves, for programs that put it together through this package.
+type (
+	Gateway          = gateway.Gateway
+	GatewayEvent     = gateway.Event
+	GatewayTicketKey = gateway.TicketKey
+)
+
+// NewGatewayTextLog is [NewGatewayLog] whose lines of answered questions show the texts of users, as text gives them.
+func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
+	return gateway.NewTextLog(to, text)
+}
