@@ -31,11 +31,18 @@ type cloudCommandFlags struct {
 	rows      int
 	lookup    lookupRows
 	log       string
+	operate   operateFlags
 }
 
 // newCloudCommand serves the large model.
 func newCloudCommand(a *app) *cobra.Command {
-	var f cloudCommandFlags
+	c, _ := cloudCommand(a)
+	return c
+}
+
+// cloudCommand returns the command with its flags.
+func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
+	f := new(cloudCommandFlags)
 	c := &cobra.Command{
 		Use:   "cloud -m FILE [flags]",
 		Short: "Serve a large model to devices that ask for single tokens",
@@ -53,14 +60,21 @@ the certificate. Tokens of your own are given in a file (--token-file), one per 
 or, one for all, in the environment variable PILOTFISH_TOKEN. Any number of devices may use one token: each has its own
 share of the work. Without a token the gateway serves anybody: that is so on a loopback address, and with --open.
 
-What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`,
+Every flag can also be set in a YAML file (--config), by its name, and in an environment variable such as
+PILOTFISH_CLOUD_MAX_QUESTIONS. The command line counts before the environment, that before the file. The file may list
+the access tokens, too:
+
+  listen: 10.0.0.7:4433
+  tokens:
+    - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
+
+SIGHUP reads tokens, certificate, ticket keys and --log-level again; what only a restart can change is logged. SIGTERM
+and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics and others are on --admin.`,
 		Example: `  pilotfish cloud -m big.gguf
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			f.access.given = c.Flags().Changed("token-file")
-			return f.serve(c.Context(), a)
-		},
+		Args:    cobra.NoArgs,
+		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
+		RunE:    func(c *cobra.Command, _ []string) error { return f.serve(c.Context(), a) },
 	}
 	f.model.register(c)
 	p := c.Flags()
@@ -80,7 +94,8 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
-	return c
+	f.operate.register(p)
+	return c, f
 }
 
 func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
@@ -90,23 +105,37 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	case f.slots < 0 || f.rows < 0:
 		return usagef("--slots and --rows must be above 0")
 	}
-	log, err := a.newLog(f.log)
+	log, level, err := a.newLog(f.log, f.operate.level)
 	if err != nil {
 		return err
 	}
 	o, err := f.limits.options()
+	if err == nil {
+		err = f.operate.checkFlags()
+	}
 	if err != nil {
 		return err
 	}
+	if f.operate.check {
+		return f.checkConfig(a)
+	}
+	hangups, ignore := notifyHangup()
+	defer ignore()
 	socket, err := f.socket()
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
 	who, err := f.secure(&o, socket.LocalAddr())
+	unkept := (*unkeptError)(nil)
+	if err != nil && !errors.As(err, &unkept) {
+		return err
+	}
+	op, err := f.operate.operate(log)
 	if err != nil {
 		return err
 	}
+	defer op.close()
 	e, err := f.model.open()
 	if err != nil {
 		return err
@@ -118,18 +147,28 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	}
 	defer func() { logComputed(s.Stats(), log) }() // once it is closed: all that it has done
 	defer s.Close()
-	events := engine.NewGatewayLog(log)
+	t, err := e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	events := f.newGatewayLog(log, t.Decode)
 	defer events.Close()
-	o.Events = events.Event
+	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
 	g, err := s.Gateway(o)
 	if err != nil {
 		return err
 	}
+	op.metrics.MustRegister(newServiceMetrics(s.Stats))
+	op.follow(g, nil)
 	defer spendMemory(s.KVBytes())()
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
+	op.greet()
+	f.warn(log, unkept)
 	defer watchRecomputing(s.Stats, log)()
+	r := reloader{f: f, g: g, listen: socket.LocalAddr(), open: len(o.Tokens) == 0, log: log, level: level}
+	defer r.watch(hangups)()
 	return g.Serve(ctx, socket)
 }
 
@@ -161,8 +200,11 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 	if o.Certificate, err = f.certificate(dir); err != nil {
 		return who, err
 	}
-	who, err = f.access.tokens(listen, token)
+	if who, err = f.access.tokens(listen, token); err != nil {
+		return who, err
+	}
 	o.Tokens = who.tokens
+	o.TicketKeys, err = f.ticketKeys(time.Now())
 	return who, err
 }
 
@@ -183,17 +225,35 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Serv
 	fmt.Fprintf(a.stdout, "%s\n", pin)
 }
 
-// newLog returns a log of the form that --log names.
-func (a *app) newLog(form string) (*slog.Logger, error) {
+// newLog returns a log of the form that --log names, and its level, which may change.
+func (a *app) newLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
+	least, err := parseLevel(level)
+	if err != nil {
+		return nil, nil, err
+	}
+	changing := new(slog.LevelVar)
+	changing.Set(least)
+	o := &slog.HandlerOptions{Level: changing}
 	switch form {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.stderr, nil)), nil
+		return slog.New(slog.NewTextHandler(a.stderr, o)), changing, nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, nil)), nil
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), changing, nil
 	case "off":
-		return slog.New(slog.DiscardHandler), nil
+		return slog.New(slog.DiscardHandler), changing, nil
 	}
-	return nil, usagef("--log %s is not a form of log: choose text, json or off", form)
+	return nil, nil, usagef("--log %s is not a form of log: choose text, json or off", form)
+}
+
+// parseLevel reads the level that --log-level names.
+func parseLevel(level string) (slog.Level, error) {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError}
+	l, ok := levels[level]
+	if !ok {
+		return l, usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+	}
+	return l, nil
 }
 
 // spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
@@ -260,6 +320,9 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if !errors.Is(err, os.ErrNotExist) {
 		return c, err
+	}
+	if f.access.dry {
+		return c, nil
 	}
 	certPEM, keyPEM, err := engine.NewCertificate()
 	if err != nil {

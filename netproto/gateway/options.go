@@ -103,10 +103,11 @@ func (o Options) validate(info Info) error {
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
 	}
-	return validateTokens(o.Tokens)
+	return CheckTokens(o.Tokens)
 }
 
-func validateTokens(tokens []Token) error {
+// CheckTokens says what New and SetTokens would refuse of access tokens.
+func CheckTokens(tokens []Token) error {
 	names, secrets := map[string]bool{}, map[netproto.Secret]bool{}
 	for _, t := range tokens {
 		switch {

@@ -36,7 +36,7 @@ func (g *Gateway) SetTokens(tokens []Token) error {
 		return errors.New("gateway: no access token is left: a gateway does not become open to anybody while it serves")
 	}
 	tokens = slices.Clone(tokens)
-	if err := validateTokens(tokens); err != nil {
+	if err := CheckTokens(tokens); err != nil {
 		return err
 	}
 	for _, c := range g.clients.set(tokens) {

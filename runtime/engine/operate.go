@@ -17,3 +17,6 @@ type (
 func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
 	return gateway.NewTextLog(to, text)
 }
+
+// CheckTokens says what New would refuse of access tokens.
+func CheckTokens(tokens []GatewayToken) error { return gateway.CheckTokens(tokens) }
