@@ -3,6 +3,7 @@ module github.com/pilotfish-ai/pilotfish
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/dustin/go-humanize v1.1.0
 	github.com/ebitengine/purego v0.11.3
 	github.com/fatih/color v1.19.0

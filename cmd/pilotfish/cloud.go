@@ -95,6 +95,7 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	f.operate.register(p)
+	c.AddCommand(newCloudReadyCommand(a))
 	return c, f
 }
 

@@ -52,6 +52,11 @@ func flagTests() map[string]map[string]string {
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
 			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
 		},
+		"pilotfish bench gateway": {
+			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
+			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
+			"json": "TestBenchGateway",
+		},
 		"pilotfish bench routing": joined(route, map[string]string{
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
@@ -68,6 +73,7 @@ func flagTests() map[string]map[string]string {
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
+		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
 			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
@@ -181,9 +187,10 @@ func calls(m string) map[string][]string {
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
-		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
-		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"}, "pilotfish demo": {"--modes", "pipelined-2"},
+		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish cloud ready": {},
 	}
 }
 
