@@ -40,12 +40,12 @@ type GatewayReport struct {
 	Refusals      map[string]int `json:"refusals"`
 	Errors        int            `json:"errors"`         // asks that got neither
 	Latency       Latency        `json:"latency_ms"`     // from when a question was due to when its answer was there
-	InGateway     Latency        `json:"in_gateway_ms"`  // of that, from when it was there as a whole to when the answer was written
+	InGateway     Latency        `json:"in_gateway_ms"`  // of that, in the gateway: until the answer was written
 	ConnectMS     float64        `json:"connect_ms"`     // until all devices were welcome and had asked once
 	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
 	BytesUp       float64        `json:"bytes_up_per_ask"`
 	BytesDown     float64        `json:"bytes_down_per_ask"`
-	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks, after the first question
+	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks
 	PerSession    int64          `json:"memory_per_session_bytes,omitempty"` // of the gateway, an idle one of 512 tokens
 }
 
@@ -129,7 +129,9 @@ type fakeGateway struct {
 }
 
 // serveFake serves a model on loopback until stop is called.
-func serveFake(events func(gateway.Event), o gateway.Options, m gateway.Upstream) (g fakeGateway, stop func(), err error) {
+func serveFake(
+	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
+) (g fakeGateway, stop func(), err error) {
 	o.Events = events
 	served, err := gateway.New(o, m)
 	if err != nil {
@@ -309,7 +311,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	default:
 		l.errors++
 	}
-	if l.done++; l.o.Progress != nil && l.done%1000 == 0 {
+	if l.done++; l.o.Progress != nil && l.done%100 == 0 {
 		l.o.Progress(l.done, l.expected)
 	}
 }

@@ -31,8 +31,8 @@ func TestBenchGateway(t *testing.T) {
 	code, stdout, stderr := call(t, strings.Fields("bench gateway --devices 1 --rate 50 --seconds 0.2 --sessions 1")...)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stdout, "answered           10 of 10\n")
-	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0", "--model-ms=-1",
-		"--sessions=-1"} {
+	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
+		"--model-ms=-1", "--sessions=-1"} {
 		code, _, stderr := call(t, "bench", "gateway", wrong)
 		assert.Equal(t, exitUsage, code, wrong)
 		name, _, _ := strings.Cut(wrong, "=")

@@ -196,8 +196,8 @@ func TestConfigRefused(t *testing.T) {
 // FuzzConfig: no bytes break the reader of configuration files, and what it takes, it takes again.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "max-questions: 5\n", "tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n",
-		"dictionary: [a, b]\n", "a: &a [*a]\n", "? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
-		"tokens: &t\n  - name: a\n    private: true\n"} {
+		"dictionary: [a, b]\n", "a: &a [*a]\n", "? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe",
+		"listen: !!int x\n", "tokens: &t\n  - name: a\n    private: true\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -231,8 +231,8 @@ func TestCheckConfig(t *testing.T) {
 	}
 	code, stdout, stderr := check()
 	assert.Equal(t, exitDone, code, stderr)
-	assert.Equal(t, fmt.Sprintf("all is right: %s on %s, open to programs on this machine, as it listens on loopback only\n",
-		m, running.address), stdout)
+	assert.Equal(t, fmt.Sprintf("all is right: %s on %s, ", m, running.address)+
+		"open to programs on this machine, as it listens on loopback only\n", stdout)
 	assert.NoDirExists(t, filepath.Join(config, "pilotfish"), "nothing is made")
 	code, stdout, stderr = check("--listen", "0.0.0.0:4433")
 	assert.Equal(t, exitDone, code, stderr)

@@ -127,7 +127,8 @@ func (c *configFile) readFlag(key, value *yaml.Node) error {
 	flag := c.flags.Lookup(key.Value)
 	switch {
 	case flag == nil:
-		return c.at(key, "%q is no setting: the names are those of the flags in `pilotfish cloud --help`, and tokens", key.Value)
+		return c.at(key, "%q is no setting: the names are those of the flags in `pilotfish cloud --help`, and tokens",
+			key.Value)
 	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
 		return c.at(key, "%s belongs on the command line", flag.Name)
 	}

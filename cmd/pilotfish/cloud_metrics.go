@@ -52,7 +52,8 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 		func(s engine.ServiceStats) uint64 { return s.Recomputed })
 	count("reused_tokens_total", "Tokens of answered questions that were there already: hits of the cache.",
 		func(s engine.ServiceStats) uint64 { return s.Reused })
-	count("evicted_tokens_total", "Tokens that made room for others.", func(s engine.ServiceStats) uint64 { return s.Evicted })
+	count("evicted_tokens_total", "Tokens that made room for others.",
+		func(s engine.ServiceStats) uint64 { return s.Evicted })
 	count("shed_asks_total", "Computations ahead that were given up for questions.",
 		func(s engine.ServiceStats) uint64 { return s.Shed })
 	count("guessed_tokens_total", "Tokens computed as guesses of what follows.",

@@ -45,8 +45,8 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 		"TCP `address` of the pages for operators: /healthz, /readyz, /metrics, /debug/pprof; without a host it is on "+
 			"loopback; off: none. If the default is taken, the gateway does without")
 	p.BoolVar(&o.profiles, "admin-pprof", false, "serve /debug/pprof on an --admin address that is not on loopback, too")
-	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with the keys of 0-RTT tickets, one of 32 bytes per line in hex "+
-		"or base64, the newest first; replicas share it (default: made on the first start, and a new key every day)")
+	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with the keys of 0-RTT tickets, one of 32 bytes per line in "+
+		"hex or base64, the newest first; replicas share it (default: made on the first start, and a new key every day)")
 	p.StringVar(&o.level, "log-level", "info", "least `level` of the log: debug, which tells every question, info, warn "+
 		"or error")
 	p.BoolVar(&o.texts, "log-text", false,
@@ -129,7 +129,8 @@ func (op *operation) ready() error {
 	return errors.New("the gateway is starting")
 }
 
-// follow shows a gateway on the pages. upstream says what is wrong with what it asks, without waiting; nil: nothing ever.
+// follow shows a gateway on the pages. upstream says what is wrong with what it asks, without waiting; nil: nothing
+// ever.
 func (op *operation) follow(g *engine.Gateway, upstream func() error) {
 	op.metrics.MustRegister(metrics.State(g.Stats))
 	if upstream == nil {

@@ -145,7 +145,7 @@ func TestAdminAddress(t *testing.T) {
 		defer taken.Close()
 	}
 	c = start()
-	c.says(t, `level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(address already in use)`)
+	c.says(t, `level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
 	c.stop()
 	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--admin", adminDefault)
 	assert.Equal(t, exitFailed, code)

@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCloudReadyCommand asks a gateway whether it is ready, for health checks where there is no other program to ask with.
+// newCloudReadyCommand asks a gateway whether it is ready, for health checks where there is no other program.
 func newCloudReadyCommand(a *app) *cobra.Command {
 	var address string
 	c := &cobra.Command{
 		Use:   "ready [flags]",
 		Short: "Say whether a gateway on this machine is ready",
-		Long: `Say whether a gateway is ready, as its page /readyz says: exit with 0 if it is, else with 1 and why not. For health
-checks of containers, in which there is no other program.`,
+		Long: `Say whether a gateway is ready, as its page /readyz says: exit with 0 if it is, else with 1 and why not. For
+health checks of containers, in which there is no other program.`,
 		Example: `  pilotfish cloud ready`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -34,9 +34,11 @@ func TestReload(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) { require.NoError(t, os.WriteFile(file(name), []byte(text), 0o600)) }
 	config := func(more string) {
-		write("cloud.yaml", fmt.Sprintf("cert: %s\nkey: %s\nticket-key-file: %s\n%s", file("crt"), file("key"), file("keys"), more))
+		write("cloud.yaml", fmt.Sprintf("cert: %s\nkey: %s\nticket-key-file: %s\n%s",
+			file("crt"), file("key"), file("keys"), more))
 	}
-	const tokenA, tokenB = "tokens: [{name: lab, secret: " + secretA + "}]\n", "tokens: [{name: lab, secret: " + secretB + "}]\n"
+	const tokenA = "tokens: [{name: lab, secret: " + secretA + "}]\n"
+	const tokenB = "tokens: [{name: lab, secret: " + secretB + "}]\n"
 	certificateIn(t, file("crt"), file("key"))
 	write("keys", strings.Repeat("42", 32))
 	config(tokenA)
@@ -96,7 +98,7 @@ func TestReload(t *testing.T) {
 	c.says(t, `level=WARN msg="this has changed and needs a restart" flag=(--max-questions)`)
 	assert.Equal(t, 1, strings.Count(c.errs.String(), "needs a restart"))
 	assert.Equal(t, exitFailed, visit(secretB, c.pin), "it has another certificate")
-	assert.NotContains(t, c.errs.String(), "level=DEBUG msg=answered"+" client=lab device=none")
+	assert.NotContains(t, c.errs.String(), "level=DEBUG")
 	assert.Equal(t, exitDone, visit(secretB, pin))
 	assert.Equal(t, exitFailed, visit(secretA, pin))
 	c.says(t, `level=DEBUG msg=(answered)`)

@@ -19,8 +19,8 @@ import (
 // mostTicketKeys are kept: tickets live for a week, and a key is made every day.
 const mostTicketKeys = 8
 
-// ticketKeys returns the keys of 0-RTT tickets: of the file that was named, or of the gateway's own. There are none where
-// it has no folder to keep them in; then they last as long as the process.
+// ticketKeys returns the keys of 0-RTT tickets: of the file that was named, or of the gateway's own. There are none
+// where it has no folder to keep them in; then they last as long as the process.
 func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
 	if f.operate.tickets != "" {
 		return readTicketKeys(f.operate.tickets)
@@ -80,8 +80,8 @@ func parseTicketKey(line string) (key engine.GatewayTicketKey, ok bool) {
 	return key, false
 }
 
-// keptTicketKeys returns the keys in a file of this gateway's own. It makes the first, and a new one where the newest is
-// a day old; those that no ticket can be of any more are dropped.
+// keptTicketKeys returns the keys in a file of this gateway's own. It makes the first, and a new one where the newest
+// is a day old; those that no ticket can be of any more are dropped.
 func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, error) {
 	const day = 24 * time.Hour
 	info, err := os.Stat(path)

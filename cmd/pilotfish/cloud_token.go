@@ -34,9 +34,9 @@ type access struct {
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may ask a gateway that listens at an address: those with a token of the file or of the
-// environment, or of the configuration file; anybody with --open or on loopback; else those with the token that is made on the first start and kept
-// at path.
+// tokens decides who may ask a gateway that listens at an address: those with a token of the token file, of the
+// configuration file or of the environment; anybody with --open or on loopback; else those with the token that is made
+// on the first start and kept at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(tokenVariable)
 	switch {

@@ -42,8 +42,8 @@ func knownFlags() (all []string) {
 // awaited are flags that the files name and that come with engines behind the gateway.
 var awaited = []string{"upstream", "upstream-kind", "tokenizer"}
 
-// TestDeployFlags: every flag that the files for operators name is one, and what comes with engines is awaited no longer
-// than needed.
+// TestDeployFlags: every flag that the files for operators name is one, and what comes with engines is awaited no
+// longer than needed.
 func TestDeployFlags(t *testing.T) {
 	known := knownFlags()
 	for _, name := range awaited {
@@ -51,7 +51,8 @@ func TestDeployFlags(t *testing.T) {
 	}
 	operating, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
 	require.NoError(t, err)
-	foreign := []string{"chown", "from", "system", "shell", "now", "model-path", "host", "port", "help"} // of others, or all
+	// flags of other programs, or of every command
+	foreign := []string{"chown", "from", "system", "shell", "now", "model-path", "host", "port", "help"}
 	n := 0
 	for _, text := range []string{deployed(t, "pilotfish-cloud.service"), deployed(t, "compose.yaml"),
 		deployed(t, "Dockerfile"), deployed(t, "cloud.yaml"), string(operating)} {

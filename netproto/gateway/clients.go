@@ -22,7 +22,7 @@ type client struct {
 	name    string                // of the access token; "" on an open gateway
 	number  uint64                // as Question.Client: the same after a restart and in every replica
 	token   atomic.Pointer[Token] // nil on an open gateway; another one after SetTokens
-	bucket  *bucket               // nil: no limit of rate; an open gateway limits addresses, as anybody can make up devices
+	bucket  *bucket               // nil: no limit; an open gateway limits addresses, as anybody can make up devices
 	devices int                   // connected; guarded by clients.mu
 }
 

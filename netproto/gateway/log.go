@@ -45,7 +45,8 @@ func NewLog(to *slog.Logger) *Log { return NewTextLog(to, nil) }
 // the last tokens of the context and the one that was answered, as text gives them. text is called by one goroutine.
 func NewTextLog(to *slog.Logger, text func(ids []int32) string) *Log {
 	const buffer = 1024
-	l := &Log{to: to, text: text, lines: make(chan Event, buffer), ending: make(chan struct{}), sorts: map[sort]*throttle{}}
+	l := &Log{to: to, text: text, lines: make(chan Event, buffer), ending: make(chan struct{}),
+		sorts: map[sort]*throttle{}}
 	l.done.Go(l.run)
 	return l
 }

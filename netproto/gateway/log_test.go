@@ -139,7 +139,8 @@ func TestLogLines(t *testing.T) {
 		}
 		assert.Equal(t,
 			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 delta=8 `+
-				`queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 error="refused: the gateway is busy: why"`, said(full))
+				`queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 `+
+				`error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",

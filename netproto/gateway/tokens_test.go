@@ -21,11 +21,13 @@ func TestSetTokens(t *testing.T) {
 		{Name: "stays", Secret: secretA}, {Name: "goes", Secret: secretB}, {Name: "changes", Secret: secretC},
 	}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-		stays, goes, changes := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB}), w.enter(guest{secret: secretC})
+		stays, goes := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB})
+		changes := w.enter(guest{secret: secretC})
 		left := w.enter(guest{secret: secretB})
 		_ = left.CloseWithError(0, "")
 		settle()
-		began, changed, fresh := time.Now(), netproto.Secret("a fresh secret of 'changes'"), netproto.Secret("a token that is new")
+		began := time.Now()
+		const changed, fresh = netproto.Secret("a fresh secret of 'changes'"), netproto.Secret("a token that is new")
 		require.NoError(t, w.SetTokens([]gateway.Token{
 			{Name: "new", Secret: fresh}, {Name: "changes", Secret: changed}, {Name: "stays", Secret: secretA},
 		}))
@@ -54,7 +56,8 @@ func TestSetTokens(t *testing.T) {
 
 // Wrong tokens change nothing, and a gateway with tokens does not become an open one.
 func TestSetTokensRefused(t *testing.T) {
-	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}, &fake{}, func(t *testing.T, w *world) {
+	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{secret: secretA})
 		for part, tokens := range map[string][]gateway.Token{
 			"no access token is left": {},
@@ -84,7 +87,8 @@ func TestSetTokensRefused(t *testing.T) {
 
 // The caller may do with his list what he likes.
 func TestSetTokensCopies(t *testing.T) {
-	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}, &fake{}, func(t *testing.T, w *world) {
+	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
 		tokens := []gateway.Token{{Name: "b", Secret: secretB}}
 		require.NoError(t, w.SetTokens(tokens))
 		tokens[0] = gateway.Token{Name: "c", Secret: secretC}

@@ -160,7 +160,8 @@ func (r maker) seconds(name, help string) prometheus.Histogram {
 
 // instants are the bounds of buckets for the times of questions, in seconds: 100 µs to a minute.
 func instants() []float64 {
-	return []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+	return []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5,
+		1, 2.5, 5, 10, 30, 60}
 }
 
 // minutes are those for connections: a second to a day.

@@ -69,8 +69,8 @@ func TestEvents(t *testing.T) {
 			"received_bytes_total": 20, "sent_bytes_total": 9, "audited_positions_total": 8, "audit_findings_total": 2,
 			"ask_queue_seconds_count": 1, "ask_queue_seconds_sum": 1, "ask_compute_seconds_count": 1,
 			"ask_compute_seconds_sum": 2, "ask_seconds_count": 1, "ask_seconds_sum": 4}},
-		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3, BytesUp: 2, BytesDown: 1}, counts{
-			"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3,
+		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3, BytesUp: 2,
+			BytesDown: 1}, counts{"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3,
 			"received_bytes_total": 2, "sent_bytes_total": 1}},
 		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindSync}, counts{"syncs_total{outcome=resent}": 1}},
 		{gateway.Event{Kind: gateway.Synced, Message: netproto.KindSync, Context: 10, Delta: 3}, counts{
