@@ -120,6 +120,9 @@ tokens:
 	who, err := f.access.tokens(nil, "")
 	require.NoError(t, err)
 	assert.Equal(t, want, who.tokens)
+	require.NoError(t, os.WriteFile(secret, []byte(secretB+"\n"+secretA), 0o600))
+	_, err = loaded(t, "--config", configFileOf(t, "tokens: [{name: lab, secret-file: "+secret+"}]"))
+	require.ErrorContains(t, err, `the secret of "lab" must be one line`)
 }
 
 // TestConfigRefused: what is wrong in a file is told by file, line and name, and no message shows a secret.

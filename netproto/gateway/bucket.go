@@ -37,7 +37,7 @@ func (b *bucket) set(rate float64, burst int) {
 	if b.rate <= 0 {
 		b.have = size
 	}
-	b.rate, b.burst, b.have = rate, size, min(b.have, size)
+	b.rate, b.burst = rate, size // fill drops what is above the burst
 }
 
 // take takes a permit, or says how long it will be until there is one.

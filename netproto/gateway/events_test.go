@@ -174,6 +174,26 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// Of an audit that drew one position, one was looked at, however many it stands for.
+func TestLookedAt(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(20, 1))
+		a.AuditFrom = 12
+		r := w.enter(guest{})
+		r.answered(a)
+		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+			a.Sampled, a.Audit = 15, nil
+			return nil
+		}
+		r.answered(a)
+		settle()
+		answered := w.told(gateway.Answered)
+		assert.Equal(t, []int{8, 1}, []int{answered[0].Looked, answered[1].Looked})
+		assert.Equal(t, []int{1, 0}, []int{answered[0].Audited, answered[1].Audited})
+	})
+}
+
 // A connection has ended when its last ask has, also where the upstream goes on though nobody waits.
 func TestDisconnectedLast(t *testing.T) {
 	up := &fake{}

@@ -158,9 +158,11 @@ func TestSetTokensAgain(t *testing.T) {
 		close(goOn)
 		settle()
 		again.asks(1, path(6, 1))
+		w.enter(guest{secret: secretA, device: 1}) // the same device, which is connected already
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
-		_ = again.CloseWithError(0, "")
+		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
 		settle()
+		require.NoError(t, w.SetTokens(tokens))
 		w.enter(guest{secret: secretA, device: 2}).asks(1, path(7, 1))
 	})
 }
@@ -189,5 +191,6 @@ func TestSetTokensMeanwhile(t *testing.T) {
 		require.NoError(t, w.SetTokens(both[1:]))
 		settle()
 		assert.Zero(t, w.Stats().Connections)
+		assert.Zero(t, w.Guests(), "nothing is kept of connections that are gone")
 	})
 }
