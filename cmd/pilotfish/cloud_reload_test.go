@@ -102,6 +102,19 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, exitDone, visit(secretB, pin))
 	assert.Equal(t, exitFailed, visit(secretA, pin))
 	c.says(t, `level=DEBUG msg=(answered)`)
+
+	early := func() int {
+		t.Setenv("PILOTFISH_TOKEN", secretB)
+		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "40",
+			"--mode", "serial", "--deadline", "off", "--require-cloud")
+		return strings.Count(c.errs.String(), "early=true")
+	}
+	assert.Zero(t, early())
+	assert.Equal(t, 1, early())
+	write("keys", strings.Repeat("44", 32))
+	reload("ticket_keys=1")
+	assert.Equal(t, 1, early(), "the key of its ticket is gone")
+	assert.Equal(t, 2, early())
 	c.stop()
 }
 

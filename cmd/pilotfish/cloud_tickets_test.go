@@ -1,17 +1,24 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -121,4 +128,102 @@ func TestTicketsOutliveRestart(t *testing.T) {
 	require.NoError(t, os.WriteFile(keys, []byte(strings.Repeat("42", 32)), 0o600))
 	assert.False(t, visit("--ticket-key-file", keys))
 	assert.True(t, visit("--ticket-key-file", keys))
+}
+
+// answering is a large model that answers at once.
+type answering struct{ dead }
+
+func (answering) Ask(context.Context, gateway.Question) (gateway.Answer, error) {
+	return gateway.Answer{Token: 1}, nil
+}
+
+// TestTicketsAreRenewed: a gateway that keeps its own ticket keys takes a new one every day, and drops the oldest.
+func TestTicketsAreRenewed(t *testing.T) {
+	ownFolders(t)
+	f := new(cloudCommandFlags)
+	begin := time.Now()
+	keys, err := f.ticketKeys(begin)
+	require.NoError(t, err)
+	g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer socket.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	defer func() {
+		cancel()
+		assert.NoError(t, <-done)
+	}()
+	folder := t.TempDir()
+	visit := func() bool {
+		c, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), TicketFolder: folder})
+		require.NoError(t, err)
+		for names := []string(nil); len(names) == 0; time.Sleep(time.Millisecond) {
+			names, err = filepath.Glob(filepath.Join(folder, "*.ticket"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, c.Close())
+		return c.Stats().Early == 1
+	}
+	var log lockedBuffer
+	r := reloader{f: f, g: g, log: slog.New(slog.NewTextHandler(&log, nil))}
+	renew := func(days int) { r.renewTickets(begin.Add(time.Duration(days) * 25 * time.Hour)) }
+	assert.False(t, visit())
+	for day := range 8 {
+		renew(day) // 0 is too early
+	}
+	assert.True(t, visit(), "the first key is the eighth")
+	for day := 8; day < 15; day++ {
+		renew(day)
+	}
+	assert.True(t, visit())
+	for day := 15; day < 24; day++ {
+		renew(day)
+	}
+	assert.False(t, visit(), "the key of its ticket is gone")
+	assert.Empty(t, log.String())
+
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	path := filepath.Join(config, "pilotfish", "cloud.tickets")
+	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
+	renew(30)
+	assert.Contains(t, log.String(), "level=ERROR msg=\"no new ticket key\"")
+	f.operate.tickets = filepath.Join(config, "named") // the operator's own is left alone
+	renew(40)
+	assert.Equal(t, 1, strings.Count(log.String(), "level="))
+	assert.NoFileExists(t, f.operate.tickets)
+}
+
+// TestTicketsEveryHour: whether a new key is due is looked at every hour.
+func TestTicketsEveryHour(t *testing.T) {
+	ownFolders(t)
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		f := new(cloudCommandFlags)
+		keys, err := f.ticketKeys(time.Now())
+		require.NoError(t, err)
+		g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
+		require.NoError(t, err)
+		r := reloader{f: f, g: g, log: slog.New(slog.DiscardHandler)}
+		stop := r.watch(nil)
+		time.Sleep(23*time.Hour + time.Minute)
+		synctest.Wait()
+		count := func() int {
+			kept, err := readTicketKeys(filepath.Join(config, "pilotfish", "cloud.tickets"))
+			require.NoError(t, err)
+			return len(kept)
+		}
+		assert.Equal(t, 1, count())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 2, count())
+		stop()
+		time.Sleep(48 * time.Hour)
+		assert.Equal(t, 2, count(), "it has ended")
+	})
 }
