@@ -28,7 +28,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants bench lint cross arm64 metal deploy
+.PHONY: help build test race fuzz mutants bench lint cross arm64 upstream metal deploy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
+	$(GO) vet -tags live ./bench
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -86,6 +87,11 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 		echo "calls of Objective-C as arm64 makes them"; \
 		GOARCH=arm64 $(GO) test -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
 	else echo "*** LEFT OUT: ./metal/mtl on arm64, which needs libc6-arm64-cross ***"; fi
+
+# The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
+upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
+	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
+	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

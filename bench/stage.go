@@ -15,23 +15,25 @@ import (
 
 // StageOptions describe the way to the cloud, and how fast the cloud is.
 type StageOptions struct {
-	RTT        time.Duration // round trip, half of it each way
-	Loss       float64       // of packets, each way
-	Traces     []string      // recorded round trips or capacities: files in the formats of package link
-	Seed       uint64        // of what chance decides
-	AnswerTime time.Duration // least time of an answer of the large model
-	Typical    [][]int32     // texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	RTT        time.Duration    // round trip, half of it each way
+	Loss       float64          // of packets, each way
+	Traces     []string         // recorded round trips or capacities: files in the formats of package link
+	Seed       uint64           // of what chance decides
+	AnswerTime time.Duration    // least time of an answer of the large model
+	Upstream   *engine.Upstream // asked over the link in place of the large model, by its own clock, if given
+	Typical    [][]int32        // texts like those that will travel, to train a dictionary on that both sides have; nil means none
 }
 
 // Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.
 type Stage struct {
-	edge    *engine.Engine
-	rtt     time.Duration
-	service *engine.Service
-	link    *link.Link
-	relay   task
-	pin     [32]byte
-	gateway task
+	edge     *engine.Engine
+	rtt      time.Duration
+	service  *engine.Service
+	upstream *engine.Upstream // nil: the service is asked
+	link     *link.Link
+	relay    task
+	pin      [32]byte
+	gateway  task
 
 	dictionaries []netproto.Dictionary
 }
@@ -64,7 +66,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{edge: edge, rtt: o.RTT, service: service}
+	s := &Stage{edge: edge, rtt: o.RTT, service: service, upstream: o.Upstream}
 	if err := s.start(o); err != nil {
 		service.Close()
 		return nil, err
@@ -76,7 +78,11 @@ func (s *Stage) start(o StageOptions) error {
 	if err := s.train(o.Typical); err != nil {
 		return err
 	}
-	g, err := s.service.Gateway(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
+	front := s.service.Gateway
+	if s.upstream != nil {
+		front = s.upstream.Gateway
+	}
+	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -23,6 +24,7 @@ import (
 // cloudCommandFlags are the flags of `pilotfish cloud`.
 type cloudCommandFlags struct {
 	model     modelFlags
+	upstream  upstreamFlags
 	limits    limitFlags
 	access    accessFlags
 	listen    string
@@ -44,9 +46,14 @@ func newCloudCommand(a *app) *cobra.Command {
 func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
 	f := new(cloudCommandFlags)
 	c := &cobra.Command{
-		Use:   "cloud -m FILE [flags]",
+		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
 		Short: "Serve a large model to devices that ask for single tokens",
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
+
+The model is a GGUF file that this program runs (-m), or it is served by an inference engine over HTTP (--upstream):
+SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared with
+that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model share
+the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
 
 The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
 --pin. A certificate of your own is given with --cert and --key.
@@ -71,13 +78,22 @@ the access tokens, too:
 SIGHUP reads tokens, certificate, ticket keys and --log-level again; what only a restart can change is logged. SIGTERM
 and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics and others are on --admin.`,
 		Example: `  pilotfish cloud -m big.gguf
-  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000`,
+  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
+  pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
-		RunE:    func(c *cobra.Command, _ []string) error { return f.serve(c.Context(), a) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.checkModel(c.Flags()); err != nil {
+				return err
+			}
+			return f.serve(c.Context(), a)
+		},
 	}
 	f.model.register(c)
 	p := c.Flags()
+	delete(p.Lookup("model").Annotations, cobra.BashCompOneRequiredFlag) // or an upstream
+	p.Lookup("model").Usage = "the model, a GGUF `file`"
+	f.upstream.register(p)
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
 	p.StringVar(&f.cert, "cert", "",
 		"certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
@@ -95,7 +111,7 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	f.operate.register(p)
-	c.AddCommand(newCloudReadyCommand(a))
+	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
 	return c, f
 }
 
@@ -137,40 +153,107 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	defer op.close()
-	e, err := f.model.open()
+	model, err := f.open(ctx, log)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
+	defer model.close()
+	events, err := f.newGatewayLog(log, model)
 	if err != nil {
 		return err
 	}
-	defer func() { logComputed(s.Stats(), log) }() // once it is closed: all that it has done
-	defer s.Close()
-	t, err := e.Tokenizer()
-	if err != nil {
-		return err
-	}
-	events := f.newGatewayLog(log, t.Decode)
 	defer events.Close()
 	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
-	g, err := s.Gateway(o)
+	g, err := model.gateway(o)
 	if err != nil {
 		return err
 	}
-	op.metrics.MustRegister(newServiceMetrics(s.Stats))
-	op.follow(g, nil)
-	defer spendMemory(s.KVBytes())()
-	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
-	defer runtime.GOMAXPROCS(before)
-	a.greet(socket.LocalAddr(), g.Fingerprint(), who, s)
+	op.follow(g, model)
+	defer model.attend()()
+	a.greet(socket.LocalAddr(), g.Fingerprint(), who, model.about())
 	op.greet()
 	f.warn(log, unkept)
-	defer watchRecomputing(s.Stats, log)()
 	r := reloader{f: f, g: g, listen: socket.LocalAddr(), open: len(o.Tokens) == 0, log: log, level: level}
 	defer r.watch(hangups)()
 	return g.Serve(ctx, socket)
+}
+
+// open opens the large model.
+func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (cloudModel, error) {
+	if len(f.upstream.o.URLs) > 0 {
+		return f.upstream.open(ctx, log)
+	}
+	e, err := f.model.open()
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &builtInModel{e, s, log}, nil
+}
+
+// cloudModel is the large model behind a gateway.
+type cloudModel interface {
+	gateway(engine.GatewayOptions) (*engine.Gateway, error)
+	about() []string       // lines for whoever started it
+	attend() (stop func()) // what goes on while the gateway serves
+
+	metrics() prometheus.Collector
+	ready() error                            // why no question can be answered, if so; it waits for nothing
+	text() (func(ids []int32) string, error) // how tokens are shown
+
+	close() // when it does no more
+}
+
+// builtInModel is a model that this program runs.
+type builtInModel struct {
+	e   *engine.Engine
+	s   *engine.Service
+	log *slog.Logger
+}
+
+func (m *builtInModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
+	return m.s.Gateway(o)
+}
+
+func (m *builtInModel) about() []string {
+	s := m.s
+	return []string{
+		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s",
+			s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes()))),
+		fmt.Sprintf("a question waits for others by steps of at most %d new tokens", s.Rows()),
+	}
+}
+
+func (m *builtInModel) attend() (stop func()) {
+	undo := spendMemory(m.s.KVBytes())
+	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network is heard while all threads compute
+	unwatch := watchRecomputing(m.s.Stats, m.log)
+	return func() {
+		unwatch()
+		runtime.GOMAXPROCS(before)
+		undo()
+	}
+}
+
+func (m *builtInModel) metrics() prometheus.Collector { return newServiceMetrics(m.s.Stats) }
+
+func (m *builtInModel) ready() error { return nil }
+
+func (m *builtInModel) text() (func([]int32) string, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Decode, nil
+}
+
+func (m *builtInModel) close() {
+	m.s.Close()
+	logComputed(m.s.Stats(), m.log) // once it is closed: all that it has done
+	m.e.Close()                     // it only unmaps a file
 }
 
 // logComputed says what the model has done.
@@ -211,12 +294,11 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 
 // greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to
 // stderr.
-func (a *app) greet(at net.Addr, pin netproto.Digest, who access, s *engine.Service) {
+func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string) {
 	fmt.Fprintf(a.stderr, "listening on %s, %s\n", at, who.say)
-	fmt.Fprintf(a.stderr,
-		"memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s\n",
-		s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes())))
-	fmt.Fprintf(a.stderr, "a question waits for others by steps of at most %d new tokens\n", s.Rows())
+	for _, line := range about {
+		fmt.Fprintln(a.stderr, line)
+	}
 	if who.made {
 		fmt.Fprintf(a.stderr,
 			"on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+

@@ -100,7 +100,7 @@ func valuesOf(flag *pflag.Flag) []string {
 
 // exposed returns those of the files with secrets that others on this machine can read.
 func (f *cloudCommandFlags) exposed() (all []string) {
-	files := []string{f.access.file, f.key, f.operate.tickets}
+	files := []string{f.access.file, f.key, f.operate.tickets, f.upstream.key}
 	if len(f.operate.tokens) > 0 {
 		files = append(files, f.operate.config)
 	}
@@ -140,14 +140,26 @@ func (f *cloudCommandFlags) checkConfig(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, err := f.model.open()
+	what, err := f.checkFiles()
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	if _, err := fmt.Fprintf(a.stdout, "all is right: %s on %s, %s\n", f.model.path, at, who.say); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "all is right: %s on %s, %s\n", what, at, who.say); err != nil {
 		return err
 	}
 	f.warn(slog.New(slog.NewTextHandler(a.stderr, nil)), nil)
 	return nil
+}
+
+// checkFiles reads the model, or the vocabulary of engines, which are not asked. It returns what the gateway would ask.
+func (f *cloudCommandFlags) checkFiles() (what string, err error) {
+	if urls := f.upstream.o.URLs; len(urls) > 0 {
+		_, err := engine.TextOf(f.upstream.tokenizer)
+		return fmt.Sprintf("%d engines", len(urls)), err
+	}
+	e, err := f.model.open()
+	if err != nil {
+		return "", err
+	}
+	return f.model.path, e.Close()
 }

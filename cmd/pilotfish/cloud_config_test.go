@@ -242,6 +242,17 @@ func TestCheckConfig(t *testing.T) {
 	assert.Contains(t, stdout, "the access token that is made on the first start")
 	assert.NoDirExists(t, filepath.Join(config, "pilotfish"))
 
+	upstream := func(vocabulary string) (int, string, string) { // the engine is not asked
+		return call(t, "cloud", "--upstream", "http://127.0.0.1:1", "--tokenizer", vocabulary, "--listen", "127.0.0.1:4433",
+			"--check-config")
+	}
+	code, stdout, stderr = upstream(m)
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "all is right: 1 engines on 127.0.0.1:4433, ")
+	code, _, stderr = upstream("nowhere.gguf")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "nowhere.gguf")
+
 	exposed := configFileOf(t, "tokens:\n  - {name: lab, secret: "+secretA+"}\n")
 	require.NoError(t, os.Chmod(exposed, 0o640))
 	t.Setenv("PILOTFISH_CLOUD_TYPO", "x")

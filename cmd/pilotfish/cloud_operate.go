@@ -129,19 +129,15 @@ func (op *operation) ready() error {
 	return errors.New("the gateway is starting")
 }
 
-// follow shows a gateway on the pages. upstream says what is wrong with what it asks, without waiting; nil: nothing
-// ever.
-func (op *operation) follow(g *engine.Gateway, upstream func() error) {
-	op.metrics.MustRegister(metrics.State(g.Stats))
-	if upstream == nil {
-		upstream = func() error { return nil }
-	}
-	op.metrics.MustRegister(metrics.Health("upstream_up", "Whether what the gateway asks is there.", upstream))
+// follow shows a gateway and its model on the pages.
+func (op *operation) follow(g *engine.Gateway, model cloudModel) {
+	op.metrics.MustRegister(metrics.State(g.Stats), model.metrics(),
+		metrics.Health("upstream_up", "Whether what the gateway asks is there.", model.ready))
 	health := func() error {
 		if g.Stats().Serving == 0 {
 			return errors.New("the gateway takes no clients: it is starting, or about to end")
 		}
-		return upstream()
+		return model.ready()
 	}
 	op.health.Store(&health)
 }
@@ -170,13 +166,16 @@ func (op *operation) close() {
 	}
 }
 
-// newLogs returns the log of the flags, and makes the one of a gateway: with texts of users only where --log-text is
-// given.
-func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, text func([]int32) string) gatewayLog {
+// newGatewayLog returns the log of a gateway, with texts of users only where --log-text is given.
+func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model cloudModel) (gatewayLog, error) {
 	if !f.operate.texts {
-		return engine.NewGatewayLog(log)
+		return engine.NewGatewayLog(log), nil
 	}
-	return engine.NewGatewayTextLog(log, text)
+	text, err := model.text()
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewGatewayTextLog(log, text), nil
 }
 
 // gatewayLog is what writes the events of a gateway.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -26,6 +27,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // says waits until a line of the gateway's stderr matches, and returns what its first group does.
@@ -174,6 +176,18 @@ func (d dead) Ask(ctx context.Context, _ gateway.Question) (gateway.Answer, erro
 
 func (dead) Forget(uint64) {}
 
+// checkedModel is a model of which only the pages are looked at.
+type checkedModel struct {
+	cloudModel
+	check func() error
+}
+
+func (m checkedModel) ready() error { return m.check() }
+
+func (checkedModel) metrics() prometheus.Collector {
+	return newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} })
+}
+
 // TestDeadEngine: an engine that never answers holds up nothing but its questions: devices come and go, the pages are
 // there, the gateway says at once that it is about to end, and ends when it is due.
 func TestDeadEngine(t *testing.T) {
@@ -190,12 +204,12 @@ func TestDeadEngine(t *testing.T) {
 	broken := atomic.Bool{}
 	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), DrainTimeout: 2 * time.Second}, up)
 	require.NoError(t, err)
-	op.follow(g, func() error {
+	op.follow(g, checkedModel{check: func() error {
 		if broken.Load() {
 			return errors.New("the engine is away")
 		}
 		return nil
-	})
+	}})
 	code, _ = page(t, at, "/readyz")
 	assert.Equal(t, http.StatusServiceUnavailable, code, "it does not serve yet")
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")

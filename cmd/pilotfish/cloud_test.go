@@ -44,7 +44,8 @@ func startedCloud(t *testing.T, args ...string) *runningCloud {
 	pin, err := bufio.NewReader(outRead).ReadString('\n')
 	c.said = c.errs.String()
 	require.NoError(t, err, c.said)
-	c.address, _, _ = strings.Cut(strings.TrimPrefix(c.said, "listening on "), ",")
+	_, listening, _ := strings.Cut(c.said, "listening on ") // lines of the log may come before it
+	c.address, _, _ = strings.Cut(listening, ",")
 	c.pin = strings.TrimSpace(pin)
 	return c
 }

@@ -23,12 +23,13 @@ type cloudWatch struct {
 	wait, hidden, lost time.Duration // for answers; of this, drafted meanwhile; and for those that never came
 
 	mu        sync.Mutex
-	connected bool  // once, at least
-	connect   error // why the last attempt to connect failed; nil after a success
-	fatal     error // an error of configuration
-	cause     error // why the last question that was asked stayed without an answer
-	unasked   error // why the last one that was not asked was not: an earlier failure, which may be told later
-	ended     bool  // the first attempt
+	check     func() error // of what the gateway said in its welcome: an error of configuration; nil: none
+	connected bool         // once, at least
+	connect   error        // why the last attempt to connect failed; nil after a success
+	fatal     error        // an error of configuration
+	cause     error        // why the last question that was asked stayed without an answer
+	unasked   error        // why the last one that was not asked was not: an earlier failure, which may be told later
+	ended     bool         // the first attempt
 }
 
 func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, warn func(error)) *cloudWatch {
@@ -38,6 +39,9 @@ func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, wa
 // attempted is told how each attempt to connect ended. An error of configuration ends the run, unless there was a
 // connection before: an answer that has begun well is not cut off.
 func (w *cloudWatch) attempted(err error) {
+	if err == nil {
+		defer w.welcomed()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ended {
@@ -52,6 +56,30 @@ func (w *cloudWatch) attempted(err error) {
 	if c, ok := errors.AsType[*engine.ConnectError](err); ok && c.Configuration() && !w.connected && w.fatal == nil {
 		w.fatal = w.explain(err)
 		w.cancel(w.fatal)
+	}
+}
+
+// expect sets what is to be checked of the gateway's welcome.
+func (w *cloudWatch) expect(check func() error) {
+	w.mu.Lock()
+	w.check = check
+	w.mu.Unlock()
+	w.welcomed()
+}
+
+// welcomed ends the run if the gateway cannot do what is wanted of it.
+func (w *cloudWatch) welcomed() {
+	w.mu.Lock()
+	check, due := w.check, w.connected && w.fatal == nil
+	w.mu.Unlock()
+	if check == nil || !due {
+		return
+	}
+	if err := check(); err != nil {
+		w.mu.Lock()
+		w.fatal = err
+		w.mu.Unlock()
+		w.cancel(err)
 	}
 }
 

@@ -57,7 +57,15 @@ func flagTests() map[string]map[string]string {
 			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
 			"json": "TestBenchGateway",
 		},
+		"pilotfish cloud check": {
+			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "upstream-kind": "TestCloudCheck",
+			"upstream-key-file": "TestCheckFlags", "upstream-model": "TestCheckFlags",
+			"trust-vocabulary": "TestCheckFlags",
+		},
 		"pilotfish bench routing": joined(route, map[string]string{
+			"upstream": "TestBenchRoutingUpstream", "tokenizer": "TestBenchRoutingUpstream",
+			"upstream-kind": "TestBenchRoutingUpstream", "upstream-key-file": "TestBenchRoutingUpstream",
+			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
@@ -75,6 +83,11 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
+			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
+			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
+			"upstream-model": "TestUpstreamOptions", "trust-vocabulary": "TestUpstreamOptions",
+			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",
+			"upstream-parallel": "TestUpstreamOptions", "upstream-audit-every": "TestUpstreamOptions",
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
 			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
@@ -191,6 +204,7 @@ func calls(m string) map[string][]string {
 		"pilotfish demo":        {"--modes", "pipelined-2"},
 		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
 		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
 		"pilotfish cloud ready": {},
 	}
 }

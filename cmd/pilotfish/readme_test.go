@@ -46,7 +46,7 @@ func TestReadmeCommands(t *testing.T) {
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
 		for _, sub := range c.Commands() {
 			if name := sub.Name(); name != "completion" && name != "help" && name != "version" {
-				if !sub.HasSubCommands() {
+				if sub.Runnable() {
 					assert.Regexp(t, "\n\\| `"+path+name+"[ `]", text, "a row for %s%s", path, name)
 				}
 				visit(sub, path+name+" ")

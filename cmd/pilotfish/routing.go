@@ -24,6 +24,9 @@ func newBenchRoutingCommand(a *app) *cobra.Command {
 		Short: "Compare the modes of routing over an emulated link",
 		Long: `Compare the modes of routing over an emulated link, with everything in this process.
 
+With --upstream, serial and pipelined-N ask inference engines over HTTP, through the gateway, in place of the large model,
+and as fast as the engines are: --cloud-ms is for paper and cloud then.
+
 The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON object
 {"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right.
 
@@ -34,6 +37,9 @@ The workload is the demo's models and questions, or a file of your own questions
   pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.checkUpstream(); err != nil {
+				return err
+			}
 			if workload == "demo" {
 				if edge != "" || large != "" {
 					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
@@ -44,6 +50,7 @@ The workload is the demo's models and questions, or a file of your own questions
 		},
 	}
 	f.register(c, 0)
+	f.upstream.registerAll(c.Flags())
 	c.Flags().StringVar(&workload, "workload", "demo", "demo, or a `file` of questions")
 	c.Flags().StringVarP(&edge, "model", "m", "", "the small model, a GGUF `file`, for questions of your own")
 	c.Flags().StringVar(&large, "large", "", "the large model, a GGUF `file`, for questions of your own")

@@ -43,6 +43,7 @@ type routingFlags struct {
 	seed      uint64
 	parallel  int
 	lookup    lookupRows
+	upstream  upstreamFlags
 	json      bool
 }
 

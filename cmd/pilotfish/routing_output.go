@@ -18,6 +18,12 @@ import (
 // measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it
 // shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
+	if s.Upstream, err = f.openUpstream(ctx); err != nil {
+		return err
+	}
+	if s.Upstream != nil {
+		defer s.Upstream.Close()
+	}
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
 		return err

@@ -178,6 +178,7 @@ func (f *runFlags) routed(
 		return err
 	}
 	defer remote.Close()
+	w.expect(func() error { return f.drawable(remote) })
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	if err = out.routed(begun, remote, ids, r); err == nil {
@@ -189,6 +190,16 @@ func (f *runFlags) routed(
 		err = w.required()
 	}
 	return out.finish(ctx, err)
+}
+
+// drawable refuses a way of drawing that the gateway's model cannot follow.
+func (f *runFlags) drawable(remote *engine.Remote) error {
+	most, s := remote.Choices(), f.sampling
+	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
+		return nil
+	}
+	return usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: add --top-k "+
+		"with 1 to %d", s.Temperature, most, most)
 }
 
 // prompt returns the ids to begin with.

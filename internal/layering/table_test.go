@@ -18,8 +18,11 @@ func tiers() []tier {
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
+		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/draft", "runtime/batch", "runtime/tokenizer",
-			"netproto/client", "netproto/gateway", "netproto/upstream"}, "the parts, strangers to each other"},
+			"netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
+			"netproto/upstream/llama", "netproto/upstream/openai"}, "the parts, strangers to each other"},
+		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
 		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
@@ -91,6 +94,7 @@ type only struct {
 func onlyImporters() []only {
 	const engine = "runtime/engine"
 	const why = "the engine alone knows every concrete type"
+	const dialects = "one place tells the kinds of engine apart"
 	return []only{
 		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
 		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
@@ -101,8 +105,12 @@ func onlyImporters() []only {
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen2", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
-		{"netproto/gateway", []string{engine, "bench/...", "netproto/metrics"}, why},
+		{"netproto/gateway", []string{engine, "bench/...", "netproto/upstream", "netproto/metrics"}, why},
 		{"netproto/upstream", []string{engine, "bench/..."}, why},
+		{"netproto/upstream/sglang", []string{"netproto/upstream"}, dialects},
+		{"netproto/upstream/vllm", []string{"netproto/upstream"}, dialects},
+		{"netproto/upstream/llama", []string{"netproto/upstream"}, dialects},
+		{"netproto/upstream/openai", []string{"netproto/upstream"}, dialects},
 		{"runtime/hub", []string{"cmd/..."}, "only a command fetches anything by itself"},
 		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft"}, "no foreign call above the device"},
 		{"github.com/prometheus/...", []string{"netproto/metrics", "netproto/admin", "cmd/..."},

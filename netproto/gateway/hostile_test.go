@@ -29,7 +29,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt := gateway.Options{MaxStreams: 32, MaxConnsPerDevice: 200, MessageTimeout: 500 * time.Millisecond}
-			inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+			inBothWorlds(t, opt, func() *fake { return &fake{} }, func(t *testing.T, w *world, _ *fake) {
 				honest, text := w.enter(guest{}), path(100, 1)
 				honest.asks(1, text)
 				calm := bystander(w)
@@ -328,8 +328,8 @@ func hostileLater(w *world) {
 
 // A client that asks without end, and whose asks never end, does not keep another one waiting.
 func TestStarve(t *testing.T) {
-	up := &fake{parallel: 4, holdOnly: 13}
-	inWorld(t, gateway.Options{MaxAsksPerDevice: 50}, up, func(t *testing.T, w *world) {
+	opt, model := gateway.Options{MaxAsksPerDevice: 50}, func() *fake { return &fake{parallel: 4, holdOnly: 13} }
+	inBothWorlds(t, opt, model, func(t *testing.T, w *world, up *fake) {
 		up.hold = make(chan struct{})
 		modest := w.enter(guest{})
 		for n := range 3 {
@@ -350,8 +350,7 @@ func TestStarve(t *testing.T) {
 // The first flight of a 0-RTT connection, sent again by someone who overheard it, asks nothing that was not asked
 // before, draws no more than three times its bytes, and changes no answer of the one who sent it.
 func TestReplay(t *testing.T) {
-	up := &fake{}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
 		tickets := tls.NewLRUClientSessionCache(4)
 		r := w.enter(guest{tickets: tickets})
 		r.asks(1, path(20, 1))
@@ -415,8 +414,7 @@ func TestReplay(t *testing.T) {
 // What a client sends beyond its message is not taken in: 16 KiB of a stream and 64 KiB of a connection are all that
 // the gateway holds, whatever the client tries.
 func TestUnaskedBytes(t *testing.T) {
-	up := &fake{}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
 		up.hold = make(chan struct{})
 		var got atomic.Int64
 		w.ether.watch(func(p packet) bool {

@@ -16,10 +16,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Options of the two sides of the network, for programs that put them together through this package.
 type (
+	Gateway        = gateway.Gateway
 	GatewayOptions = gateway.Options
 	GatewayToken   = gateway.Token
 	DialOptions    = client.Options
@@ -32,8 +34,13 @@ func (e *Engine) Identity() (netproto.Identity, error) {
 	if err != nil {
 		return netproto.Identity{}, err
 	}
+	return identityOf(e.file, t)
+}
+
+// identityOf says what the ids of a file with this tokenizer mean.
+func identityOf(f *gguf.File, t *tokenizer.Tokenizer) (netproto.Identity, error) {
 	id := netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used()}
-	switch template, err := e.file.String("tokenizer.chat_template"); {
+	switch template, err := f.String("tokenizer.chat_template"); {
 	case err == nil:
 		id.Template = sha256.Sum256([]byte(template))
 	case !errors.Is(err, gguf.ErrAbsent):
@@ -54,20 +61,20 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	info := gateway.Info{
 		Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
 	}
-	return gateway.New(o, upstream{s, info})
+	return gateway.New(o, builtIn{s, info})
 }
 
-// upstream is a service as what a gateway asks.
-type upstream struct {
+// builtIn is a service as what a gateway asks.
+type builtIn struct {
 	s    *Service
 	info gateway.Info
 }
 
 // Info implements [gateway.Upstream].
-func (u upstream) Info() gateway.Info { return u.info }
+func (u builtIn) Info() gateway.Info { return u.info }
 
 // Ask implements [gateway.Upstream].
-func (u upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
 	a, err := u.s.ask(ctx, questionOf(q))
 	if err != nil {
 		return gateway.Answer{}, err
@@ -93,7 +100,7 @@ func questionOf(q gateway.Question) batch.Question {
 }
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
-func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
+func (u builtIn) Warm(ctx context.Context, q gateway.Question) error {
 	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Context: q.Context})
 	ahead.Background = true
 	_, err := u.s.Ask(ctx, ahead)
@@ -104,7 +111,7 @@ func (u upstream) Warm(ctx context.Context, q gateway.Question) error {
 }
 
 // Forget implements [gateway.Upstream].
-func (u upstream) Forget(session uint64) {
+func (u builtIn) Forget(session uint64) {
 	u.s.Service.Forget(context.Background(), session) // fails only when the service is closed, and then all is forgotten
 }
 
@@ -138,6 +145,10 @@ func (r *Remote) Audit() string {
 	}
 	return w.Audit.String()
 }
+
+// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there was
+// no connection yet.
+func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 
 // Session returns the cloud for one text at a time, and what ends it.
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {

@@ -311,7 +311,7 @@ func TestUpstream(t *testing.T) {
 	e := small(t, Options{Context: 32}, nil)
 	s, err := e.Serve(ServeOptions{AnswerTime: time.Millisecond})
 	require.NoError(t, err)
-	u := upstream{s: s, info: gateway.Info{Model: "a name"}}
+	u := builtIn{s: s, info: gateway.Info{Model: "a name"}}
 	assert.Equal(t, "a name", u.Info().Model)
 	a, err := u.Ask(t.Context(), gateway.Question{Session: 5, Context: []int32{1, 2}, K: 0})
 	require.NoError(t, err)
@@ -360,7 +360,7 @@ func TestWarmGivesWay(t *testing.T) {
 	s, err := e.Serve(ServeOptions{Slots: 40})
 	require.NoError(t, err)
 	defer s.Close()
-	u := upstream{s: s}
+	u := builtIn{s: s}
 	text := make([]int32, 35)
 	require.NoError(t, u.Warm(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text}))
 	assert.EqualValues(t, 35, statsOf(t, s).Computed)

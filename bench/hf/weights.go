@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// outputName is the matrix of the head; a model without it uses the embedding.
+const outputName = "output.weight"
+
+// weight is a tensor under its name in the folder, with its sizes slowest-varying first, as [out, in].
+type weight struct {
+	name  string
+	shape []int
+	from  gguf.Tensor
+}
+
+// row is a line of the tables of names: a tensor of GGUF, its name in transformers, its shape.
+type row struct {
+	from, to string
+	shape    []int
+}
+
+func layerRows(c qwen2.Config) []row {
+	q, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
+	return []row{
+		{"attn_norm.weight", "input_layernorm.weight", []int{c.Dim}},
+		{"attn_q.weight", "self_attn.q_proj.weight", []int{q, c.Dim}},
+		{"attn_q.bias", "self_attn.q_proj.bias", []int{q}},
+		{"attn_k.weight", "self_attn.k_proj.weight", []int{kv, c.Dim}},
+		{"attn_k.bias", "self_attn.k_proj.bias", []int{kv}},
+		{"attn_v.weight", "self_attn.v_proj.weight", []int{kv, c.Dim}},
+		{"attn_v.bias", "self_attn.v_proj.bias", []int{kv}},
+		{"attn_output.weight", "self_attn.o_proj.weight", []int{c.Dim, q}},
+		{"ffn_norm.weight", "post_attention_layernorm.weight", []int{c.Dim}},
+		{"ffn_gate.weight", "mlp.gate_proj.weight", []int{c.FFN, c.Dim}},
+		{"ffn_up.weight", "mlp.up_proj.weight", []int{c.FFN, c.Dim}},
+		{"ffn_down.weight", "mlp.down_proj.weight", []int{c.Dim, c.FFN}},
+	}
+}
+
+// rows are the tensors of a model, in the order in which they are written. Both sides pair the halves of a head for the
+// rotation, so that no rows of q and k change places.
+func rows(c qwen2.Config, untied bool) []row {
+	all := []row{{"token_embd.weight", "model.embed_tokens.weight", []int{c.Vocab, c.Dim}}}
+	for i := range c.Layers {
+		for _, r := range layerRows(c) {
+			all = append(all, row{fmt.Sprintf("blk.%d.%s", i, r.from), fmt.Sprintf("model.layers.%d.%s", i, r.to), r.shape})
+		}
+	}
+	all = append(all, row{"output_norm.weight", "model.norm.weight", []int{c.Dim}})
+	if untied {
+		all = append(all, row{outputName, "lm_head.weight", []int{c.Vocab, c.Dim}})
+	}
+	return all
+}
+
+// findWeights looks up every tensor of a model of shape c and checks its sizes. A tensor that the table does not know
+// is an error: what it is for would be lost.
+func findWeights(f *gguf.File, c qwen2.Config) ([]weight, error) {
+	_, untied := f.Tensor(outputName)
+	var found []weight
+	known := map[string]bool{}
+	for _, r := range rows(c, untied) {
+		t, ok := f.Tensor(r.from)
+		if !ok {
+			return nil, fmt.Errorf("tensor %q: missing", r.from)
+		}
+		shape := slices.Clone(t.Shape)
+		slices.Reverse(shape)
+		if !slices.Equal(shape, r.shape) {
+			return nil, fmt.Errorf("tensor %q: sizes %v, expected %v", r.from, shape, r.shape)
+		}
+		known[r.from] = true
+		found = append(found, weight{r.to, shape, t})
+	}
+	for _, t := range f.Tensors() {
+		if !known[t.Name] {
+			return nil, fmt.Errorf("tensor %s: not part of a Qwen2 model", quote.Text(t.Name))
+		}
+	}
+	return found, nil
+}
+
+// entry describes a tensor in the header of a safetensors file.
+type entry struct {
+	Type    string   `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"` // bytes from the end of the header: begin, end
+}
+
+// writeWeights writes a safetensors file: the length of the header as u64, little-endian; the header, JSON, padded with
+// blanks to a multiple of 8 bytes; the data of the tensors without gaps.
+//
+// Source: https://github.com/huggingface/safetensors, "Format".
+func writeWeights(w io.Writer, all []weight) error {
+	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
+	var end int64
+	for _, t := range all {
+		begin := end
+		end += 4 * int64(t.from.Elems())
+		header[t.name] = entry{"F32", t.shape, [2]int64{begin, end}}
+	}
+	b, err := json.Marshal(header) // sorted by name: the same bytes every time
+	if err != nil {
+		return err
+	}
+	for len(b)%8 != 0 {
+		b = append(b, ' ')
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(b))); err != nil {
+		return err
+	}
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if err := writeTensor(w, t.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeTensor dequantises t row by row, so that the largest matrix needs no more memory than one of its rows.
+func writeTensor(w io.Writer, t gguf.Tensor) error {
+	values := make([]float32, t.Shape[0])
+	n := len(t.Data) / (t.Elems() / len(values)) // bytes of a row, which is a whole number of blocks
+	b := make([]byte, 0, 4*len(values))
+	for at := 0; at < len(t.Data); at += n {
+		t.Type.Dequantize(values, t.Data[at:at+n])
+		b = b[:0]
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// upstreamFlags name the inference engines that serve the large model.
+type upstreamFlags struct {
+	o         engine.UpstreamOptions
+	kind      string
+	key       string
+	tokenizer string
+}
+
+// register adds the flags of a gateway that asks engines.
+func (u *upstreamFlags) register(f *pflag.FlagSet) {
+	u.registerAll(f)
+	f.DurationVar(&u.o.Patience, "upstream-wait", 2*time.Minute,
+		"for the first engine to answer when the gateway starts")
+	f.DurationVar(&u.o.Hedge, "upstream-hedge", 0,
+		"`time` after which a question without an answer is put to a second engine as well (default: never)")
+	f.IntVar(&u.o.Parallel, "upstream-parallel", 0,
+		"`questions` that one engine works on at a time (default: as many as it states, or 64)")
+	f.IntVar(&u.o.AuditEvery, "upstream-audit-every", 8,
+		"with an engine that can look at one position of a text only: each so many `questions` one does")
+}
+
+// registerAll adds the flags that say which engines there are.
+func (u *upstreamFlags) registerAll(f *pflag.FlagSet) {
+	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; may be repeated, for "+
+		"several that serve the same one")
+	u.registerEngine(f)
+}
+
+// registerEngine adds the flags that one engine needs to be known.
+func (u *upstreamFlags) registerEngine(f *pflag.FlagSet) {
+	f.StringVar(&u.kind, "upstream-kind", "auto", "`interface` of the engines: "+kindNames())
+	f.StringVar(&u.o.Model, "upstream-model", "", "`name` of the model, where an engine serves several (default: its first)")
+	f.StringVar(&u.key, "upstream-key-file", "", "`file` with the key that the engines want")
+	f.StringVar(&u.tokenizer, "tokenizer", "",
+		"GGUF `file` with the vocabulary of the devices' model, which the engines' must be")
+	f.BoolVar(&u.o.TrustVocabulary, "trust-vocabulary", false,
+		"take engines that cannot say which token an id is: that they mean the same is then not checked")
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range engine.UpstreamKinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// checkModel refuses a command line that names no model, or two, or a flag that is without effect.
+func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
+	upstream := set.Changed("upstream")
+	switch {
+	case !upstream && !set.Changed("model"):
+		return usagef("there is no model: name a file with -m, or an engine with --upstream URL")
+	case upstream && set.Changed("model"):
+		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
+	}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup"}
+	set.Visit(func(g *pflag.Flag) {
+		if upstream && slices.Contains(here, g.Name) {
+			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.upstream.check(set)
+}
+
+// checkUpstream reads the flags of engines that bench routing asks.
+func (f *routingFlags) checkUpstream() error {
+	if f.flags.Changed("upstream") {
+		modes, err := parseModes(f.modes)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(modes, bench.Mode.OverLink) {
+			return usagef("--upstream has no effect with --modes %s: add serial or pipelined-N, or leave it out", f.modes)
+		}
+	}
+	return f.upstream.check(f.flags)
+}
+
+// openUpstream asks the engines what they can do; it returns nil where none are named.
+func (f *routingFlags) openUpstream(ctx context.Context) (*engine.Upstream, error) {
+	if len(f.upstream.o.URLs) == 0 {
+		return nil, nil
+	}
+	return engine.OpenUpstream(ctx, f.upstream.tokenizer, f.upstream.o)
+}
+
+// check reads the flags that can be known to be wrong before there is an engine, and the key.
+func (u *upstreamFlags) check(set *pflag.FlagSet) (err error) {
+	if !set.Changed("upstream") {
+		set.Visit(func(g *pflag.Flag) {
+			if strings.HasPrefix(g.Name, "upstream-") || g.Name == "tokenizer" || g.Name == "trust-vocabulary" {
+				err = usagef("--%s is for engines: it needs --upstream URL", g.Name)
+			}
+		})
+		return err
+	}
+	switch {
+	case u.o.Patience < 0 || set.Changed("upstream-hedge") && u.o.Hedge <= 0:
+		return usagef("--upstream-wait and --upstream-hedge must be above 0")
+	case set.Changed("upstream-parallel") && (u.o.Parallel < 1 || u.o.Parallel > 4096):
+		return usagef("--upstream-parallel %d is out of range: give 1 to 4096", u.o.Parallel)
+	case set.Changed("upstream-audit-every") && u.o.AuditEvery < 1:
+		return usagef("--upstream-audit-every %d: give 1 or more", u.o.AuditEvery)
+	case u.o.Hedge > 0 && len(u.o.URLs) < 2:
+		return usagef("--upstream-hedge needs a second --upstream to ask")
+	}
+	return u.checkEngine(set)
+}
+
+// checkEngine reads the flags that one engine needs to be known, and the key.
+func (u *upstreamFlags) checkEngine(set *pflag.FlagSet) error {
+	switch {
+	case u.tokenizer == "":
+		return usagef("an engine needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
+	case !slices.Contains(engine.UpstreamKinds(), engine.UpstreamKind(u.kind)):
+		return usagef("--upstream-kind %.40q is not known: choose %s", u.kind, kindNames())
+	}
+	u.o.Kind = engine.UpstreamKind(u.kind)
+	return u.readKey(set)
+}
+
+func (u *upstreamFlags) readKey(set *pflag.FlagSet) error {
+	if !set.Changed("upstream-key-file") {
+		return nil
+	}
+	if u.key == "" {
+		return usagef(`--upstream-key-file "" names no file`)
+	}
+	b, err := os.ReadFile(u.key)
+	if err != nil {
+		return fmt.Errorf("--upstream-key-file: %w", err)
+	}
+	key := strings.TrimSpace(string(b))
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return fmt.Errorf("--upstream-key-file %s: there must be one line with the key, and nothing else", u.key)
+	}
+	u.o.Key = netproto.Secret(key)
+	return nil
+}
+
+// open asks the engines what they can do.
+func (u *upstreamFlags) open(ctx context.Context, log *slog.Logger) (cloudModel, error) {
+	u.o.Log = log
+	up, err := engine.OpenUpstream(ctx, u.tokenizer, u.o)
+	if err != nil {
+		return nil, err
+	}
+	return &upstreamModel{up, u.tokenizer, log}, nil
+}
+
+// upstreamModel is a model that engines serve.
+type upstreamModel struct {
+	u         *engine.Upstream
+	tokenizer string // file
+	log       *slog.Logger
+}
+
+func (m *upstreamModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
+	return m.u.Gateway(o)
+}
+
+func (m *upstreamModel) about() (lines []string) {
+	for _, e := range m.u.Stats().Engines {
+		name := e.URL
+		if at, err := url.Parse(e.URL); err == nil {
+			name = at.Host
+		}
+		if !e.In {
+			lines = append(lines, fmt.Sprintf("engine %s is not there yet: %v", name, e.Why))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("engine %s: %s %s serves %s, with contexts of %s tokens, %d probabilities, audits: %s",
+			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, orUnknown(e.Facts.MaxContext), e.Facts.Choices, e.Facts.Audit))
+		for _, note := range e.Facts.Notes {
+			lines = append(lines, "  "+note)
+		}
+	}
+	return lines
+}
+
+func orUnknown(n int) string {
+	if n == 0 {
+		return "an unknown number of"
+	}
+	return fmt.Sprint(n)
+}
+
+func (m *upstreamModel) attend() (stop func()) { return func() {} }
+
+func (m *upstreamModel) metrics() prometheus.Collector { return newUpstreamMetrics(m.u.Stats) }
+
+func (m *upstreamModel) ready() error { return m.u.Ready() }
+
+func (m *upstreamModel) text() (func([]int32) string, error) { return engine.TextOf(m.tokenizer) }
+
+// close says what the engines have done.
+func (m *upstreamModel) close() {
+	m.u.Close()
+	s := m.u.Stats()
+	for _, e := range s.Engines {
+		m.log.Info("asked", "engine", e.URL, "questions", e.Asks, "answered", e.Answered, "failed", e.Failed,
+			"cancelled", e.Cancelled, "outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context,
+			"audited", e.Audited, "audit_tokens", e.AuditExtra, "evicted_sessions", e.Evicted)
+	}
+	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
+}

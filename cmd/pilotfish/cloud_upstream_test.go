@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// engineOf starts an inference engine with the vocabulary of a model file.
+func engineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
+	t.Helper()
+	f, err := gguf.Open(model)
+	require.NoError(t, err)
+	defer f.Close()
+	tokens, err := tokenizer.FromGGUF(f)
+	require.NoError(t, err)
+	var pieces [][]byte
+	for id := range int32(tokens.Used()) {
+		piece := tokens.Bytes(id)
+		if tokens.IsControl(id) {
+			piece = []byte(tokens.Text(id))
+		}
+		pieces = append(pieces, piece)
+	}
+	e.Vocabulary = fakeengine.VocabularyOf(pieces, int32(len(pieces)),
+		func(text string) []int32 { return tokens.Encode(text, true) })
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// best is the token that a fake engine has behind a context.
+func best(e *fakeengine.Engine, context []int32) (id int32) {
+	all := fakeengine.Table(e.Vocabulary, 1)(context)
+	for i, p := range all {
+		if p > all[id] {
+			id = int32(i)
+		}
+	}
+	return id
+}
+
+// TestCloudUpstream: a gateway in front of engines answers with their tokens, shows their key, says what they can do,
+// and at the end what they did.
+func TestCloudUpstream(t *testing.T) {
+	ownFolders(t)
+	edge := tinyModel(t, "q8_0")
+	e := &fakeengine.Engine{Dialect: "llama", Key: "the key of the engine"}
+	url := engineOf(t, edge, e)
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
+	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--upstream-key-file", key)
+	assert.Contains(t, cloud.said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, audits: sampled")
+	args := []string{"-m", edge, "--cloud", cloud.address, "--pin", cloud.pin, "--policy", "always", "--deadline", "off",
+		"--tokens", "5,6,7", "-n", "12"}
+	ids, origins, s, _ := routedTokens(t, args...)
+	want := []int32{5, 6, 7}
+	for range 12 {
+		want = append(want, best(e, want))
+	}
+	assert.Equal(t, want[3:], ids)
+	assert.NotContains(t, origins, "edge")
+	assert.Equal(t, "sampled", s.Audit)
+	assert.NotEmpty(t, e.Calls("/completion"))
+
+	code, _, stderr := call(t, append([]string{"run", "--temp", "0.5"}, args...)...)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "add --top-k with 1 to 256", "it is said at once, not at each token")
+	_, _, s, _ = routedTokens(t, append(args, "--temp", "0.5", "--top-k", "20", "--seed", "3")...)
+	assert.Equal(t, 12, s.CloudTokens)
+	cloud.stop()
+}
+
+// TestCloudModelFlags: a gateway has one model, and no flag is without effect.
+func TestCloudModelFlags(t *testing.T) {
+	const up = "--upstream http://127.0.0.1:1 "
+	for args, want := range map[string]string{
+		"":                                            "there is no model: name a file with -m, or an engine with --upstream URL",
+		"-m x " + up:                                  "leave one of them out",
+		up:                                            "needs --tokenizer FILE",
+		"-m x --tokenizer y":                          "--tokenizer is for engines: it needs --upstream URL",
+		"-m x --trust-vocabulary":                     "--trust-vocabulary is for engines",
+		"-m x --upstream-kind llama":                  "--upstream-kind is for engines",
+		up + "--tokenizer x --slots 7":                "--slots is for a model that runs here",
+		up + "--tokenizer x --threads 1":              "--threads is for a model that runs here",
+		up + "--tokenizer x --ctx 100":                "--ctx is for a model that runs here",
+		up + "--tokenizer x --lookup off":             "--lookup is for a model that runs here",
+		up + "--tokenizer x --huge-pages on":          "--huge-pages is for a model that runs here",
+		up + "--tokenizer x --upstream-kind q":        `--upstream-kind "q" is not known: choose auto, sglang, vllm, llama or openai`,
+		up + "--tokenizer x --upstream-parallel 0":    "give 1 to 4096",
+		up + "--tokenizer x --upstream-audit-every 0": "give 1 or more",
+		up + "--tokenizer x --upstream-hedge 0s":      "must be above 0",
+		up + "--tokenizer x --upstream-wait -1s":      "must be above 0",
+		up + "--tokenizer x --upstream-hedge 1s":      "needs a second --upstream to ask",
+	} {
+		code, _, stderr := call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"}, strings.Fields(args)...)...)
+		assert.Equal(t, exitUsage, code, args)
+		assert.Contains(t, stderr, want, args)
+	}
+	for args, want := range map[string]string{
+		`--upstream-key-file /nowhere/key`: "--upstream-key-file: open /nowhere/key",
+		`--tokenizer /nowhere/x.gguf`:      "/nowhere/x.gguf",
+	} {
+		code, _, stderr := call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
+			strings.Fields(up+"--tokenizer x "+args)...)...)
+		assert.Equal(t, exitFailed, code, args)
+		assert.Contains(t, stderr, want, args)
+	}
+	empty := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
+	code, _, stderr := call(t, append([]string{"cloud"}, strings.Fields(up+"--tokenizer x --upstream-key-file "+empty)...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "one line with the key")
+}
+
+// TestUpstreamOptions: each flag sets what it is for.
+func TestUpstreamOptions(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
+	var f cloudCommandFlags
+	set := pflag.NewFlagSet("cloud", pflag.ContinueOnError)
+	f.upstream.register(set)
+	require.NoError(t, set.Parse(strings.Fields("--upstream http://a --upstream http://b --tokenizer t.gguf "+
+		"--upstream-kind vllm --upstream-model m --trust-vocabulary --upstream-wait 3s --upstream-hedge 40ms "+
+		"--upstream-parallel 5 --upstream-audit-every 6 --upstream-key-file "+key)))
+	require.NoError(t, f.upstream.check(set))
+	assert.Equal(t, engine.UpstreamOptions{
+		URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m", Key: netproto.Secret("sesame"),
+		TrustVocabulary: true, Patience: 3 * time.Second, Hedge: 40 * time.Millisecond, Parallel: 5, AuditEvery: 6,
+	}, f.upstream.o)
+	assert.Equal(t, "t.gguf", f.upstream.tokenizer)
+}
+
+// TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit 1.
+func TestCloudCheck(t *testing.T) {
+	model := tinyModel(t, "q8_0")
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	url := engineOf(t, model, e)
+	code, stdout, stderr := call(t, "cloud", "check", url, "--tokenizer", model)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "vocabulary           pass  the text of all")
+	assert.Contains(t, stdout, "audit                pass  exact:")
+	code, stdout, _ = call(t, "cloud", "check", url, "--tokenizer", model, "--json", "--upstream-kind", "sglang")
+	require.Equal(t, exitDone, code)
+	all := lines[engine.UpstreamResult](t, stdout)
+	require.Len(t, all, 12)
+	assert.Equal(t, "start", all[0].Check)
+
+	code, stdout, stderr = call(t, "cloud", "check", url, "--tokenizer", model, "--upstream-kind", "llama")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stdout, "start                fail")
+	assert.Contains(t, stderr, "cannot stand behind the gateway")
+	code, _, stderr = call(t, "cloud", "check", url)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--tokenizer")
+	code, _, _ = call(t, "cloud", "check")
+	assert.Equal(t, exitUsage, code)
+}
+
+// TestCheckFlags: a key, the name of a model and trust go to the engine that is checked.
+func TestCheckFlags(t *testing.T) {
+	model := tinyModel(t, "q8_0")
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
+	e := &fakeengine.Engine{Dialect: "openai", Key: "sesame", Name: "large"}
+	url := engineOf(t, model, e)
+	args := func(more ...string) []string {
+		return append([]string{"cloud", "check", url, "--tokenizer", model, "--upstream-key-file", key}, more...)
+	}
+	_, stdout, _ := call(t, args()...)
+	assert.Contains(t, stdout, "give --trust-vocabulary")
+	code, stdout, _ := call(t, args("--trust-vocabulary", "--upstream-model", "large")...)
+	assert.Equal(t, exitDone, code)
+	assert.Contains(t, stdout, "not compared (--trust-vocabulary)")
+	_, stdout, _ = call(t, args("--trust-vocabulary", "--upstream-model", "small")...)
+	assert.Contains(t, stdout, `it serves no model "small", but "large"`)
+}
+
+// TestBenchRoutingUpstream: the modes over the link ask the engine, and no others may want one.
+func TestBenchRoutingUpstream(t *testing.T) {
+	model := tinyModel(t, "q8_0")
+	questions := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"what?"}`), 0o600))
+	e := &fakeengine.Engine{Dialect: "llama"}
+	url := engineOf(t, model, e)
+	args := []string{"bench", "routing", "--workload", questions, "-m", model, "--large", model, "--questions", "1",
+		"--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off", "--upstream", url}
+	code, _, stderr := call(t, append(args, "--modes", "serial", "--tokenizer", model)...)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Greater(t, len(e.Calls("/completion")), 5)
+	for modes, want := range map[string]string{
+		"local --tokenizer " + model: "--upstream has no effect with --modes local",
+		"serial":                     "needs --tokenizer FILE",
+	} {
+		code, _, stderr = call(t, append(args, strings.Fields("--modes "+modes)...)...)
+		assert.Equal(t, exitUsage, code)
+		assert.Contains(t, stderr, want)
+	}
+	i := slices.Index(args, "--upstream")
+	code, _, stderr = call(t, append(slices.Clone(args[:i]), "--tokenizer", model)...)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--tokenizer is for engines: it needs --upstream URL")
+	for _, flag := range []string{"--upstream-kind sglang", "--upstream-model x", "--trust-vocabulary",
+		"--upstream-key-file /nowhere"} {
+		code, stdout, stderr := call(t, append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
+		if flag == "--upstream-kind sglang" || flag == "--upstream-key-file /nowhere" {
+			assert.Equal(t, exitFailed, code, fmt.Sprint(flag, stdout, stderr))
+		} else {
+			assert.Equal(t, exitDone, code, flag) // llama-server serves one model, and can be asked for its vocabulary
+		}
+	}
+}

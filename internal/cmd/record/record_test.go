@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// engine answers as engines do, and says what it was asked.
+func engine(t *testing.T) *httptest.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"error": "Not Found"}`, http.StatusNotFound)
+	})
+	mux.HandleFunc("POST /completion", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Date-Of-Birth", "secret")
+		io.WriteString(w, `{"tokens": [1], "logprob": -1.1920928955078125e-07, "text": "<b>", "asked": `+string(b)+
+			`, "type": "`+r.Header.Get("Content-Type")+`"}`)
+	})
+	mux.HandleFunc("GET /key", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer right" {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		io.WriteString(w, r.Header.Get("Authorization")[len("Bearer "):]+r.Header.Get("Content-Type"))
+	})
+	mux.Handle("GET /moved", http.RedirectHandler("/key", http.StatusTemporaryRedirect))
+	for path, text := range map[string]string{
+		"long": strings.Repeat("1", maxReply+1), "longest": strings.Repeat("x", maxReply), "list": "[1]",
+	} {
+		mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, text) })
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// result is what a run left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+	folder         string
+}
+
+func (r result) file(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.folder, name+".json"))
+	require.NoError(t, err)
+	return string(b)
+}
+
+// record runs the command on the cases, with the right key.
+func record(t *testing.T, cases string) result {
+	t.Helper()
+	list := filepath.Join(t.TempDir(), "cases.json")
+	require.NoError(t, os.WriteFile(list, []byte(cases), 0o644))
+	r := result{folder: filepath.Join(t.TempDir(), "made", "here")}
+	var stdout, stderr strings.Builder
+	args := []string{"-url", engine(t).URL + "/", "-engine", "fake 1", "-key", "right", "-cases", list, "-out", r.folder}
+	r.code = run(context.Background(), args, "2026-11-22", &stdout, &stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	return r
+}
+
+func TestTheTranscriptHasTheRequestAndTheReplyAsTheyWere(t *testing.T) {
+	r := record(t, `[{"name": "ask-k5", "path": "/completion", "body": {"prompt": [1, 2], "n_predict": 1}}]`)
+	require.Zero(t, r.code, r.stderr)
+	assert.Equal(t, `{
+"engine": "fake 1",
+"recorded": "2026-11-22",
+"request": {"method":"POST","path":"/completion","body":{"prompt":[1,2],"n_predict":1}},
+"response": {"status":200,"headers":{"content-type":"application/json"},"body":`+
+		`{"tokens":[1],"logprob":-1.1920928955078125e-07,"text":"<b>","asked":{"prompt":[1,2],"n_predict":1},`+
+		`"type":"application/json"}}
+}
+`, strings.ReplaceAll(r.file(t, "ask-k5"), `"prompt": [`, `"prompt":[`))
+	assert.Contains(t, r.stdout, "ask-k5.json, ")
+}
+
+func TestTheKeyIsSentAndNotWrittenDownButAWrongOneIs(t *testing.T) {
+	r := record(t, `[{"name": "right", "path": "/key"}, {"name": "wrong", "path": "/key", "key": "bad", "status": 401}]`)
+	require.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.file(t, "right"), `"request": {"method":"GET","path":"/key"},`)
+	assert.Contains(t, r.file(t, "right"), `"text":"right"`, "the engine got the key, and no type where there is no body")
+	assert.Contains(t, r.file(t, "wrong"), `"request": {"method":"GET","path":"/key","key":"bad"},`)
+	assert.Contains(t, r.file(t, "wrong"), `"status":401,`+
+		`"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},"text":"bad"`)
+}
+
+func TestAnUnexpectedStatusIsReportedAndTheOthersAreRecorded(t *testing.T) {
+	r := record(t, `[{"name": "gone", "path": "/none"}, {"name": "none", "path": "/none", "status": 404},
+		{"name": "moved", "path": "/moved", "status": 307},
+		{"name": "posted", "path": "/key", "method": "POST", "status": 404}]`)
+	assert.Equal(t, 1, r.code)
+	assert.Equal(t, `record: case gone: status 404, expected 200: {"error": "Not Found"}`+"\n\n", r.stderr)
+	assert.NoFileExists(t, filepath.Join(r.folder, "gone.json"))
+	assert.Contains(t, r.file(t, "none"), `"body":{"error":"Not Found"}`)
+	assert.Contains(t, r.file(t, "moved"), `"status":307`, "redirects are part of what came back")
+	assert.Contains(t, r.file(t, "posted"), `"method":"POST"`)
+}
+
+func TestOfALongReplySomeFieldsCanBeKept(t *testing.T) {
+	r := record(t, `[{"name": "some", "path": "/completion", "body": 3, "keep": ["text", "asked"]},
+		{"name": "no-field", "path": "/completion", "body": 3, "keep": ["token"]},
+		{"name": "no-object", "path": "/list", "keep": ["text"]}]`)
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.file(t, "some"), `"kept":["text","asked"],"body":{"asked":3,"text":"<b>"}}`)
+	assert.Contains(t, r.stderr, `case no-field: keep: the reply has no field "token"`)
+	assert.Contains(t, r.stderr, "case no-object: keep: the reply is no JSON object")
+}
+
+func TestALongReplyIsRefused(t *testing.T) {
+	r := record(t, `[{"name": "long", "path": "/long"}, {"name": "longest", "path": "/longest"}]`)
+	assert.Equal(t, "record: case long: a reply of more than 1048576 bytes\n", r.stderr)
+	assert.FileExists(t, filepath.Join(r.folder, "longest.json"))
+}
+
+func TestWrongListsOfCases(t *testing.T) {
+	for cases, want := range map[string]string{
+		`[{"name": "../x", "path": "/a"}]`:                           `case 0: name "../x": use small letters`,
+		`[{"path": "/a"}]`:                                           `case 0: name ""`,
+		`[{"name": "a", "path": "/a"}, {"name": "b", "path": "a"}]`:  `case 1: b: path "a" does not begin with a slash`,
+		`[{"name": "a"}]`:                                            `path "" does not begin with a slash`,
+		`[{"name": "a", "path": "/a"}, {"name": "a", "path": "/b"}]`: `case 1: "a" is the name of another one`,
+		`[{"name": "a", "path": "/a", "bdoy": 1}]`:                   `unknown field "bdoy"`,
+		`[`: "cases.json: unexpected EOF",
+	} {
+		r := record(t, cases)
+		assert.Equal(t, 1, r.code, cases)
+		assert.Contains(t, r.stderr, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	good := []string{"-url", "http://127.0.0.1:1", "-engine", "e", "-cases", "c", "-out", "o"}
+	for i := 0; i < len(good); i += 2 {
+		args := append(append([]string{}, good[:i]...), good[i+2:]...)
+		assert.Equal(t, 2, run(t.Context(), args, "", io.Discard, io.Discard), "without %s", good[i])
+	}
+	var stderr strings.Builder
+	assert.Equal(t, 2, run(t.Context(), append([]string{"more"}, good...), "", io.Discard, &stderr))
+	assert.Equal(t, 2, run(t.Context(), append(good[2:], "-url", "127.0.0.1"), "", io.Discard, &stderr))
+	assert.Contains(t, stderr.String(), `-url "127.0.0.1": give scheme and host`)
+	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))
+	assert.Equal(t, 1, run(t.Context(), good, "", io.Discard, &stderr))
+	assert.Contains(t, stderr.String(), "open c: ")
+}
+
+func TestAnInterruptEndsIt(t *testing.T) {
+	asked, release := make(chan bool), make(chan bool)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-release
+	}))
+	defer s.Close()
+	defer close(release)
+	list := filepath.Join(t.TempDir(), "cases.json")
+	cases := `[{"name": "never", "path": "/"}, {"name": "then", "path": "/"}]`
+	require.NoError(t, os.WriteFile(list, []byte(cases), 0o644))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	var stderr strings.Builder
+	args := []string{"-url", s.URL, "-engine", "e", "-cases", list, "-out", t.TempDir()}
+	assert.Equal(t, 1, run(ctx, args, "", io.Discard, &stderr))
+	assert.Contains(t, stderr.String(), "case never: ")
+	assert.Contains(t, stderr.String(), "context canceled")
+}
+
+// The lists that come with the program.
+func TestTheListsCanBeRead(t *testing.T) {
+	lists, err := filepath.Glob("cases/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, lists)
+	for _, list := range lists {
+		all, err := readCases(list)
+		require.NoError(t, err)
+		assert.NotEmpty(t, all, list)
+	}
+}
+
+// What is recorded is what the lists ask for: whoever changes a list records anew.
+func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
+	lists, err := filepath.Glob("cases/*.json")
+	require.NoError(t, err)
+	recorded := 0
+	for _, list := range lists {
+		engine, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(list), ".json"), "-")
+		all, err := readCases(list)
+		require.NoError(t, err)
+		for _, c := range all {
+			b, err := os.ReadFile(filepath.Join("../../../netproto/upstream/testdata", engine, c.Name+".json"))
+			require.NoError(t, err)
+			var got transcript
+			require.NoError(t, json.Unmarshal(b, &got), c.Name)
+			want, err := compact(request{c.Method, c.Path, c.Key, c.Body})
+			require.NoError(t, err)
+			asked, err := compact(got.Request)
+			require.NoError(t, err)
+			assert.JSONEq(t, string(want), string(asked), c.Name)
+			assert.Equal(t, c.Status, got.Response.Status, c.Name)
+			assert.Equal(t, c.Keep, got.Response.Kept, c.Name)
+			assert.NotEmpty(t, got.Engine)
+			recorded++
+		}
+	}
+	files, err := filepath.Glob("../../../netproto/upstream/testdata/*/*.json")
+	require.NoError(t, err)
+	assert.Len(t, files, recorded, "a transcript that no list asks for")
+}

@@ -1,0 +1,221 @@
+// Package fakeengine is inference engines for tests: what llama-server, SGLang, vLLM and OpenAI's interface say over
+// HTTP, as real ones were seen to say it, with a function in place of a model.
+package fakeengine
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Engine is one engine. It implements http.Handler. Set what is exported before the first request.
+type Engine struct {
+	Dialect    string                      // llama, sglang, vllm or openai
+	Vocabulary *Vocabulary                 // nil: NewVocabulary
+	Model      func(ctx []int32) []float64 // log-probability by id; nil: Table(1)
+	MaxContext int                         // tokens, with the one that follows; 0: 512
+	Slots      int                         // of llama; 0: 4
+	Key        string                      // that it wants; "" means none
+	MaxTop     int                         // of vllm and openai; 0: 20
+	Name       string                      // of the model; "": fake
+
+	NoGenerate bool // vllm: /inference/v1/generate is closed
+	Rows       Rows // vllm: what prompt_logprobs are where a part of the context is cached
+	Strict     bool // openai: refuses fields that it does not know, and gives no ids
+	Echo       bool // openai: repeats the prompt where it is told to
+	Strips     bool // leaves out a space at the beginning of what it detokenizes
+
+	// Fault, if set, may answer in place of the engine: it returns whether it did.
+	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
+
+	once  sync.Once
+	mux   *http.ServeMux
+	mu    sync.Mutex
+	calls []Call
+	slots map[int][]int32      // of llama: what each holds
+	salts map[string][][]int32 // contexts that were computed, by salt
+}
+
+// Rows says what a vLLM gives for the positions of a context that its prefix cache had.
+type Rows uint8
+
+// The kinds.
+const (
+	SuffixRows  Rows = iota // rows for what it computed alone
+	RubbishRows             // rows for all, of which those that were cached are rubbish
+	WholeRows               // rows for all, for which it computes all again
+)
+
+// Call is a request that came.
+type Call struct {
+	Path string
+	Body []byte
+	Auth string // the header Authorization
+}
+
+// Calls returns the requests so far to an address.
+func (e *Engine) Calls(path string) (all []Call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.calls {
+		if c.Path == path {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (e *Engine) defaults() {
+	e.Vocabulary = cmp.Or(e.Vocabulary, NewVocabulary())
+	if e.Model == nil {
+		e.Model = Table(e.Vocabulary, 1)
+	}
+	e.MaxContext, e.Slots, e.MaxTop = cmp.Or(e.MaxContext, 512), cmp.Or(e.Slots, 4), cmp.Or(e.MaxTop, 20)
+	e.Name = cmp.Or(e.Name, "fake")
+	e.slots, e.salts = map[int][]int32{}, map[string][][]int32{}
+	e.mux = http.NewServeMux()
+	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm, "openai": e.openai}[e.Dialect]()
+}
+
+// ServeHTTP answers a request.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.once.Do(e.defaults)
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	e.calls = append(e.calls, Call{r.URL.Path, b, r.Header.Get("Authorization")})
+	e.mu.Unlock()
+	if e.Fault != nil && e.Fault(w, r, b) {
+		return
+	}
+	open := r.URL.Path == "/health" || e.Dialect == "llama" && r.URL.Path == "/v1/models"
+	if e.Key != "" && !open && r.Header.Get("Authorization") != "Bearer "+e.Key {
+		fail(w, http.StatusUnauthorized, "authentication_error", "Invalid API Key")
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(b)))
+	e.mux.ServeHTTP(w, r)
+}
+
+// handle adds an address that takes a JSON document of type T with no other fields than those of T.
+func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q T)) {
+	e.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		var q T
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		if err := d.Decode(&q); err != nil {
+			fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+			return
+		}
+		answer(w, q)
+	})
+}
+
+func say(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // whoever asked may have gone
+}
+
+func fail(w http.ResponseWriter, status int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	say(w, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": status}})
+}
+
+type object = map[string]any
+
+// check refuses a context that the engine does not take.
+func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
+	for _, id := range context {
+		if id < 0 || int(id) >= e.Vocabulary.Size() {
+			fail(w, http.StatusBadRequest, "invalid_request_error", "Prompt contains invalid tokens")
+			return false
+		}
+	}
+	if len(context) == 0 || len(context) > most {
+		fail(w, http.StatusBadRequest, kind, long)
+		return false
+	}
+	return true
+}
+
+// detokenized is the text of tokens.
+func (e *Engine) detokenized(ids []int32) string {
+	s := e.Vocabulary.text(ids)
+	if e.Strips {
+		s = strings.TrimPrefix(s, " ")
+	}
+	return s
+}
+
+// candidate is a token and its log-probability.
+type candidate struct {
+	id int32
+	p  float64
+}
+
+// best returns the tokens behind a context, the most probable first.
+func (e *Engine) best(context []int32) []candidate {
+	var all []candidate
+	for id, p := range e.Model(context) {
+		all = append(all, candidate{int32(id), p})
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.p, a.p) })
+	return all
+}
+
+// cached says how many tokens of a context were computed before under a salt, at most all but one, in whole blocks, and
+// remembers it.
+func (e *Engine) cached(salt string, context []int32, block int) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, old := range e.salts[salt] {
+		n = max(n, common(old, context))
+	}
+	e.salts[salt] = append(e.salts[salt], slices.Clone(context))
+	return min(n, len(context)-1) / block * block
+}
+
+func common(a, b []int32) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// Table returns a model that gives every context probabilities of its own, as if at random.
+func Table(v *Vocabulary, seed uint64) func(ctx []int32) []float64 {
+	return func(ctx []int32) []float64 {
+		h := seed
+		for _, id := range ctx {
+			h = mix(h ^ uint64(id+1))
+		}
+		logits, sum := make([]float64, v.Size()), 0.0
+		for i := range logits {
+			logits[i] = 6 * float64(mix(h+uint64(i)*0x9e3779b97f4a7c15)>>40) / (1 << 24)
+			sum += math.Exp(logits[i])
+		}
+		for i := range logits {
+			logits[i] -= math.Log(sum)
+		}
+		return logits
+	}
+}
+
+func mix(x uint64) uint64 {
+	x = (x ^ x>>31) * 0x7fb5d329728ea185
+	x = (x ^ x>>27) * 0x81dadef4bc2dd44d
+	return x ^ x>>33
+}
+
+func named(id int32) string { return fmt.Sprintf("token_id:%d", id) }

@@ -1,0 +1,103 @@
+package fakeengine
+
+import (
+	"net/http"
+	"slices"
+	"unicode/utf8"
+)
+
+// llamaRequest is /completion with every field of sampling: they are pointers, so that one left out is seen.
+type llamaRequest struct {
+	Prompt           []int32  `json:"prompt"`
+	Predict          *int     `json:"n_predict"`
+	Temperature      *float64 `json:"temperature"`
+	TopK             *int     `json:"top_k"`
+	TopP             *float64 `json:"top_p"`
+	MinP             *float64 `json:"min_p"`
+	RepeatPenalty    *float64 `json:"repeat_penalty"`
+	PresencePenalty  *float64 `json:"presence_penalty"`
+	FrequencyPenalty *float64 `json:"frequency_penalty"`
+	Samplers         []string `json:"samplers"`
+	Probs            *int     `json:"n_probs"`
+	PostSampling     *bool    `json:"post_sampling_probs"`
+	ReturnTokens     *bool    `json:"return_tokens"`
+	CachePrompt      *bool    `json:"cache_prompt"`
+	Slot             *int     `json:"id_slot"`
+	Stream           *bool    `json:"stream"`
+	Parser           *string  `json:"chat_parser"`
+	Fields           []string `json:"response_fields"`
+}
+
+// greedy reports whether all fields of sampling are set so that the most probable token comes.
+func (q llamaRequest) greedy() bool {
+	return is(q.Temperature, 0) && is(q.TopK, 1) && is(q.TopP, 1) && is(q.MinP, 0) && is(q.RepeatPenalty, 1) &&
+		is(q.PresencePenalty, 0) && is(q.FrequencyPenalty, 0) && slices.Equal(q.Samplers, []string{"temperature"}) &&
+		is(q.PostSampling, false) && is(q.ReturnTokens, true) && is(q.CachePrompt, true) && is(q.Stream, false) &&
+		q.Parser != nil && q.Predict != nil && q.Probs != nil && q.Slot != nil
+}
+
+func is[T comparable](p *T, v T) bool { return p != nil && *p == v }
+
+func (e *Engine) llama() {
+	e.mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { say(w, object{"status": "ok"}) })
+	e.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"data": []object{{"id": e.Name, "owned_by": "llamacpp",
+			"meta": object{"n_vocab": e.Vocabulary.Size() + 4, "n_ctx": e.MaxContext}}}})
+	})
+	e.mux.HandleFunc("GET /props", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"total_slots": e.Slots, "build_info": "b0-fake",
+			"default_generation_settings": object{"n_ctx": e.MaxContext}})
+	})
+	handle(e, "/completion", e.completion)
+	handle(e, "/tokenize", func(w http.ResponseWriter, q struct {
+		Content      string `json:"content"`
+		AddSpecial   bool   `json:"add_special"`
+		ParseSpecial bool   `json:"parse_special"`
+	}) {
+		say(w, object{"tokens": e.Vocabulary.Encode(q.Content)})
+	})
+	handle(e, "/detokenize", func(w http.ResponseWriter, q struct{ Tokens []int32 }) {
+		say(w, object{"content": e.detokenized(q.Tokens)})
+	})
+}
+
+func (e *Engine) completion(w http.ResponseWriter, q llamaRequest) {
+	if !q.greedy() {
+		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
+		return
+	}
+	const long = "request exceeds the available context size"
+	if !e.check(w, q.Prompt, e.MaxContext-1, "exceed_context_size_error", long) {
+		return
+	}
+	e.mu.Lock()
+	slot := *q.Slot
+	if slot >= e.Slots {
+		slot = 0
+	}
+	cached := min(common(e.slots[slot], q.Prompt), len(q.Prompt)-1)
+	e.slots[slot] = slices.Clone(q.Prompt)
+	e.mu.Unlock()
+	context, tokens, probabilities := slices.Clone(q.Prompt), []int32{}, []object{}
+	for range max(*q.Predict, 1) {
+		best := e.best(context)
+		tokens, context = append(tokens, best[0].id), append(context, best[0].id)
+		probabilities = append(probabilities, llamaTop(best, min(*q.Probs, len(best))))
+	}
+	reply := object{"tokens": tokens, "timings/cache_n": cached, "timings/prompt_n": len(q.Prompt) - cached,
+		"timings/prompt_ms": 0.5, "timings/predicted_ms": 0.25}
+	// probabilities wait for the end of a character
+	piece := e.Vocabulary.Piece(tokens[0])
+	if *q.Probs > 0 && (len(tokens) > 1 || utf8.FullRune(piece)) {
+		reply["completion_probabilities"] = probabilities
+	}
+	say(w, reply)
+}
+
+func llamaTop(best []candidate, k int) object {
+	var top []object
+	for _, c := range best[:k] {
+		top = append(top, object{"id": c.id, "logprob": c.p, "token": "?", "bytes": []int{}})
+	}
+	return object{"id": best[0].id, "logprob": best[0].p, "top_logprobs": top}
+}

@@ -1,0 +1,120 @@
+package fakeengine
+
+import (
+	"net/http"
+)
+
+type sglangRequest struct {
+	ID       *string `json:"rid"`
+	Context  []int32 `json:"input_ids"`
+	Sampling struct {
+		Tokens            *int     `json:"max_new_tokens"`
+		Temperature       *float64 `json:"temperature"`
+		TopP              *float64 `json:"top_p"`
+		TopK              *int     `json:"top_k"`
+		MinP              *float64 `json:"min_p"`
+		FrequencyPenalty  *float64 `json:"frequency_penalty"`
+		PresencePenalty   *float64 `json:"presence_penalty"`
+		RepetitionPenalty *float64 `json:"repetition_penalty"`
+		Stop              []string `json:"stop"`
+		StopIDs           []int32  `json:"stop_token_ids"`
+		IgnoreEOS         *bool    `json:"ignore_eos"`
+		SkipSpecial       *bool    `json:"skip_special_tokens"`
+		NoStopTrim        *bool    `json:"no_stop_trim"`
+	} `json:"sampling_params"`
+	LogProb      *bool  `json:"return_logprob"`
+	LogProbStart *int   `json:"logprob_start_len"`
+	Top          *int   `json:"top_logprobs_num"`
+	Text         *bool  `json:"return_text_in_logprobs"`
+	ExtraKey     string `json:"extra_key"`
+	Stream       *bool  `json:"stream"`
+}
+
+func (q sglangRequest) greedy() bool {
+	s := q.Sampling
+	return q.ID != nil && *q.ID != "" && s.Tokens != nil && is(s.Temperature, 0) && is(s.TopP, 1) && is(s.TopK, 1) &&
+		is(s.MinP, 0) && is(s.FrequencyPenalty, 0) && is(s.PresencePenalty, 0) && is(s.RepetitionPenalty, 1) &&
+		s.Stop != nil && len(s.Stop) == 0 && s.StopIDs != nil && len(s.StopIDs) == 0 && is(s.IgnoreEOS, false) &&
+		is(s.SkipSpecial, false) && is(s.NoStopTrim, true) && is(q.Text, false) && is(q.Stream, false) &&
+		q.LogProb != nil && q.LogProbStart != nil && q.Top != nil
+}
+
+func (e *Engine) sglang() {
+	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	e.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"data": []object{{"id": e.Name, "owned_by": "sglang", "max_model_len": e.MaxContext}}})
+	})
+	e.mux.HandleFunc("GET /get_model_info", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"model_path": "/models/fake"})
+	})
+	e.mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"version": "0.5.23", "page_size": 1, "max_running_requests": 16, "disable_radix_cache": false})
+	})
+	handle(e, "/abort_request", func(w http.ResponseWriter, _ struct {
+		ID string `json:"rid"`
+	}) {
+	})
+	handle(e, "/generate", e.sglangGenerate)
+	handle(e, "/tokenize", func(w http.ResponseWriter, q struct {
+		Prompt     string `json:"prompt"`
+		AddSpecial bool   `json:"add_special_tokens"`
+	}) {
+		say(w, object{"tokens": e.Vocabulary.Encode(q.Prompt)})
+	})
+	handle(e, "/detokenize", func(w http.ResponseWriter, q struct {
+		Tokens      []int32 `json:"tokens"`
+		SkipSpecial *bool   `json:"skip_special_tokens"`
+	}) {
+		var ids []int32
+		for _, id := range q.Tokens {
+			if id < e.Vocabulary.Special() || is(q.SkipSpecial, false) {
+				ids = append(ids, id)
+			}
+		}
+		say(w, object{"text": e.detokenized(ids)})
+	})
+}
+
+func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
+	if !q.greedy() {
+		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
+		return
+	}
+	for _, id := range q.Context {
+		if int(id) >= e.Vocabulary.Size() || *q.Top > e.Vocabulary.Size() {
+			panic(http.ErrAbortHandler) // such a request ends the real one
+		}
+	}
+	if !e.check(w, q.Context, e.MaxContext-6, "", "The input is longer than the model's context length") {
+		return
+	}
+	start := *q.LogProbStart
+	cached := e.cached(q.ExtraKey, q.Context, 1)
+	if start >= 0 {
+		cached = min(cached, start)
+	}
+	meta := object{"id": q.ID, "finish_reason": object{"type": "length"}, "cached_tokens": cached, "e2e_latency": 0.002}
+	reply := object{"text": "", "output_ids": []int32{}, "meta_info": meta}
+	best := e.best(q.Context)
+	if *q.Sampling.Tokens > 0 {
+		reply["output_ids"] = []int32{best[0].id}
+	}
+	if *q.LogProb {
+		meta["output_top_logprobs"] = []any{sglangRows(best[:*q.Top])}
+		rows := []any{nil}
+		for pos := start + 1; start >= 0 && pos < len(q.Context); pos++ {
+			rows = append(rows, sglangRows(e.best(q.Context[:pos])[:*q.Top]))
+		}
+		if start >= 0 {
+			meta["input_top_logprobs"] = rows
+		}
+	}
+	say(w, reply)
+}
+
+func sglangRows(best []candidate) (rows []any) {
+	for _, c := range best {
+		rows = append(rows, []any{c.p, c.id, nil})
+	}
+	return rows
+}

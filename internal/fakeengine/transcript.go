@@ -1,0 +1,112 @@
+package fakeengine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+)
+
+// Transcript is a request to a real engine and what it said, as internal/cmd/record writes it. It implements
+// http.RoundTripper: the engine says the same again.
+type Transcript struct {
+	Engine  string `json:"engine"`
+	Request struct {
+		Method string          `json:"method"`
+		Path   string          `json:"path"`
+		Body   json.RawMessage `json:"body"`
+	} `json:"request"`
+	Response struct {
+		Status  int               `json:"status"`
+		Headers map[string]string `json:"headers"`
+		Body    json.RawMessage   `json:"body"`
+	} `json:"response"`
+
+	sent []byte // the body of the last request
+}
+
+// ReadTranscript reads a file.
+func ReadTranscript(path string) (*Transcript, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transcript{}
+	if err := json.Unmarshal(b, t); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Field reads a field of the recorded request, by the names that lead to it.
+func (t *Transcript) Field(into any, names ...string) error {
+	b := t.Request.Body
+	for _, name := range names {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return err
+		}
+		b = fields[name]
+	}
+	return json.Unmarshal(b, into)
+}
+
+// RoundTrip implements http.RoundTripper. Another address than the recorded one is an error.
+func (t *Transcript) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != t.Request.Method || r.URL.Path != t.Request.Path {
+		return nil, fmt.Errorf("%s %s was recorded, not %s %s", t.Request.Method, t.Request.Path, r.Method, r.URL.Path)
+	}
+	var err error
+	if t.sent, err = io.ReadAll(r.Body); err != nil {
+		return nil, err
+	}
+	w := newRecorder()
+	for name, value := range t.Response.Headers {
+		w.header.Set(name, value)
+	}
+	w.status = t.Response.Status
+	if !bytes.Equal(t.Response.Body, []byte("null")) {
+		w.body.Write(t.Response.Body)
+	}
+	return w.reply(r), nil
+}
+
+// Unlike returns the fields in which the last request was not the recorded one, but for those named, as the real engine
+// has never seen it so.
+func (t *Transcript) Unlike(but ...string) ([]string, error) {
+	var recorded, sent map[string]any
+	if err := json.Unmarshal(t.Request.Body, &recorded); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(t.sent, &sent); err != nil {
+		return nil, err
+	}
+	return unlike("", recorded, sent, but), nil
+}
+
+func unlike(path string, a, b map[string]any, but []string) (names []string) {
+	for _, all := range []map[string]any{a, b} {
+		for name := range all {
+			full := path + name
+			if slices.Contains(but, full) || slices.Contains(names, full) {
+				continue
+			}
+			x, inA := a[name].(map[string]any)
+			y, inB := b[name].(map[string]any)
+			if inA && inB {
+				names = append(names, unlike(full+".", x, y, but)...)
+			} else if !reflect.DeepEqual(a[name], b[name]) {
+				names = append(names, full)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Reply reads what the engine said.
+func (t *Transcript) Reply(into any) error { return json.Unmarshal(t.Response.Body, into) }

@@ -1,0 +1,203 @@
+package fakeengine
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+)
+
+// vllmSampling is what both doors of vLLM have in common.
+type vllmSampling struct {
+	Tokens            *int     `json:"max_tokens"`
+	N                 *int     `json:"n"`
+	Temperature       *float64 `json:"temperature"`
+	TopP              *float64 `json:"top_p"`
+	TopK              *int     `json:"top_k"`
+	MinP              *float64 `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	PresencePenalty   *float64 `json:"presence_penalty"`
+	FrequencyPenalty  *float64 `json:"frequency_penalty"`
+	LogProbs          *int     `json:"logprobs"`
+}
+
+func (s vllmSampling) greedy() bool {
+	return is(s.Tokens, 1) && is(s.N, 1) && is(s.Temperature, 0) && is(s.TopP, 1) && is(s.TopK, 0) && is(s.MinP, 0) &&
+		is(s.RepetitionPenalty, 1) && is(s.PresencePenalty, 0) && is(s.FrequencyPenalty, 0)
+}
+
+type vllmGenerate struct {
+	Model    string  `json:"model"`
+	ID       string  `json:"request_id"`
+	Context  []int32 `json:"token_ids"`
+	Sampling struct {
+		vllmSampling
+		PromptLogProbs *int  `json:"prompt_logprobs"`
+		SkipCache      *bool `json:"skip_reading_prefix_cache"`
+		Detokenize     *bool `json:"detokenize"`
+	} `json:"sampling_params"`
+	Salt   *string `json:"cache_salt"`
+	Stream *bool   `json:"stream"`
+}
+
+type vllmCompletions struct {
+	Model  string          `json:"model"`
+	ID     string          `json:"request_id"`
+	Prompt json.RawMessage `json:"prompt"`
+	vllmSampling
+	Stop        []string `json:"stop"`
+	StopIDs     []int32  `json:"stop_token_ids"`
+	IgnoreEOS   *bool    `json:"ignore_eos"`
+	AddSpecial  *bool    `json:"add_special_tokens"`
+	SkipSpecial *bool    `json:"skip_special_tokens"`
+	TokensAsIDs *bool    `json:"return_tokens_as_token_ids"`
+	IDs         *bool    `json:"return_token_ids"`
+	Salt        *string  `json:"cache_salt"`
+	Stream      *bool    `json:"stream"`
+}
+
+// vllmBlock is how many tokens a block of the prefix cache has.
+const vllmBlock = 16
+
+func (e *Engine) vllm() {
+	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	e.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { say(w, object{"version": "0.32.0"}) })
+	e.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, object{"data": []object{{"id": e.Name, "owned_by": "vllm", "max_model_len": e.MaxContext}}})
+	})
+	handle(e, "/inference/v1/generate", e.vllmGenerate)
+	handle(e, "/v1/completions", e.vllmCompletions)
+	handle(e, "/tokenize", func(w http.ResponseWriter, q struct {
+		Model      string `json:"model"`
+		Prompt     string `json:"prompt"`
+		AddSpecial bool   `json:"add_special_tokens"`
+	}) {
+		say(w, object{"tokens": e.Vocabulary.Encode(q.Prompt)})
+	})
+	handle(e, "/detokenize", func(w http.ResponseWriter, q struct {
+		Model  string  `json:"model"`
+		Tokens []int32 `json:"tokens"`
+	}) {
+		say(w, object{"prompt": e.detokenized(q.Tokens)})
+	})
+}
+
+// vllmRefuses answers what both doors refuse.
+func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, s vllmSampling, salt *string, context []int32) bool {
+	switch {
+	case model != e.Name:
+		fail(w, http.StatusNotFound, "NotFoundError", "The model does not exist.")
+	case !s.greedy():
+		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
+	case salt != nil && *salt == "":
+		fail(w, http.StatusBadRequest, "BadRequestError", "must be a non-empty string if provided")
+	case s.LogProbs != nil && *s.LogProbs > e.MaxTop:
+		fail(w, http.StatusBadRequest, "BadRequestError",
+			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *s.LogProbs, e.MaxTop))
+	default:
+		const long = "The decoder prompt is longer than the maximum model length"
+		return !e.check(w, context, e.MaxContext-1, "BadRequestError", long)
+	}
+	return true
+}
+
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
+	s := q.Sampling
+	switch {
+	case e.NoGenerate:
+		fail(w, http.StatusForbidden, "PermissionDeniedError", "Scale-out endpoints are disabled.")
+		return
+	case e.vllmRefuses(w, q.Model, s.vllmSampling, q.Salt, q.Context):
+		return
+	case !is(s.Detokenize, false) || !is(q.Stream, false):
+		fail(w, http.StatusTeapot, "fake", "a field is left out")
+		return
+	}
+	cached := e.cached(text(q.Salt), q.Context, vllmBlock)
+	var rows any
+	if s.PromptLogProbs != nil {
+		if !is(s.SkipCache, false) || e.Rows == WholeRows {
+			cached = 0
+		}
+		rows = e.promptRows(q.Context, cached)
+	}
+	best := e.best(q.Context)
+	choice := object{"index": 0, "token_ids": []int32{best[0].id}, "finish_reason": "length", "logprobs": nil}
+	if k := s.LogProbs; k != nil {
+		var top []object
+		for i, c := range best[:*k] {
+			top = append(top, object{"token_id": c.id, "logprob": c.p, "rank": i + 1})
+		}
+		choice["logprobs"] = object{"content": []object{{"token_id": best[0].id, "logprob": best[0].p, "top_logprobs": top}}}
+	}
+	say(w, object{"choices": []object{choice}, "prompt_logprobs": rows,
+		"usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
+}
+
+// promptRows is prompt_logprobs of a context of which a part was cached.
+func (e *Engine) promptRows(context []int32, cached int) []any {
+	rows := []any{nil}
+	for pos := 1; pos < len(context); pos++ {
+		if pos <= cached {
+			if e.Rows == RubbishRows {
+				rows = append(rows, object{"1256137216": object{"logprob": 7311616.0, "rank": 1}})
+			}
+			continue
+		}
+		logprobs := e.Model(context[:pos])
+		best := e.best(context[:pos])[0]
+		row := object{fmt.Sprint(context[pos]): object{"logprob": math.Max(logprobs[context[pos]], -1e3), "rank": 7}}
+		row[fmt.Sprint(best.id)] = object{"logprob": best.p, "rank": 1}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
+	contexts := [][]int32{nil}
+	if json.Unmarshal(q.Prompt, &contexts[0]) != nil {
+		if err := json.Unmarshal(q.Prompt, &contexts); err != nil {
+			fail(w, http.StatusBadRequest, "BadRequestError", err.Error())
+			return
+		}
+	}
+	if q.Stop == nil || q.StopIDs == nil || !is(q.IgnoreEOS, false) || !is(q.AddSpecial, false) ||
+		!is(q.SkipSpecial, false) || !is(q.TokensAsIDs, true) || !is(q.Stream, false) || q.IDs == nil {
+		fail(w, http.StatusTeapot, "fake", "a field is left out")
+		return
+	}
+	var choices []object
+	cached := 0
+	for i, context := range contexts {
+		if e.vllmRefuses(w, q.Model, q.vllmSampling, q.Salt, context) {
+			return
+		}
+		cached += e.cached(text(q.Salt), context, vllmBlock)
+		choices = append([]object{e.choice(i, context, q)}, choices...) // in another order than asked
+	}
+	say(w, object{"choices": choices, "usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
+}
+
+func (e *Engine) choice(i int, context []int32, q vllmCompletions) object {
+	best := e.best(context)
+	choice := object{"index": i, "text": "?", "finish_reason": "length", "logprobs": nil}
+	if *q.IDs {
+		choice["token_ids"], choice["prompt_token_ids"] = []int32{best[0].id}, context
+	}
+	if k := q.LogProbs; k != nil {
+		top := object{}
+		for _, c := range best[:*k] {
+			top[named(c.id)] = c.p
+		}
+		choice["logprobs"] = object{"tokens": []string{named(best[0].id)}, "token_logprobs": []float64{best[0].p},
+			"top_logprobs": []object{top}}
+	}
+	return choice
+}

@@ -1,0 +1,88 @@
+package fakeengine
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Vocabulary is tokens and how texts become them.
+type Vocabulary struct {
+	pieces  [][]byte
+	special int32                     // from here on tokens are special
+	encode  func(text string) []int32 // nil: the longest token that there is comes next
+}
+
+// VocabularyOf is the vocabulary of a model: the bytes of its tokens, of which the last ones are special, and what makes
+// tokens of a text.
+func VocabularyOf(pieces [][]byte, special int32, encode func(text string) []int32) *Vocabulary {
+	return &Vocabulary{pieces, special, encode}
+}
+
+// NewVocabulary returns a vocabulary of 300 tokens: all bytes, some words, and two special tokens at its end.
+func NewVocabulary() *Vocabulary {
+	v := &Vocabulary{}
+	for i := range 256 {
+		v.pieces = append(v.pieces, []byte{byte(i)})
+	}
+	for _, word := range []string{" the", " a", "Hello", " world", "don", "'t", "ing", "  ", "\n\n", "你", "好", "é", "ab", "abc"} {
+		v.pieces = append(v.pieces, []byte(word))
+	}
+	for i := range 28 {
+		v.pieces = append(v.pieces, []byte{' ', 'w', byte('a' + i%26), byte('a' + i/26)})
+	}
+	v.pieces = append(v.pieces, []byte("<|endoftext|>"), []byte("<|im_end|>"))
+	v.special = int32(len(v.pieces) - 2)
+	return v
+}
+
+// Size returns the number of tokens.
+func (v *Vocabulary) Size() int { return len(v.pieces) }
+
+// Special is the id of the first special token.
+func (v *Vocabulary) Special() int32 { return v.special }
+
+// Piece returns the bytes of a token.
+func (v *Vocabulary) Piece(id int32) []byte { return v.pieces[id] }
+
+// Find returns the token with these bytes, or -1.
+func (v *Vocabulary) Find(piece []byte) int32 {
+	return int32(slices.IndexFunc(v.pieces, func(p []byte) bool { return bytes.Equal(p, piece) }))
+}
+
+// Encode returns the tokens of a text.
+func (v *Vocabulary) Encode(text string) (ids []int32) {
+	if v.encode != nil {
+		return v.encode(text)
+	}
+	for b := []byte(text); len(b) > 0; {
+		best := int32(b[0])
+		for id, p := range v.pieces {
+			if len(p) > len(v.pieces[best]) && bytes.HasPrefix(b, p) {
+				best = int32(id)
+			}
+		}
+		ids = append(ids, best)
+		b = b[len(v.pieces[best]):]
+	}
+	return ids
+}
+
+// Swapped returns the same vocabulary with two tokens in each other's place.
+func (v *Vocabulary) Swapped(a, b int32) *Vocabulary {
+	w := &Vocabulary{slices.Clone(v.pieces), v.special, v.encode}
+	w.pieces[a], w.pieces[b] = w.pieces[b], w.pieces[a]
+	return w
+}
+
+// text returns what tokens spell, with U+FFFD for each byte that is no character.
+func (v *Vocabulary) text(ids []int32) string {
+	var b []byte
+	for _, id := range ids {
+		b = append(b, v.pieces[id]...)
+	}
+	var out []rune
+	for _, r := range string(b) {
+		out = append(out, r)
+	}
+	return string(out)
+}

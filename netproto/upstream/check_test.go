@@ -1,0 +1,101 @@
+package upstream
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// checked runs all checks and returns the verdicts.
+func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (verdicts map[string]Verdict, err error) {
+	t.Helper()
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+	if set != nil {
+		set(&o)
+	}
+	verdicts = map[string]Verdict{}
+	err = Check(t.Context(), o, func(r Result) {
+		verdicts[r.Check] = r.Verdict
+		t.Logf("%s: %s: %s", r.Check, r.Verdict, r.Found)
+	})
+	return verdicts, err
+}
+
+// TestCheck: an engine that is in order passes; what it cannot do is noted.
+func TestCheck(t *testing.T) {
+	for _, c := range kinds() {
+		t.Run(c.name, func(t *testing.T) {
+			verdicts, err := checked(t, c.engine, nil)
+			require.NoError(t, err)
+			assert.Len(t, verdicts, 12)
+			for name, v := range verdicts {
+				switch {
+				case name == "cache" || name == "clients apart" || name == "too long":
+					assert.Equal(t, v == Note, c.engine.Dialect == "openai", name)
+				case name == "audit":
+					assert.Equal(t, v == Note, c.audit == netproto.NoAudit)
+				case name == "answers" && c.engine.Strict:
+					assert.Equal(t, Note, v)
+				case (name == "probabilities" || name == "cache") && c.engine.Strict:
+				default:
+					assert.Equal(t, Pass, v, name)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckFinds: what is wrong with an engine is found by the check that is for it.
+func TestCheckFinds(t *testing.T) {
+	var turn atomic.Uint64
+	v := fakeengine.NewVocabulary()
+	table := fakeengine.Table(v, 1)
+	for name, c := range map[string]struct {
+		e       *fakeengine.Engine
+		check   string
+		verdict Verdict
+	}{
+		"another vocabulary": {&fakeengine.Engine{Dialect: "llama", Vocabulary: v.Swapped(260, 261)}, "start", Fail},
+		"other answers each time": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+			return fakeengine.Table(v, turn.Add(1))(ctx)
+		}}, "the same again", Note},
+		"audits of something else": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+			return fakeengine.Table(v, turn.Add(1))(ctx)
+		}}, "audit", Note},
+		"probabilities above 1": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+			p := table(ctx)
+			for i := range p {
+				p[i] += 3.5
+			}
+			return p
+		}}, "probabilities", Fail},
+		"500 for all but the first questions": {&fakeengine.Engine{Dialect: "sglang",
+			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.URL.Path == "/generate" && turn.Add(1)%50 == 0 {
+					w.WriteHeader(500)
+					return true
+				}
+				return false
+			}}, "answers", Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn.Store(0)
+			verdicts, err := checked(t, c.e, nil)
+			assert.Equal(t, c.verdict, verdicts[c.check])
+			assert.Equal(t, c.verdict == Fail, err != nil)
+		})
+	}
+}
+
+// TestCheckTrusts: what is taken on trust is said to be that.
+func TestCheckTrusts(t *testing.T) {
+	verdicts, err := checked(t, &fakeengine.Engine{Dialect: "openai"}, func(o *Options) { o.TrustVocabulary = true })
+	require.NoError(t, err)
+	assert.Equal(t, Note, verdicts["vocabulary"])
+}

@@ -1,0 +1,154 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// order returns the engines in service, those first that a session should go to. It is rendezvous hashing (Thaler and
+// Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with its engine, whose cache
+// knows it, and when an engine goes only its own sessions move. Engines that are full, or said that they are, come last.
+func (u *Upstream) order(session uint64) (all []*member) {
+	type place struct {
+		m     *member
+		full  bool
+		score uint64
+	}
+	var places []place
+	for _, m := range u.members {
+		if _, ok := m.serves(); ok {
+			places = append(places, place{m, m.full(), score(m.url, session)})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.full != b.full {
+			if a.full {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.score, a.score)
+	})
+	for _, p := range places {
+		all = append(all, p.m)
+	}
+	return all
+}
+
+// score is how much an engine wants a session.
+func score(url string, session uint64) uint64 {
+	h := fnv.New64a()
+	h.Write(binary.LittleEndian.AppendUint64(nil, session))
+	h.Write([]byte(url))
+	x := h.Sum64() // its upper bits hardly depend on the last bytes
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	return x ^ x>>33
+}
+
+// consult asks the session's engine, and where that fails the next one: a question may be repeated.
+func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (r dialect.Reply, err error) {
+	order := u.order(session)
+	if len(order) == 0 {
+		return r, u.nobody()
+	}
+	if u.o.Hedge > 0 && len(order) > 1 {
+		return u.hedge(ctx, order, a)
+	}
+	for _, m := range order {
+		if r, err = m.ask(ctx, a); err == nil || ctx.Err() != nil || !elsewhere(err) {
+			break
+		}
+	}
+	return r, refused(err)
+}
+
+// elsewhere reports whether another engine may answer what this one did not.
+func elsewhere(err error) bool {
+	status := dialect.Status(err)
+	return status == 0 || status >= 500 || status == 429 || status == 401 || status == 403 || status == 404
+}
+
+// nobody says that no engine is in service.
+func (u *Upstream) nobody() error {
+	wait := longestPause
+	for _, m := range u.members {
+		wait = min(wait, m.nextTry())
+	}
+	return netproto.Refusal{
+		Code: netproto.Failed, RetryAfter: max(wait, 100*time.Millisecond), Detail: "no engine of the large model is in service",
+	}
+}
+
+// refused makes of an engine's error what a client is told: whether, and when, it is worth asking again.
+func refused(err error) error {
+	s, ok := errors.AsType[*dialect.StatusError](err)
+	code, known := errors.AsType[netproto.Code](err)
+	switch {
+	case err == nil || !ok || !known:
+		return err
+	case code == netproto.TooFast, code == netproto.Busy:
+		r := netproto.Refusal{Code: code, RetryAfter: s.RetryAfter, Detail: "the large model's engine takes no more questions"}
+		return fmt.Errorf("%w: %w", r, err)
+	case code == netproto.TooLarge:
+		r := netproto.Refusal{Code: code, Detail: "the context is longer than the large model's engine takes"}
+		return fmt.Errorf("%w: %w", r, err)
+	}
+	return err
+}
+
+// hedge asks the session's engine, and others too when it takes long or fails. The first answer counts, and what is
+// under way elsewhere is cancelled.
+func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r dialect.Reply, err error) {
+	type result struct {
+		r   dialect.Reply
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	results := make(chan result, len(order))
+	open, next := 0, 0
+	start := func() {
+		m := order[next]
+		one := a
+		one.Name = fmt.Sprintf("%s-%d", a.Name, next)
+		open, next = open+1, next+1
+		go func() {
+			r, err := m.ask(ctx, one)
+			results <- result{r, err}
+		}()
+	}
+	defer func() {
+		cancel()
+		for range open { // they return soon, and nothing stays behind
+			<-results
+		}
+	}()
+	start()
+	timer := time.NewTimer(u.o.Hedge)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			start() // once: the timer fires no more
+		case got := <-results:
+			open--
+			if got.err == nil || ctx.Err() != nil || !elsewhere(got.err) {
+				return got.r, refused(got.err)
+			}
+			if err = got.err; next < len(order) {
+				start()
+			} else if open == 0 {
+				return r, refused(err)
+			}
+		}
+	}
+}

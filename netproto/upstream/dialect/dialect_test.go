@@ -1,0 +1,173 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// says is an engine that gives one reply to everything.
+type says struct {
+	status int
+	header http.Header
+	body   io.Reader
+	asked  *http.Request
+}
+
+func (s *says) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked = r
+	return &http.Response{StatusCode: s.status, Header: s.header, Body: io.NopCloser(s.body), Request: r}, nil
+}
+
+func client(t *testing.T, secret netproto.Secret, to http.RoundTripper) *Client {
+	t.Helper()
+	u, err := ParseURL("http://engine/below/")
+	require.NoError(t, err)
+	return NewClient(u, secret, to)
+}
+
+// TestRequest: what goes out: the path below that of the URL, the key, and the sign that it may be sent again.
+func TestRequest(t *testing.T) {
+	s := &says{status: 200, body: bytes.NewReader([]byte(`{"a":3}`))}
+	var into struct{ A int }
+	require.NoError(t, client(t, "sesame", s).Post(t.Context(), "/x", map[string]int{"b": 4}, &into))
+	assert.Equal(t, 3, into.A)
+	assert.Equal(t, "http://engine/below/x", s.asked.URL.String())
+	assert.Equal(t, "Bearer sesame", s.asked.Header.Get("Authorization"))
+	assert.Equal(t, "application/json", s.asked.Header.Get("Content-Type"))
+	again, ok := s.asked.Header["Idempotency-Key"]
+	assert.True(t, ok && len(again) == 0, "net/http sends it again, and does not send the key")
+	b, err := io.ReadAll(s.asked.Body)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"b":4}`, string(b))
+
+	s = &says{status: 200, body: bytes.NewReader(nil)}
+	require.NoError(t, client(t, "", s).Get(t.Context(), "/y", nil))
+	assert.NotContains(t, s.asked.Header, "Authorization")
+	assert.NotContains(t, s.asked.Header, "Content-Type")
+}
+
+// TestLongReply: no engine makes the gateway hold more than the longest reply.
+func TestLongReply(t *testing.T) {
+	blanks := func(n int64) io.Reader { return io.LimitReader(blank{}, n) }
+	for _, c := range []struct {
+		body io.Reader
+		ok   bool
+	}{
+		{io.MultiReader(blanks(mostReply-2), bytes.NewReader([]byte("{}"))), true},
+		{io.MultiReader(blanks(mostReply-1), bytes.NewReader([]byte("{}"))), false},
+	} {
+		err := client(t, "", &says{status: 200, body: c.body}).Get(t.Context(), "/", &struct{}{})
+		assert.Equal(t, c.ok, err == nil, "%v", err)
+		assert.True(t, c.ok || errors.Is(err, ErrReply))
+	}
+}
+
+type blank struct{}
+
+func (blank) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// TestStatusError: the shapes of errors that there are, and what of them may be told.
+func TestStatusError(t *testing.T) {
+	for body, want := range map[string][2]string{ // what the engine said, and the type of error
+		`{"error":{"message":"no","type":"bad_thing"}}`:    {"no", "bad_thing"},
+		`{"error":"Unauthorized"}`:                         {"Unauthorized", ""},
+		`{"object":"error","message":"full","type":"503"}`: {"full", ""},
+		`{"detail":"Not Found"}`:                           {"Not Found", ""},
+		`{"detail":[{"loc":1}]}`:                           {`{"detail":[{"loc":1}]}`, ""},
+		`{"error":{"message":"no","type":"Bad Request"}}`:  {"no", ""},
+		`nginx`: {"nginx", ""}, ``: {"", ""},
+	} {
+		s := &says{status: 503, header: http.Header{"Retry-After": {"2"}}, body: bytes.NewReader([]byte(body))}
+		err := client(t, "", s).Get(t.Context(), "/x", nil)
+		var e *StatusError
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, StatusError{Request: "GET /x", Status: 503, Said: want[0], Type: want[1], RetryAfter: 2 * time.Second}, *e)
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.Equal(t, []any{503, want[1]}, []any{Status(err), Type(err)})
+		if want[0] != "" {
+			assert.Contains(t, Said(err), fmt.Sprintf("%q", want[0]))
+		}
+		assert.NotContains(t, err.Error(), "full")
+	}
+	long := &says{status: 400, body: io.LimitReader(blank{}, 1<<20)}
+	err := client(t, "", long).Get(t.Context(), "/x", nil)
+	assert.Less(t, len(Said(err)), 1000)
+	assert.Zero(t, Status(errors.New("another")))
+	assert.Equal(t, "another", Said(errors.New("another")))
+}
+
+// TestCodes: what a status means to a client of the gateway.
+func TestCodes(t *testing.T) {
+	for status, code := range map[int]netproto.Code{
+		400: netproto.Failed, 401: netproto.Failed, 413: netproto.TooLarge, 429: netproto.TooFast, 500: netproto.Failed,
+		503: netproto.Busy,
+	} {
+		assert.ErrorIs(t, &StatusError{Status: status}, code)
+	}
+	for text, want := range map[string]time.Duration{
+		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "NaN": 0, "soon": 0,
+	} {
+		assert.Equal(t, want, retryAfter(text), text)
+	}
+	assert.ErrorIs(t, Absent(&StatusError{Status: 404}), ErrAbsent)
+	assert.NotErrorIs(t, Absent(&StatusError{Status: 400}), ErrAbsent)
+	assert.NoError(t, Absent(nil))
+}
+
+// TestTop: candidates in order, of equal ones by rising id; nothing where they make no sense.
+func TestTop(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	c := func(id int32, p float32) netproto.Candidate { return netproto.Candidate{ID: id, LogProb: p} }
+	type list = []netproto.Candidate
+	for _, x := range []struct{ in, want list }{
+		{list{c(3, -2), c(1, -1), c(2, -2), c(9, inf)}, list{c(1, -1), c(2, -2), c(3, -2)}},
+		{list{c(1, -1), c(1, -1)}, nil},
+		{list{c(1, 0.5)}, nil},
+		{list{c(1, float32(math.NaN()))}, nil},
+		{list{c(1, 1e-4)}, list{c(1, 1e-4)}},
+		{nil, nil},
+	} {
+		assert.Equal(t, x.want, Top(x.in, 3))
+	}
+	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1, "token_id:": -1,
+		"token_id:99999999999": -1, "token_id:1x": -1} {
+		id, err := TokenID(text)
+		assert.Equal(t, want < 0, err != nil, text)
+		assert.Equal(t, max(want, 0), id, text)
+	}
+	_, err := One(nil)
+	assert.ErrorIs(t, err, ErrReply)
+	_, err = One([]int32{1, 2})
+	assert.ErrorIs(t, err, ErrReply)
+	assert.Equal(t, inf, LogProb(nil))
+}
+
+// TestParseURL: addresses of engines.
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://a:1/": "http://a:1", "https://a/b/": "https://a/b", "a:1": "", "http://": "", "http://u:p@a": "", "http://a?b": "",
+		"http://a#b": "", "file:///x": "", "http://[::1]:8000": "http://[::1]:8000",
+	} {
+		u, err := ParseURL(text)
+		assert.Equal(t, want == "", err != nil, text)
+		if err == nil {
+			assert.Equal(t, want, u.String())
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// Top puts candidates in order, best first, of equal ones by rising id, and keeps k of them. Nil where the list makes no
+// sense: an id twice, as some versions of engines give the chosen one k times, or a log-probability that is none.
+func Top(all []netproto.Candidate, k int) []netproto.Candidate {
+	slices.SortFunc(all, func(a, b netproto.Candidate) int {
+		return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
+	})
+	seen := make(map[int32]bool, len(all))
+	for _, c := range all {
+		if seen[c.ID] || !(c.LogProb <= 1e-3) { // sums of float32 end a little above 0
+			return nil
+		}
+		seen[c.ID] = true
+	}
+	return all[:min(k, len(all))]
+}
+
+// LogProb reads a log-probability; engines write null for a token that cannot be.
+func LogProb(p *float64) float32 {
+	if p == nil {
+		return float32(math.Inf(-1))
+	}
+	return float32(*p)
+}
+
+// TokenID reads "token_id:42".
+func TokenID(s string) (int32, error) {
+	number, ok := strings.CutPrefix(s, "token_id:")
+	id, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil || id < 0 {
+		return 0, fmt.Errorf("%w: a token has no id", ErrReply)
+	}
+	return int32(id), nil
+}
+
+// One returns the only token of a reply.
+func One(ids []int32) (int32, error) {
+	if len(ids) != 1 {
+		return 0, fmt.Errorf("%w: %d tokens came, one was asked for", ErrReply, len(ids))
+	}
+	return ids[0], nil
+}
+
+// Differs returns what an audit finds at a position whose token is given, where the engine's choice is c.
+func Differs(pos int, token int32, c netproto.Candidate) []netproto.Finding {
+	if c.ID == token {
+		return nil
+	}
+	return []netproto.Finding{{Position: pos, Token: c.ID, LogProb: c.LogProb}}
+}

@@ -1,0 +1,401 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// kindOfEngine is an engine as it may be configured, and what there is to know of it.
+type kindOfEngine struct {
+	name    string
+	engine  *fakeengine.Engine
+	audit   netproto.Audit
+	choices int
+	context int // longest
+	path    string
+}
+
+func kinds() []kindOfEngine {
+	const generate, completions = "/inference/v1/generate", "/v1/completions"
+	return []kindOfEngine{
+		{"llama", &fakeengine.Engine{Dialect: "llama"}, netproto.SampledAudit, 256, 511, "/completion"},
+		{"sglang", &fakeengine.Engine{Dialect: "sglang"}, netproto.ExactAudit, 256, 504, "/generate"},
+		{"vllm that gives rows", &fakeengine.Engine{Dialect: "vllm"}, netproto.ExactAudit, 20, 511, generate},
+		{"vllm that gives rubbish", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.RubbishRows, MaxTop: 50},
+			netproto.SampledAudit, 50, 511, generate},
+		{"vllm that computes all again", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.WholeRows},
+			netproto.SampledAudit, 20, 511, generate},
+		{"vllm behind its other door", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, netproto.SampledAudit, 20, 511,
+			completions},
+		{"openai with ids", &fakeengine.Engine{Dialect: "openai", Echo: true}, netproto.NoAudit, 20, 0, completions},
+		{"openai with texts", &fakeengine.Engine{Dialect: "openai", Echo: true, Strict: true, MaxTop: 5},
+			netproto.NoAudit, 5, 0, completions},
+	}
+}
+
+// TestDialects: each kind is recognised, says what it can do, and answers as its model would: the token, the best ones,
+// and an audit of the kind that it gives. The same questions again have the same answers.
+func TestDialects(t *testing.T) {
+	for _, c := range kinds() {
+		t.Run(c.name, func(t *testing.T) {
+			e := c.engine
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+			info := u.Info()
+			assert.Equal(t, "fake", info.Model)
+			assert.Equal(t, []any{c.audit, c.choices, c.context}, []any{info.Audit, info.Choices, info.MaxContext})
+			r := rand.New(rand.NewPCG(1, 2))
+			for i := range 200 {
+				q := question(uint64(i%5), contextOf(r, 2+r.IntN(60)))
+				q.K, q.AuditFrom = r.IntN(min(c.choices, 16)+1), r.IntN(len(q.Context)+1)
+				a, err := u.Ask(t.Context(), q)
+				want := truth(e, q.Context)
+				if err != nil && e.Strict { // its token may be a part of a character, of which nobody knows which
+					assert.ErrorContains(t, err, "a part of a character")
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, want[0].ID, a.Token)
+				if !e.Strict || len(a.Top) > 0 {
+					require.Len(t, a.Top, q.K)
+				}
+				for j := range a.Top {
+					require.Equal(t, want[j].ID, a.Top[j].ID)
+					require.InDelta(t, want[j].LogProb, a.Top[j].LogProb, 1e-6)
+				}
+				checkAudit(t, e, c.audit, q.Context, q.AuditFrom, a.Audited, a.Sampled, a.Audit)
+				again, err := u.Ask(t.Context(), q)
+				require.NoError(t, err)
+				require.Equal(t, []any{a.Token, a.Top}, []any{again.Token, again.Top})
+			}
+			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each came twice")
+			assert.Len(t, e.Calls("/nowhere"), 0)
+			assert.NotEmpty(t, e.Calls(c.path))
+		})
+	}
+}
+
+// checkAudit holds an audit against what the model says of each position.
+func checkAudit(
+	t *testing.T, e *fakeengine.Engine, kind netproto.Audit, context []int32, from, audited, sampled int,
+	found []netproto.Finding,
+) {
+	t.Helper()
+	window := len(context) - from
+	if from == 0 || window == 0 || kind == netproto.NoAudit {
+		require.Zero(t, audited+sampled+len(found))
+		return
+	}
+	first, end := len(context)-audited, len(context)
+	if kind == netproto.SampledAudit {
+		require.Equal(t, window, audited)
+		require.GreaterOrEqual(t, sampled, from)
+		require.Less(t, sampled, len(context))
+		first, end = sampled, sampled+1
+	} else {
+		require.Zero(t, sampled)
+		if e.Dialect == "sglang" {
+			require.Equal(t, window, audited, "from where it was wanted")
+		}
+		require.LessOrEqual(t, audited, window)
+	}
+	var want []netproto.Finding
+	for pos := first; pos < end; pos++ {
+		if best := truth(e, context[:pos])[0]; best.ID != context[pos] {
+			want = append(want, netproto.Finding{Position: pos, Token: best.ID, LogProb: best.LogProb})
+		}
+	}
+	require.Len(t, found, len(want))
+	for i := range want {
+		require.Equal(t, []int{want[i].Position, int(want[i].Token)}, []int{found[i].Position, int(found[i].Token)})
+		require.InDelta(t, want[i].LogProb, found[i].LogProb, 1e-6)
+	}
+}
+
+// TestDrawing: with a temperature the token is drawn from the best ones that come, and from no fewer.
+func TestDrawing(t *testing.T) {
+	for _, c := range kinds() {
+		t.Run(c.name, func(t *testing.T) {
+			e := c.engine
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+			r := rand.New(rand.NewPCG(3, 4))
+			for range 50 {
+				q := question(1, contextOf(r, 10))
+				q.Sampling = netproto.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
+				a, err := u.Ask(t.Context(), q)
+				if err != nil && e.Strict {
+					continue
+				}
+				require.NoError(t, err)
+				top := truth(e, q.Context)[:q.Sampling.TopK]
+				want, _ := drawn(q.Sampling, 10, top)
+				require.Equal(t, want, a.Token)
+				require.Empty(t, a.Top)
+				q.Sampling.Temperature = 0
+				a, err = u.Ask(t.Context(), q)
+				require.NoError(t, err)
+				require.Equal(t, top[0].ID, a.Token, "greedy is another question")
+			}
+		})
+	}
+}
+
+// TestFewerProbabilities: where an engine gives fewer than drawing takes, there is no token.
+func TestFewerProbabilities(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/generate" {
+			fmt.Fprint(w, `{"output_ids":[5],"meta_info":{"output_top_logprobs":[[[-0.5,5,null],[-1.5,6,null]]]}}`)
+		}
+		return r.URL.Path == "/generate"
+	}
+	q := question(1, []int32{1, 2, 3})
+	q.Sampling = netproto.Sampling{Temperature: 1, TopK: 3}
+	_, err := u.Ask(t.Context(), q)
+	require.ErrorIs(t, err, netproto.Failed)
+	q.Sampling.TopK = 2
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Contains(t, []int32{5, 6}, a.Token)
+}
+
+// TestPartOfCharacter: llama-server holds back the probabilities of a token that begins a character.
+func TestPartOfCharacter(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "llama", Model: func([]int32) []float64 {
+		p := make([]float64, 300)
+		for i := range p {
+			p[i] = -9
+		}
+		p[0xe4], p[7] = -0.1, -2.5
+		return p
+	}}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	q := question(1, []int32{1, 2, 3})
+	q.K = 2
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Equal(t, []netproto.Candidate{{ID: 0xe4, LogProb: -0.1}, {ID: 7, LogProb: -2.5}}, a.Top)
+	assert.EqualValues(t, 0xe4, a.Token)
+	assert.EqualValues(t, 2, u.Stats().Engines[0].Requests)
+}
+
+// TestSalts: caches of engines that can are apart for each client, and the same for all sessions of one. A key changes
+// them all.
+func TestSalts(t *testing.T) {
+	for _, c := range []struct{ engine, path, field string }{
+		{"sglang", "/generate", "extra_key"}, {"vllm", "/inference/v1/generate", "cache_salt"},
+	} {
+		e := &fakeengine.Engine{Dialect: c.engine}
+		w := fakeengine.NewWire(map[string]http.Handler{"one": e})
+		salt := func(key byte, client, session uint64) string {
+			o := options(w, "one")
+			o.SaltKey = [32]byte{key}
+			u := open(t, o)
+			q := question(session, []int32{1, 2, 3})
+			q.Client = client
+			_, err := u.Ask(t.Context(), q)
+			require.NoError(t, err)
+			calls := e.Calls(c.path)
+			var body map[string]any
+			require.NoError(t, json.Unmarshal(calls[len(calls)-1].Body, &body))
+			return body[c.field].(string)
+		}
+		first := salt(1, 1, 1)
+		assert.NotEmpty(t, first)
+		assert.Equal(t, first, salt(1, 1, 2))
+		assert.NotEqual(t, first, salt(1, 2, 1))
+		assert.NotEqual(t, first, salt(2, 1, 1))
+	}
+}
+
+// TestCacheTold: what the engine's cache had is counted, where the engine tells.
+func TestCacheTold(t *testing.T) {
+	for _, c := range kinds() {
+		e := c.engine
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		text := contextOf(rand.New(rand.NewPCG(5, 6)), 100)
+		for n := 90; n <= 100; n++ {
+			_, _ = u.Ask(t.Context(), question(1, text[:n]))
+		}
+		s := u.Stats().Engines[0]
+		switch c.engine.Dialect {
+		case "openai":
+			assert.Zero(t, s.Context, c.name)
+		case "vllm":
+			assert.EqualValues(t, 1045, s.Context, c.name)
+			assert.EqualValues(t, 6*80+4*96, s.Cached, c.name+": blocks of 16")
+		default:
+			assert.EqualValues(t, 1045, s.Context, c.name)
+			assert.EqualValues(t, 945, s.Cached, c.name+": all but the last of each after the first")
+		}
+	}
+}
+
+// TestTooLong: a context that the engine does not take is refused as such, and is not the engine's fault.
+func TestTooLong(t *testing.T) {
+	for _, c := range kinds() {
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+		_, err := u.Ask(t.Context(), question(1, contextOf(rand.New(rand.NewPCG(7, 8)), 600)))
+		require.ErrorIs(t, err, netproto.TooLarge, c.name)
+		require.NoError(t, u.Ready())
+		assert.Zero(t, u.Stats().Engines[0].Outages)
+	}
+}
+
+// TestKey: the key goes with every request, and a wrong one is said to be wrong.
+func TestKey(t *testing.T) {
+	for _, c := range kinds() {
+		c.engine.Key = "open sesame"
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, "wants another key", c.name)
+		assert.NotContains(t, err.Error(), "sesame")
+		o.Key = "open sesame"
+		u := open(t, o)
+		_, err = u.Ask(t.Context(), question(1, []int32{1, 2, 3}))
+		require.True(t, err == nil || errors.Is(err, dialect.ErrPiece), "%v", err)
+	}
+}
+
+// TestOtherVocabulary: an engine that means something else by an id is refused, by the first id that differs.
+func TestOtherVocabulary(t *testing.T) {
+	v := fakeengine.NewVocabulary()
+	for _, c := range kinds() {
+		for _, swap := range [][2]int32{{270, 285}, {256, 257}, {297, 298}, {280, 281}} {
+			c.engine.Vocabulary = v.Swapped(swap[0], swap[1])
+			e := fakeengine.Engine{Dialect: c.engine.Dialect, Vocabulary: c.engine.Vocabulary, Echo: c.engine.Echo,
+				Strict: c.engine.Strict, NoGenerate: c.engine.NoGenerate}
+			_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": &e}), "one"))
+			require.ErrorContains(t, err, "vocabulary is not that of --tokenizer", c.name)
+			if swap[0] == 270 { // in none of the texts
+				assert.ErrorContains(t, err, "the token 270 is", c.name)
+			}
+		}
+	}
+	small := &fakeengine.Engine{Dialect: "llama"}
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": small}), "one")
+	o.Vocabulary = larger{v}
+	_, err := Open(t.Context(), o)
+	assert.ErrorContains(t, err, "its model has 304 tokens, that of --tokenizer has 400")
+}
+
+// larger states more tokens than there are.
+type larger struct{ *fakeengine.Vocabulary }
+
+func (larger) Size() int { return 400 }
+
+// TestTrustVocabulary: an engine that cannot be asked what an id is needs somebody's word for it.
+func TestTrustVocabulary(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "openai"} // it repeats no prompt
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+	_, err := Open(t.Context(), o)
+	require.ErrorContains(t, err, "--trust-vocabulary")
+	o.TrustVocabulary = true
+	open(t, o)
+}
+
+// TestModelName: of several models the one that is named is asked for, and one that is not there is an error.
+func TestModelName(t *testing.T) {
+	for _, c := range kinds() {
+		if c.engine.Dialect != "vllm" && c.engine.Dialect != "openai" {
+			continue
+		}
+		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			if r.URL.Path == "/v1/models" {
+				fmt.Fprintf(w, `{"data":[{"id":"first","owned_by":%q},{"id":"fake","owned_by":%q}]}`, c.engine.Dialect, c.engine.Dialect)
+			}
+			return r.URL.Path == "/v1/models"
+		}
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
+		o.Model = "fake"
+		u := open(t, o)
+		assert.Equal(t, "fake", u.Info().Model)
+		_, err := u.Ask(t.Context(), question(1, []int32{1, 2, 3}))
+		require.True(t, err == nil || errors.Is(err, dialect.ErrPiece), "%s: %v", c.name, err)
+		o.Model = "another"
+		_, err = Open(t.Context(), o)
+		assert.ErrorContains(t, err, `serves no model "another"`)
+	}
+}
+
+// TestForced: a kind that is named is taken at its word; what answers otherwise is no such engine.
+func TestForced(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "vllm"}
+	w := fakeengine.NewWire(map[string]http.Handler{"one": e})
+	for kind, ok := range map[Kind]bool{VLLM: true, Auto: true, SGLang: false, Llama: false} {
+		o := options(w, "one")
+		o.Kind = kind
+		u, err := Open(t.Context(), o)
+		assert.Equal(t, ok, err == nil, "%s: %v", kind, err)
+		if err == nil {
+			u.Close()
+		}
+	}
+	o := options(w, "one")
+	o.Kind = "cobol"
+	_, err := Open(t.Context(), o)
+	assert.ErrorContains(t, err, `"cobol" is no kind of engine`)
+}
+
+// TestNoEngine: what is no engine is said to be none.
+func TestNoEngine(t *testing.T) {
+	for name, h := range map[string]http.Handler{
+		"this is no engine that is known here": http.NotFoundHandler(),
+		"is not what it should be": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<html>hello</html>")
+		}),
+		"301": http.RedirectHandler("http://elsewhere/", http.StatusMovedPermanently),
+	} {
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": h}), "one"))
+		assert.ErrorContains(t, err, name)
+	}
+}
+
+// TestURLs: what is wrong with an address is said without repeating what may be a secret in it.
+func TestURLs(t *testing.T) {
+	for address, want := range map[string]string{
+		"localhost:8000": "must begin with http", "http://user:hunter22@one": "leave the user and password out",
+		"http://": "names no host", "http://one?a=b": "leave out what follows", "ftp://one": "must begin with http",
+		"http://one\x7f": "this is no URL",
+	} {
+		o := options(fakeengine.NewWire(nil))
+		o.URLs = []string{address}
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, want)
+		assert.False(t, strings.Contains(err.Error(), "hunter22"), "%v", err)
+	}
+}
+
+// TestWarm: text that is streamed ahead becomes a request where much of it is new, as each dialect has it.
+func TestWarm(t *testing.T) {
+	for _, c := range kinds() {
+		e := c.engine
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		before := len(e.Calls(c.path))
+		q := question(1, contextOf(rand.New(rand.NewPCG(9, 9)), 300))
+		q.Base = 173
+		require.NoError(t, u.Warm(context.Background(), q))
+		assert.Len(t, e.Calls(c.path), before, "%s: 127 new tokens", c.name)
+		q.Base = 172
+		require.NoError(t, u.Warm(context.Background(), q), c.name)
+		assert.Len(t, e.Calls(c.path), before+1, "%s: 128 new tokens", c.name)
+		_, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		if s := u.Stats().Engines[0]; s.Context > 0 {
+			assert.GreaterOrEqual(t, s.Cached, uint64(288), c.name)
+		}
+	}
+}

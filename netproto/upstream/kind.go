@@ -1,0 +1,82 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/llama"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/sglang"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/vllm"
+)
+
+// Kind names a dialect.
+type Kind string
+
+// The dialects, and Auto, which finds out.
+const (
+	Auto   Kind = "auto"
+	SGLang Kind = "sglang"
+	VLLM   Kind = "vllm"
+	Llama  Kind = "llama"
+	OpenAI Kind = "openai"
+)
+
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Auto, SGLang, VLLM, Llama, OpenAI} }
+
+// engine returns an engine of this kind.
+func (k Kind) engine(ctx context.Context, c *dialect.Client, model string) (dialect.Engine, error) {
+	switch k {
+	case SGLang:
+		return sglang.New(c), nil
+	case VLLM:
+		return vllm.New(c, model), nil
+	case Llama:
+		return llama.New(c), nil
+	case OpenAI:
+		return openai.New(c, model), nil
+	case Auto, "":
+		found, err := recognise(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return found.engine(ctx, c, model)
+	}
+	return nil, &wrong{fmt.Errorf("%q is no kind of engine", k)}
+}
+
+// recognise tells the dialect of an engine: by whom it says that its models belong to, else by an address that only one
+// kind has.
+func recognise(ctx context.Context, c *dialect.Client) (Kind, error) {
+	models, err := dialect.Models(ctx, c)
+	if err == nil {
+		if k, ok := map[string]Kind{"sglang": SGLang, "vllm": VLLM, "llamacpp": Llama}[models[0].Owner]; ok {
+			return k, nil
+		}
+	} else if dialect.Status(err) != 404 {
+		return "", refusal(err)
+	}
+	for _, sign := range []struct {
+		kind Kind
+		path string
+		have func(map[string]any) bool
+	}{
+		{Llama, "/props", func(w map[string]any) bool { return w["total_slots"] != nil }},
+		{SGLang, "/get_model_info", func(w map[string]any) bool { return w["model_path"] != nil }},
+	} {
+		var w map[string]any
+		switch err := c.Get(ctx, sign.path, &w); {
+		case err == nil && sign.have(w):
+			return sign.kind, nil
+		case err != nil && dialect.Status(err) == 0 && !errors.Is(err, dialect.ErrReply):
+			return "", err
+		}
+	}
+	if err != nil {
+		return "", &wrong{fmt.Errorf("this is no engine that is known here: %s", dialect.Said(err))}
+	}
+	return OpenAI, nil
+}

@@ -1,0 +1,250 @@
+// Package llama speaks to llama-server of llama.cpp: its own interface, /completion, as its README and its source
+// describe it (b9749, August 2026).
+package llama
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Engine is a llama-server. Make it with New.
+type Engine struct {
+	c     *dialect.Client
+	slots *slots
+}
+
+// New returns an engine behind a client.
+func New(c *dialect.Client) *Engine { return &Engine{c: c, slots: newSlots(0)} }
+
+// request is the body of /completion. Every field of sampling is set, as the server has defaults of its own.
+type request struct {
+	Prompt           []int32  `json:"prompt"`
+	Predict          int      `json:"n_predict"`
+	Temperature      float64  `json:"temperature"`
+	TopK             int      `json:"top_k"`
+	TopP             float64  `json:"top_p"`
+	MinP             float64  `json:"min_p"`
+	RepeatPenalty    float64  `json:"repeat_penalty"`
+	PresencePenalty  float64  `json:"presence_penalty"`
+	FrequencyPenalty float64  `json:"frequency_penalty"`
+	Samplers         []string `json:"samplers"`
+	Probs            int      `json:"n_probs"`
+	PostSampling     bool     `json:"post_sampling_probs"`
+	ReturnTokens     bool     `json:"return_tokens"`
+	CachePrompt      bool     `json:"cache_prompt"`
+	Slot             int      `json:"id_slot"`
+	Stream           bool     `json:"stream"`
+	Parser           string   `json:"chat_parser"`
+	Fields           []string `json:"response_fields"`
+}
+
+// anyText is a grammar of replies that everything matches. With the one that the server takes by itself, a token that is
+// the rest of a character which an earlier token began is answered with 500.
+const anyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
+
+func newRequest(context []int32, predict, k, slot int) request {
+	return request{
+		Prompt: context, Predict: predict, TopK: 1, TopP: 1, RepeatPenalty: 1, Samplers: []string{"temperature"}, Probs: k,
+		ReturnTokens: true, CachePrompt: true, Slot: slot, Parser: anyText,
+		Fields: []string{"tokens", "timings/cache_n", "timings/prompt_ms", "timings/predicted_ms", "completion_probabilities"},
+	}
+}
+
+// reply is what the fields of a request are.
+type reply struct {
+	Tokens        []int32       `json:"tokens"`
+	Cached        *int          `json:"timings/cache_n"`
+	PromptMS      float64       `json:"timings/prompt_ms"`
+	PredictedMS   float64       `json:"timings/predicted_ms"`
+	Probabilities []probability `json:"completion_probabilities"`
+}
+
+type probability struct {
+	ID      int32    `json:"id"`
+	LogProb *float64 `json:"logprob"`
+	Top     []struct {
+		ID      int32    `json:"id"`
+		LogProb *float64 `json:"logprob"`
+	} `json:"top_logprobs"`
+}
+
+// Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session is given one. A
+// sampled audit is a question of its own about the beginning of the context, in the same slot: it leaves in the cache
+// what the rest then goes on from, so that it costs the computing of one token.
+func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
+	slot, done := e.slots.take(a.Session)
+	defer done()
+	var audit dialect.Reply
+	if a.Sample > 0 {
+		if audit, err = e.ask(ctx, a.Context[:a.Sample], 1, slot); err != nil {
+			return audit, err
+		}
+	}
+	if r, err = e.ask(ctx, a.Context, a.K, slot); err != nil || a.Sample == 0 {
+		return r, err
+	}
+	choice := netproto.Candidate{ID: audit.Token}
+	if len(audit.Top) > 0 {
+		choice.LogProb = audit.Top[0].LogProb
+	}
+	r.Audited, r.Extra, r.Audit = 1, 1, dialect.Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Requests += audit.Requests
+	r.Compute += audit.Compute
+	return r, nil
+}
+
+// ask returns the token behind a context and the k most probable ones. The server holds back the probabilities of a
+// token that begins a character without ending it, until the character is whole: then it is asked once more, for as
+// many tokens as a character can take.
+func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r dialect.Reply, err error) {
+	w, err := e.complete(ctx, newRequest(context, 1, k, slot))
+	if err != nil {
+		return r, err
+	}
+	r = dialect.Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Requests: 1, Compute: w.compute()}
+	if w.Cached != nil {
+		r.Cached = *w.Cached
+	}
+	if k == 0 || len(r.Top) > 0 {
+		return r, nil
+	}
+	const bytes = 4 // of the longest character
+	if w, err = e.complete(ctx, newRequest(context, bytes, k, slot)); err != nil {
+		return r, err
+	}
+	r.Requests++
+	r.Compute += w.compute()
+	if w.Tokens[0] == r.Token {
+		r.Top = w.top(k) // none if no character comes of it: then there is nothing to draw from
+	}
+	return r, nil
+}
+
+func (e *Engine) complete(ctx context.Context, q request) (w reply, err error) {
+	err = e.c.Post(ctx, "/completion", q, &w)
+	switch s := dialect.Type(err); {
+	case s == "exceed_context_size_error":
+		return w, fmt.Errorf("%w: %w", netproto.TooLarge, err)
+	case err != nil:
+		return w, err
+	case len(w.Tokens) < min(q.Predict, 1):
+		return w, fmt.Errorf("/completion: %w: there is no token in it", dialect.ErrReply)
+	}
+	return w, nil
+}
+
+func (w *reply) compute() time.Duration {
+	ms := w.PromptMS + w.PredictedMS
+	if !(ms >= 0 && ms < 1e9) {
+		return 0
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// top returns the k most probable tokens.
+func (w *reply) top(k int) []netproto.Candidate {
+	if k == 0 || len(w.Probabilities) == 0 {
+		return nil
+	}
+	var all []netproto.Candidate
+	for _, c := range w.Probabilities[0].Top {
+		all = append(all, netproto.Candidate{ID: c.ID, LogProb: dialect.LogProb(c.LogProb)})
+	}
+	return dialect.Top(all, k)
+}
+
+// Warm implements dialect.Engine.
+func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+	slot, done := e.slots.take(a.Session)
+	defer done()
+	_, err := e.complete(ctx, newRequest(a.Context, 0, 0, slot))
+	return err
+}
+
+// Forget implements dialect.Forgetter.
+func (e *Engine) Forget(session uint64) { e.slots.forget(session) }
+
+// Evicted implements dialect.Slotted.
+func (e *Engine) Evicted() uint64 {
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	return e.slots.evicted
+}
+
+// Alive implements dialect.Engine.
+func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+
+// Tokenize implements dialect.Engine.
+func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
+	var w struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	body := struct {
+		Content      string `json:"content"`
+		AddSpecial   bool   `json:"add_special"`
+		ParseSpecial bool   `json:"parse_special"`
+	}{text, false, true}
+	err := e.c.Post(ctx, "/tokenize", body, &w)
+	return w.Tokens, err
+}
+
+// Detokenize implements dialect.Engine.
+func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+	var w struct {
+		Content string `json:"content"`
+	}
+	body := struct {
+		Tokens []int32 `json:"tokens"`
+	}{ids}
+	err := e.c.Post(ctx, "/detokenize", body, &w)
+	return w.Content, err
+}
+
+// Describe implements dialect.Engine.
+func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
+	var models struct {
+		Data []struct {
+			ID   string `json:"id"`
+			Meta struct {
+				Vocab int `json:"n_vocab"`
+				Ctx   int `json:"n_ctx"`
+			} `json:"meta"`
+		} `json:"data"`
+	}
+	if err := e.c.Get(ctx, "/v1/models", &models); err != nil {
+		return f, err
+	}
+	if len(models.Data) == 0 {
+		return f, fmt.Errorf("/v1/models: %w: it names no model", dialect.ErrReply)
+	}
+	var props struct {
+		Slots    int    `json:"total_slots"`
+		Build    string `json:"build_info"`
+		Defaults struct {
+			Ctx int `json:"n_ctx"` // of one slot
+		} `json:"default_generation_settings"`
+	}
+	if err := e.c.Get(ctx, "/props", &props); err != nil {
+		return f, err
+	}
+	m := models.Data[0]
+	f = dialect.Facts{
+		Dialect: "llama", Version: props.Build, Model: m.ID, Vocab: m.Meta.Vocab, Parallel: props.Slots,
+		Choices: netproto.MaxK, Audit: netproto.SampledAudit,
+	}
+	if ctx := cmp.Or(props.Defaults.Ctx, m.Meta.Ctx); ctx > 1 {
+		f.MaxContext = ctx - 1
+	}
+	if props.Slots < 1 || props.Slots > mostSlots {
+		return f, fmt.Errorf("/props: %w: %d slots", dialect.ErrReply, props.Slots)
+	}
+	e.slots.resize(props.Slots)
+	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: as many texts at a time find what was computed for them before "+
+		"(its -np); clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0", props.Slots))
+	return f, nil
+}

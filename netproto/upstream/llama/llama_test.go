@@ -1,0 +1,161 @@
+package llama
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// replay returns an engine that says what a real one said.
+func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript) {
+	t.Helper()
+	r, err := fakeengine.ReadTranscript("../testdata/llama/" + name + ".json")
+	require.NoError(t, err)
+	base, err := url.Parse("http://engine")
+	require.NoError(t, err)
+	e := New(dialect.NewClient(base, "", r))
+	e.slots.resize(3)
+	return e, r
+}
+
+// recorded is what a recorded question was about.
+func recorded(t *testing.T, r *fakeengine.Transcript) (ids []int32) {
+	t.Helper()
+	require.NoError(t, r.Field(&ids, "prompt"))
+	return ids
+}
+
+// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+func TestReplayedAnswers(t *testing.T) {
+	for name, want := range map[string]struct {
+		k, token, top, cached int
+		best                  float32
+	}{
+		"ask": {0, 379, 0, 30, 0}, "ask-again": {0, 379, 0, 39, 0}, "ask-k5": {5, 379, 5, 39, -1.1920929e-07},
+		"ask-k20": {20, 411, 20, -2, 0}, "ask-end": {3, 767, 3, 40, -4.7683716e-07},
+	} {
+		e, r := replay(t, name)
+		got, err := e.Ask(t.Context(), dialect.Ask{Session: 7, Context: recorded(t, r), K: want.k})
+		require.NoError(t, err, name)
+		assert.EqualValues(t, want.token, got.Token, name)
+		if want.cached >= 0 {
+			assert.Equal(t, want.cached, got.Cached, name)
+		}
+		require.Len(t, got.Top, want.top, name)
+		if want.top > 0 {
+			assert.EqualValues(t, want.token, got.Top[0].ID, name)
+		}
+		if want.best != 0 {
+			assert.InDelta(t, want.best, got.Top[0].LogProb, 1e-9, name)
+		}
+		assert.Positive(t, got.Compute, name)
+		unlike, err := r.Unlike("id_slot", "response_fields")
+		require.NoError(t, err)
+		assert.Empty(t, unlike, name)
+	}
+}
+
+// TestReplayedPieces: a token that is a part of a character has an id, and its probabilities if they came.
+func TestReplayedPieces(t *testing.T) {
+	for name, want := range map[string]struct {
+		token int32
+		top   int
+	}{"ask-inner-byte": {128, 2}, "ask-lead-byte": {226, 0}} {
+		e, r := replay(t, name)
+		got, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r), K: 2})
+		require.NoError(t, err)
+		assert.Equal(t, want.token, got.Token)
+		assert.Len(t, got.Top, want.top)
+	}
+	e, r := replay(t, "ask-inner-byte-without-parser")
+	_, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r), K: 2})
+	assert.Equal(t, 500, dialect.Status(err), "which is why there is a parser in each request")
+}
+
+// TestReplayedRefusals: what a real server refuses is told apart.
+func TestReplayedRefusals(t *testing.T) {
+	for name, want := range map[string]error{
+		"too-long": netproto.TooLarge, "unknown-id": netproto.Failed, "wrong-key": netproto.Failed,
+	} {
+		e, r := replay(t, name)
+		_, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r)})
+		require.ErrorIs(t, err, want, name)
+		assert.NotContains(t, err.Error(), "Prompt contains", "the engine's words are not for logs")
+	}
+}
+
+// TestReplayedRest: the other addresses.
+func TestReplayedRest(t *testing.T) {
+	e, r := replay(t, "warm")
+	require.NoError(t, e.Warm(t.Context(), dialect.Ask{Context: recorded(t, r)}))
+	unlike, err := r.Unlike("id_slot", "response_fields")
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, _ = replay(t, "health")
+	require.NoError(t, e.Alive(t.Context()))
+	e, r = replay(t, "tokenize")
+	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
+	require.NoError(t, err)
+	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
+	unlike, err = r.Unlike()
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, r = replay(t, "detokenize")
+	require.NoError(t, r.Field(&ids, "tokens"))
+	text, err := e.Detokenize(t.Context(), ids)
+	require.NoError(t, err)
+	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
+	for _, name := range []string{"wrong-key-props", "get-model-info"} {
+		e, _ = replay(t, name)
+		assert.Error(t, e.c.Get(t.Context(), map[string]string{
+			"wrong-key-props": "/props", "get-model-info": "/get_model_info"}[name], nil))
+	}
+}
+
+// TestSlotOrder: which slot a session gets.
+func TestSlotOrder(t *testing.T) {
+	s := newSlots(2)
+	a, doneA := s.take(1)
+	b, doneB := s.take(2)
+	assert.NotEqual(t, a, b)
+	again, done := s.take(1)
+	assert.Equal(t, a, again, "a session stays, also while it has a request under way")
+	done()
+	doneB()
+	c, doneC := s.take(3)
+	assert.Equal(t, b, c, "the one without a request, though it was used later")
+	doneA()
+	doneC()
+	d, done := s.take(4)
+	assert.Equal(t, a, d, "the one that was used longest ago")
+	done()
+	assert.EqualValues(t, 2, s.evicted)
+	s.forget(3)
+	s.forget(99)
+	e, done := s.take(5)
+	assert.Equal(t, b, e, "one that nobody has")
+	done()
+	_, done = s.take(4) // used later than that of 5 now
+	done()
+	g, done := s.take(6)
+	assert.Equal(t, e, g, "the one that was used longest ago, whoever came first")
+	done()
+	s.forget(6)
+	s.evicted--
+	_, done = s.take(5)
+	done()
+	assert.EqualValues(t, 2, s.evicted)
+	s.resize(2)
+	f, done := s.take(5)
+	assert.Equal(t, e, f, "as many as before: nothing changes")
+	done()
+	none, done := newSlots(0).take(1)
+	assert.Equal(t, -1, none)
+	done()
+}

@@ -1,0 +1,274 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// TestLeastOfAll: several engines can do together what each of them can; one that answers wrongly is an error, however
+// many others there are.
+func TestLeastOfAll(t *testing.T) {
+	w := fakeengine.NewWire(map[string]http.Handler{
+		"a": &fakeengine.Engine{Dialect: "vllm", MaxTop: 20, MaxContext: 400},
+		"b": &fakeengine.Engine{Dialect: "vllm", MaxTop: 5, NoGenerate: true},
+		"c": &fakeengine.Engine{Dialect: "llama", Slots: 3},
+		"d": &fakeengine.Engine{Dialect: "llama", Vocabulary: fakeengine.NewVocabulary().Swapped(260, 261)},
+	})
+	for _, hosts := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}} {
+		info := open(t, options(w, hosts...)).Info()
+		assert.Equal(t, []any{5, 399, netproto.SampledAudit, 64 + 64 + 3},
+			[]any{info.Choices, info.MaxContext, info.Audit, info.Parallel})
+	}
+	_, err := Open(t.Context(), options(w, "a", "c", "d"))
+	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
+}
+
+// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that come.
+func TestMoreThanItGives(t *testing.T) {
+	for dialect, most := range map[string]int{"vllm": 20, "sglang": 256} {
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: dialect}}), "one"))
+		q := question(1, []int32{1, 2, 3})
+		q.K = netproto.MaxK
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		assert.Len(t, a.Top, most)
+	}
+}
+
+// TestCrowded: an engine that says that it is full is asked last, for as long as it says.
+func TestCrowded(t *testing.T) {
+	f := &fault{doing: saying(429, "", "Retry-After", "7")}
+	engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}}
+	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		session := uint64(0)
+		for u.order(session)[0].url != "http://0" {
+			session++
+		}
+		f.on.Store(true)
+		require.NoError(t, ask(t, u, session, time.Second), "the other one answers")
+		f.on.Store(false)
+		assert.Equal(t, "http://1", u.order(session)[0].url)
+		time.Sleep(7*time.Second - time.Millisecond)
+		assert.Equal(t, "http://1", u.order(session)[0].url)
+		time.Sleep(2 * time.Millisecond)
+		assert.Equal(t, "http://0", u.order(session)[0].url)
+		require.NoError(t, ask(t, u, session, time.Second))
+	})
+}
+
+// TestFaultsInARow: an engine that fails now and then stays in service.
+func TestFaultsInARow(t *testing.T) {
+	f := &fault{doing: saying(500, "")}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			for range 5 {
+				f.on.Store(true)
+				require.Error(t, ask(t, u, 1, time.Second))
+				time.Sleep(time.Millisecond)
+				require.Error(t, ask(t, u, 1, time.Second))
+				f.on.Store(false)
+				time.Sleep(time.Millisecond)
+				require.NoError(t, ask(t, u, 1, time.Second))
+				time.Sleep(time.Millisecond)
+			}
+			assert.Zero(t, u.Stats().Engines[0].Outages)
+		})
+}
+
+// TestHungQuestions: an engine whose questions hang goes out, though it says that it is well.
+func TestHungQuestions(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			require.ErrorIs(t, ask(t, u, 1, 500*time.Millisecond), netproto.TooLate)
+			time.Sleep(pulseTime + time.Second)
+			require.Error(t, u.Ready())
+		})
+}
+
+// TestSlowIsNotDead: an engine that answers others while a question goes by its deadline is alive, however long a trial
+// takes.
+func TestSlowIsNotDead(t *testing.T) {
+	var late atomic.Bool
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if late.Load() && r.Method == http.MethodPost {
+			select {
+			case <-time.After(4 * time.Second): // longer than a trial may take
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		late.Store(true)
+		patient := make(chan error, 20)
+		for i := range 20 { // an answer every half second
+			go func() {
+				time.Sleep(time.Duration(i) * 500 * time.Millisecond)
+				patient <- ask(t, u, uint64(i), time.Minute)
+			}()
+		}
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, ask(t, u, 99, 100*time.Millisecond), netproto.TooLate)
+		time.Sleep(pulseTime + time.Second)
+		assert.NoError(t, u.Ready())
+		for range 20 {
+			assert.NoError(t, <-patient)
+		}
+	})
+}
+
+// TestPauses: an engine that is out is tried less and less often.
+func TestPauses(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "llama"}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		f := &fault{doing: broken, all: true}
+		f.on.Store(true)
+		e.Fault = f.answer
+		require.Error(t, ask(t, u, 1, time.Second))
+		before := len(e.Calls("/v1/models"))
+		time.Sleep(2 * time.Minute)
+		tries := len(e.Calls("/v1/models")) - before
+		assert.GreaterOrEqual(t, tries, 10) // after 1, 3, 7, 15, 30, 45, … seconds
+		assert.LessOrEqual(t, tries, 12)
+		f.on.Store(false)
+		time.Sleep(longestPause + time.Second)
+		require.NoError(t, u.Ready())
+	})
+}
+
+// TestBusyIsNotWarmed: text ahead waits while an engine has questions.
+func TestBusyIsNotWarmed(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 4, Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 2)
+			for i := range 2 {
+				go func() { _, err := u.Ask(ctx, question(uint64(i), []int32{1, 2, int32(i)})); done <- err }()
+			}
+			synctest.Wait()
+			q := question(9, make([]int32, 300))
+			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Busy)
+			cancel()
+			<-done
+			<-done
+			f.on.Store(false)
+			require.NoError(t, u.Warm(t.Context(), q))
+			assert.EqualValues(t, 1, u.Stats().Engines[0].Warmed)
+		})
+}
+
+// TestOtherDraws: the same text drawn from in another way is another question.
+func TestOtherDraws(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	q := question(1, []int32{1, 2, 3})
+	for i, s := range []netproto.Sampling{
+		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6}, {Temperature: 1, TopK: 5, TopP: 0.5},
+		{Temperature: 1, TopK: 5, Seed: 1},
+	} {
+		before := len(e.Calls("/generate"))
+		q.Sampling = s
+		for range 2 {
+			_, err := u.Ask(t.Context(), q)
+			require.NoError(t, err)
+		}
+		assert.Len(t, e.Calls("/generate"), before+1, "%d", i)
+	}
+	q.Sampling = netproto.Sampling{Seed: 7, TopK: 9}
+	before := len(e.Calls("/generate"))
+	_, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Len(t, e.Calls("/generate"), before, "at temperature 0 nothing is drawn")
+}
+
+// TestRememberedTogether: what two questions about one text wanted is known afterwards, whichever came first.
+func TestRememberedTogether(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		e := &fakeengine.Engine{Dialect: "sglang"}
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		wide, deep := question(1, []int32{1, 2, 3, 4, 5, 6}), question(1, []int32{1, 2, 3, 4, 5, 6})
+		wide.AuditFrom, deep.K, deep.AuditFrom = 1, 9, 4
+		for _, now := range []bool{first, !first} {
+			q := wide
+			if now {
+				q = deep
+			}
+			_, err := u.Ask(t.Context(), q)
+			require.NoError(t, err)
+		}
+		before := len(e.Calls("/generate"))
+		q := deep
+		q.AuditFrom = 1
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		assert.Len(t, e.Calls("/generate"), before)
+		assert.Equal(t, []int{9, 5}, []int{len(a.Top), a.Audited})
+		checkAudit(t, e, netproto.ExactAudit, q.Context, 1, a.Audited, 0, a.Audit)
+	}
+}
+
+// TestLeadingSpace: a tokenizer that leaves out a space at the beginning of a text is no other vocabulary.
+func TestLeadingSpace(t *testing.T) {
+	for _, dialect := range []string{"llama", "sglang", "vllm"} {
+		v := fakeengine.NewVocabulary().Swapped(0, 256) // the first one is " the"
+		o := options(fakeengine.NewWire(map[string]http.Handler{
+			"one": &fakeengine.Engine{Dialect: dialect, Vocabulary: v, Strips: true}}), "one")
+		o.Vocabulary = v
+		open(t, o)
+	}
+}
+
+// TestCancelAsksNobodyElse: a question that is given up is not put to the next engine.
+func TestCancelAsksNobodyElse(t *testing.T) {
+	f := &fault{doing: hang}
+	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang", Fault: f.answer}}
+	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		f.on.Store(true)
+		require.Error(t, ask(t, u, 1, 50*time.Millisecond))
+		s := u.Stats()
+		assert.EqualValues(t, 1, s.Engines[0].Asks+s.Engines[1].Asks)
+	})
+}
+
+// TestNamesOfRequests: no two requests have one name, those of a hedge neither: SGLang refuses a name that is in use.
+func TestNamesOfRequests(t *testing.T) {
+	f := &fault{doing: hang}
+	engines := []*fakeengine.Engine{{Dialect: "sglang"}, {Dialect: "sglang"}}
+	for _, e := range engines {
+		e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+			return r.URL.Path == "/generate" && f.answer(w, r, b)
+		}
+	}
+	inWorld(t, engines, func(o *Options) { o.Hedge = 10 * time.Millisecond },
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			for i := range uint64(5) {
+				require.Error(t, ask(t, u, i, 50*time.Millisecond))
+			}
+			names := map[string]bool{}
+			calls := append(engines[0].Calls("/generate"), engines[1].Calls("/generate")...)
+			for _, c := range calls {
+				var q struct{ RID string }
+				require.NoError(t, json.Unmarshal(c.Body, &q))
+				names[q.RID] = true
+			}
+			assert.Len(t, names, len(calls), fmt.Sprint(names))
+			assert.GreaterOrEqual(t, len(calls), 12, "five questions to both, and the trials")
+		})
+}

@@ -1,0 +1,241 @@
+// Package openai speaks to whatever serves OpenAI's /v1/completions with ids as the prompt. Ids come back where the
+// engine knows how to give them, as vLLM does; else a token is known by its text, which must be that of exactly one.
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Engine is a server with that interface. Make it with New.
+type Engine struct {
+	c      *dialect.Client
+	model  string             // what requests name
+	v      dialect.Vocabulary // nil before Describe
+	extras bool               // it takes fields beside those of OpenAI
+}
+
+// New returns an engine behind a client, for the model of that name; "" means the first that the server lists.
+func New(c *dialect.Client, model string) *Engine { return &Engine{c: c, model: model} }
+
+type request struct {
+	Model            string  `json:"model"`
+	Prompt           []int32 `json:"prompt"`
+	Tokens           int     `json:"max_tokens"`
+	N                int     `json:"n"`
+	Temperature      float64 `json:"temperature"`
+	TopP             float64 `json:"top_p"`
+	PresencePenalty  float64 `json:"presence_penalty"`
+	FrequencyPenalty float64 `json:"frequency_penalty"`
+	LogProbs         *int    `json:"logprobs,omitempty"`
+	Seed             int     `json:"seed"`
+	Echo             bool    `json:"echo,omitempty"`
+	Stream           bool    `json:"stream"`
+	*extras
+}
+
+// extras are fields of vLLM that others have taken over. Servers with defaults of their own are told all of them.
+type extras struct {
+	TopK              int     `json:"top_k"`
+	MinP              float64 `json:"min_p"`
+	RepetitionPenalty float64 `json:"repetition_penalty"`
+	AddSpecial        bool    `json:"add_special_tokens"`
+	SkipSpecial       bool    `json:"skip_special_tokens"`
+	TokensAsIDs       bool    `json:"return_tokens_as_token_ids"`
+	IDs               bool    `json:"return_token_ids"`
+}
+
+// newRequest always wants a probability: the text of a choice may be cut to whole characters, that beside a probability
+// is a token's.
+func (e *Engine) newRequest(context []int32, k int) request {
+	k = max(k, 1)
+	q := request{Model: e.model, Prompt: context, Tokens: 1, N: 1, TopP: 1, LogProbs: &k}
+	if e.extras {
+		q.extras = &extras{TopK: -1, RepetitionPenalty: 1, TokensAsIDs: true, IDs: true}
+	}
+	return q
+}
+
+type reply struct {
+	Choices []struct {
+		IDs      []int32 `json:"token_ids"`
+		LogProbs *struct {
+			Tokens []string              `json:"tokens"`
+			Top    []map[string]*float64 `json:"top_logprobs"`
+		} `json:"logprobs"`
+	} `json:"choices"`
+	Usage struct {
+		Details *struct {
+			Cached *int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+// Ask implements dialect.Engine. There is no audit: the interface has no way to it that does not compute the whole
+// context again.
+func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
+	began := time.Now()
+	var w reply
+	if err := e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, a.K), &w); err != nil {
+		return r, tooLong(err)
+	}
+	r.Compute, r.Requests, r.Cached = time.Since(began), 1, -1
+	if d := w.Usage.Details; d != nil && d.Cached != nil {
+		r.Cached = *d.Cached
+	}
+	if len(w.Choices) != 1 {
+		return r, fmt.Errorf("/v1/completions: %w: %d choices", dialect.ErrReply, len(w.Choices))
+	}
+	c := w.Choices[0]
+	switch {
+	case len(c.IDs) > 0:
+		r.Token, err = dialect.One(c.IDs)
+	case c.LogProbs != nil && len(c.LogProbs.Tokens) == 1:
+		r.Token, err = e.id(c.LogProbs.Tokens[0])
+	default:
+		err = fmt.Errorf("/v1/completions: %w: no token came with its probability", dialect.ErrReply)
+	}
+	if err == nil && a.K > 0 && c.LogProbs != nil && len(c.LogProbs.Top) > 0 {
+		r.Top = e.top(c.LogProbs.Top[0], a.K)
+	}
+	return r, err
+}
+
+// top returns the k most probable tokens; none where the text of one is not that of exactly one token.
+func (e *Engine) top(texts map[string]*float64, k int) []netproto.Candidate {
+	var all []netproto.Candidate
+	for text, p := range texts {
+		id, err := e.id(text)
+		if err != nil {
+			return nil
+		}
+		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+	}
+	return dialect.Top(all, k)
+}
+
+// id returns the token of a text: "token_id:42", or the text of exactly one token of the vocabulary.
+func (e *Engine) id(text string) (int32, error) {
+	if id, err := dialect.TokenID(text); err == nil {
+		return id, nil
+	}
+	if strings.ContainsRune(text, '\uFFFD') {
+		return 0, fmt.Errorf("%w: it is a part of a character, and lost", dialect.ErrPiece)
+	}
+	if id := e.v.Find(pieceOf(text)); id >= 0 {
+		return id, nil
+	}
+	return 0, dialect.ErrPiece
+}
+
+// pieceOf returns the bytes of a text; OpenAI writes those that are no characters as bytes:\xe4\xb8.
+func pieceOf(text string) []byte {
+	rest, ok := strings.CutPrefix(text, `bytes:`)
+	if !ok {
+		return []byte(text)
+	}
+	s, err := strconv.Unquote(`"` + rest + `"`)
+	if err != nil || !strings.HasPrefix(rest, `\x`) {
+		return []byte(text)
+	}
+	return []byte(s)
+}
+
+// tooLong tells a context that does not fit apart from other bad requests.
+func tooLong(err error) error {
+	var s *dialect.StatusError
+	if errors.As(err, &s) && s.Status == http.StatusBadRequest &&
+		(strings.Contains(s.Said, "maximum context length") || strings.Contains(s.Said, "context_length_exceeded")) {
+		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
+	}
+	return err
+}
+
+// Warm implements dialect.Engine: there is no request without an answer, so one is thrown away.
+func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+	return tooLong(e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, 0), nil))
+}
+
+// Alive implements dialect.Engine.
+func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/v1/models", nil) }
+
+// Tokenize implements dialect.Engine: there is no address for it.
+func (e *Engine) Tokenize(context.Context, string) ([]int32, error) { return nil, dialect.ErrAbsent }
+
+// Detokenize implements dialect.Engine: there is no address for it.
+func (e *Engine) Detokenize(context.Context, []int32) (string, error) { return "", dialect.ErrAbsent }
+
+// Spell implements dialect.Speller, by the echo of a prompt that some servers give.
+func (e *Engine) Spell(ctx context.Context, context []int32) (pieces [][]byte, err error) {
+	q := e.newRequest(context, 1)
+	q.Echo = true
+	if e.extras {
+		q.TokensAsIDs = false
+	}
+	var w reply
+	switch err := e.c.Post(ctx, "/v1/completions", q, &w); {
+	case dialect.Status(err) == http.StatusBadRequest, dialect.Status(err) == http.StatusUnprocessableEntity:
+		return nil, fmt.Errorf("%w: %w", dialect.ErrAbsent, err)
+	case err != nil:
+		return nil, err
+	}
+	if len(w.Choices) != 1 || w.Choices[0].LogProbs == nil || len(w.Choices[0].LogProbs.Tokens) < len(context) {
+		return nil, fmt.Errorf("%w: it does not repeat the prompt", dialect.ErrAbsent)
+	}
+	for _, text := range w.Choices[0].LogProbs.Tokens[:len(context)] {
+		pieces = append(pieces, pieceOf(text))
+	}
+	return pieces, nil
+}
+
+// Describe implements dialect.Engine.
+func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
+	models, err := dialect.Models(ctx, e.c)
+	if err != nil {
+		return f, err
+	}
+	m := models[0]
+	if e.model != "" {
+		i := slices.IndexFunc(models, func(m dialect.Model) bool { return m.ID == e.model })
+		if i < 0 {
+			return f, fmt.Errorf("it serves no model %q, but %q", e.model, m.ID)
+		}
+		m = models[i]
+	}
+	e.v, e.model, e.extras = v, m.ID, true
+	f = dialect.Facts{Dialect: "openai", Model: m.ID, Audit: netproto.NoAudit}
+	if m.MaxLength > 1 {
+		f.MaxContext = m.MaxLength - 1
+	}
+	f.Choices, err = e.choices(ctx)
+	if s := dialect.Status(err); s == http.StatusBadRequest || s == http.StatusUnprocessableEntity {
+		e.extras = false // fields that it does not know are an error to it
+		f.Choices, err = e.choices(ctx)
+		f.Notes = append(f.Notes, "it takes no fields beside OpenAI's: what it samples by is its own default, "+
+			"where that is not OpenAI's, and tokens are known by their text")
+	}
+	return f, err
+}
+
+// choices is the most probabilities that the server gives.
+func (e *Engine) choices(ctx context.Context) (k int, err error) {
+	for _, k := range []int{20, 5, 1} {
+		_, err = e.Ask(ctx, dialect.Ask{Context: []int32{0, 1, 2, 3}, K: k})
+		if err == nil || errors.Is(err, dialect.ErrPiece) {
+			return k, nil
+		}
+		if dialect.Status(err) != http.StatusBadRequest && dialect.Status(err) != http.StatusUnprocessableEntity {
+			return k, err
+		}
+	}
+	return 0, err
+}

@@ -1,0 +1,564 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// inWorld runs a test in virtual time with an Upstream over engines at the hosts "0", "1", …
+func inWorld(
+	t *testing.T, engines []*fakeengine.Engine, set func(*Options), test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
+) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeengine.NewWire(map[string]http.Handler{})
+		o := options(w)
+		for i, e := range engines {
+			w.Set(fmt.Sprint(i), e)
+			o.URLs = append(o.URLs, fmt.Sprintf("http://%d", i))
+		}
+		if set != nil {
+			set(&o)
+		}
+		u, err := Open(t.Context(), o)
+		require.NoError(t, err)
+		test(t, w, u)
+		u.Close()
+	})
+}
+
+// fault is a Fault that is asked about as long as on is set, for questions alone.
+type fault struct {
+	on    atomic.Bool
+	doing func(w http.ResponseWriter, r *http.Request)
+	all   bool // also for the addresses that tell whether it lives
+}
+
+func (f *fault) answer(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+	if !f.on.Load() || !f.all && r.Method == http.MethodGet {
+		return false
+	}
+	f.doing(w, r)
+	return true
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func saying(status int, body string, header ...string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
+}
+
+func broken(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// ask asks a new question with a deadline.
+func ask(t *testing.T, u *Upstream, session uint64, deadline time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), deadline, netproto.TooLate)
+	defer cancel()
+	_, err := u.Ask(ctx, question(session, contextOf(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), session)), 20)))
+	return err
+}
+
+// TestDeadEngine: an engine that dies without a word costs the questions that are under way their deadline. After that
+// they are refused at once, until it is back.
+func TestDeadEngine(t *testing.T) {
+	for _, dialect := range []string{"llama", "sglang", "vllm"} {
+		f := &fault{doing: hang, all: true}
+		e := &fakeengine.Engine{Dialect: dialect, Fault: f.answer}
+		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			require.NoError(t, ask(t, u, 1, time.Second))
+			f.on.Store(true)
+			var asking sync.WaitGroup
+			for i := range uint64(10) {
+				asking.Go(func() { assert.ErrorIs(t, ask(t, u, 10+i, 800*time.Millisecond), netproto.TooLate) })
+			}
+			asking.Wait()
+			time.Sleep(pulseTime)
+			synctest.Wait()
+			require.Error(t, u.Ready())
+			began := time.Now()
+			err := ask(t, u, 3, 800*time.Millisecond)
+			require.ErrorIs(t, err, netproto.Failed)
+			assert.Zero(t, time.Since(began), "nobody waits for an engine that is out")
+			no, ok := errors.AsType[netproto.Refusal](err)
+			require.True(t, ok)
+			assert.Positive(t, no.RetryAfter)
+			f.on.Store(false)
+			time.Sleep(longestPause + joinTime)
+			synctest.Wait()
+			require.NoError(t, u.Ready())
+			require.NoError(t, ask(t, u, 4, time.Second))
+			assert.EqualValues(t, 1, u.Stats().Engines[0].Outages)
+			assert.EqualValues(t, 10, u.Stats().Engines[0].Late)
+		})
+	}
+}
+
+// TestShortDeadlines: questions whose time is too short say nothing of the engine.
+func TestShortDeadlines(t *testing.T) {
+	slow := &fault{doing: func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	}}
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+		slow.answer(w, r, b)
+		return false
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		slow.on.Store(true)
+		for i := range uint64(100) {
+			require.ErrorIs(t, ask(t, u, i, time.Millisecond), netproto.TooLate)
+		}
+		time.Sleep(2 * pulseTime)
+		require.NoError(t, u.Ready())
+		require.NoError(t, ask(t, u, 1, time.Second))
+		assert.Zero(t, u.Stats().Engines[0].Outages)
+	})
+}
+
+// TestRefusingEngine: what an engine says instead of an answer becomes a refusal, with its time to come back; it stays
+// in service where it only has too much to do, and goes out where it fails again and again.
+func TestRefusingEngine(t *testing.T) {
+	for name, c := range map[string]struct {
+		doing func(http.ResponseWriter, *http.Request)
+		code  netproto.Code
+		retry time.Duration
+		stays bool
+	}{
+		"503":            {saying(503, `{"error":{"message":"queue full"}}`, "Retry-After", "7"), netproto.Busy, 7 * time.Second, true},
+		"429":            {saying(429, ``, "Retry-After", "0.5"), netproto.TooFast, 500 * time.Millisecond, true},
+		"a date":         {saying(429, ``, "Retry-After", "Sun, 22 Nov 2026 10:00:00 GMT"), netproto.TooFast, 0, true},
+		"500":            {saying(500, `{"detail":"no"}`), netproto.Failed, 0, false},
+		"garbage":        {saying(200, `%&/()=`), netproto.Failed, 0, false},
+		"half a reply":   {saying(200, `{"tokens":[1`), netproto.Failed, 0, false},
+		"another reply":  {saying(200, `{"tokens":"no"}`), netproto.Failed, 0, false},
+		"nothing":        {saying(200, ``), netproto.Failed, 0, false},
+		"no token":       {saying(200, `{"tokens":[]}`), netproto.Failed, 0, false},
+		"no such token":  {saying(200, `{"tokens":[300]}`), netproto.Failed, 0, false},
+		"a huge number":  {saying(200, `{"tokens":[99999999999]}`), netproto.Failed, 0, false},
+		"below 0":        {saying(200, `{"tokens":[-1]}`), netproto.Failed, 0, false},
+		"a redirect":     {saying(302, ``, "Location", "http://elsewhere/"), netproto.Failed, 0, true},
+		"a broken line":  {broken, netproto.Failed, 0, false},
+		"a bad request":  {saying(400, `{"error":{"message":"secret text"}}`), netproto.Failed, 0, true},
+		"another key":    {saying(401, `{"error":"Unauthorized"}`), netproto.Failed, 0, false},
+		"the wrong size": {saying(413, ``), netproto.TooLarge, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fault{doing: c.doing}
+			e := &fakeengine.Engine{Dialect: "llama", Fault: f.answer}
+			inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+				f.on.Store(true)
+				for i := range uint64(3) {
+					err := ask(t, u, i, time.Second)
+					require.Error(t, err)
+					if no, ok := errors.AsType[netproto.Refusal](err); ok && i == 0 {
+						assert.Equal(t, []any{c.code, c.retry}, []any{no.Code, no.RetryAfter})
+					} else if i == 0 {
+						code, known := errors.AsType[netproto.Code](err)
+						assert.True(t, !known && c.code == netproto.Failed || code == c.code, "%v", err)
+					}
+					assert.NotContains(t, err.Error(), "secret text", "an engine may repeat what it was asked")
+				}
+				time.Sleep(pulseTime)
+				synctest.Wait()
+				assert.Equal(t, c.stays, u.Ready() == nil, "%v", u.Stats().Engines[0].Why)
+				f.on.Store(false)
+				time.Sleep(longestPause + time.Second)
+				synctest.Wait()
+				require.NoError(t, ask(t, u, 9, time.Second), "it is back")
+			})
+		})
+	}
+}
+
+// TestNextEngine: what one engine does not answer another one does, within the same question; sessions of the others
+// stay where they are, and come back when it does.
+func TestNextEngine(t *testing.T) {
+	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
+		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""), "garbage": saying(200, "}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fault{doing: doing, all: true}
+			engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}, {Dialect: "llama"}}
+			inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+				home := func() (all []string) {
+					for s := range uint64(60) {
+						all = append(all, u.order(s)[0].url)
+					}
+					return all
+				}
+				before := home()
+				share := map[string]int{}
+				for _, url := range before {
+					share[url]++
+				}
+				for url, n := range share {
+					assert.InDelta(t, 20, n, 12, url)
+				}
+				f.on.Store(true)
+				for s := range uint64(60) {
+					require.NoError(t, ask(t, u, s, time.Second))
+				}
+				time.Sleep(pulseTime)
+				synctest.Wait()
+				for s, url := range home() {
+					if before[s] != "http://0" {
+						assert.Equal(t, before[s], url, "only its own sessions move")
+					}
+					assert.NotEqual(t, "http://0", url)
+				}
+				f.on.Store(false)
+				time.Sleep(2 * longestPause)
+				synctest.Wait()
+				assert.Equal(t, before, home())
+			})
+		})
+	}
+}
+
+// TestFullEngine: questions go past an engine that works on as many as it takes, or that says that it is full.
+func TestFullEngine(t *testing.T) {
+	f := &fault{doing: hang}
+	engines := []*fakeengine.Engine{{Dialect: "llama", Slots: 2, Fault: f.answer}, {Dialect: "llama", Slots: 2}}
+	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		assert.Equal(t, 4, u.Info().Parallel)
+		session := uint64(0)
+		for u.order(session)[0].url != "http://0" {
+			session++
+		}
+		f.on.Store(true)
+		var asking sync.WaitGroup
+		for range 2 {
+			asking.Go(func() { assert.Error(t, ask(t, u, session, 500*time.Millisecond)) })
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.NoError(t, ask(t, u, session, 100*time.Millisecond), "the other one is free")
+		asking.Wait()
+	})
+}
+
+// TestHedge: after a while a second engine is asked too. The first answer counts, the other question is cancelled, and
+// nothing stays behind. Without the option nobody is asked twice.
+func TestHedge(t *testing.T) {
+	for _, hedge := range []time.Duration{0, 50 * time.Millisecond} {
+		f := &fault{doing: hang}
+		engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang"}}
+		inWorld(t, engines, func(o *Options) { o.Hedge = hedge }, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			session := uint64(0)
+			for u.order(session)[0].url != "http://0" {
+				session++
+			}
+			f.on.Store(true)
+			began, before := time.Now(), len(engines[1].Calls("/generate"))
+			err := ask(t, u, session, time.Second)
+			if hedge == 0 {
+				require.Error(t, err)
+				assert.Len(t, engines[1].Calls("/generate"), before)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, hedge, time.Since(began))
+			assert.Len(t, engines[1].Calls("/generate"), before+1)
+			synctest.Wait()
+			assert.NotEmpty(t, engines[0].Calls("/abort_request"), "the question that lost is cancelled")
+			f.on.Store(false)
+			before = len(engines[1].Calls("/generate"))
+			for range 5 {
+				require.NoError(t, ask(t, u, session, time.Second))
+				time.Sleep(time.Second)
+			}
+			assert.Len(t, engines[1].Calls("/generate"), before, "an engine that answers in time is asked alone")
+		})
+	}
+}
+
+// TestCancel: who gives up a question ends the request, and SGLang is told of it.
+func TestCancel(t *testing.T) {
+	f := &fault{doing: hang}
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+		return r.URL.Path == "/generate" && f.answer(w, r, b)
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		f.on.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Millisecond, cancel)
+		began := time.Now()
+		_, err := u.Ask(ctx, question(1, []int32{1, 2, 3}))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 30*time.Millisecond, time.Since(began))
+		synctest.Wait()
+		calls := e.Calls("/generate")
+		var id string
+		_, err = fmt.Sscanf(string(calls[len(calls)-1].Body), `{"rid":%q`, &id)
+		require.NoError(t, err)
+		aborts := e.Calls("/abort_request")
+		require.Len(t, aborts, 1)
+		assert.JSONEq(t, fmt.Sprintf(`{"rid":%q}`, id), string(aborts[0].Body))
+		s := u.Stats().Engines[0]
+		assert.EqualValues(t, []uint64{1, 0, 0}, []uint64{s.Cancelled, s.Late, s.Failed})
+	})
+}
+
+// TestAbortsEnd: an engine that hangs holds up neither who gives up nor the end.
+func TestAbortsEnd(t *testing.T) {
+	f := &fault{doing: hang}
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: f.answer}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		f.on.Store(true)
+		var asking sync.WaitGroup
+		for i := range uint64(200) {
+			asking.Go(func() { assert.Error(t, ask(t, u, i, 10*time.Millisecond)) })
+		}
+		asking.Wait()
+		synctest.Wait()
+		assert.LessOrEqual(t, len(e.Calls("/abort_request")), 64, "the rest it notices by itself")
+	})
+}
+
+// TestEqualAnswers: an engine that rounds in another way the next time changes no answer, whether the questions come
+// one after the other or together, and the share of such answers is counted.
+func TestEqualAnswers(t *testing.T) {
+	var turn atomic.Int64
+	e := &fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+		p := fakeengine.Table(fakeengine.NewVocabulary(), uint64(turn.Add(1)))(ctx)
+		return p
+	}}
+	e.Fault = func(http.ResponseWriter, *http.Request, []byte) bool { time.Sleep(time.Millisecond); return false }
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		text := []int32{5, 6, 7, 8}
+		first := make([]int32, 8)
+		var asking sync.WaitGroup
+		for i := range first {
+			asking.Go(func() {
+				a, err := u.Ask(t.Context(), question(1, text))
+				assert.NoError(t, err)
+				first[i] = a.Token
+			})
+		}
+		asking.Wait()
+		for _, token := range first {
+			assert.Equal(t, first[0], token)
+		}
+		assert.Positive(t, u.Stats().Differing)
+		q := question(2, text) // another session of the same client, and more is wanted
+		q.K = 12
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		assert.Equal(t, first[0], a.Token)
+		assert.Len(t, a.Top, 12)
+		before := len(e.Calls("/generate"))
+		q.K = 5
+		again, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		assert.Equal(t, a.Top[:5], again.Top)
+		assert.Len(t, e.Calls("/generate"), before, "that is known")
+		assert.EqualValues(t, 1, u.Stats().Repeats)
+		for range 3 { // another client's questions find nothing
+			q.Client++
+			_, err = u.Ask(t.Context(), q)
+			require.NoError(t, err)
+		}
+		assert.Len(t, e.Calls("/generate"), before+3)
+	})
+}
+
+// TestAuditsKept: what an exact audit said is part of what is remembered, as far as it is wanted again; a wider one is
+// asked for.
+func TestAuditsKept(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	q := question(1, contextOf(rand.New(rand.NewPCG(1, 1)), 30))
+	q.AuditFrom = 20
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, 10, a.Audited)
+	asked := len(e.Calls("/generate"))
+	q.AuditFrom = 25
+	b, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Len(t, e.Calls("/generate"), asked)
+	assert.Equal(t, 5, b.Audited)
+	checkAudit(t, e, netproto.ExactAudit, q.Context, 25, b.Audited, 0, b.Audit)
+	q.AuditFrom = 10
+	c, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Len(t, e.Calls("/generate"), asked+1)
+	assert.Equal(t, 20, c.Audited)
+	q.AuditFrom = 20
+	d, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Len(t, e.Calls("/generate"), asked+1)
+	assert.Equal(t, a.Audit, d.Audit)
+}
+
+// TestAuditShare: with an engine that can look at one position, each so manieth question has an audit, of a position
+// drawn from all that it is about; what it costs is counted.
+func TestAuditShare(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "llama"}
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+	o.AuditEvery = 4
+	u := open(t, o)
+	trials := len(e.Calls("/completion"))
+	r := rand.New(rand.NewPCG(1, 1))
+	seen, with := map[int]int{}, 0
+	for range 2000 {
+		q := question(1, contextOf(r, 30))
+		q.AuditFrom = 20
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		if a.Audited > 0 {
+			with++
+			seen[a.Sampled]++
+		}
+	}
+	assert.Equal(t, 500, with)
+	assert.Len(t, seen, 10)
+	for pos, n := range seen {
+		assert.InDelta(t, 50, n, 35, "position %d", pos)
+	}
+	s := u.Stats().Engines[0]
+	assert.EqualValues(t, []uint64{500, 500}, []uint64{s.Audited, s.AuditExtra})
+	assert.EqualValues(t, len(e.Calls("/completion"))-trials, s.Requests, "also those for what was held back")
+}
+
+// TestUnheardAudit: an audit that makes no sense costs the answer nothing.
+func TestUnheardAudit(t *testing.T) {
+	for _, rows := range []string{`[]`, `[null]`, `[null,[]]`, `[null,[[0.5,3,null]]]`, `null`} {
+		e := &fakeengine.Engine{Dialect: "sglang"}
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			if r.URL.Path == "/generate" {
+				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s}}`, rows)
+			}
+			return r.URL.Path == "/generate"
+		}
+		q := question(1, []int32{1, 2, 3})
+		q.AuditFrom = 2
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
+		assert.EqualValues(t, 1, u.Stats().Engines[0].Unheard)
+	}
+}
+
+// TestLateEngine: an engine that is not there at the start joins later; where none is there, the start waits for one.
+func TestLateEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeengine.NewWire(map[string]http.Handler{"1": &fakeengine.Engine{Dialect: "llama"}})
+		u, err := Open(t.Context(), options(w, "0", "1"))
+		require.NoError(t, err)
+		s := u.Stats()
+		assert.Equal(t, []bool{false, true}, []bool{s.Engines[0].In, s.Engines[1].In})
+		w.Set("0", &fakeengine.Engine{Dialect: "llama"})
+		time.Sleep(longestPause + time.Second)
+		synctest.Wait()
+		assert.True(t, u.Stats().Engines[0].In)
+		u.Close()
+
+		w.Set("0", nil)
+		o := options(w, "0")
+		_, err = Open(t.Context(), o)
+		require.Error(t, err, "without patience")
+		o.Patience = time.Minute
+		began := time.Now()
+		_, err = Open(t.Context(), o)
+		require.Error(t, err)
+		assert.Equal(t, time.Minute, time.Since(began))
+		time.AfterFunc(10*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
+		u, err = Open(t.Context(), o)
+		require.NoError(t, err)
+		u.Close()
+	})
+}
+
+// TestAnotherComesBack: an engine that comes back as another model, or able to do less, stays out, and the log says why.
+func TestAnotherComesBack(t *testing.T) {
+	for why, e := range map[string]*fakeengine.Engine{
+		"vocabulary":  {Dialect: "vllm", Vocabulary: fakeengine.NewVocabulary().Swapped(260, 261)},
+		"400 tokens":  {Dialect: "vllm", MaxContext: 401},
+		"5 probabili": {Dialect: "vllm", MaxTop: 5},
+	} {
+		var log bytes.Buffer
+		inWorld(t, []*fakeengine.Engine{{Dialect: "vllm"}}, func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		}, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+			w.Set("0", nil)
+			require.Error(t, ask(t, u, 1, time.Second))
+			w.Set("0", e)
+			time.Sleep(3 * longestPause)
+			synctest.Wait()
+			require.Error(t, u.Ready())
+			w.Set("0", &fakeengine.Engine{Dialect: "vllm"})
+			time.Sleep(2 * longestPause)
+			synctest.Wait()
+			require.NoError(t, u.Ready())
+		})
+		assert.Contains(t, log.String(), "an engine stays out of service")
+		assert.Contains(t, log.String(), why)
+	}
+}
+
+// TestSlots: sessions keep their slots, as many as there are; what goes on at a time for one goes to one slot.
+func TestSlots(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "llama", Slots: 4}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	r := rand.New(rand.NewPCG(1, 1))
+	texts := make([][]int32, 4)
+	for i := range texts {
+		texts[i] = contextOf(r, 50)
+	}
+	for round := range 10 {
+		for s, text := range texts {
+			_, err := u.Ask(t.Context(), question(uint64(s+1), text[:41+round]))
+			require.NoError(t, err)
+		}
+	}
+	s := u.Stats().Engines[0]
+	var all, cached uint64
+	for i := range 10 {
+		all += 4 * uint64(41+i)
+		if i > 0 {
+			cached += 4 * uint64(40+i)
+		}
+	}
+	assert.Equal(t, []uint64{all, cached}, []uint64{s.Context, s.Cached})
+	assert.Zero(t, s.Evicted)
+	u.Forget(2)
+	_, err := u.Ask(t.Context(), question(9, contextOf(r, 30)))
+	require.NoError(t, err)
+	assert.Zero(t, u.Stats().Engines[0].Evicted)
+	for _, session := range []uint64{1, 3, 4} { // the new one took the slot of the one that is gone
+		before := u.Stats().Engines[0].Cached
+		text := append(texts[session-1][:49:49], 3)
+		_, err := u.Ask(t.Context(), question(session, text))
+		require.NoError(t, err)
+		assert.EqualValues(t, 49, u.Stats().Engines[0].Cached-before)
+	}
+	_, err = u.Ask(t.Context(), question(10, contextOf(r, 30)))
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "the fifth session takes the slot of another one")
+}

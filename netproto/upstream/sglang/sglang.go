@@ -1,0 +1,279 @@
+// Package sglang speaks to SGLang: its own interface, /generate, as its source and documentation describe it (0.5.19,
+// 2026).
+package sglang
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Engine is a server of SGLang. Make it with New.
+type Engine struct {
+	c        *dialect.Client
+	aborting sync.WaitGroup
+	aborts   chan struct{} // holds a value for each abort under way
+}
+
+// New returns an engine behind a client. Close it when nothing is under way any more.
+func New(c *dialect.Client) *Engine {
+	const most = 64 // aborts at a time; what comes above that is left for the server to notice
+	return &Engine{c: c, aborts: make(chan struct{}, most)}
+}
+
+// Close waits until the server knows what was cancelled.
+func (e *Engine) Close() { e.aborting.Wait() }
+
+// request is the body of /generate.
+type request struct {
+	ID           string   `json:"rid"`
+	Context      []int32  `json:"input_ids"`
+	Sampling     sampling `json:"sampling_params"`
+	LogProb      bool     `json:"return_logprob"`
+	LogProbStart int      `json:"logprob_start_len"`
+	Top          int      `json:"top_logprobs_num"`
+	Text         bool     `json:"return_text_in_logprobs"`
+	ExtraKey     string   `json:"extra_key,omitempty"`
+	Stream       bool     `json:"stream"`
+}
+
+// sampling sets every field, as the server takes defaults from the model's generation_config.json.
+type sampling struct {
+	Tokens            int      `json:"max_new_tokens"`
+	Temperature       float64  `json:"temperature"`
+	TopP              float64  `json:"top_p"`
+	TopK              int      `json:"top_k"`
+	MinP              float64  `json:"min_p"`
+	FrequencyPenalty  float64  `json:"frequency_penalty"`
+	PresencePenalty   float64  `json:"presence_penalty"`
+	RepetitionPenalty float64  `json:"repetition_penalty"`
+	Stop              []string `json:"stop"`
+	StopIDs           []int32  `json:"stop_token_ids"`
+	IgnoreEOS         bool     `json:"ignore_eos"`
+	SkipSpecial       bool     `json:"skip_special_tokens"`
+	NoStopTrim        bool     `json:"no_stop_trim"`
+}
+
+func newRequest(a dialect.Ask, tokens int) request {
+	q := request{
+		ID: a.Name, Context: a.Context, LogProbStart: -1, ExtraKey: a.Salt,
+		Sampling: sampling{
+			Tokens: tokens, TopP: 1, TopK: 1, RepetitionPenalty: 1, Stop: []string{}, StopIDs: []int32{}, NoStopTrim: true,
+		},
+	}
+	if a.AuditFrom > 0 || a.K > 0 {
+		q.LogProb, q.Top = true, a.K
+	}
+	if a.AuditFrom > 0 {
+		// the first row has no probabilities, and the prefix cache is used up to it
+		q.LogProbStart, q.Top = a.AuditFrom-1, max(a.K, 1)
+	}
+	return q
+}
+
+// reply is the reply of /generate.
+type reply struct {
+	Tokens []int32 `json:"output_ids"`
+	Meta   struct {
+		Finish    any     `json:"finish_reason"`
+		Cached    *int    `json:"cached_tokens"`
+		Latency   float64 `json:"e2e_latency"` // seconds
+		InputTop  [][]row `json:"input_top_logprobs"`
+		OutputTop [][]row `json:"output_top_logprobs"`
+	} `json:"meta_info"`
+}
+
+// row is [log-probability or null, id, text or null].
+type row netproto.Candidate
+
+// UnmarshalJSON reads a row.
+func (r *row) UnmarshalJSON(b []byte) error {
+	var parts [3]json.RawMessage
+	var logProb *float64
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	if err := errors.Join(json.Unmarshal(parts[0], &logProb), json.Unmarshal(parts[1], &r.ID)); err != nil {
+		return fmt.Errorf("a row of probabilities: %w", dialect.ErrReply)
+	}
+	r.LogProb = dialect.LogProb(logProb)
+	return nil
+}
+
+func top(rows []row, k int) []netproto.Candidate {
+	var all []netproto.Candidate
+	for _, r := range rows {
+		all = append(all, netproto.Candidate(r))
+	}
+	return dialect.Top(all, k)
+}
+
+// Ask implements dialect.Engine. The audit is exact: the rows from AuditFrom on come with the answer, for the computing
+// of one more token, the one before them.
+func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
+	w, err := e.generate(ctx, newRequest(a, 1))
+	if err != nil {
+		return r, err
+	}
+	if r.Token, err = dialect.One(w.Tokens); err != nil {
+		return r, err
+	}
+	r.Requests, r.Cached = 1, -1
+	if w.Meta.Cached != nil {
+		r.Cached = *w.Meta.Cached
+	}
+	if s := w.Meta.Latency; s > 0 && s < 1e6 {
+		r.Compute = time.Duration(s * float64(time.Second))
+	}
+	if a.K > 0 && len(w.Meta.OutputTop) > 0 {
+		r.Top = top(w.Meta.OutputTop[0], a.K)
+	}
+	if a.AuditFrom > 0 {
+		r.Extra, r.Unheard = 1, w.audit(a, &r)
+	}
+	return r, nil
+}
+
+// audit reads the rows of the positions from AuditFrom on: the first row is about the position before.
+func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
+	rows := w.Meta.InputTop
+	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
+		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for", dialect.ErrReply, len(rows), want)
+	}
+	for i, row := range rows[1:] {
+		best := top(row, 1)
+		if len(best) == 0 {
+			r.Audit = nil
+			return fmt.Errorf("/generate: %w: a row of input_top_logprobs makes no sense", dialect.ErrReply)
+		}
+		pos := a.AuditFrom + i
+		r.Audit = append(r.Audit, dialect.Differs(pos, a.Context[pos], best[0])...)
+	}
+	r.Audited = len(a.Context) - a.AuditFrom
+	return nil
+}
+
+// spare is what a context must be shorter than the length that the server states: it keeps 6 tokens back by itself
+// (0.5.23), and one follows.
+const spare = 8
+
+// tooLong tells a context that does not fit apart from other bad requests.
+func tooLong(err error) error {
+	s, ok := errors.AsType[*dialect.StatusError](err)
+	if ok && s.Status == http.StatusBadRequest && (strings.Contains(s.Said, "longer than the model's context length") ||
+		strings.Contains(s.Said, "exceeds the maximum allowed length")) {
+		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
+	}
+	return err
+}
+
+// generate asks, and tells the server at once when nobody wants the reply any more: by itself it looks for that every
+// few seconds.
+func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
+	err = e.c.Post(ctx, "/generate", q, &w)
+	if err != nil && ctx.Err() != nil {
+		e.abort(ctx, q.ID)
+	}
+	return w, tooLong(err)
+}
+
+// abort cancels a request, while its asker goes on.
+func (e *Engine) abort(ctx context.Context, id string) {
+	const patience = 2 * time.Second
+	select {
+	case e.aborts <- struct{}{}:
+	default:
+		return
+	}
+	e.aborting.Go(func() {
+		defer func() { <-e.aborts }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		body := struct {
+			ID string `json:"rid"`
+		}{id}
+		_ = e.c.Post(ctx, "/abort_request", body, nil) // else it notices by itself, later
+	})
+}
+
+// Warm implements dialect.Engine.
+func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+	a.K, a.AuditFrom = 0, 0
+	_, err := e.generate(ctx, newRequest(a, 0))
+	return err
+}
+
+// Alive implements dialect.Engine.
+func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+
+// Tokenize implements dialect.Engine.
+func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
+	var w struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	body := struct {
+		Prompt     string `json:"prompt"`
+		AddSpecial bool   `json:"add_special_tokens"`
+	}{text, false}
+	return w.Tokens, dialect.Absent(e.c.Post(ctx, "/tokenize", body, &w))
+}
+
+// Detokenize implements dialect.Engine.
+func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+	var w struct {
+		Text string `json:"text"`
+	}
+	body := struct {
+		Tokens      []int32 `json:"tokens"`
+		SkipSpecial bool    `json:"skip_special_tokens"`
+	}{ids, false}
+	return w.Text, dialect.Absent(e.c.Post(ctx, "/detokenize", body, &w))
+}
+
+// Describe implements dialect.Engine.
+func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
+	models, err := dialect.Models(ctx, e.c)
+	if err != nil {
+		return f, err
+	}
+	var info struct {
+		Path string `json:"model_path"`
+	}
+	if err := e.c.Get(ctx, "/get_model_info", &info); err != nil {
+		return f, err
+	}
+	var server struct {
+		Version  string `json:"version"`
+		Running  int    `json:"max_running_requests"`
+		PageSize int    `json:"page_size"`
+		NoRadix  bool   `json:"disable_radix_cache"`
+	}
+	if err := e.c.Get(ctx, "/server_info", &server); err != nil {
+		if err = e.c.Get(ctx, "/get_server_info", &server); err != nil { // as it was called before
+			return f, err
+		}
+	}
+	f = dialect.Facts{
+		Dialect: "sglang", Version: server.Version, Model: cmp.Or(models[0].ID, info.Path), Parallel: server.Running,
+		Choices: netproto.MaxK, Audit: netproto.ExactAudit,
+	}
+	if n := models[0].MaxLength; n > spare {
+		f.MaxContext = n - spare
+	}
+	if server.NoRadix {
+		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole context")
+	}
+	if server.PageSize > 1 {
+		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to so many are computed again", server.PageSize))
+	}
+	return f, nil
+}

@@ -1,0 +1,148 @@
+package sglang
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// replay returns an engine that says what a real one said.
+func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript) {
+	t.Helper()
+	r, err := fakeengine.ReadTranscript("../testdata/sglang/" + name + ".json")
+	require.NoError(t, err)
+	base, err := url.Parse("http://engine")
+	require.NoError(t, err)
+	return New(dialect.NewClient(base, "", r)), r
+}
+
+// recorded is the question of a transcript.
+func recorded(t *testing.T, r *fakeengine.Transcript) (a dialect.Ask) {
+	t.Helper()
+	require.NoError(t, r.Field(&a.Context, "input_ids"))
+	require.NoError(t, r.Field(&a.Name, "rid"))
+	return a
+}
+
+// optional are fields that were left out when it was recorded, or sent though they say nothing.
+var optional = []string{"logprob_start_len", "top_logprobs_num", "return_text_in_logprobs", "priority"}
+
+// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+func TestReplayedAnswers(t *testing.T) {
+	for name, want := range map[string]struct {
+		k, token, top, cached int
+		salt                  string
+	}{
+		"ask": {0, 379, 0, 30, ""}, "ask-again": {0, 379, 0, 39, ""}, "ask-k5": {5, 379, 5, 39, ""},
+		"ask-k20": {20, 411, 20, -1, ""}, "ask-end": {2, 767, 2, -1, ""}, "ask-other-client": {0, 379, 0, 0, "client 1"},
+		"longest": {0, 767, 0, -1, ""},
+	} {
+		e, r := replay(t, name)
+		a := recorded(t, r)
+		a.K, a.Salt = want.k, want.salt
+		got, err := e.Ask(t.Context(), a)
+		require.NoError(t, err, name)
+		assert.EqualValues(t, want.token, got.Token, name)
+		if want.cached >= 0 {
+			assert.Equal(t, want.cached, got.Cached, name)
+		}
+		require.Len(t, got.Top, want.top, name)
+		if want.top > 0 {
+			assert.EqualValues(t, want.token, got.Top[0].ID, name)
+		}
+		unlike, err := r.Unlike(optional...)
+		require.NoError(t, err)
+		assert.Empty(t, unlike, name)
+	}
+}
+
+// TestReplayedAudits: an audit from a position on, with rows of the position before it on. What stands there and what the
+// server would have said was read in the transcripts by hand.
+func TestReplayedAudits(t *testing.T) {
+	e, r := replay(t, "ask-audit")
+	a := recorded(t, r)
+	a.K, a.AuditFrom = 5, 36
+	got, err := e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, got.Unheard)
+	assert.EqualValues(t, 515, got.Token)
+	assert.Equal(t, len(a.Context)-36, got.Audited)
+	unlike, err := r.Unlike("priority")
+	require.NoError(t, err)
+	assert.Empty(t, unlike, "36 - 1 is from where on rows come")
+	var tops struct {
+		Meta struct {
+			Top [][][]any `json:"input_top_logprobs"`
+		} `json:"meta_info"`
+	}
+	require.NoError(t, r.Reply(&tops))
+	var want []netproto.Finding
+	for i, row := range tops.Meta.Top[1:] {
+		if id := int32(row[0][1].(float64)); id != a.Context[36+i] {
+			want = append(want, netproto.Finding{Position: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
+		}
+	}
+	require.NotEmpty(t, want)
+	assert.Equal(t, want, got.Audit)
+
+	e, r = replay(t, "ask-audit-from-start")
+	a = recorded(t, r)
+	a.AuditFrom = 1
+	got, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, got.Unheard)
+	assert.Equal(t, []int{5, 467}, []int{got.Audited, int(got.Token)})
+
+	e, r = replay(t, "ask-audit-of-nothing") // a row is missing: the answer stands
+	a = recorded(t, r)
+	a.AuditFrom = len(a.Context) - 1
+	got, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	assert.ErrorIs(t, got.Unheard, dialect.ErrReply)
+	assert.Zero(t, got.Audited)
+}
+
+// TestReplayedRefusals: what a real server refuses is told apart.
+func TestReplayedRefusals(t *testing.T) {
+	for name, want := range map[string]error{
+		"too-long": netproto.TooLarge, "beyond-longest": netproto.TooLarge, "no-ids": netproto.Failed,
+		"wrong-key": netproto.Failed, "busy": netproto.Busy, "unknown-sampling-field": netproto.Failed,
+	} {
+		e, r := replay(t, name)
+		_, err := e.Ask(t.Context(), recorded(t, r))
+		require.ErrorIs(t, err, want, name)
+	}
+}
+
+// TestReplayedRest: the other addresses.
+func TestReplayedRest(t *testing.T) {
+	e, r := replay(t, "warm")
+	require.NoError(t, e.Warm(t.Context(), recorded(t, r)))
+	unlike, err := r.Unlike(optional...)
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, _ = replay(t, "health")
+	require.NoError(t, e.Alive(t.Context()))
+	e, _ = replay(t, "tokenize")
+	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
+	require.NoError(t, err)
+	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
+	e, r = replay(t, "detokenize")
+	require.NoError(t, r.Field(&ids, "tokens"))
+	text, err := e.Detokenize(t.Context(), ids)
+	require.NoError(t, err)
+	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
+	unlike, err = r.Unlike("model")
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, _ = replay(t, "models")
+	models, err := dialect.Models(t.Context(), e.c)
+	require.NoError(t, err)
+	assert.Equal(t, dialect.Model{ID: "demo-large", Owner: "sglang", MaxLength: 512}, models[0])
+}

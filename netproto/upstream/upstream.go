@@ -1,0 +1,312 @@
+// Package upstream puts inference engines that speak HTTP behind the gateway: SGLang, vLLM, llama-server, and whatever
+// serves /v1/completions with ids. It chooses an engine for each question, draws from the probabilities that come, keeps
+// the answers so that a question asked again is answered alike, and takes engines that fail out of service.
+//
+// Each dialect is a package below this one, behind the interface of package dialect.
+package upstream
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Options of an Upstream. URLs, Vocabulary, Identity and Draw are needed.
+type Options struct {
+	URLs  []string        // of engines that serve the same model
+	Kind  Kind            // the dialect of all of them; "" means Auto
+	Model string          // how the engines call the model, where they serve several
+	Key   netproto.Secret // that the engines want; "" means none
+
+	Vocabulary dialect.Vocabulary // of the devices' model
+	Identity   netproto.Identity  // of it
+	// TrustVocabulary takes engines that cannot be asked for their vocabulary.
+	TrustVocabulary bool
+
+	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too.
+	Draw func(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error)
+
+	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
+	AuditEvery int           // of questions that get a sampled audit, each so manieth does; 0 means 8
+	Hedge      time.Duration // after which a question that is not answered is put to a second engine; 0 means never
+	WarmFrom   int           // least new tokens of a text streamed ahead that are worth a request; 0 means 128
+	Patience   time.Duration // at the start, for the first engine to answer; 0 means not at all
+	Remember   int           // answers kept for questions that come again; 0 means 65536
+	SaltKey    [32]byte      // makes the salts of clients; zero means one drawn at random
+
+	// Transport carries the requests; nil means one over TCP for each engine.
+	Transport http.RoundTripper
+
+	Log    *slog.Logger  // told of engines that go out of service and come back; nil means nobody
+	Random func() uint64 // for names and which position is audited; nil means the system's
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.AuditEvery = defaultTo(o.AuditEvery, 8)
+	o.WarmFrom = defaultTo(o.WarmFrom, 128)
+	o.Remember = defaultTo(o.Remember, 65536)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Random == nil {
+		o.Random = systemRandom
+	}
+	switch {
+	case len(o.URLs) == 0:
+		return o, errors.New("upstream: no engine is named")
+	case o.Vocabulary == nil || o.Draw == nil:
+		return o, errors.New("upstream: a vocabulary and a way to draw are needed")
+	case o.Parallel < 0 || o.AuditEvery < 0 || o.WarmFrom < 0 || o.Remember < 0 || o.Hedge < 0:
+		return o, errors.New("upstream: a limit is negative")
+	}
+	if o.SaltKey == ([32]byte{}) {
+		if _, err := rand.Read(o.SaltKey[:]); err != nil {
+			return o, fmt.Errorf("upstream: draw a key: %w", err)
+		}
+	}
+	return o, nil
+}
+
+func defaultTo(v, def int) int {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func systemRandom() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never errs
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// Upstream is one large model, served by one engine or several. It implements gateway.Upstream and gateway.Warmer.
+type Upstream struct {
+	o       Options
+	members []*member
+	info    gateway.Info
+	most    int // probabilities that every engine gives
+	memory  *memory
+	name    string // what the names of its requests begin with
+	count   atomic.Uint64
+	audits  atomic.Uint64 // sampled audits that were wanted
+	stop    context.CancelFunc
+	watched sync.WaitGroup
+}
+
+// Open asks the engines what they can do and whether they have the vocabulary. It returns when each has answered or
+// failed, and one at least serves. An engine that is not there yet joins later; one that answers, but not as is needed,
+// is an error. Close it when the gateway has ended.
+func Open(ctx context.Context, o Options) (*Upstream, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	u := &Upstream{o: o, memory: newMemory(o.Remember), name: fmt.Sprintf("pf-%08x", uint32(o.Random()))}
+	for i, address := range o.URLs {
+		m, err := newMember(u, address)
+		if err != nil {
+			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may hold a password
+		}
+		u.members = append(u.members, m)
+	}
+	if err := u.begin(ctx); err != nil {
+		return nil, err
+	}
+	u.info = u.describe()
+	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+	u.stop = stop
+	for _, m := range u.members {
+		u.watched.Go(func() { m.watch(watch) })
+	}
+	return u, nil
+}
+
+// begin tries all engines until one serves at least.
+func (u *Upstream) begin(ctx context.Context) error {
+	due := time.Now().Add(u.o.Patience)
+	for {
+		errs := make([]error, len(u.members))
+		var done sync.WaitGroup
+		for i, m := range u.members {
+			done.Go(func() { errs[i] = m.join(ctx) })
+		}
+		done.Wait()
+		served := false
+		for i, m := range u.members {
+			if errs[i] == nil {
+				served = true
+			} else if isWrong(errs[i]) || ctx.Err() != nil {
+				return fmt.Errorf("%s: %w", m.url, errs[i])
+			}
+		}
+		switch {
+		case served:
+			return nil
+		case !time.Now().Before(due):
+			return fmt.Errorf("%s: %w", u.members[0].url, errs[0])
+		}
+		u.o.Log.Info("waiting for an engine", "error", errs[0].Error())
+		if err := sleep(ctx, min(2*time.Second, time.Until(due))); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// describe is what all engines that serve can do.
+func (u *Upstream) describe() (info gateway.Info) {
+	first := true
+	for _, m := range u.members {
+		f, ok := m.serves()
+		if !ok {
+			info.Parallel += m.parallel(dialect.Facts{})
+			continue
+		}
+		info.Parallel += m.parallel(f)
+		if first {
+			info.Model, info.MaxContext, info.Choices, info.Audit = f.Model, f.MaxContext, f.Choices, f.Audit
+		}
+		first = false
+		if f.MaxContext > 0 && (info.MaxContext == 0 || f.MaxContext < info.MaxContext) {
+			info.MaxContext = f.MaxContext
+		}
+		info.Choices, info.Audit = min(info.Choices, f.Choices), min(info.Audit, f.Audit)
+	}
+	// more than there are kills some engines
+	u.most = min(info.Choices, u.o.Vocabulary.Size())
+	info.Choices = max(info.Choices, 1) // drawing from one is taking the best
+	info.Identity = u.o.Identity
+	return info
+}
+
+// Close ends the watching of the engines. Nothing may be under way.
+func (u *Upstream) Close() {
+	u.stop()
+	u.watched.Wait()
+	for _, m := range u.members {
+		m.close()
+	}
+}
+
+// Info implements gateway.Upstream.
+func (u *Upstream) Info() gateway.Info { return u.info }
+
+// Ask implements gateway.Upstream. Asked again, a question gets the token that it got before, as long as that is
+// remembered: an engine may round in another way in another company.
+func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+	key := u.memory.key(q)
+	if a, ok := u.memory.recall(key, q); ok {
+		return a, nil
+	}
+	ask := u.ask(q)
+	r, err := u.consult(ctx, q.Session, ask)
+	if err != nil {
+		return gateway.Answer{}, err
+	}
+	a := gateway.Answer{Token: r.Token, Top: r.Top, Compute: r.Compute}
+	if draws(q.Sampling) {
+		if a.Token, err = u.draw(q, r.Top); err != nil {
+			return gateway.Answer{}, err
+		}
+	}
+	a.Top = a.Top[:min(q.K, len(a.Top))]
+	switch {
+	case ask.Sample > 0 && r.Audited > 0:
+		a.Audited, a.Sampled, a.Audit = len(q.Context)-q.AuditFrom, ask.Sample, r.Audit
+	case ask.AuditFrom > 0:
+		a.Audited, a.Audit = r.Audited, r.Audit
+	}
+	return u.memory.keep(key, q, a), nil
+}
+
+// draws reports whether the token is drawn: else it is the most probable one.
+func draws(s netproto.Sampling) bool { return s.Temperature > 0 && s.TopK != 1 }
+
+// draw draws the token of a question.
+func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, error) {
+	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
+		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
+	}
+	return u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)])
+}
+
+// ask is what an engine is asked.
+func (u *Upstream) ask(q gateway.Question) dialect.Ask {
+	a := dialect.Ask{
+		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client), Context: q.Context,
+		K: min(q.K, u.most),
+	}
+	if draws(q.Sampling) {
+		a.K = max(a.K, min(q.Sampling.TopK, u.most))
+	}
+	if q.AuditFrom < 1 || q.AuditFrom >= len(q.Context) {
+		return a
+	}
+	switch u.info.Audit {
+	case netproto.ExactAudit:
+		a.AuditFrom = q.AuditFrom
+	case netproto.SampledAudit:
+		if u.audits.Add(1)%uint64(u.o.AuditEvery) == 0 {
+			a.Sample = q.AuditFrom + int(u.o.Random()%uint64(len(q.Context)-q.AuditFrom))
+		}
+	}
+	return a
+}
+
+// salt is what keeps a client's cache apart from those of others, within an engine that can do so.
+func (u *Upstream) salt(client uint64) string {
+	mac := hmac.New(sha256.New, u.o.SaltKey[:])
+	mac.Write(binary.LittleEndian.AppendUint64(nil, client))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// Warm implements gateway.Warmer: where so much is new that it is worth a request, and the engine has time.
+func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
+	if len(q.Context)-q.Base < u.o.WarmFrom {
+		return nil
+	}
+	order := u.order(q.Session)
+	if len(order) == 0 {
+		return u.nobody()
+	}
+	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Session: q.Session, Context: q.Context}))
+}
+
+// Forget implements gateway.Upstream.
+func (u *Upstream) Forget(session uint64) {
+	for _, m := range u.members {
+		if f, ok := m.engine().(dialect.Forgetter); ok {
+			f.Forget(session)
+		}
+	}
+}
+
+var (
+	_ gateway.Upstream = (*Upstream)(nil)
+	_ gateway.Warmer   = (*Upstream)(nil)
+)

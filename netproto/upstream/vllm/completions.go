@@ -1,0 +1,130 @@
+package vllm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// completions is the door /v1/completions.
+type completions struct{}
+
+type completionsRequest struct {
+	Model  string `json:"model"`
+	ID     string `json:"request_id"`
+	Prompt any    `json:"prompt"` // ids, or a list of lists of ids
+	sampling
+	Stop        []string `json:"stop"`
+	StopIDs     []int32  `json:"stop_token_ids"`
+	IgnoreEOS   bool     `json:"ignore_eos"`
+	AddSpecial  bool     `json:"add_special_tokens"`
+	SkipSpecial bool     `json:"skip_special_tokens"`
+	TokensAsIDs bool     `json:"return_tokens_as_token_ids"`
+	IDs         bool     `json:"return_token_ids"`
+	Salt        string   `json:"cache_salt,omitempty"` // an empty one is refused
+	Stream      bool     `json:"stream"`
+}
+
+type completionsReply struct {
+	Choices []completion `json:"choices"`
+	Usage   usage        `json:"usage"`
+}
+
+type completion struct {
+	Index    int     `json:"index"`
+	Tokens   []int32 `json:"token_ids"`
+	LogProbs *struct {
+		Tokens   []string              `json:"tokens"`
+		LogProbs []*float64            `json:"token_logprobs"`
+		Top      []map[string]*float64 `json:"top_logprobs"`
+	} `json:"logprobs"`
+}
+
+// newCompletions asks about contexts. The server repeats them where it is told to return ids, so that is left out where
+// probabilities come, which name the token too.
+func newCompletions(a dialect.Ask, model string, prompt any, k int) completionsRequest {
+	return completionsRequest{
+		Model: model, ID: a.Name, Prompt: prompt, sampling: newSampling(k), Stop: []string{}, StopIDs: []int32{},
+		TokensAsIDs: true, IDs: k == 0, Salt: a.Salt,
+	}
+}
+
+// token returns the token of a choice.
+func (w completion) token() (int32, error) {
+	if len(w.Tokens) > 0 {
+		return dialect.One(w.Tokens)
+	}
+	if w.LogProbs == nil || len(w.LogProbs.Tokens) != 1 {
+		return 0, fmt.Errorf("/v1/completions: %w: it names no token", dialect.ErrReply)
+	}
+	return dialect.TokenID(w.LogProbs.Tokens[0])
+}
+
+// top returns the k most probable tokens of a choice.
+func (w completion) top(k int) ([]netproto.Candidate, error) {
+	if k == 0 || w.LogProbs == nil || len(w.LogProbs.Top) == 0 {
+		return nil, nil
+	}
+	var all []netproto.Candidate
+	for name, p := range w.LogProbs.Top[0] {
+		id, err := dialect.TokenID(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+	}
+	return dialect.Top(all, k), nil
+}
+
+func (completions) ask(
+	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, _ bool,
+) (r dialect.Reply, err error) {
+	var w completionsReply
+	if err := c.Post(ctx, "/v1/completions", newCompletions(a, model, a.Context, a.K), &w); err != nil {
+		return r, err
+	}
+	if len(w.Choices) != 1 {
+		return r, fmt.Errorf("/v1/completions: %w: %d choices", dialect.ErrReply, len(w.Choices))
+	}
+	r.Requests, r.Cached = 1, w.Usage.cached()
+	if r.Token, err = w.Choices[0].token(); err == nil {
+		r.Top, err = w.Choices[0].top(a.K)
+	}
+	return r, err
+}
+
+// both asks about a context and about its beginning, for a sampled audit, in one request.
+func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, model string) (r dialect.Reply, err error) {
+	var w completionsReply
+	k := max(a.K, 1)
+	body := newCompletions(a, model, [][]int32{a.Context, a.Context[:a.Sample]}, k)
+	if err := c.Post(ctx, "/v1/completions", body, &w); err != nil {
+		return r, err
+	}
+	if len(w.Choices) != 2 || w.Choices[0].Index+w.Choices[1].Index != 1 || w.Choices[0].Index*w.Choices[1].Index != 0 {
+		return r, fmt.Errorf("/v1/completions: %w: %d choices for two contexts", dialect.ErrReply, len(w.Choices))
+	}
+	whole, part := w.Choices[w.Choices[0].Index], w.Choices[w.Choices[1].Index]
+	// what the cache had is told of both together: a part of it that is no share of either
+	r.Requests, r.Cached, r.Extra = 1, -1, 1
+	if r.Token, err = whole.token(); err != nil {
+		return r, err
+	}
+	if r.Top, err = whole.top(a.K); err != nil {
+		return r, err
+	}
+	choice, err := part.choice()
+	r.Audited, r.Audit = 1, dialect.Differs(a.Sample, a.Context[a.Sample], choice)
+	return r, err
+}
+
+// choice is the token of a choice, with its probability if that came.
+func (w completion) choice() (c netproto.Candidate, err error) {
+	c.ID, err = w.token()
+	if l := w.LogProbs; l != nil && len(l.LogProbs) == 1 {
+		c.LogProb = dialect.LogProb(l.LogProbs[0])
+	}
+	return c, err
+}

@@ -1,0 +1,116 @@
+package vllm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Describe implements dialect.Engine. It finds out which door is open, how many probabilities the server gives, and
+// whether it can audit exactly.
+func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string) (f dialect.Facts, err error) {
+	models, err := dialect.Models(ctx, e.c)
+	if err != nil {
+		return f, err
+	}
+	m := models[0]
+	if e.model != "" {
+		i := slices.IndexFunc(models, func(m dialect.Model) bool { return m.ID == e.model })
+		if i < 0 {
+			return f, fmt.Errorf("it serves no model %q, but %q", e.model, m.ID)
+		}
+		m = models[i]
+	}
+	var version struct{ Version string }
+	if err := e.c.Get(ctx, "/version", &version); err != nil {
+		return f, err
+	}
+	e.model = m.ID
+	f = dialect.Facts{Dialect: "vllm", Version: version.Version, Model: m.ID, Audit: netproto.SampledAudit}
+	if m.MaxLength > 1 {
+		f.MaxContext = m.MaxLength - 1
+	}
+	if err := e.choose(ctx, v, salt, &f); err != nil {
+		return f, err
+	}
+	if f.Choices, err = e.choices(ctx, v, salt); err != nil {
+		return f, err
+	}
+	if e.door == (generate{}) && e.givesRows(ctx, v, salt, cmp.Or(f.MaxContext, math.MaxInt)) {
+		e.rows, f.Audit = true, netproto.ExactAudit
+	} else {
+		f.Notes = append(f.Notes, "it gives no probabilities for the part of a context that it computes "+
+			"(that takes its model runner V2 and --enable-scale-out): audits look at one position drawn at random")
+	}
+	return f, nil
+}
+
+// choose takes the generate door if it is open.
+func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, f *dialect.Facts) error {
+	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, false)
+	switch dialect.Status(err) {
+	case 0:
+		e.door = generate{}
+		return err
+	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		f.Notes = append(f.Notes, "/inference/v1/generate is closed: start it with --enable-scale-out, if it knows that")
+		e.door = completions{}
+		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, false)
+	}
+	return err
+}
+
+// trial is a question of n tokens, none of them special, that holds no text of anybody.
+func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
+	a := dialect.Ask{Name: fmt.Sprintf("pilotfish-%s-%d-%d", salt, n, k), K: k, Salt: salt}
+	for i := range n {
+		a.Context = append(a.Context, int32((i*i+7*i+1)%min(v.Size(), 256)))
+	}
+	return a
+}
+
+// choices is the most probabilities that the server gives (--max-logprobs).
+func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string) (int, error) {
+	for _, k := range []int{netproto.MaxK, 128, 64, 50, 40, 32, 20, 10, 5, 1} {
+		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, false)
+		switch dialect.Status(err) {
+		case http.StatusBadRequest:
+			continue
+		case 0:
+			if err != nil {
+				return 0, err
+			}
+			return k, nil
+		}
+		return 0, err
+	}
+	return 0, nil
+}
+
+// givesRows reports whether a question that the prefix cache knows gets rows for what was computed alone, and whether
+// they are those of a question that it does not know. Versions of the server that give all rows give uninitialised
+// memory for those that were cached, or compute the whole context again.
+func (e *Engine) givesRows(ctx context.Context, v dialect.Vocabulary, salt string, longest int) bool {
+	const most = 300 // two blocks of the prefix cache, which has 16 to 128 tokens in one, and a part of a third
+	n := min(most, longest)
+	a := trial(v, salt, n, 0)
+	a.AuditFrom = 1
+	first, err := e.door.ask(ctx, e.c, a, e.model, true)
+	if err != nil {
+		return false
+	}
+	again, err := e.door.ask(ctx, e.c, a, e.model, true)
+	if err != nil || again.Audited < 1 || again.Audited >= n-1 {
+		return false
+	}
+	rest := slices.DeleteFunc(first.Audit, func(f netproto.Finding) bool { return f.Position < n-again.Audited })
+	return slices.EqualFunc(rest, again.Audit, func(a, b netproto.Finding) bool {
+		return a.Position == b.Position && a.Token == b.Token
+	})
+}

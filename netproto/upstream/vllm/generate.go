@@ -1,0 +1,143 @@
+package vllm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// generate is the door /inference/v1/generate.
+type generate struct{}
+
+type generateRequest struct {
+	Model    string           `json:"model"`
+	ID       string           `json:"request_id"`
+	Context  []int32          `json:"token_ids"`
+	Sampling generateSampling `json:"sampling_params"`
+	Salt     string           `json:"cache_salt,omitempty"` // an empty one is refused
+	Stream   bool             `json:"stream"`
+}
+
+type generateSampling struct {
+	sampling
+	PromptLogProbs *int  `json:"prompt_logprobs,omitempty"`
+	SkipCache      *bool `json:"skip_reading_prefix_cache,omitempty"`
+	Detokenize     bool  `json:"detokenize"`
+}
+
+type generateReply struct {
+	Choices []struct {
+		Tokens   []int32 `json:"token_ids"`
+		LogProbs *struct {
+			Content []struct {
+				Top []entry `json:"top_logprobs"`
+			} `json:"content"`
+		} `json:"logprobs"`
+	} `json:"choices"`
+	Rows  []map[string]ranked `json:"prompt_logprobs"`
+	Usage usage               `json:"usage"`
+}
+
+// entry is a candidate in one of the two forms that there are: with a number, or with "token_id:42".
+type entry struct {
+	ID      *int32   `json:"token_id"`
+	Token   string   `json:"token"`
+	LogProb *float64 `json:"logprob"`
+}
+
+func (e entry) candidate() (c netproto.Candidate, err error) {
+	c.LogProb = dialect.LogProb(e.LogProb)
+	if e.ID != nil {
+		c.ID = *e.ID
+		return c, nil
+	}
+	c.ID, err = dialect.TokenID(e.Token)
+	return c, err
+}
+
+type ranked struct {
+	LogProb *float64 `json:"logprob"`
+	Rank    int      `json:"rank"`
+}
+
+func newGenerate(a dialect.Ask, model string, rows bool) generateRequest {
+	q := generateRequest{Model: model, ID: a.Name, Context: a.Context, Salt: a.Salt, Sampling: generateSampling{
+		sampling: newSampling(a.K),
+	}}
+	if rows {
+		q.Sampling.PromptLogProbs, q.Sampling.SkipCache = new(1), new(false)
+	}
+	return q
+}
+
+func (generate) ask(
+	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, rows bool,
+) (r dialect.Reply, err error) {
+	var w generateReply
+	if err := c.Post(ctx, "/inference/v1/generate", newGenerate(a, model, rows), &w); err != nil {
+		return r, err
+	}
+	r.Requests, r.Cached = 1, w.Usage.cached()
+	if len(w.Choices) != 1 {
+		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", dialect.ErrReply, len(w.Choices))
+	}
+	if r.Token, err = dialect.One(w.Choices[0].Tokens); err != nil {
+		return r, err
+	}
+	if l := w.Choices[0].LogProbs; a.K > 0 && l != nil && len(l.Content) > 0 {
+		var all []netproto.Candidate
+		for _, e := range l.Content[0].Top {
+			c, err := e.candidate()
+			if err != nil {
+				return r, err
+			}
+			all = append(all, c)
+		}
+		r.Top = dialect.Top(all, a.K)
+	}
+	if rows {
+		r.Audited, r.Audit, r.Unheard = suffix(w.Rows, a.Context)
+	}
+	return r, err
+}
+
+// suffix reads the rows of prompt_logprobs that are there: [null] and then those of the positions at the end of the
+// context that were computed.
+func suffix(rows []map[string]ranked, context []int32) (audited int, all []netproto.Finding, err error) {
+	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
+		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
+			dialect.ErrReply, len(rows), len(context))
+	}
+	first := len(context) - (len(rows) - 1)
+	for i, row := range rows[1:] {
+		best, err := first1(row)
+		if err != nil {
+			return 0, nil, err
+		}
+		all = append(all, dialect.Differs(first+i, context[first+i], best)...)
+	}
+	return len(rows) - 1, all, nil
+}
+
+// first1 is the candidate of rank 1.
+func first1(row map[string]ranked) (netproto.Candidate, error) {
+	var all []netproto.Candidate
+	for key, x := range row {
+		id, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || id < 0 || x.LogProb == nil || *x.LogProb > 1e-3 {
+			return netproto.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry makes no sense", dialect.ErrReply)
+		}
+		if x.Rank == 1 {
+			all = append(all, netproto.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})
+		}
+	}
+	if len(all) == 0 {
+		return netproto.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", dialect.ErrReply)
+	}
+	return slices.MinFunc(all, func(a, b netproto.Candidate) int { return cmp.Compare(a.ID, b.ID) }), nil
+}

@@ -1,0 +1,140 @@
+// Package vllm speaks to vLLM, by one of two doors: /inference/v1/generate, tokens in and tokens out, where the server
+// has it open, else /v1/completions. What was written from its source was checked against vLLM 0.32 on a CPU.
+package vllm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// Engine is a server of vLLM. Make it with New.
+type Engine struct {
+	c     *dialect.Client
+	model string // what requests name; "" before Describe
+	door  door
+	rows  bool // the generate door gives rows for the part of a context that it computes, and right ones
+}
+
+// door is one of the server's two interfaces for tokens.
+type door interface {
+	// ask sends a request for one token. With rows it wants the probabilities of the context's last tokens too.
+	ask(ctx context.Context, c *dialect.Client, a dialect.Ask, model string, rows bool) (dialect.Reply, error)
+}
+
+// New returns an engine behind a client, for the model of that name; "" means the first that the server lists.
+func New(c *dialect.Client, model string) *Engine {
+	return &Engine{c: c, model: model, door: completions{}}
+}
+
+// sampling sets every field, as the server takes defaults from the model's generation_config.json.
+type sampling struct {
+	Tokens            int     `json:"max_tokens"`
+	N                 int     `json:"n"`
+	Temperature       float64 `json:"temperature"`
+	TopP              float64 `json:"top_p"`
+	TopK              int     `json:"top_k"`
+	MinP              float64 `json:"min_p"`
+	RepetitionPenalty float64 `json:"repetition_penalty"`
+	PresencePenalty   float64 `json:"presence_penalty"`
+	FrequencyPenalty  float64 `json:"frequency_penalty"`
+	LogProbs          *int    `json:"logprobs,omitempty"`
+}
+
+func newSampling(k int) sampling {
+	s := sampling{Tokens: 1, N: 1, TopP: 1, RepetitionPenalty: 1}
+	if k > 0 {
+		s.LogProbs = &k
+	}
+	return s
+}
+
+type usage struct {
+	Details *struct {
+		Cached *int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// cached is how much of the context the prefix cache had; -1 where the server does not tell.
+func (u usage) cached() int {
+	if u.Details == nil || u.Details.Cached == nil {
+		return -1
+	}
+	return *u.Details.Cached
+}
+
+// Ask implements dialect.Engine. The audit is exact where the server gives the rows that it computes, see Describe; else
+// it is sampled: a second question about the beginning of the context, computed in the same step.
+func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
+	began := time.Now()
+	r, err := e.ask(ctx, a)
+	r.Compute = time.Since(began)
+	return r, tooLong(err)
+}
+
+func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
+	if a.Sample > 0 {
+		return completions{}.both(ctx, e.c, a, e.model)
+	}
+	r, err := e.door.ask(ctx, e.c, a, e.model, a.AuditFrom > 0 && e.rows)
+	if wanted := len(a.Context) - a.AuditFrom; r.Audited > wanted {
+		r.Audited = wanted
+		r.Audit = slices.DeleteFunc(r.Audit, func(f netproto.Finding) bool { return f.Position < a.AuditFrom })
+	}
+	return r, err
+}
+
+// tooLong tells a context that does not fit apart from other bad requests.
+func tooLong(err error) error {
+	var s *dialect.StatusError
+	if errors.As(err, &s) && s.Status == http.StatusBadRequest {
+		for _, words := range []string{"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0"} {
+			if strings.Contains(s.Said, words) {
+				return fmt.Errorf("%w: %w", netproto.TooLarge, err)
+			}
+		}
+	}
+	return err
+}
+
+// Warm implements dialect.Engine: the server has no request without an answer, so one is thrown away.
+func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+	a.K, a.AuditFrom, a.Sample = 0, 0, 0
+	_, err := e.Ask(ctx, a)
+	return err
+}
+
+// Alive implements dialect.Engine.
+func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+
+// Tokenize implements dialect.Engine.
+func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
+	var w struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	body := struct {
+		Model      string `json:"model"`
+		Prompt     string `json:"prompt"`
+		AddSpecial bool   `json:"add_special_tokens"`
+	}{e.model, text, false}
+	return w.Tokens, dialect.Absent(e.c.Post(ctx, "/tokenize", body, &w))
+}
+
+// Detokenize implements dialect.Engine.
+func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+	var w struct {
+		Prompt string `json:"prompt"`
+	}
+	body := struct {
+		Model  string  `json:"model"`
+		Tokens []int32 `json:"tokens"`
+	}{e.model, ids}
+	return w.Prompt, dialect.Absent(e.c.Post(ctx, "/detokenize", body, &w))
+}

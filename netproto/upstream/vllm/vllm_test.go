@@ -1,0 +1,166 @@
+package vllm
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// replay returns an engine that says what a real one said, by the door that it was recorded at.
+func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript, dialect.Ask) {
+	t.Helper()
+	r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
+	require.NoError(t, err)
+	base, err := url.Parse("http://engine")
+	require.NoError(t, err)
+	e := New(dialect.NewClient(base, "", r), "demo-large")
+	var a dialect.Ask
+	if strings.HasPrefix(name, "generate") || name == "warm" {
+		e.door = generate{}
+		require.NoError(t, r.Field(&a.Context, "token_ids"))
+		require.NoError(t, r.Field(&a.Name, "request_id"))
+	} else if strings.HasPrefix(name, "completions") {
+		_ = r.Field(&a.Context, "prompt") // one has several
+		_ = r.Field(&a.Name, "request_id")
+	}
+	return e, r, a
+}
+
+// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+func TestReplayedAnswers(t *testing.T) {
+	for name, want := range map[string]struct {
+		k, token, top, cached int
+		salt                  string
+	}{
+		"generate": {0, 379, 0, 0, ""}, "generate-again": {0, 379, 0, 32, ""}, "generate-k5": {5, 379, 5, 32, ""},
+		"generate-k20": {20, 411, 20, 0, ""}, "generate-end": {2, 767, 2, 32, ""}, "generate-longest": {0, -1, 0, 32, ""},
+		"generate-salt": {0, 379, 0, 0, "client 1"}, "generate-salt-again": {0, 379, 0, 32, "client 1"},
+		"completions": {0, 379, 0, -2, ""}, "completions-again": {0, 379, 0, 32, ""}, "completions-k5": {5, 379, 5, -2, ""},
+		"completions-k5-without-token-ids": {5, 379, 5, -2, ""}, "completions-end": {2, 767, 2, -2, ""},
+	} {
+		e, r, a := replay(t, name)
+		a.K, a.Salt = want.k, want.salt
+		got, err := e.Ask(t.Context(), a)
+		require.NoError(t, err, name)
+		if want.token >= 0 {
+			assert.EqualValues(t, want.token, got.Token, name)
+		}
+		if want.cached >= -1 {
+			assert.Equal(t, want.cached, got.Cached, name)
+		}
+		require.Len(t, got.Top, want.top, name)
+		if want.top > 0 {
+			assert.EqualValues(t, want.token, got.Top[0].ID, name)
+		}
+		unlike, err := r.Unlike("priority", "request_id", "return_token_ids", "session_id")
+		require.NoError(t, err)
+		assert.Empty(t, unlike, name)
+	}
+}
+
+// TestReplayedRows: rows of all positions, and how those are seen through that a cache should have spared.
+func TestReplayedRows(t *testing.T) {
+	e, _, a := replay(t, "generate-audit")
+	a.K, a.AuditFrom, e.rows = 1, 30, true
+	got, err := e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, got.Unheard)
+	assert.Equal(t, 10, got.Audited)
+	for _, f := range got.Audit {
+		assert.GreaterOrEqual(t, f.Position, 30)
+		assert.NotEqual(t, a.Context[f.Position], f.Token)
+		assert.Less(t, f.LogProb, float32(0))
+	}
+	e, _, a = replay(t, "generate-cached-audit")
+	a.AuditFrom, e.rows = 1, true
+	got, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	if got.Unheard == nil { // rubbish may look like an audit: so rows are only wanted where they are fewer
+		assert.Equal(t, len(a.Context)-1, got.Audited)
+	}
+}
+
+// TestReplayedRefusals: what a real server refuses is told apart.
+func TestReplayedRefusals(t *testing.T) {
+	for name, want := range map[string]error{
+		"generate-too-long": netproto.TooLarge, "generate-far-too-long": netproto.TooLarge,
+		"completions-too-long": netproto.TooLarge, "completions-far-too-long": netproto.TooLarge,
+		"generate-busy": netproto.Busy, "completions-busy": netproto.Busy, "generate-k21": netproto.Failed,
+		"completions-k21": netproto.Failed, "generate-other-model": netproto.Failed, "generate-wrong-key": netproto.Failed,
+		"completions-wrong-key": netproto.Failed, "generate-unknown-id": netproto.Failed,
+		"generate-disabled": netproto.Failed, "generate-empty-salt": netproto.Failed,
+	} {
+		e, _, a := replay(t, name)
+		_, err := e.Ask(t.Context(), a)
+		require.ErrorIs(t, err, want, name)
+		assert.NotContains(t, err.Error(), "vocabulary", "the engine's words are not for logs")
+	}
+}
+
+// TestReplayedRest: the other addresses.
+func TestReplayedRest(t *testing.T) {
+	e, r, a := replay(t, "warm")
+	require.NoError(t, e.Warm(t.Context(), a))
+	unlike, err := r.Unlike("priority")
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, _, _ = replay(t, "health")
+	require.NoError(t, e.Alive(t.Context()))
+	e, r, _ = replay(t, "tokenize")
+	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
+	require.NoError(t, err)
+	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
+	unlike, err = r.Unlike("return_token_strs")
+	require.NoError(t, err)
+	assert.Empty(t, unlike)
+	e, r, _ = replay(t, "detokenize")
+	require.NoError(t, r.Field(&ids, "tokens"))
+	text, err := e.Detokenize(t.Context(), ids)
+	require.NoError(t, err)
+	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
+}
+
+// TestRows: what prompt_logprobs may be, and may not.
+func TestRows(t *testing.T) {
+	context := []int32{4, 5, 6, 7}
+	p := func(x float64) *float64 { return &x }
+	row := func(own, best int32) map[string]ranked {
+		return map[string]ranked{fmt.Sprint(own): {p(-3), 9}, fmt.Sprint(best): {p(-0.5), 1}}
+	}
+	for name, c := range map[string]struct {
+		rows    []map[string]ranked
+		audited int
+		found   []int32 // positions
+		ok      bool
+	}{
+		"all":              {[]map[string]ranked{nil, row(5, 5), row(6, 9), row(7, 7)}, 3, []int32{2}, true},
+		"the last ones":    {[]map[string]ranked{nil, row(6, 9), row(7, 8)}, 2, []int32{2, 3}, true},
+		"none":             {[]map[string]ranked{nil}, 0, nil, true},
+		"nothing":          {nil, 0, nil, false},
+		"no null":          {[]map[string]ranked{row(4, 4), row(5, 5)}, 0, nil, false},
+		"too many":         {[]map[string]ranked{nil, nil, nil, nil, nil}, 0, nil, false},
+		"no best":          {[]map[string]ranked{nil, {"7": {p(-3), 9}}}, 0, nil, false},
+		"no number":        {[]map[string]ranked{nil, {"x": {p(-3), 1}}}, 0, nil, false},
+		"below 0":          {[]map[string]ranked{nil, {"-7": {p(-3), 1}}}, 0, nil, false},
+		"no probability":   {[]map[string]ranked{nil, {"7": {nil, 1}}}, 0, nil, false},
+		"above 1":          {[]map[string]ranked{nil, {"7": {p(7311616), 1}}}, 0, nil, false},
+		"two that are one": {[]map[string]ranked{nil, {"7": {p(-1), 1}, "3": {p(-1), 1}}}, 1, []int32{3}, true},
+	} {
+		audited, found, err := suffix(c.rows, context)
+		assert.Equal(t, c.ok, err == nil, name)
+		assert.Equal(t, c.audited, audited, name)
+		var positions []int32
+		for _, f := range found {
+			positions = append(positions, int32(f.Position))
+		}
+		assert.Equal(t, c.found, positions, name)
+	}
+}

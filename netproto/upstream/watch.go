@@ -1,0 +1,192 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// How engines are looked after.
+const (
+	pulse        = 5 * time.Second  // between two looks at an engine in service
+	firstPause   = time.Second      // before an engine that is out is tried again, doubled each time
+	longestPause = 15 * time.Second // but no longer than that
+	pulseTime    = 3 * time.Second  // for a sign of life
+	joinTime     = time.Minute      // for all that is asked of an engine before it is in service
+)
+
+// watch looks after the engine until ctx ends: while it is in service whether it lives, else whether it is back.
+func (m *member) watch(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		if _, in := m.serves(); in {
+			pause = firstPause
+			m.guard(ctx)
+			continue
+		}
+		m.mu.Lock()
+		m.next = time.Now().Add(pause)
+		m.mu.Unlock()
+		if sleep(ctx, pause) == nil {
+			m.rejoin(ctx)
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// guard looks whether an engine in service lives, when it is time to or there is a doubt.
+func (m *member) guard(ctx context.Context) {
+	t := time.NewTimer(pulse)
+	defer t.Stop()
+	doubted := false
+	select {
+	case <-t.C:
+	case <-m.suspect:
+		doubted = true
+	case <-ctx.Done():
+		return
+	}
+	if _, in := m.serves(); in {
+		m.feel(ctx, doubted)
+	}
+}
+
+// feel takes an engine out of service that gives no sign of life. Where a question came back without an answer, the sign
+// is an answer: to a trial, or meanwhile to any question.
+func (m *member) feel(ctx context.Context, doubted bool) {
+	ctx, cancel := context.WithTimeout(ctx, pulseTime)
+	defer cancel()
+	before := m.answered()
+	e := m.engine()
+	err := e.Alive(ctx)
+	if err == nil && doubted {
+		err = m.try(ctx, e, 1)
+	}
+	if err == nil || m.answered() > before || errors.Is(context.Cause(ctx), context.Canceled) {
+		return
+	}
+	if s := dialect.Status(err); doubted && (s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable) &&
+		e.Alive(ctx) == nil {
+		return // it has too much to do, and lives
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out(err)
+}
+
+func (m *member) answered() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats.Answered
+}
+
+// try asks a question of n tokens that holds no text of anybody.
+func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
+	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0)}
+	for i := range n {
+		a.Context = append(a.Context, int32((i*i+5*i+1)%min(m.u.o.Vocabulary.Size(), 256)))
+	}
+	r, err := e.Ask(ctx, a)
+	if f, ok := e.(dialect.Forgetter); ok {
+		f.Forget(a.Session) // 0, which no client has
+	}
+	if errors.Is(err, dialect.ErrPiece) {
+		return nil // it answers, with a token that its text does not tell
+	}
+	if err == nil {
+		err = m.sound(&r)
+	}
+	return err
+}
+
+// rejoin tries to put an engine back, which may have become another one meanwhile.
+func (m *member) rejoin(ctx context.Context) {
+	err := m.join(ctx)
+	if err == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.why == nil || m.why.Error() != err.Error() {
+		m.u.o.Log.Warn("an engine stays out of service", "engine", m.url, "error", err.Error())
+	}
+	m.why = err
+}
+
+// join puts the engine in service if it can do what is needed and has the vocabulary.
+func (m *member) join(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	e, f, err := m.examine(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Evicted += m.evicted() // of the engine that it was before
+	if old, ok := m.e.(dialect.Closer); ok {
+		defer old.Close()
+	}
+	m.e, m.facts, m.in, m.since, m.why, m.faults, m.crowded = e, f, true, time.Now(), nil, 0, time.Time{}
+	m.u.o.Log.Info("an engine is in service", "engine", m.url, "dialect", f.Dialect, "version", f.Version, "model", f.Model,
+		"context", f.MaxContext, "audit", f.Audit.String())
+	return nil
+}
+
+// examine finds out what the engine can do.
+func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts, err error) {
+	o := m.u.o
+	if e, err = o.Kind.engine(ctx, m.client, o.Model); err != nil {
+		return e, f, err
+	}
+	if f, err = e.Describe(ctx, o.Vocabulary, fmt.Sprintf("%016x", o.Random())); err != nil {
+		return e, f, refusal(err)
+	}
+	if err = checkVocabulary(ctx, e, f, o.Vocabulary, o.TrustVocabulary); err != nil {
+		return e, f, refusal(err)
+	}
+	if err = m.try(ctx, e, 3); err != nil {
+		return e, f, refusal(err)
+	}
+	// what clients were told when the gateway started must stay true
+	switch now := m.u.info; {
+	case now.MaxContext > 0 && f.MaxContext > 0 && f.MaxContext < now.MaxContext:
+		err = &wrong{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: restart the gateway",
+			f.MaxContext, now.MaxContext)}
+	case min(f.Choices, m.u.o.Vocabulary.Size()) < m.u.most:
+		err = &wrong{fmt.Errorf("it gives %d probabilities, this gateway promises its clients %d: restart the gateway",
+			f.Choices, m.u.most)}
+	}
+	return e, f, err
+}
+
+// wrong is why an engine can be no upstream as it is: waiting does not help.
+type wrong struct{ err error }
+
+func (w *wrong) Error() string { return w.err.Error() }
+func (w *wrong) Unwrap() error { return w.err }
+
+func isWrong(err error) bool {
+	_, ok := errors.AsType[*wrong](err)
+	return ok
+}
+
+// refusal tells an engine that answers, but not as is needed, from one that is not there or has too much to do. What
+// these requests asked is no user's text: the engine's own words are told.
+func refusal(err error) error {
+	switch s := dialect.Status(err); {
+	case s >= 500 || s == http.StatusTooManyRequests:
+		return err
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		return &wrong{fmt.Errorf("the engine wants another key: %s", dialect.Said(err))}
+	case s != 0:
+		return &wrong{errors.New(dialect.Said(err))}
+	case errors.Is(err, dialect.ErrReply):
+		return &wrong{err}
+	}
+	return err
+}

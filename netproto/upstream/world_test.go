@@ -1,0 +1,67 @@
+package upstream
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// options are those of an Upstream that asks engines at hosts.
+func options(w *fakeengine.Wire, hosts ...string) Options {
+	v := fakeengine.NewVocabulary()
+	o := Options{
+		Vocabulary: v, Identity: netproto.Identity{Vocab: v.Size()}, Draw: drawn, Transport: w,
+		AuditEvery: 1, SaltKey: [32]byte{1},
+	}
+	for _, h := range hosts {
+		o.URLs = append(o.URLs, "http://"+h)
+	}
+	return o
+}
+
+// open opens an Upstream for the time of the test.
+func open(t *testing.T, o Options) *Upstream {
+	t.Helper()
+	u, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(u.Close)
+	return u
+}
+
+// drawn takes the token that seed and position point at.
+func drawn(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error) {
+	return top[(int(s.Seed)+pos)%len(top)].ID, nil
+}
+
+// context returns n tokens.
+func contextOf(r *rand.Rand, n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = r.Int32N(300)
+	}
+	return ids
+}
+
+// truth is what an engine should say of a context: its tokens, the most probable first.
+func truth(e *fakeengine.Engine, context []int32) (all []netproto.Candidate) {
+	model := e.Model
+	if model == nil {
+		model = fakeengine.Table(fakeengine.NewVocabulary(), 1)
+	}
+	for id, p := range model(context) {
+		all = append(all, netproto.Candidate{ID: int32(id), LogProb: float32(p)})
+	}
+	slices.SortStableFunc(all, func(a, b netproto.Candidate) int { return cmp.Compare(b.LogProb, a.LogProb) })
+	return all
+}
+
+func question(session uint64, context []int32) gateway.Question {
+	return gateway.Question{Client: 1, Device: 2, Session: session, Context: context}
+}
