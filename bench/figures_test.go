@@ -56,9 +56,11 @@ func scripted() []answer {
 		return answer{ids: make([]int32, tokens), known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
 	}
 	return []answer{
-		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100, Hidden: 90, Up: 10, Down: 4,
+		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100,
+			Hidden: 90, Up: 10, Down: 4,
 			Audited: 3, AuditedFor: 3}),
-		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100, Hidden: 10, Up: 20, Down: 5,
+		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100,
+			Hidden: 10, Up: 20, Down: 5,
 			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10}),
 		one(300, 8, true, true, Tally{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
 		one(200, 1, false, false, Tally{Tokens: 2}),

@@ -21,7 +21,8 @@ type StageOptions struct {
 	Seed       uint64           // of what chance decides
 	AnswerTime time.Duration    // least time of an answer of the large model
 	Upstream   *engine.Upstream // asked over the link in place of the large model, by its own clock, if given
-	Typical    [][]int32        // texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	// texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	Typical [][]int32
 }
 
 // Stage is the cloud in this process: the large model, its gateway on loopback, and an emulated link to it.
@@ -61,7 +62,8 @@ func (t task) stop() error {
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	service, err := large.Serve(engine.ServeOptions{
 		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime,
-		Lookup: -1, // a call for each question, as in the paper's system
+		Lookup: -1,   // a call for each question, as in the paper's system
+		Apart:  true, // no measurement profits from the one before
 	})
 	if err != nil {
 		return nil, err

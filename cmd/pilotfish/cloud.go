@@ -32,6 +32,7 @@ type cloudCommandFlags struct {
 	slots     int
 	rows      int
 	lookup    lookupRows
+	share     bool
 	log       string
 	operate   operateFlags
 }
@@ -51,9 +52,9 @@ func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
 The model is a GGUF file that this program runs (-m), or it is served by an inference engine over HTTP (--upstream):
-SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared with
-that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model share
-the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
+SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared
+with that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model
+share the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
 
 The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
 --pin. A certificate of your own is given with --cert and --key.
@@ -62,10 +63,15 @@ Devices need an access token. The first start makes one and prints the line to p
 the certificate. Tokens of your own are given in a file (--token-file), one per line as NAME:SECRET, the secret at least
 16 bytes long, with limits behind it if wanted:
 
-  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000
+  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
 
 or, one for all, in the environment variable PILOTFISH_TOKEN. Any number of devices may use one token: each has its own
 share of the work. Without a token the gateway serves anybody: that is so on a loopback address, and with --open.
+
+What the texts of devices begin with alike, such as a system prompt, is computed once and kept once for all of them. So
+a device that tries out texts, token by token, can learn from the time of an answer whether another one has asked about
+the same text lately. The word private behind a token keeps what each of its devices asks apart from all others;
+--share-prefixes=false keeps every text apart. The answers are the same.
 
 Every flag can also be set in a YAML file (--config), by its name, and in an environment variable such as
 PILOTFISH_CLOUD_MAX_QUESTIONS. The command line counts before the environment, that before the file. The file may list
@@ -108,6 +114,8 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
 	p.Var(&f.lookup, "lookup",
 		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
+	p.BoolVar(&f.share, "share-prefixes", true,
+		"compute and keep once what texts of different devices begin with alike, but for tokens that are private")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
 	f.operate.register(p)
@@ -187,7 +195,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (cloudMo
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup)})
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share})
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -221,7 +229,8 @@ func (m *builtInModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error)
 func (m *builtInModel) about() []string {
 	s := m.s
 	return []string{
-		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d tokens: up to %s",
+		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d "+
+			"tokens: up to %s",
 			s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes()))),
 		fmt.Sprintf("a question waits for others by steps of at most %d new tokens", s.Rows()),
 	}
@@ -259,7 +268,7 @@ func (m *builtInModel) close() {
 // logComputed says what the model has done.
 func logComputed(s engine.ServiceStats, log *slog.Logger) {
 	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
-		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held)
+		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held, "shared", s.Shared)
 }
 
 // socket opens the address that the gateway listens on.

@@ -111,10 +111,11 @@ tokens:
     rate: 2.5
     burst: 9
     devices: 7
-  - {name: phones, secret-file: %s}
+    private: true
+  - {name: phones, secret-file: %s, private: false}
 `, secretA, secret)))
 	require.NoError(t, err)
-	want := []engine.GatewayToken{{Name: "lab", Secret: secretA, AskRate: 2.5, AskBurst: 9, MaxDevices: 7},
+	want := []engine.GatewayToken{{Name: "lab", Secret: secretA, AskRate: 2.5, AskBurst: 9, MaxDevices: 7, Private: true},
 		{Name: "phones", Secret: secretB}}
 	assert.Equal(t, want, f.access.listed)
 	who, err := f.access.tokens(nil, "")
@@ -162,6 +163,7 @@ func TestConfigRefused(t *testing.T) {
 		"tokens:\n  - {name: lab, secret: {a: b}}":           ":2: write one value here",
 		"tokens:\n  - {name: lab, secret: ~}":                ":2: write one value here",
 		token[:len(token)-2] + ", speed: 5}":                 ":2: a token has name, secret or secret-file, and limits",
+		token[:len(token)-2] + ", private: perhaps}":         ":2: private: write true or false",
 		token[:len(token)-2] + ", rate: fast}":               "rate needs a number above 0",
 		token[:len(token)-2] + ", burst: 5}":                 `:2: the token "lab" has a burst without a rate`,
 		token[:len(token)-2] + ", name: other}":              ":2: name is in line 2 already",

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -189,8 +188,12 @@ func (c *configFile) readToken(n *yaml.Node) (t engine.GatewayToken, err error) 
 				return c.at(value, "secret-file: %w", err)
 			}
 			t.Secret = netproto.Secret(strings.TrimSpace(string(b)))
+		case "private":
+			if err := value.Decode(&t.Private); err != nil {
+				return c.at(value, "private: write true or false")
+			}
 		default:
-			if err := parseLimit(&t, limitWord(key.Value, value)); err != nil {
+			if err := parseLimit(&t, key.Value+"="+value.Value); err != nil {
 				return c.at(key, "a token has name, secret or secret-file, and limits: %w", err)
 			}
 		}
@@ -209,12 +212,4 @@ func (c *configFile) readToken(n *yaml.Node) (t engine.GatewayToken, err error) 
 		return t, c.at(n, "the token %q has a burst without a rate", t.Name)
 	}
 	return t, nil
-}
-
-// limitWord writes a limit as token files do: KEY=VALUE, or KEY alone where the value is true.
-func limitWord(key string, value *yaml.Node) string {
-	if yes, err := strconv.ParseBool(value.Value); err == nil && yes && value.ShortTag() == "!!bool" {
-		return key
-	}
-	return key + "=" + value.Value
 }

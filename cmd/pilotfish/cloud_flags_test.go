@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -55,7 +56,9 @@ func TestCloudTokenRefused(t *testing.T) {
 		{"limit", "\nlab:" + secretA + " rate=fast\n", "unset", []string{"--token-file", file}, exitFailed,
 			`line 2: limit 1 of "lab": rate needs a number above 0`},
 		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed,
-			"write rate=N, burst=N or devices=N"},
+			"write rate=N, burst=N, devices=N or private"},
+		{"private or not", "lab:" + secretA + " rate=2 private=yes\n", "unset", []string{"--token-file", file}, exitFailed,
+			`line 1: limit 2 of "lab": write rate=N`},
 		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed,
 			"burst needs a rate"},
 		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed,
@@ -86,6 +89,7 @@ func TestParseToken(t *testing.T) {
 		"lab:" + secretA:                            {Name: "lab", Secret: secretA},
 		"lab:" + secretA + " rate=2.5 devices=7":    {Name: "lab", Secret: secretA, AskRate: 2.5, MaxDevices: 7},
 		"a.b-c_1:x:" + secretA + "\trate=2 burst=9": {Name: "a.b-c_1", Secret: "x:" + secretA, AskRate: 2, AskBurst: 9},
+		"lab:" + secretA + " private devices=7":     {Name: "lab", Secret: secretA, MaxDevices: 7, Private: true},
 	} {
 		have, err := parseToken(line, "line 1")
 		require.NoError(t, err, line)
@@ -393,6 +397,48 @@ func TestCloudLookup(t *testing.T) {
 	}
 	assert.Positive(t, sum)
 	assert.Equal(t, "auto", newCloudCommand(&app{}).Flags().Lookup("lookup").DefValue)
+}
+
+// TestCloudSharesPrefixes: what two devices begin with alike is computed once, unless --share-prefixes=false or a
+// private token keeps them apart. The answers are the same.
+func TestCloudSharesPrefixes(t *testing.T) {
+	ownFolders(t)
+	m, file := tinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "tokens")
+	e, err := engine.Open(m, engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	line := regexp.MustCompile(`msg=computed tokens=(\d+) .* shared=(\d+)`)
+	do := func(word string, args ...string) (ids []int32, computed, shared int) {
+		require.NoError(t, os.WriteFile(file, []byte("lab:"+secretA+" "+word+"\n"), 0o600))
+		args = append([]string{"-m", m, "--listen", "127.0.0.1:0", "--token-file", file}, args...)
+		c := startedCloud(t, args...)
+		pin, err := netproto.ParseDigest(c.pin)
+		require.NoError(t, err)
+		for i := range int32(2) { // each stays until both have asked
+			r, err := e.Dial(t.Context(), c.address, engine.DialOptions{Pin: pin, Secret: secretA})
+			require.NoError(t, err)
+			defer r.Close()
+			cloud, end, err := r.Session(t.Context())
+			require.NoError(t, err)
+			defer end()
+			a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3, 4, 5, 6, 7, 8, i}})
+			require.NoError(t, err)
+			ids = append(ids, a.Token)
+		}
+		c.stop()
+		said := line.FindStringSubmatch(c.errs.String())
+		require.NotNil(t, said, c.errs.String())
+		_, err = fmt.Sscan(strings.Join(said[1:], " "), &computed, &shared)
+		require.NoError(t, err)
+		return ids, computed, shared
+	}
+	want, computed, shared := do("")
+	assert.Equal(t, [2]int{8 + 2, 8}, [2]int{computed, shared})
+	for _, c := range [][]string{{"", "--share-prefixes=false"}, {"private"}, {"private", "--share-prefixes"}} {
+		ids, computed, shared := do(c[0], c[1:]...)
+		assert.Equal(t, want, ids)
+		assert.Equal(t, [2]int{2 * 9, 0}, [2]int{computed, shared}, c)
+	}
 }
 
 // TestCloudCertificate: a certificate of one's own is shown to devices, another one is made on the first start and kept

@@ -44,6 +44,8 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	}
 	gauge("slots", "Tokens that the memory for keys and values holds.", func(s engine.ServiceStats) int { return s.Slots })
 	gauge("slots_used", "Tokens that it holds now.", func(s engine.ServiceStats) int { return s.InUse })
+	gauge("slots_common", "Tokens of these that more than one text uses.",
+		func(s engine.ServiceStats) int { return s.InCommon })
 	gauge("sessions", "Texts of which it holds any.", func(s engine.ServiceStats) int { return s.Sessions })
 	gauge("asks_waiting", "Questions that are not answered yet.", func(s engine.ServiceStats) int { return s.Waiting })
 	count("steps_total", "Passes over the model.", func(s engine.ServiceStats) uint64 { return s.Steps })
@@ -52,6 +54,8 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 		func(s engine.ServiceStats) uint64 { return s.Recomputed })
 	count("reused_tokens_total", "Tokens of answered questions that were there already: hits of the cache.",
 		func(s engine.ServiceStats) uint64 { return s.Reused })
+	count("shared_tokens_total", "Tokens that a text took over from others, instead of computing them.",
+		func(s engine.ServiceStats) uint64 { return s.Shared })
 	count("evicted_tokens_total", "Tokens that made room for others.",
 		func(s engine.ServiceStats) uint64 { return s.Evicted })
 	count("shed_asks_total", "Computations ahead that were given up for questions.",

@@ -33,7 +33,8 @@ func TestServiceMetrics(t *testing.T) {
 		have[f.GetName()] = sum(f)
 	}
 	want := map[string]float64{}
-	for field, name := range map[string]string{"Slots": "slots", "InUse": "slots_used", "Sessions": "sessions",
+	for field, name := range map[string]string{"Slots": "slots", "InUse": "slots_used",
+		"InCommon": "slots_common", "Shared": "shared_tokens_total", "Sessions": "sessions",
 		"Waiting": "asks_waiting", "Steps": "steps_total", "Computed": "computed_tokens_total",
 		"Guessed": "guessed_tokens_total", "Held": "held_tokens_total", "Reused": "reused_tokens_total",
 		"Evicted": "evicted_tokens_total", "Shed": "shed_asks_total", "Recomputed": "recomputed_tokens_total"} {
@@ -66,7 +67,8 @@ func TestUpstreamMetrics(t *testing.T) {
 	}
 	to := prometheus.NewRegistry()
 	to.MustRegister(newUpstreamMetrics(func() engine.UpstreamStats {
-		return engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one, {URL: "http://gpu2"}}, Repeats: 91, Differing: 92}
+		return engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one, {URL: "http://gpu2"}},
+			Repeats: 91, Differing: 92}
 	}))
 	families, err := to.Gather()
 	require.NoError(t, err)

@@ -129,7 +129,7 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 // leastToken is the length of the shortest access token, in bytes.
 const leastToken = 16
 
-// parseToken reads NAME:SECRET, with the limits that follow (rate=N burst=N devices=N), or a secret alone. Its errors
+// parseToken reads NAME:SECRET, with what follows (rate=N burst=N devices=N private), or a secret alone. Its errors
 // do not repeat what they are about, since that may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
@@ -154,8 +154,12 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 // namedToken matches NAME:SECRET and what follows.
 var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
 
-// parseLimit reads one limit of an access token.
+// parseLimit reads one limit of an access token, or that it is private.
 func parseLimit(t *engine.GatewayToken, field string) error {
+	if field == "private" {
+		t.Private = true
+		return nil
+	}
 	key, value, _ := strings.Cut(field, "=")
 	number := map[string]*int{"burst": &t.AskBurst, "devices": &t.MaxDevices}[key]
 	switch {
@@ -172,7 +176,7 @@ func parseLimit(t *engine.GatewayToken, field string) error {
 		}
 		*number = n
 	default:
-		return errors.New("write rate=N, burst=N or devices=N")
+		return errors.New("write rate=N, burst=N, devices=N or private")
 	}
 	return nil
 }

@@ -41,15 +41,16 @@ func (u *upstreamFlags) register(f *pflag.FlagSet) {
 
 // registerAll adds the flags that say which engines there are.
 func (u *upstreamFlags) registerAll(f *pflag.FlagSet) {
-	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; may be repeated, for "+
-		"several that serve the same one")
+	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; "+
+		"may be repeated, for several that serve the same one")
 	u.registerEngine(f)
 }
 
 // registerEngine adds the flags that one engine needs to be known.
 func (u *upstreamFlags) registerEngine(f *pflag.FlagSet) {
 	f.StringVar(&u.kind, "upstream-kind", "auto", "`interface` of the engines: "+kindNames())
-	f.StringVar(&u.o.Model, "upstream-model", "", "`name` of the model, where an engine serves several (default: its first)")
+	f.StringVar(&u.o.Model, "upstream-model", "", "`name` of the model, "+
+		"where an engine serves several (default: its first)")
 	f.StringVar(&u.key, "upstream-key-file", "", "`file` with the key that the engines want")
 	f.StringVar(&u.tokenizer, "tokenizer", "",
 		"GGUF `file` with the vocabulary of the devices' model, which the engines' must be")
@@ -74,7 +75,7 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 	case upstream && set.Changed("model"):
 		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup"}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup", "share-prefixes"}
 	set.Visit(func(g *pflag.Flag) {
 		if upstream && slices.Contains(here, g.Name) {
 			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
@@ -193,8 +194,10 @@ func (m *upstreamModel) about() (lines []string) {
 			lines = append(lines, fmt.Sprintf("engine %s is not there yet: %v", name, e.Why))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("engine %s: %s %s serves %s, with contexts of %s tokens, %d probabilities, audits: %s",
-			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, orUnknown(e.Facts.MaxContext), e.Facts.Choices, e.Facts.Audit))
+		lines = append(lines, fmt.Sprintf("engine %s: %s %s serves %s, with contexts of %s tokens, %d probabilities, "+
+			"audits: %s",
+			name, e.Facts.Dialect, e.Facts.Version, e.Facts.Model, orUnknown(e.Facts.MaxContext), e.Facts.Choices,
+			e.Facts.Audit))
 		for _, note := range e.Facts.Notes {
 			lines = append(lines, "  "+note)
 		}

@@ -65,7 +65,8 @@ func TestCloudUpstream(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
 	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--upstream-key-file", key)
-	assert.Contains(t, cloud.said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, audits: sampled")
+	assert.Contains(t, cloud.said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
+		"audits: sampled")
 	args := []string{"-m", edge, "--cloud", cloud.address, "--pin", cloud.pin, "--policy", "always", "--deadline", "off",
 		"--tokens", "5,6,7", "-n", "12"}
 	ids, origins, s, _ := routedTokens(t, args...)
@@ -90,7 +91,8 @@ func TestCloudUpstream(t *testing.T) {
 func TestCloudModelFlags(t *testing.T) {
 	const up = "--upstream http://127.0.0.1:1 "
 	for args, want := range map[string]string{
-		"":                                            "there is no model: name a file with -m, or an engine with --upstream URL",
+		"": "there is no model: name a file with -m, or an engine with " +
+			"--upstream URL",
 		"-m x " + up:                                  "leave one of them out",
 		up:                                            "needs --tokenizer FILE",
 		"-m x --tokenizer y":                          "--tokenizer is for engines: it needs --upstream URL",
@@ -123,7 +125,8 @@ func TestCloudModelFlags(t *testing.T) {
 	}
 	empty := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
-	code, _, stderr := call(t, append([]string{"cloud"}, strings.Fields(up+"--tokenizer x --upstream-key-file "+empty)...)...)
+	code, _, stderr := call(t, append([]string{"cloud"},
+		strings.Fields(up+"--tokenizer x --upstream-key-file "+empty)...)...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "one line with the key")
 }
@@ -146,7 +149,8 @@ func TestUpstreamOptions(t *testing.T) {
 	assert.Equal(t, "t.gguf", f.upstream.tokenizer)
 }
 
-// TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit 1.
+// TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit
+// 1.
 func TestCloudCheck(t *testing.T) {
 	model := tinyModel(t, "q8_0")
 	e := &fakeengine.Engine{Dialect: "sglang"}

@@ -174,7 +174,8 @@ func TestRoutedEvent(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"cloud_tokens":1,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
-		"audited_for":108,"missed_for":109,"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17}`, string(b))
+		"audited_for":108,"missed_for":109,
+		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17}`, string(b))
 }
 
 // TestSummaryOfRun: the figures of --json fit together.

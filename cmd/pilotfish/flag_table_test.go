@@ -89,7 +89,7 @@ func flagTests() map[string]map[string]string {
 			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",
 			"upstream-parallel": "TestUpstreamOptions", "upstream-audit-every": "TestUpstreamOptions",
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
-			"rows": "TestCloudSizes", "lookup": "TestCloudLookup",
+			"rows": "TestCloudSizes", "lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"config": "TestConfigRefused", "check-config": "TestCheckConfig", "admin": "TestAdminPages",
 			"admin-pprof": "TestAdminAddress", "ticket-key-file": "TestTicketsOutliveRestart", "log-level": "TestLogLevel",

@@ -198,8 +198,8 @@ func (f *runFlags) drawable(remote *engine.Remote) error {
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
 	}
-	return usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: add --top-k "+
-		"with 1 to %d", s.Temperature, most, most)
+	return usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: "+
+		"add --top-k with 1 to %d", s.Temperature, most, most)
 }
 
 // prompt returns the ids to begin with.

@@ -40,7 +40,9 @@ func (e *Engine) openai() {
 		say(w, object{"data": []object{{"id": e.Name, "owned_by": "somebody"}}})
 	})
 	if e.Strict {
-		handle(e, "/v1/completions", func(w http.ResponseWriter, q openaiRequest) { e.openaiAnswer(w, openaiExtras{openaiRequest: q}) })
+		handle(e, "/v1/completions", func(w http.ResponseWriter, q openaiRequest) {
+			e.openaiAnswer(w, openaiExtras{openaiRequest: q})
+		})
 		return
 	}
 	handle(e, "/v1/completions", e.openaiAnswer)

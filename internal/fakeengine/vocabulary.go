@@ -12,8 +12,8 @@ type Vocabulary struct {
 	encode  func(text string) []int32 // nil: the longest token that there is comes next
 }
 
-// VocabularyOf is the vocabulary of a model: the bytes of its tokens, of which the last ones are special, and what makes
-// tokens of a text.
+// VocabularyOf is the vocabulary of a model: the bytes of its tokens, of which the last ones are special, and what
+// makes tokens of a text.
 func VocabularyOf(pieces [][]byte, special int32, encode func(text string) []int32) *Vocabulary {
 	return &Vocabulary{pieces, special, encode}
 }
@@ -24,7 +24,8 @@ func NewVocabulary() *Vocabulary {
 	for i := range 256 {
 		v.pieces = append(v.pieces, []byte{byte(i)})
 	}
-	for _, word := range []string{" the", " a", "Hello", " world", "don", "'t", "ing", "  ", "\n\n", "你", "好", "é", "ab", "abc"} {
+	for _, word := range []string{" the", " a", "Hello", " world", "don", "'t", "ing", "  ", "\n\n", "你", "好", "é", "ab",
+		"abc"} {
 		v.pieces = append(v.pieces, []byte(word))
 	}
 	for i := range 28 {

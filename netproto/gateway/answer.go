@@ -123,7 +123,8 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	c.order.told(s.StreamID())
 	e.Session = held.id
 	answer, err := c.g.consult(ctx, c.who, Question{
-		Client: c.who.client.number, Device: c.who.number, Session: held.id, Context: path, Base: seen,
+		Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
+		Context: path, Base: seen,
 		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
 	})
 	if err != nil {

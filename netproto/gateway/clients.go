@@ -155,6 +155,14 @@ func (c *clients) leave(d *device, by *connection) {
 	}
 }
 
+// domain is that of its sessions, as Question.Domain.
+func (d *device) domain() uint64 {
+	if t := d.client.token.Load(); t != nil && t.Private {
+		return d.number
+	}
+	return 0
+}
+
 // rested reports whether the rates of the device have recovered.
 func (d *device) rested() bool { return d.bucket.full() && d.syncs.full() }
 

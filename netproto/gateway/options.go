@@ -53,6 +53,11 @@ type Token struct {
 	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
 	AskBurst   int             // that may come at once; 0 means twice AskRate, at least 8
 	MaxDevices int             // connected at a time; 0 means no limit
+
+	// Private means that what is computed for a device is not shared with other devices, not even those of this token.
+	// Otherwise sessions that begin alike may share it, and a client that tries out texts learns from the time of an
+	// answer what others, of any token that is not private, have asked about lately.
+	Private bool
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {

@@ -194,3 +194,30 @@ func TestSetTokensMeanwhile(t *testing.T) {
 		assert.Zero(t, w.Guests(), "nothing is kept of connections that are gone")
 	})
 }
+
+// A session stays in its domain when its access token becomes private, or is so no more; new ones are in the new one.
+func TestSetTokensPrivate(t *testing.T) {
+	token := gateway.Token{Name: "a", Secret: secretA}
+	up := &fake{}
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{token}}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{secret: secretA, device: 1})
+		domains := func(session uint32) uint64 {
+			r.asks(session, path(20, int32(session)))
+			return up.question(len(up.asked) - 1).Domain
+		}
+		assert.Zero(t, domains(1))
+		token.Private = true
+		require.NoError(t, w.SetTokens([]gateway.Token{token}))
+		assert.Zero(t, domains(1))
+		own := domains(2)
+		assert.NotZero(t, own)
+		r.say(ahead(t, 1, path(30, 1)))
+		r.say(ahead(t, 2, path(30, 2)))
+		settle()
+		assert.Zero(t, up.warmed[0].Domain)
+		assert.Equal(t, own, up.warmed[1].Domain)
+		token.Private = false
+		require.NoError(t, w.SetTokens([]gateway.Token{token}))
+		assert.Equal(t, []uint64{0, own, 0}, []uint64{domains(1), domains(2), domains(3)})
+	})
+}

@@ -27,7 +27,7 @@ type Upstream interface {
 // Warmer is an upstream that makes use of tokens that clients stream ahead. Without it they are only stored.
 type Warmer interface {
 	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
-	// netproto.Busy says that it was left. Of q only Device, Session, Context and Base are set.
+	// netproto.Busy says that it was left. Of q only Device, Session, Domain, Context and Base are set.
 	Warm(ctx context.Context, q Question) error
 }
 
@@ -47,6 +47,7 @@ type Question struct {
 	Client    uint64  // numbered by the gateway: the owner of an access token, on an open gateway of an address
 	Device    uint64  // numbered by the gateway: whose turn it is
 	Session   uint64  // numbered by the gateway; no two devices share one
+	Domain    uint64  // sessions of one domain may share what is computed; 0 is common. A session stays in its domain
 	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
 	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit

@@ -39,7 +39,7 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 		return errors.New("the engine cannot stand behind the gateway")
 	}
 	defer u.Close()
-	c := &check{u: u, m: u.members[0], salt: u.salt(1)}
+	c := &check{u: u, m: u.members[0], salt: u.salt(1, 0)}
 	failed := 0
 	for _, one := range []struct {
 		name string
@@ -132,7 +132,8 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 		}
 	}
 	if lost > 0 {
-		return Note, fmt.Sprintf("%d questions were answered; of %d tokens the text did not tell which they are", len(c.first), lost), nil
+		return Note, fmt.Sprintf("%d questions were answered; of %d tokens the text did not tell which they are",
+			len(c.first), lost), nil
 	}
 	return Pass, fmt.Sprintf("%d questions were answered", len(c.first)), nil
 }
@@ -278,7 +279,8 @@ func (c *check) cache(ctx context.Context) (Verdict, string, error) {
 	case warm.Cached < 0:
 		return Note, "it does not say what its cache had", nil
 	case warm.Cached < len(text)/2:
-		return Note, fmt.Sprintf("of %d tokens that it had just seen, its cache had %d: is prefix caching off?", len(text)-1, warm.Cached), nil
+		return Note, fmt.Sprintf("of %d tokens that it had just seen, its cache had %d: is prefix caching off?",
+			len(text)-1, warm.Cached), nil
 	}
 	return Pass, fmt.Sprintf("of %d tokens that it had just seen, its cache had %d (%d before)",
 		len(text)-1, warm.Cached, max(cold.Cached, 0)), nil
@@ -290,7 +292,7 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	if _, err := c.ask(ctx, a); err != nil {
 		return Fail, "", err
 	}
-	a.Salt, a.Session, a.Name = c.u.salt(2), a.Session+1, a.Name+"-2"
+	a.Salt, a.Session, a.Name = c.u.salt(2, 0), a.Session+1, a.Name+"-2"
 	r, err := c.ask(ctx, a)
 	switch {
 	case err != nil:
@@ -298,7 +300,8 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	case r.Cached < 0:
 		return Note, "it does not say what its cache had", nil
 	case r.Cached > 0:
-		return Note, fmt.Sprintf("another client found %d tokens in the cache: by timing, clients can learn what others asked", r.Cached), nil
+		return Note, fmt.Sprintf("another client found %d tokens in the cache: by timing, clients can learn what others "+
+			"asked", r.Cached), nil
 	}
 	return Pass, "another client finds nothing of it in the cache", nil
 }
@@ -311,7 +314,8 @@ func (c *check) cancel(ctx context.Context) (Verdict, string, error) {
 	cancel()
 	returned := time.Since(began)
 	if err == nil {
-		return Pass, fmt.Sprintf("the longest question took %s: there was nothing to cancel", returned.Round(time.Millisecond)), nil
+		return Pass, fmt.Sprintf("the longest question took %s: there was nothing to cancel",
+			returned.Round(time.Millisecond)), nil
 	}
 	began = time.Now()
 	if _, err := c.ask(ctx, c.question(c.contexts[0])); err != nil {
@@ -351,5 +355,6 @@ func (c *check) time(ctx context.Context) (Verdict, string, error) {
 	at := func(share float64) time.Duration {
 		return took[min(len(took)-1, int(share*float64(len(took))))].Round(10 * time.Microsecond)
 	}
-	return Pass, fmt.Sprintf("%s for half of the answers, %s for 90%%, %s for the slowest of %d", at(0.5), at(0.9), at(1), len(took)), nil
+	return Pass, fmt.Sprintf("%s for half of the answers, %s for 90%%, %s for the slowest of %d", at(0.5), at(0.9),
+		at(1), len(took)), nil
 }

@@ -16,7 +16,8 @@ import (
 
 // order returns the engines in service, those first that a session should go to. It is rendezvous hashing (Thaler and
 // Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with its engine, whose cache
-// knows it, and when an engine goes only its own sessions move. Engines that are full, or said that they are, come last.
+// knows it, and when an engine goes only its own sessions move. Engines that are full, or said that they are, come
+// last.
 func (u *Upstream) order(session uint64) (all []*member) {
 	type place struct {
 		m     *member
@@ -85,7 +86,8 @@ func (u *Upstream) nobody() error {
 		wait = min(wait, m.nextTry())
 	}
 	return netproto.Refusal{
-		Code: netproto.Failed, RetryAfter: max(wait, 100*time.Millisecond), Detail: "no engine of the large model is in service",
+		Code: netproto.Failed, RetryAfter: max(wait, 100*time.Millisecond),
+		Detail: "no engine of the large model is in service",
 	}
 }
 
@@ -97,7 +99,8 @@ func refused(err error) error {
 	case err == nil || !ok || !known:
 		return err
 	case code == netproto.TooFast, code == netproto.Busy:
-		r := netproto.Refusal{Code: code, RetryAfter: s.RetryAfter, Detail: "the large model's engine takes no more questions"}
+		r := netproto.Refusal{Code: code, RetryAfter: s.RetryAfter,
+			Detail: "the large model's engine takes no more questions"}
 		return fmt.Errorf("%w: %w", r, err)
 	case code == netproto.TooLarge:
 		r := netproto.Refusal{Code: code, Detail: "the context is longer than the large model's engine takes"}

@@ -218,6 +218,9 @@ func TestSalts(t *testing.T) {
 		assert.Equal(t, first, salt(1, 1, 2))
 		assert.NotEqual(t, first, salt(1, 2, 1))
 		assert.NotEqual(t, first, salt(2, 1, 1))
+		u := open(t, options(w, "one"))
+		assert.Equal(t, first, u.salt(1, 0))
+		assert.NotEqual(t, first, u.salt(1, 7), "a device of a private token")
 	}
 }
 
@@ -315,7 +318,8 @@ func TestModelName(t *testing.T) {
 		}
 		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path == "/v1/models" {
-				fmt.Fprintf(w, `{"data":[{"id":"first","owned_by":%q},{"id":"fake","owned_by":%q}]}`, c.engine.Dialect, c.engine.Dialect)
+				fmt.Fprintf(w, `{"data":[{"id":"first","owned_by":%q},{"id":"fake","owned_by":%q}]}`, c.engine.Dialect,
+					c.engine.Dialect)
 			}
 			return r.URL.Path == "/v1/models"
 		}

@@ -35,12 +35,12 @@ func newMemory(size int) *memory {
 	return &memory{seed: maphash.MakeSeed(), answers: answers}
 }
 
-// key is a hash of what decides the token: the client, the context and how it is drawn.
+// key is a hash of what decides the token, and who may learn of it: client and domain, the context and how it is drawn.
 func (m *memory) key(q gateway.Question) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	b := make([]byte, 0, 64+4*len(q.Context))
-	b = binary.LittleEndian.AppendUint64(b, q.Client)
+	b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, q.Client), q.Domain)
 	if draws(q.Sampling) {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Sampling.Temperature))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.Sampling.TopK))
@@ -66,7 +66,8 @@ func (m *memory) recall(key uint64, q gateway.Question) (a gateway.Answer, ok bo
 	a = gateway.Answer{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
 	if exact {
 		a.Audited = min(found.Audited, len(q.Context)-q.AuditFrom)
-		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit), func(f netproto.Finding) bool { return f.Position < q.AuditFrom })
+		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit),
+			func(f netproto.Finding) bool { return f.Position < q.AuditFrom })
 	}
 	return a, true
 }

@@ -35,7 +35,8 @@ func TestLeastOfAll(t *testing.T) {
 	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
 }
 
-// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that come.
+// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that
+// come.
 func TestMoreThanItGives(t *testing.T) {
 	for dialect, most := range map[string]int{"vllm": 20, "sglang": 256} {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: dialect}}), "one"))
@@ -179,7 +180,8 @@ func TestOtherDraws(t *testing.T) {
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, []int32{1, 2, 3})
 	for i, s := range []netproto.Sampling{
-		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6}, {Temperature: 1, TopK: 5, TopP: 0.5},
+		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6},
+		{Temperature: 1, TopK: 5, TopP: 0.5},
 		{Temperature: 1, TopK: 5, Seed: 1},
 	} {
 		before := len(e.Calls("/generate"))
@@ -271,4 +273,44 @@ func TestNamesOfRequests(t *testing.T) {
 			assert.Len(t, names, len(calls), fmt.Sprint(names))
 			assert.GreaterOrEqual(t, len(calls), 12, "five questions to both, and the trials")
 		})
+}
+
+// TestOtherMerges: an engine that spells each token alike, but makes other tokens of a text, is another one.
+func TestOtherMerges(t *testing.T) {
+	v := fakeengine.NewVocabulary()
+	var pieces [][]byte
+	for id := range int32(v.Size()) {
+		pieces = append(pieces, v.Piece(id))
+	}
+	other := fakeengine.VocabularyOf(pieces, v.Special(), func(text string) []int32 {
+		ids := v.Encode(text)
+		if len(ids) > 10 {
+			ids[10] = 7
+		}
+		return ids
+	})
+	for _, dialect := range []string{"llama", "sglang", "vllm"} {
+		e := &fakeengine.Engine{Dialect: dialect, Vocabulary: other}
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		assert.ErrorContains(t, err, "the token 10 is 7 there")
+	}
+}
+
+// TestUnusedRows: candidates end before the first that only fills the table.
+func TestUnusedRows(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "llama"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		fmt.Fprint(w, `{"tokens":[5],"completion_probabilities":[{"id":5,"logprob":-0.1,"top_logprobs":[`+
+			`{"id":5,"logprob":-0.1},{"id":6,"logprob":-2},{"id":303,"logprob":-3},{"id":7,"logprob":-4}]}]}`)
+		return true
+	}
+	q := question(1, []int32{1, 2, 3})
+	q.K = 4
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Equal(t, []netproto.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
+	q.Context, q.Sampling = []int32{4, 5}, netproto.Sampling{Temperature: 1, TopK: 3}
+	_, err = u.Ask(t.Context(), q)
+	assert.ErrorIs(t, err, netproto.Failed, "there are not three to draw from")
 }

@@ -23,7 +23,8 @@ import (
 
 // inWorld runs a test in virtual time with an Upstream over engines at the hosts "0", "1", …
 func inWorld(
-	t *testing.T, engines []*fakeengine.Engine, set func(*Options), test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
+	t *testing.T, engines []*fakeengine.Engine, set func(*Options),
+	test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
 ) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeengine.NewWire(map[string]http.Handler{})
@@ -148,7 +149,8 @@ func TestRefusingEngine(t *testing.T) {
 		retry time.Duration
 		stays bool
 	}{
-		"503":            {saying(503, `{"error":{"message":"queue full"}}`, "Retry-After", "7"), netproto.Busy, 7 * time.Second, true},
+		"503": {saying(503, `{"error":{"message":"queue full"}}`, "Retry-After", "7"), netproto.Busy,
+			7 * time.Second, true},
 		"429":            {saying(429, ``, "Retry-After", "0.5"), netproto.TooFast, 500 * time.Millisecond, true},
 		"a date":         {saying(429, ``, "Retry-After", "Sun, 22 Nov 2026 10:00:00 GMT"), netproto.TooFast, 0, true},
 		"500":            {saying(500, `{"detail":"no"}`), netproto.Failed, 0, false},
@@ -495,7 +497,8 @@ func TestLateEngine(t *testing.T) {
 	})
 }
 
-// TestAnotherComesBack: an engine that comes back as another model, or able to do less, stays out, and the log says why.
+// TestAnotherComesBack: an engine that comes back as another model, or able to do less, stays out, and the log says
+// why.
 func TestAnotherComesBack(t *testing.T) {
 	for why, e := range map[string]*fakeengine.Engine{
 		"vocabulary":  {Dialect: "vllm", Vocabulary: fakeengine.NewVocabulary().Swapped(260, 261)},

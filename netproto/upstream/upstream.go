@@ -1,6 +1,7 @@
-// Package upstream puts inference engines that speak HTTP behind the gateway: SGLang, vLLM, llama-server, and whatever
-// serves /v1/completions with ids. It chooses an engine for each question, draws from the probabilities that come, keeps
-// the answers so that a question asked again is answered alike, and takes engines that fail out of service.
+// Package upstream puts inference engines that speak HTTP behind the gateway: SGLang, vLLM, llama-server, and
+// whatever serves /v1/completions with ids. It chooses an engine for each question, draws from the probabilities that
+// come, keeps the answers so that a question asked again is answered alike, and takes engines that fail out of
+// service.
 //
 // Each dialect is a package below this one, behind the interface of package dialect.
 package upstream
@@ -258,8 +259,9 @@ func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, er
 // ask is what an engine is asked.
 func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	a := dialect.Ask{
-		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client), Context: q.Context,
-		K: min(q.K, u.most),
+		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain),
+		Context: q.Context,
+		K:       min(q.K, u.most),
 	}
 	if draws(q.Sampling) {
 		a.K = max(a.K, min(q.Sampling.TopK, u.most))
@@ -278,10 +280,11 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	return a
 }
 
-// salt is what keeps a client's cache apart from those of others, within an engine that can do so.
-func (u *Upstream) salt(client uint64) string {
+// salt is what keeps a client's cache apart from those of others, within an engine that can do so: and the caches of
+// its domains, where it has any.
+func (u *Upstream) salt(client, domain uint64) string {
 	mac := hmac.New(sha256.New, u.o.SaltKey[:])
-	mac.Write(binary.LittleEndian.AppendUint64(nil, client))
+	mac.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, client), domain))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
@@ -294,7 +297,8 @@ func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
 	if len(order) == 0 {
 		return u.nobody()
 	}
-	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Session: q.Session, Context: q.Context}))
+	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Domain: q.Domain, Session: q.Session,
+		Context: q.Context}))
 }
 
 // Forget implements gateway.Upstream.

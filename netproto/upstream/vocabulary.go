@@ -17,7 +17,8 @@ func checkVocabulary(
 	ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary, trust bool,
 ) error {
 	if f.Vocab > 0 && f.Vocab < v.Size() {
-		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: it is another model", f.Vocab, v.Size())}
+		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: it is another model", f.Vocab,
+			v.Size())}
 	}
 	err := checkTexts(ctx, e, v)
 	if err == nil {
@@ -134,8 +135,8 @@ func firstOther(first, end int, same func(first, end int) (bool, error)) (int, e
 	return first, nil
 }
 
-// legible is a text with each run of what is no character as one mark: engines put one mark for each byte, for each run,
-// or for each beginning of a character.
+// legible is a text with each run of what is no character as one mark: engines put one mark for each byte, for each
+// run, or for each beginning of a character.
 func legible(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for strings.Contains(s, "\uFFFD\uFFFD") {

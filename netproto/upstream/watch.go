@@ -55,8 +55,8 @@ func (m *member) guard(ctx context.Context) {
 	}
 }
 
-// feel takes an engine out of service that gives no sign of life. Where a question came back without an answer, the sign
-// is an answer: to a trial, or meanwhile to any question.
+// feel takes an engine out of service that gives no sign of life. Where a question came back without an answer, the
+// sign is an answer: to a trial, or meanwhile to any question.
 func (m *member) feel(ctx context.Context, doubted bool) {
 	ctx, cancel := context.WithTimeout(ctx, pulseTime)
 	defer cancel()
@@ -86,7 +86,7 @@ func (m *member) answered() uint64 {
 
 // try asks a question of n tokens that holds no text of anybody.
 func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
-	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0)}
+	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0, 0)}
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+5*i+1)%min(m.u.o.Vocabulary.Size(), 256)))
 	}
@@ -132,7 +132,8 @@ func (m *member) join(ctx context.Context) error {
 		defer old.Close()
 	}
 	m.e, m.facts, m.in, m.since, m.why, m.faults, m.crowded = e, f, true, time.Now(), nil, 0, time.Time{}
-	m.u.o.Log.Info("an engine is in service", "engine", m.url, "dialect", f.Dialect, "version", f.Version, "model", f.Model,
+	m.u.o.Log.Info("an engine is in service", "engine", m.url, "dialect", f.Dialect, "version", f.Version, "model",
+		f.Model,
 		"context", f.MaxContext, "audit", f.Audit.String())
 	return nil
 }

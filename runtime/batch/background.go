@@ -18,9 +18,23 @@ func (s *Service) admitBackground(a *ask, known int) {
 	a.order = s.backOrder.PushBack(a)
 	a.patience = s.frontSteps + backPatience
 	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // those of its own are among the slots of its session
-	if len(a.Context)-known > free+max(0, a.tree.slots-known) {
+	if len(a.Context)-known > free+a.tree.spare(a.Context) {
 		s.shed(a)
 	}
+}
+
+// spare counts the slots that t can give for a context: those that no other session uses, but for the context's own.
+func (t *tree) spare(context []int32) int {
+	n, at := t.alone, &t.root
+	for _, token := range context {
+		if at = at.below.at(token); at == nil {
+			break
+		}
+		if at.isAlone() {
+			n--
+		}
+	}
+	return n
 }
 
 // leaveBackground forgets a background question that is answered or given up.

@@ -2,11 +2,11 @@ package batch
 
 import "slices"
 
-// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. In
-// this order go: guesses; leaves of its own session; background questions that are partly computed; leaves of the
-// device that holds most; and for an ask that ends in this step, other questions that are partly computed, which find
-// later what is still there of them. What a step uses stays. A background question displaces nothing but guesses and
-// leaves of its own session.
+// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. What
+// goes is taken from a session, and its slot is free when no other session uses it. In this order go: guesses; leaves
+// of its own session; background questions that are partly computed; leaves of the device that holds most; and for an
+// ask that ends in this step, other questions that are partly computed, which find later what is still there of them.
+// What a step uses stays. A background question displaces nothing but guesses and leaves of its own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {
@@ -74,11 +74,28 @@ func (s *Service) reserve(st *step, a *ask) bool {
 	return true
 }
 
-// evict frees the slot of a leaf, and remembers that its token was there.
+// evict takes a leaf from its session. If its slot is free then, it remembers that its token was there.
 func (f *forest) evict(n *node) {
-	f.past.add(f, n)
+	if n.isAlone() {
+		f.past.add(f, n)
+		f.evicted++
+	}
 	f.remove(n)
-	f.evicted++
+}
+
+// mostNodes bounds the nodes of all sessions, which take some 100 bytes each, and the time to take them from many
+// sessions where a slot is needed.
+func (f *forest) mostNodes() int { return max(16*f.slots, 1<<18) }
+
+// thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks hold.
+func (f *forest) thin() {
+	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.mostNodes(); {
+		if f.bySize[size].Len() == 0 {
+			size--
+			continue
+		}
+		f.evict(f.bySize[size].First().oldest())
+	}
 }
 
 // letGo takes from a partly computed question the right to what is kept of its context.
@@ -128,9 +145,9 @@ func (p *past) add(f *forest, n *node) {
 	f.tidy(old.tree)
 }
 
-// take reports whether a token is remembered, and forgets it.
+// take reports whether a token is remembered, of a session that is not forgotten, and forgets it.
 func (p *past) take(hash uint64) bool {
-	_, ok := p.at[hash]
+	i, ok := p.at[hash]
 	delete(p.at, hash)
-	return ok
+	return ok && !p.ring[i].tree.forgotten
 }

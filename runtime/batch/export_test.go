@@ -10,9 +10,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// Remembered counts what is kept in memory of devices and sessions.
+// Remembered counts what is kept in memory of devices, sessions and domains.
 func Remembered(s *Service) int {
-	return len(s.front.flows) + len(s.back.flows) + len(s.trees.holders) + len(s.trees.trees)
+	return len(s.front.flows) + len(s.back.flows) + len(s.trees.holders) + len(s.trees.trees) + len(s.trees.domains)
 }
 
 // CountComparisons counts, from now on, how often two leaves, sessions or devices are compared to find what to evict.
@@ -77,13 +77,15 @@ func Tag(s *Service, device uint64) uint64 {
 
 // Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
 func Check(s *Service) error {
-	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{}}
+	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{},
+		users: map[*cell]int{}}
 	for _, t := range s.trees.trees {
 		c.tree(t)
 	}
 	for _, a := range c.asks {
 		c.tree(a.tree) // one that is forgotten is only known to its asks
 	}
+	c.domains()
 	c.slots()
 	c.holders()
 	c.past()
@@ -121,6 +123,7 @@ type checker struct {
 	s     *Service
 	asks  []*ask
 	trees map[*tree][]*node // and all their nodes, without the root
+	users map[*cell]int     // nodes
 	used  map[int32]bool    // slots
 	wrong []error
 }
@@ -177,22 +180,83 @@ func (c *checker) tree(t *tree) {
 
 // below returns all nodes under n.
 func (c *checker) below(n *node) (all []*node) {
-	children := []*node{}
-	if n.only != nil {
-		children = append(children, n.only)
-	}
-	for token, child := range n.more {
-		c.say(child.token == token && (n.only == nil || n.only.token != token), "token %d is there twice", token)
-		children = append(children, child)
-	}
-	for _, child := range children {
-		c.say(child.parent == n && child.tree == n.tree && child.pos == n.pos+1, "not a child of its parent: %+v", child)
-		c.say(child.hash == mix(n.hash^uint64(uint32(child.token))), "hash of %+v", child)
-		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
-		c.used[child.slot] = true
+	for token, child := range n.below.all {
+		c.say(child.parent == n && child.tree == n.tree && child.token == token, "not a child of its parent: %+v", child)
+		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not behind that of its parent", child)
+		c.users[child.cell]++
 		all = append(append(all, child), c.below(child)...)
 	}
 	return all
+}
+
+// all calls f with every child.
+func (c *children[T]) all(f func(token int32, x *T) bool) {
+	if c.only != nil && !f(c.token, c.only) {
+		return
+	}
+	for token, x := range c.more {
+		if !f(token, x) {
+			return
+		}
+	}
+}
+
+// domains checks the cells of all domains: each has those nodes that are there, and nothing else is counted.
+func (c *checker) domains() {
+	f, trees, alone, shared, nodes := c.s.trees, map[*domain]int{}, map[*tree]int{}, 0, 0
+	for t := range c.trees {
+		trees[t.domain]++
+		c.say(t.root.cell == &t.domain.root, "session %d has the root of another domain", t.session)
+	}
+	for d, n := range trees {
+		c.equal("sessions of a domain", n, d.trees)
+		c.say(!f.share || f.domains[d.id] == d, "domain %d is lost", d.id)
+		c.cells(&d.root)
+	}
+	for _, d := range f.domains {
+		c.say(trees[d] > 0, "domain %d has no sessions", d.id)
+	}
+	for cell, users := range c.users {
+		c.say(c.used[cell.slot], "%+v is in no domain", cell)
+		if nodes += users; users > 1 {
+			shared++
+			c.say(f.share, "shared, although nothing is: %+v", cell)
+		} else if cell.first != nil {
+			alone[cell.first.tree]++
+		}
+	}
+	for t := range c.trees {
+		c.equal("cells of one session alone", alone[t], t.alone)
+	}
+	c.equal("cells in common", shared, f.shared)
+	c.equal("nodes", nodes, f.nodes)
+}
+
+// cells checks all cells below one.
+func (c *checker) cells(above *cell) {
+	for token, child := range above.below.all {
+		c.say(above.below.at(token) == child && child.token == token, "token %d is there twice: %+v", token, child)
+		c.say(child.pos == above.pos+1, "not behind the one before: %+v", child)
+		c.say(child.hash == mix(above.hash^uint64(uint32(token))), "hash of %+v", child)
+		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
+		c.used[child.slot] = true
+		c.ring(child)
+		c.cells(child)
+	}
+}
+
+// ring checks that the users of a cell are its nodes.
+func (c *checker) ring(of *cell) {
+	n := of.first
+	if n == nil {
+		c.say(false, "nobody uses %+v", of)
+		return
+	}
+	for range c.users[of] { // a node is the only one of its session, as that has it below its parent
+		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n, "users of %+v", of)
+		n = n.after
+	}
+	c.say(n == of.first, "there are others of %+v", of)
 }
 
 // slots checks that each slot is free or that of one node.
@@ -299,6 +363,7 @@ func (c *checker) queue(q *fair, background bool) {
 	inHeap(c, "light", &q.light, all, func(f *flow) bool {
 		return f.asks.Len() > 0 && f.asks.Front().Value.(*ask).work <= q.short && f.work <= q.whole
 	})
+	inHeap(c, "heavy", &q.heavy, all, func(f *flow) bool { return f.active > 0 && f.light == 0 })
 	inHeap(c, "idle", &q.idle, all, func(f *flow) bool { return f.idle > 0 })
 }
 
@@ -331,3 +396,6 @@ func (c *checker) ask(a *ask) {
 		(c.s.reserved <= c.s.trees.slots/2 || c.s.reserved == a.reserved)
 	c.say(half, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
 }
+
+// Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
+func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.mostNodes() }

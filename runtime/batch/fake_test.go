@@ -249,9 +249,10 @@ func text(kind, n int) []int32 {
 
 // crowd is goroutines that ask.
 type crowd struct {
-	t    testing.TB
-	s    *batch.Service
-	wait sync.WaitGroup
+	t     testing.TB
+	s     *batch.Service
+	wait  sync.WaitGroup
+	alike bool // attackers share what they ask about
 }
 
 // ask asks in a goroutine and hands on the answer and how long it took.

@@ -9,24 +9,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// forest keeps the tokens of all sessions in one KV store: a tree for each session, whose nodes are tokens with a
-// slot.
+// forest keeps the tokens of all sessions in one KV store: for each domain a tree of cells, which have slots, and for
+// each session a tree of nodes, which are the cells that it uses.
 type forest struct {
 	free     *slotSet
 	slots    int // of the store
+	share    bool
+	domains  map[uint64]*domain
+	shared   int // cells of more than one session
+	nodes    int // of all sessions
 	trees    map[uint64]*tree
 	holders  map[uint64]*holder
 	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
-	guessed  int       // slots of guesses that no question has come along
+	guessed  int       // guesses that no question has come along
 	clock    uint64    // number of the step that is made up or runs
-	serial   uint64    // counts trees
+	serial   uint64    // counts domains
 	sessions int       // trees that have slots
 	evicted  uint64    // slots, since the start
 }
 
-// holder is a device as the owner of slots.
+// holder is a device as the owner of slots. Each of its sessions counts with all its tokens, as if nobody else used
+// them: what others share with a device neither costs nor saves it anything, and it cannot keep more for that.
 type holder struct {
 	device uint64
 	open   int                // trees
@@ -42,10 +47,12 @@ func (h *holder) oldest() *node { return h.trees.First().leaves.First() }
 // tree is what is kept of one session.
 type tree struct {
 	session   uint64
+	domain    *domain
 	holder    *holder
 	root      node
 	open      int                // asks that are not answered yet
-	slots     int                // in use
+	slots     int                // in use: its nodes
+	alone     int                // of these, those that no other session uses
 	past      int                // evicted tokens that are remembered
 	forgotten bool               // it goes when its last ask is answered
 	leaves    sorted.Heap[*node] // those that nobody holds, least recently used first
@@ -55,23 +62,17 @@ type tree struct {
 	stream    *stream // nil unless its questions go on with the answers
 }
 
-// node is a token at a position of a session. The root stands before the first.
+// node is a cell as one session uses it.
 type node struct {
-	tree   *tree
-	parent *node
-	only   *node           // a child
-	more   map[int32]*node // further ones, by token
-	hash   uint64          // of the tree and the tokens up to here
-	used   uint64          // step that used it last
-	place  int             // in leaves
-	step   uint64          // step with a row for it
-	row    int             // of that step
-	held   int             // asks that have come as far as here
-	token  int32
-	pos    int32 // -1 for the root
-	slot   int32
-	guess  bool // no question has come along it yet
-	choice
+	*cell
+	tree          *tree
+	parent        *node // nil for the root, and when the session has dropped it
+	below         children[node]
+	before, after *node  // others with this cell
+	used          uint64 // step in which the session used it last
+	place         int    // in leaves
+	held          int    // asks that have come as far as here
+	guess         bool   // no question of the session has come along it yet
 }
 
 // choice is what the head gave for a node.
@@ -81,8 +82,9 @@ type choice struct {
 	lse float32
 }
 
-func newForest(slots int) *forest {
-	f := &forest{free: newSlotSet(slots), slots: slots, trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
+func newForest(slots int, share bool) *forest {
+	f := &forest{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
+		trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
 	for i := range f.bySize {
 		f.bySize[i] = sorted.Heap[*holder]{
 			Before: func(a, b *holder) bool { return a.oldest().used < b.oldest().used },
@@ -93,18 +95,21 @@ func newForest(slots int) *forest {
 	return f
 }
 
-// open returns the tree of a session, for one more ask. A new one belongs to the device.
-func (f *forest) open(session, device uint64) *tree {
+// open returns the tree of a session, for one more ask. A new one belongs to the device. A session that comes with
+// another domain begins anew.
+func (f *forest) open(session, device, domain uint64) *tree {
+	if t := f.trees[session]; t != nil && t.domain.id != domain {
+		f.forget(session)
+	}
 	t := f.trees[session]
 	if t == nil {
-		t = &tree{session: session, holder: f.holder(device)}
+		t = &tree{session: session, domain: f.domain(domain), holder: f.holder(device)}
 		t.holder.open++
 		t.leaves = sorted.Heap[*node]{
 			Before: func(a, b *node) bool { return a.used < b.used },
 			Place:  func(n *node) *int { return &n.place },
 		}
-		f.serial++
-		t.root = node{tree: t, pos: -1, slot: -1, hash: mix(f.serial)}
+		t.root = node{tree: t, cell: &t.domain.root}
 		f.trees[session] = t
 	}
 	t.open++
@@ -155,53 +160,43 @@ func (f *forest) tidy(t *tree) {
 	if t.holder.open--; t.holder.open == 0 {
 		delete(f.holders, t.holder.device)
 	}
+	f.leave(t.domain)
 	t.holder = nil
 }
 
-// child returns the child of n with a token, or nil.
-func (n *node) child(token int32) *node {
-	if n.only != nil && n.only.token == token {
-		return n.only
-	}
-	return n.more[token]
+func (n *node) isLeaf() bool { return n.below.any() == nil }
+
+// add makes a cell behind n in a free slot, of which there must be one, and its node: the slot after that of n if it is
+// free, so that paths lie in few spans.
+func (f *forest) add(n *node, token int32) *node {
+	c := &cell{token: token, pos: n.pos + 1, slot: f.free.take(n.slot + 1)}
+	c.hash = mix(n.hash ^ uint64(uint32(token)))
+	n.cell.below.put(token, c)
+	return f.use(n, c)
 }
 
-func (n *node) isLeaf() bool { return n.only == nil && len(n.more) == 0 }
-
-// add makes a child of n in a free slot, of which there must be one: the one after that of n if it is free, so that
-// paths lie in few spans.
-func (f *forest) add(n *node, token int32) *node {
-	c := &node{tree: n.tree, parent: n, token: token, pos: n.pos + 1, used: f.clock, slot: f.free.take(n.slot + 1)}
-	c.hash = mix(n.hash ^ uint64(uint32(token)))
-	if n.only == nil {
-		n.only = c
-	} else {
-		if n.more == nil {
-			n.more = map[int32]*node{}
-		}
-		n.more[token] = c
-	}
+// use makes the node for a cell behind that of n.
+func (f *forest) use(n *node, c *cell) *node {
+	child := &node{tree: n.tree, parent: n, used: f.clock}
+	n.below.put(c.token, child)
+	f.join(child, c)
 	if n.tree.slots == 0 {
 		f.sessions++
 	}
 	f.account(n.tree, 1)
 	f.review(n)
-	return c
+	return child
 }
 
-// remove frees the slot of a leaf.
+// remove takes a leaf from its session, and frees its slot if no other session uses it.
 func (f *forest) remove(n *node) {
 	t, p := n.tree, n.parent
-	if p.only == n {
-		p.only = nil
-	} else {
-		delete(p.more, n.token)
-	}
+	p.below.drop(n.token)
+	f.part(n)
 	if n.parent = nil; n.guess {
 		n.guess = false
 		f.guessed--
 	}
-	f.free.put(n.slot)
 	f.review(n)
 	f.account(t, -1)
 	f.review(p)
@@ -209,29 +204,26 @@ func (f *forest) remove(n *node) {
 		f.sessions--
 		t.last = nil
 		f.endStream(t)
+		f.tidy(t)
 	}
 }
 
-// cut removes n and all below it. Nobody holds any of them.
+// cut takes n and all below it from their session. Nobody holds any of them.
 func (f *forest) cut(n *node) {
 	for at := n; n.parent != nil; {
-		switch {
-		case at.only != nil:
-			at = at.only
-		case len(at.more) > 0:
-			for _, at = range at.more {
-				break
-			}
-		default:
-			up := at.parent
-			f.remove(at)
-			at = up
+		if child := at.below.any(); child != nil {
+			at = child
+			continue
 		}
+		up := at.parent
+		f.remove(at)
+		at = up
 	}
 }
 
 // account counts slots of a tree.
 func (f *forest) account(t *tree, n int) {
+	f.nodes += n
 	t.slots += n
 	t.holder.slots += n
 	f.rank(t.holder)

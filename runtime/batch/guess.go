@@ -13,6 +13,7 @@ import (
 //
 // A guess is a token of the tree like others, but nobody holds it, and it is nobody's text until a question comes along
 // it. Until then it is there as if its slot were free: it goes before anything else does, and displaces nothing.
+// For another session, whose question comes along it, it is a token like others.
 
 // guessRows is the value of Options.Lookup as the service uses it: how many rows a step with guesses has at most; less
 // than 2: there are none.
@@ -98,7 +99,7 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))
 		behind, skip := a.at.along(next, a.need().K)
-		if skip < len(next) && behind.child(next[skip]) == nil {
+		if skip < len(next) && behind.cell.below.at(next[skip]) == nil {
 			c.Holds = x.text.Rate().Chances(length, len(next))[skip:]
 			places = append(places, place{a, behind, next[skip:]})
 		}
@@ -109,7 +110,7 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 // along goes from n along tokens that are in memory, with k candidates for what follows each.
 func (n *node) along(tokens []int32, k int) (at *node, found int) {
 	for at = n; found < len(tokens); found++ {
-		next := at.child(tokens[found])
+		next := at.below.at(tokens[found])
 		if next == nil || next.k < k {
 			break
 		}
@@ -118,19 +119,23 @@ func (n *node) along(tokens []int32, k int) (at *node, found int) {
 	return at, found
 }
 
-// addGuesses adds the first n guesses of a place to the step. Its device pays for them.
+// addGuesses adds the first n guesses of a place to the step, up to one that another session has added meanwhile. Its
+// device pays for them.
 func (s *Service) addGuesses(st *step, p place, n int) {
 	at, k, x := p.behind, p.a.need().K, p.a.tree.stream
+	before := len(st.rows)
 	for _, token := range p.likely[:n] {
+		if at.cell.below.at(token) != nil {
+			break
+		}
 		at = s.trees.add(at, token)
 		at.guess = true
 		s.trees.guessed++
 		x.guesses = append(x.guesses, at)
-		st.rows = append(st.rows, stepRow{node: at, k: k})
+		st.rows = append(st.rows, stepRow{node: at, slot: at.slot, k: k})
 	}
 	s.trees.review(at)
-	s.front.charge(p.a.flow, uint64(n)*(rowPrice+headPrice(k, false)))
-	s.front.place(p.a.flow)
+	s.front.chargeLate(p.a.flow, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
 }
 
 // asked says that a question has come along a guess: it is text now.

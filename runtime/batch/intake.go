@@ -33,6 +33,7 @@ type ask struct {
 	reserved int           // tokens for which it has room reserved
 	begin    time.Time     // of its first step
 	step     uint64        // the last in which it has a part
+	again    uint64        // the last in which tokens of others are computed once more for its audit
 	place    int           // in Service.partly
 	order    *list.Element // in Service.backOrder
 	patience uint64        // of a background question: the step of others after which it is given up
@@ -169,7 +170,7 @@ func (s *Service) admit(a *ask) {
 		s.answered(a, nil)
 		return
 	}
-	a.tree = s.trees.open(a.Session, a.Device)
+	a.tree = s.trees.open(a.Session, a.Device, a.Domain)
 	found := s.known(a)
 	a.work = uint64(max(1, len(a.Context)-found))
 	s.queueOf(a).add(a)
@@ -178,21 +179,26 @@ func (s *Service) admit(a *ask) {
 	}
 }
 
-// known counts the tokens of the context of a that are in memory, or wanted by the ask of the same session that came
-// before.
+// known counts the tokens of the context of a that are in memory, or wanted by the ask of its device that came before.
 func (s *Service) known(a *ask) int {
-	n, at := 0, &a.tree.root
-	for ; n < len(a.Context); n++ {
-		if at = at.child(a.Context[n]); at == nil {
-			break
-		}
-	}
+	n := a.inMemory()
 	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
-		if last := f.asks.Back().Value.(*ask); last.tree == a.tree {
+		if last := f.asks.Back().Value.(*ask); last.tree.domain == a.tree.domain {
 			n = max(n, common(last.Context, a.Context))
 		}
 	}
 	return n
+}
+
+// inMemory counts the tokens of the context of a that are in memory.
+func (a *ask) inMemory() int {
+	at := a.tree.root.cell
+	for i, token := range a.Context {
+		if at = at.below.at(token); at == nil {
+			return i
+		}
+	}
+	return len(a.Context)
 }
 
 // common is how many tokens two contexts begin with alike.

@@ -24,21 +24,29 @@ type keeper struct {
 	slots, rows int
 	clock       int // steps
 	shelves     map[uint64]*shelf
-	evicted     []*shelf // of each token that was, the first first
+	evicted     []*shelf      // of each token that was, the first first
+	lost        map[place]int // evicted tokens, by their number in evicted
 	stats       batch.Stats
 }
 
-// shelf is what is kept of a session.
-type shelf struct {
-	device uint64           // that asked first
-	tokens map[string]*kept // by the text up to the token
-	lost   map[string]int   // evicted tokens, and how many went before them
+// place is a token in a domain, by the text up to it.
+type place struct {
+	domain uint64
+	text   string
 }
 
-// kept is a token in memory.
+// shelf is what a session uses.
+type shelf struct {
+	domain    uint64
+	device    uint64           // that asked first
+	tokens    map[string]*kept // by the text up to the token
+	forgotten bool
+}
+
+// kept is a token in memory, as one session uses it.
 type kept struct {
-	used int // step
-	k    int // candidates for what follows that are kept; 0 means none
+	used int  // step
+	head *int // candidates for what follows that are kept, for all sessions; 0 means none
 }
 
 // forecast is what a question will bring.
@@ -58,18 +66,66 @@ func key(text []int32) string {
 	return s.String()
 }
 
-func (k *keeper) used() (n int) {
+// users counts, for each token in memory, the sessions that use it.
+func (k *keeper) users() map[place]int {
+	all := map[place]int{}
 	for _, s := range k.shelves {
-		n += len(s.tokens)
+		for text := range s.tokens {
+			all[place{s.domain, text}]++
+		}
 	}
-	return n
+	return all
+}
+
+func (k *keeper) used() int { return len(k.users()) }
+
+// head returns what is kept of the head behind a text of a domain, nil if the text is not in memory.
+func (k *keeper) head(domain uint64, text string) *int {
+	for _, s := range k.shelves {
+		if n := s.tokens[text]; n != nil && s.domain == domain {
+			return n.head
+		}
+	}
+	return nil
+}
+
+// find goes on along what there is of the text of a question for a session that uses so many tokens of it, and returns
+// how many there are then.
+func (k *keeper) find(q batch.Question, s *shelf, text string, done int) int {
+	for ; done < len(text); done++ {
+		to := text[:done+1]
+		if s.tokens[to] == nil {
+			head := k.head(s.domain, to)
+			if head == nil || *head == 0 && q.AuditFrom > 0 && done >= q.AuditFrom-1 && !q.Background {
+				break
+			}
+			s.tokens[to] = &kept{head: head}
+			k.stats.Shared++
+		}
+		s.tokens[to].used = k.clock
+	}
+	return done
+}
+
+// sheds reports whether a background question finds no room.
+func (k *keeper) sheds(s *shelf, text string) bool {
+	users, known, spare := k.users(), 0, 0
+	for known < len(text) && users[place{s.domain, text[:known+1]}] > 0 {
+		known++
+	}
+	for own := range s.tokens {
+		if users[place{s.domain, own}] == 1 && !strings.HasPrefix(text, own) {
+			spare++
+		}
+	}
+	return len(text)-known > k.slots-len(users)+spare
 }
 
 // recent reports whether eviction i is still remembered.
 func (k *keeper) recent(i int) bool { return len(k.evicted)-i <= 8*k.slots }
 
 // shelf returns that of a session, which is new if nothing at all is remembered of it.
-func (k *keeper) shelf(session, device uint64) *shelf {
+func (k *keeper) shelf(session, device, domain uint64) *shelf {
 	s := k.shelves[session]
 	if s != nil && len(s.tokens) == 0 {
 		for i := max(0, len(k.evicted)-8*k.slots); i < len(k.evicted); i++ {
@@ -80,7 +136,7 @@ func (k *keeper) shelf(session, device uint64) *shelf {
 		s = nil
 	}
 	if s == nil {
-		s = &shelf{device: device, tokens: map[string]*kept{}, lost: map[string]int{}}
+		s = &shelf{domain: domain, device: device, tokens: map[string]*kept{}}
 		k.shelves[session] = s
 	}
 	return s
@@ -158,31 +214,31 @@ func (k *keeper) victim(own *shelf, inUse string, size int) *rival {
 }
 
 func (k *keeper) evict(s *shelf, leaf string) {
-	delete(s.tokens, leaf)
-	s.lost[leaf] = len(k.evicted)
+	if delete(s.tokens, leaf); k.head(s.domain, leaf) != nil {
+		return // others use it
+	}
+	k.lost[place{s.domain, leaf}] = len(k.evicted)
 	k.evicted = append(k.evicted, s)
 	k.stats.Evicted++
 }
 
 // ask says what will be of a question whose step number fails does not succeed, and does it.
 func (k *keeper) ask(q batch.Question, fails int) (f forecast) {
-	s, text := k.shelf(q.Session, q.Device), key(q.Context)
-	for f.reused < len(text) && s.tokens[text[:f.reused+1]] != nil {
-		f.reused++
-	}
+	s, text := k.shelf(q.Session, q.Device, q.Domain), key(q.Context)
 	rows := k.rows
 	if q.Background {
 		rows = max(1, rows/4)
-		if f.shed = len(text)-f.reused > k.slots-k.used()+len(s.tokens)-f.reused; f.shed {
+		if f.shed = k.sheds(s, text); f.shed {
 			k.stats.Shed++
 			return f
 		}
 	}
-	for n := 1; n <= f.reused; n++ {
-		s.tokens[text[:n]].used = k.clock + 1
-	}
-	for done := f.reused; ; {
+	first := true
+	for done := 0; ; {
 		k.clock++
+		if done = k.find(q, s, text, done); first {
+			f.reused, first = done, false
+		}
 		now := min(len(text)-done, rows)
 		k.makeRoom(s, text[:done], now, len(text))
 		p := k.plan(q, s, text, done, now)
@@ -204,7 +260,7 @@ func (k *keeper) ask(q batch.Question, fails int) (f forecast) {
 		}
 	}
 	k.stats.Reused += uint64(f.reused)
-	for n := len(text) - 1; q.AuditFrom > 0 && n >= q.AuditFrom && s.tokens[text[:n]].k > 0; n-- {
+	for n := len(text) - 1; q.AuditFrom > 0 && n >= q.AuditFrom && *s.tokens[text[:n]].head > 0; n-- {
 		f.audited++
 	}
 	return f
@@ -215,9 +271,10 @@ func (k *keeper) makeRoom(s *shelf, inUse string, n, size int) {
 	for k.slots-k.used() < n {
 		if leaf, _ := s.oldest(inUse); leaf != "" {
 			k.evict(s, leaf)
-		} else {
-			r := k.victim(s, inUse, size)
+		} else if r := k.victim(s, inUse, size); r != nil {
 			k.evict(r.shelf, r.leaf)
+		} else {
+			break
 		}
 	}
 }
@@ -227,6 +284,7 @@ type planned struct {
 	from, to int         // of its text
 	heads    map[int]int // candidates that are wanted, by token of the text
 	again    bool        // the last token was there, but what it wants of the head was not
+	aside    bool        // it is computed beside its slot
 	calls    []made
 }
 
@@ -239,11 +297,13 @@ func (k *keeper) plan(q batch.Question, s *shelf, text string, done, n int) plan
 	}
 	sampler, _ := sample.New(q.Sampling)
 	want, last := sampler.Want(backend.Want{K: q.K}), len(text)-1
-	ends := p.to == len(text) && (n > 0 || want.Logits || s.tokens[text].k < want.K)
+	there := k.head(s.domain, text)
+	ends := p.to == len(text) && (there == nil || want.Logits || *there < want.K)
 	call := made{rows: n, heads: len(p.heads), k: 1}
 	if ends {
 		if p.again = n == 0; p.again {
 			call.rows++
+			p.aside = k.beside(q, s, text)
 		}
 		if p.heads[last] == 0 {
 			call.heads++
@@ -253,8 +313,11 @@ func (k *keeper) plan(q batch.Question, s *shelf, text string, done, n int) plan
 	depth := call.depth()
 	switch {
 	case ends && depth > 8 && call.heads*depth > 8*k.rows: // the last token's head for itself
-		if !p.again {
-			p.calls = append(p.calls, made{rows: n, heads: call.heads - 1, k: 1})
+		if there != nil {
+			call.rows--
+		}
+		if call.rows > 0 {
+			p.calls = append(p.calls, made{rows: call.rows, heads: call.heads - 1, k: 1})
 		}
 		p.calls = append(p.calls, made{1, 1, call.k, call.logits})
 	case call.rows > 0:
@@ -263,36 +326,82 @@ func (k *keeper) plan(q batch.Question, s *shelf, text string, done, n int) plan
 	return p
 }
 
-// keep takes in what a step has computed.
-func (k *keeper) keep(s *shelf, text string, p planned) {
-	for i := p.from; i < p.to; i++ {
-		s.tokens[text[:i+1]] = &kept{used: k.clock}
-		if n, ok := s.lost[text[:i+1]]; ok && k.recent(n) {
-			k.stats.Recomputed++
+// beside makes room to compute a token once more that other sessions use, and reports whether there is any.
+func (k *keeper) beside(q batch.Question, s *shelf, text string) bool {
+	at := place{s.domain, text}
+	if k.users()[at] > 1 {
+		if !q.Background {
+			k.makeRoom(s, text, 1, len(text))
+		} else if leaf, _ := s.oldest(text); leaf != "" && k.used() == k.slots {
+			k.evictOwn(s, text)
 		}
-		delete(s.lost, text[:i+1])
 	}
-	for i, n := range p.heads {
-		s.tokens[text[:i+1]].k = max(n, s.tokens[text[:i+1]].k)
+	return k.users()[at] > 1 && k.used() < k.slots
+}
+
+// evictOwn evicts tokens of a session alone until a slot is free.
+func (k *keeper) evictOwn(s *shelf, inUse string) {
+	for leaf, _ := s.oldest(inUse); leaf != "" && k.used() == k.slots; leaf, _ = s.oldest(inUse) {
+		k.evict(s, leaf)
 	}
 }
 
-// fail takes out what a step that failed would have computed anew, with all that follows it.
+// keep takes in what a step has computed.
+func (k *keeper) keep(s *shelf, text string, p planned) {
+	for i := p.from; i < p.to; i++ {
+		to := place{s.domain, text[:i+1]}
+		if head := k.head(s.domain, to.text); head != nil { // once more
+			s.tokens[to.text] = &kept{k.clock, head}
+			continue
+		}
+		s.tokens[to.text] = &kept{k.clock, new(int)}
+		if n, ok := k.lost[to]; ok && k.recent(n) && !k.evicted[n].forgotten {
+			k.stats.Recomputed++
+		}
+		delete(k.lost, to)
+	}
+	for i, n := range p.heads {
+		head := s.tokens[text[:i+1]].head
+		*head = max(n, *head)
+	}
+}
+
+// fail takes out what a step that failed would have computed anew, with all that follows it. What others have stays.
 func (k *keeper) fail(s *shelf, text string, p planned) {
-	for other := range s.tokens {
-		if p.again && strings.HasPrefix(other, text) {
-			delete(s.tokens, other)
+	for i := p.from; i < p.to; i++ {
+		if head := k.head(s.domain, text[:i+1]); head != nil {
+			s.tokens[text[:i+1]] = &kept{k.clock, head}
+		}
+	}
+	if !p.again || p.aside {
+		return
+	}
+	for _, other := range k.shelves {
+		for long := range other.tokens {
+			if other.domain == s.domain && strings.HasPrefix(long, text) {
+				delete(other.tokens, long)
+			}
 		}
 	}
 }
 
 // forget drops a session.
-func (k *keeper) forget(session uint64) { delete(k.shelves, session) }
+func (k *keeper) forget(session uint64) {
+	if s := k.shelves[session]; s != nil {
+		s.forgotten = true
+		delete(k.shelves, session)
+	}
+}
 
 // now is what a service should say of itself.
 func (k *keeper) now() batch.Stats {
 	st := k.stats
 	st.Slots, st.InUse = k.slots, k.used()
+	for _, n := range k.users() {
+		if n > 1 {
+			st.InCommon++
+		}
+	}
 	for _, s := range k.shelves {
 		st.Sessions += min(1, len(s.tokens))
 	}
@@ -306,23 +415,27 @@ func TestKeeper(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		room, rows := []int{30, 31, 60, 100, 200}[r.IntN(5)], []int{1, 2, 3, 8, 30, 50}[r.IntN(6)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { keeps(t, r, room, rows) })
+			synctest.Test(t, func(t *testing.T) { keeps(t, r, room, rows, 1+seed%3) })
 		})
 	}
 }
 
-func keeps(t *testing.T, r *rand.Rand, room, rows int) {
+// keeps has sessions of so many domains ask; those of 3 share nothing.
+func keeps(t *testing.T, r *rand.Rand, room, rows int, domains uint64) {
 	m := &counter{perCall: tick, perRow: tick}
-	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks()})
+	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks(), Apart: domains == 3})
 	m.of = s
 	defer s.Close()
-	k := &keeper{slots: room, rows: rows, shelves: map[uint64]*shelf{}}
+	k := &keeper{slots: room, rows: rows, shelves: map[uint64]*shelf{}, lost: map[place]int{}}
 	var before [][]int32
 	for i := range uint64(150) {
 		q := anyQuestion(r, before, 30, []int32{3, 40}[r.IntN(2)])
 		q.Session = i/40 + r.Uint64N(uint64(2+room/12)) // old ones do not come back
 		if q.Device = q.Session % 5; r.IntN(10) == 0 {
 			q.Device = r.Uint64N(5)
+		}
+		if q.Domain = q.Session % domains; domains == 3 {
+			q.Domain = q.Session
 		}
 		before = append(before, q.Context)
 		fails := r.IntN(20) - 16

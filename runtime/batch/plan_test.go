@@ -43,6 +43,7 @@ func (w *witness) Forward(
 // wish is a question of a scene: n tokens, after old ones that are in memory with the best candidate for the next.
 type wish struct {
 	device, session uint64 // session 0: one of its own
+	domain          uint64 // 0: one of its session
 	old, n          int
 	k               int // 0: 1
 	back            bool
@@ -58,6 +59,9 @@ func (w wish) question(i int) batch.Question {
 	}
 	if w.session == 0 {
 		q.Session = 100*w.device + uint64(i)
+	}
+	if q.Domain = w.domain; q.Domain == 0 { // all its tokens are alike
+		q.Domain = 1000 + q.Session
 	}
 	for i := range q.Context {
 		q.Context[i] = int32(w.device)
@@ -129,6 +133,10 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 70}, {device: 2, n: 7, session: 1}, {device: 2, n: 8, session: 2},
 			{device: 2, n: 9, session: 3},
 		}, []string{"1x17 2x15", "1x23 2x9", "1x30"}},
+		"and not in another session of its domain": {2000, []wish{
+			{device: 1, n: 70}, {device: 2, n: 7, session: 1, domain: 5}, {device: 2, n: 8, session: 2, domain: 5},
+			{device: 2, n: 9, session: 3, domain: 5},
+		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
 		"background questions are last, in small steps": {2000, []wish{
 			{device: 1, n: 20, back: true}, {device: 2, n: 40},
 		}, []string{"2x32", "2x8", "1x8", "1x8", "1x4"}},

@@ -19,6 +19,7 @@ type fair struct {
 	flows  map[uint64]*flow
 	active sorted.Heap[*flow] // with waiting asks
 	light  sorted.Heap[*flow] // those of them whose asks are short
+	heavy  sorted.Heap[*flow] // and the others
 	idle   sorted.Heap[*flow] // without waiting asks, with a tag after now
 	bounds
 }
@@ -37,6 +38,7 @@ type flow struct {
 	asks                list.List // of *ask, in order of arrival
 	work                uint64    // tokens that they still need, about
 	active, light, idle int       // places
+	heavy               int
 }
 
 func newFair(b bounds) *fair {
@@ -45,6 +47,7 @@ func newFair(b bounds) *fair {
 		flows:  map[uint64]*flow{},
 		active: sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.active }},
 		light:  sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.light }},
+		heavy:  sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.heavy }},
 		idle:   sorted.Heap[*flow]{Before: before, Place: func(f *flow) *int { return &f.idle }},
 		bounds: b,
 	}
@@ -84,7 +87,9 @@ func (a *ask) estimate(tokens int) {
 func (q *fair) place(f *flow) {
 	waits := f.asks.Len() > 0
 	q.active.Set(f, waits)
-	q.light.Set(f, waits && f.work <= q.whole && f.asks.Front().Value.(*ask).work <= q.short)
+	light := waits && f.work <= q.whole && f.asks.Front().Value.(*ask).work <= q.short
+	q.light.Set(f, light)
+	q.heavy.Set(f, waits && !light)
 	q.idle.Set(f, !waits && f.start > q.now)
 	if !waits && f.idle == 0 {
 		delete(q.flows, f.device)
@@ -95,12 +100,21 @@ func (q *fair) place(f *flow) {
 func (q *fair) aside(f *flow) {
 	q.active.Set(f, false)
 	q.light.Set(f, false)
+	q.heavy.Set(f, false)
 }
 
 // charge adds work to what f had, in units.
 func (q *fair) charge(f *flow, work uint64) {
 	f.start += work
 	q.spent += work
+}
+
+// chargeLate is charge for a device that may wait for nothing any more, and be forgotten.
+func (q *fair) chargeLate(f *flow, work uint64) {
+	f.start = max(f.start, q.now)
+	q.flows[f.device] = f
+	q.charge(f, work)
+	q.place(f)
 }
 
 // advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the

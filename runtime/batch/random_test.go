@@ -64,18 +64,22 @@ func TestSchedules(t *testing.T) {
 
 func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 	m := &counter{perCall: time.Millisecond, perRow: time.Millisecond}
-	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks()})
+	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks(), Apart: r.IntN(4) == 0})
 	m.of = s
 	bored := errors.New("bored")
 	var wait sync.WaitGroup
 	var shed, reused atomic.Uint64
 	leaves := r.IntN(4) > 0
 	var before [][]int32
+	domains := 1 + r.Uint64N(3)
 	mixed := r.IntN(2) == 0 // several devices share a session: one may compute without an audit what another goes on with
 	for range 120 {
 		q := anyQuestion(r, before, 30, 40)
 		if mixed {
 			q.Device = r.Uint64N(3)
+		}
+		if q.Domain = q.Session % domains; r.IntN(100) == 0 {
+			q.Domain = 7 // its session begins anew, twice
 		}
 		before = append(before, q.Context)
 		ctx, cancel := context.WithCancelCause(t.Context())

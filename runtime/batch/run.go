@@ -13,7 +13,7 @@ import (
 func (s *Service) compute(st *step) {
 	s.answerKnown(st)
 	outputs, err := s.forward(st)
-	if err != nil {
+	if s.vacate(st); err != nil {
 		s.failStep(st, err)
 		return
 	}
@@ -128,7 +128,9 @@ func (s *Service) split(st *step) (first, second *call) {
 	var row backend.Row
 	for i, r := range st.rows {
 		row = backend.Row{Token: r.token, Pos: r.pos, Slot: r.slot, See: r.spans(before, row.See)}
-		before = r.node
+		if before = r.node; r.aside() {
+			row.See, before = appendSlot(r.parent.spans(nil, nil), r.slot), nil
+		}
 		if heads*deepest > s.deepest() && depth(r.k, r.logits) > plainDepth {
 			if !r.again {
 				first.rows = append(first.rows, row)

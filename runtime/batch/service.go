@@ -2,9 +2,28 @@
 //
 // The service runs the model in steps. A step is one call with a bounded number of new tokens, which come from many
 // questions; a long context takes several steps, and devices take turns by the work that they cause. Keys and values
-// are kept by session in a tree of tokens, so that what two contexts of a session have in common is computed once: a
-// draft that goes on, and branches beside each other. A question always brings its whole context: what is in memory
-// only saves time, and eviction never changes an answer.
+// are kept in a tree of tokens, so that what two contexts have in common is computed once: a draft that goes on,
+// branches beside each other, and the prompt that many sessions begin with. A question always brings its whole context:
+// what is in memory only saves time, and neither sharing nor eviction ever changes an answer.
+//
+// # What sessions share
+//
+// Sessions of one domain have one tree of cells: tokens with a slot, from the beginning of a text on. Each session has
+// a tree of nodes, the cells that it uses. A cell is there as long as a session uses it. So a token is computed once,
+// by the question that comes to it first: those that come meanwhile go along with its row in the same step, or find it
+// in the next. Who leaves, or is forgotten, takes nothing from others; and a step that fails takes from all only what
+// it was to compute. A token that sessions share is computed once more only for the sake of its head, in another slot.
+//
+// Work is paid for by the device whose question computes a token. In memory each session counts with all that it uses,
+// as if nobody else used it, and what is evicted is taken from one session: the slot is free when the last has lost it.
+// So nobody can push out what others use by using it too, or keep it for less than a text of its own.
+//
+// What is in memory shows in the time of an answer. Who may ask in a domain can try out texts, token by token, and so
+// learn what others of the domain have asked about lately: text that can be guessed in small parts can be found out. No
+// length of what is shared prevents that, so the length does not matter here; only a domain of its own, or
+// [Options.Apart], does.
+//
+// # Streams
 //
 // A session that asks for one token after the other, each behind the answer before, is a stream. Rows that a step of
 // the model has to spare go to guesses of what follows in it, from what followed in its text before: those that hold
@@ -43,12 +62,14 @@ type Options struct {
 	Rows    int              // most new tokens of one step, which everybody may have to wait for; 0 means 128
 	Best    int              // most candidates that a question can ask for; 0 means 256
 	Lookup  int              // most rows of a step with guesses from the text, 2 to 8; 0 means 8, negative: no guesses
+	Apart   bool             // sessions share nothing, not even those of one domain: see above for what others may learn
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
 // Question asks which token follows Context.
 type Question struct {
 	Session   uint64         // contexts of one session share what they have in common
+	Domain    uint64         // sessions of one domain share as well; a session that comes with another one begins anew
 	Device    uint64         // who asks: work and memory are shared between devices; 0 is a device like any other
 	Context   []int32        // all tokens from the beginning
 	K         int            // how many candidates come with the answer; at least 1
@@ -137,7 +158,8 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 		return nil, fmt.Errorf("batch: contexts of %d tokens: the KV store has slots for 1 to %d", o.Context, slots)
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1), trees: newForest(slots)}
+	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
+	s.trees = newForest(slots, !o.Apart)
 	s.front, s.back = newFair(bounds{
 		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
 	}), newFair(bounds{})
@@ -177,8 +199,8 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a.complete(), nil
 }
 
-// Forget drops what is kept of a session. Its open questions are still answered, but those in the background are given
-// up.
+// Forget drops what is kept of a session, but for what others use. Its open questions are still answered, but those in
+// the background are given up.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
 	return s.submit(ctx, &ask{Question: Question{Session: session}, forget: true})
 }

@@ -158,10 +158,12 @@ func TestReuse(t *testing.T) {
 	assert.Equal(t, 3, ask(1, 5, 6, 7, 8, 9))
 	assert.Equal(t, 3, ask(1, 5, 6, 7, 10), "a branch")
 	assert.Equal(t, 5, ask(1, 5, 6, 7, 8, 9), "again")
-	assert.Equal(t, 0, ask(2, 5, 6, 7), "another session")
+	assert.Equal(t, 3, ask(2, 5, 6, 7), "another session")
 	require.NoError(t, s.Forget(t.Context(), 1))
+	assert.Equal(t, 3, ask(3, 5, 6, 7, 8, 9), "what the second has is there, and what only the first had is gone")
+	require.NoError(t, s.Forget(t.Context(), 2))
+	require.NoError(t, s.Forget(t.Context(), 3))
 	assert.Equal(t, 0, ask(1, 5, 6, 7))
-	assert.Equal(t, 3, ask(2, 5, 6, 7, 1))
 }
 
 // TestAudit: where the context is not what this model would have said, once and again.
@@ -208,7 +210,7 @@ func TestBatches(t *testing.T) {
 		var wait sync.WaitGroup
 		ask := func(ctx context.Context, n int, queue time.Duration) {
 			wait.Go(func() {
-				a, err := s.Ask(ctx, batch.Question{Session: uint64(n), Context: make([]int32, n), K: 1})
+				a, err := s.Ask(ctx, batch.Question{Session: uint64(n), Domain: uint64(n), Context: make([]int32, n), K: 1})
 				require.Equal(t, context.Cause(ctx), err)
 				if err == nil {
 					assert.EqualValues(t, 7, a.Token)

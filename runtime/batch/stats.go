@@ -4,6 +4,7 @@ package batch
 type Stats struct {
 	Slots    int    // tokens that the KV store can keep
 	InUse    int    // tokens that it keeps now
+	InCommon int    // of these, tokens that more than one session uses
 	Sessions int    // sessions of which it keeps any
 	Waiting  int    // questions that are not answered yet
 	Steps    uint64 // calls of the model
@@ -11,6 +12,7 @@ type Stats struct {
 	Guessed  uint64 // of these rows, guesses of what would follow in a stream: see [Options.Lookup]
 	Held     uint64 // of the guesses, those that questions came along
 	Reused   uint64 // tokens of answered questions that were there already when their computing began
+	Shared   uint64 // tokens that a session took over from others, instead of computing them
 	Evicted  uint64 // tokens that made room for others
 	Shed     uint64 // background questions that were given up
 
@@ -38,7 +40,8 @@ func (s *Service) InUse() int { return s.Stats().InUse }
 // publish makes the state known to Stats.
 func (s *Service) publish() {
 	f := s.trees
-	s.stats.Slots, s.stats.InUse, s.stats.Sessions, s.stats.Evicted = f.slots, f.slots-f.free.n, f.sessions, f.evicted
+	s.stats.Slots, s.stats.InUse, s.stats.InCommon = f.slots, f.slots-f.free.n, f.shared
+	s.stats.Sessions, s.stats.Evicted = f.sessions, f.evicted
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.published = s.stats

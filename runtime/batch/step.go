@@ -24,10 +24,14 @@ type step struct {
 // stepRow is a node to be computed.
 type stepRow struct {
 	*node
-	again  bool // it has been computed before, but what was kept of the head is not enough
-	k      int  // candidates that are wanted of the head; 0 means none
+	again  bool  // it has been computed before, but what was kept of the head is not enough
+	slot   int32 // where its key and value go
+	k      int   // candidates that are wanted of the head; 0 means none
 	logits bool
 }
+
+// aside reports whether the row is computed beside the slot of its node, which stays as it is.
+func (r stepRow) aside() bool { return r.slot != r.node.slot }
 
 // plain is up to how deep the head of any row of a step may look: the cost of more is bounded by the step.
 const plainDepth = 8
@@ -68,6 +72,7 @@ func (s *Service) plan() *step {
 	} else {
 		s.frontSteps++
 		s.shedStale()
+		s.refresh()
 	}
 	q.advance()
 	switch {
@@ -81,6 +86,30 @@ func (s *Service) plan() *step {
 	s.guess(st)
 	return st
 }
+
+// refresh looks again at devices that waited for much when they came, those that are most behind: others may have
+// computed since what they begin with, so that they wait for little now.
+func (s *Service) refresh() {
+	q := s.front
+	var still []*flow
+	for len(still) < mostLooks && q.heavy.Len() > 0 {
+		f := q.heavy.First()
+		for e := f.asks.Front(); e != nil && f.asks.Len() <= mostLooks; e = e.Next() {
+			a := e.Value.(*ask)
+			a.estimate(max(1, len(a.Context)-a.inMemory()))
+		}
+		if q.place(f); f.heavy > 0 {
+			q.heavy.Set(f, false)
+			still = append(still, f)
+		}
+	}
+	for _, f := range still {
+		q.place(f)
+	}
+}
+
+// mostLooks is at how many devices that go on waiting for much refresh looks, and at how many asks of one.
+const mostLooks = 4
 
 // planShort adds the short asks of devices that wait for little, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {
@@ -193,16 +222,21 @@ func (s *Service) noRoom(st *step, a *ask, left int) bool {
 	return false
 }
 
-// find goes on along what is there of the context of a.
+// find goes on along what is there of the context of a: what its session has used, and then what others have.
 func (s *Service) find(st *step, a *ask) {
 	at := a.at
 	if at == nil {
 		at, a.done = &a.tree.root, 0
 	}
 	for ; a.done < len(a.Context); a.done++ {
-		next := at.child(a.Context[a.done])
+		next := at.below.at(a.Context[a.done])
 		if next == nil {
-			break
+			c := at.cell.below.at(a.Context[a.done])
+			if c == nil || st.lacksHead(a, c) {
+				break
+			}
+			next = s.trees.use(at, c)
+			s.stats.Shared++
 		}
 		at = next
 		at.used = s.trees.clock
@@ -212,10 +246,21 @@ func (s *Service) find(st *step, a *ask) {
 		s.wantAudit(st, a, at)
 	}
 	s.moveTo(a, at)
+	s.trees.thin()
 	if a.begun == 0 {
 		a.answer.Reused = a.done
 	}
 }
+
+// lacksHead reports whether a token that another session has computed is computed once more for the audit of a, which
+// reaches as far back then as if nothing were shared; with it those behind it in the same step, as they wait for it.
+// Nobody wants to know the audit of a background question.
+func (st *step) lacksHead(a *ask, c *cell) bool {
+	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.Background)
+}
+
+// audits reports whether a wants to know what follows a token of its context.
+func (a *ask) audits(c *cell) bool { return a.AuditFrom >= 1 && int(c.pos) >= a.AuditFrom-1 }
 
 // moveTo holds at, instead of what was held for a before.
 func (s *Service) moveTo(a *ask, at *node) {
@@ -232,9 +277,17 @@ func (s *Service) moveTo(a *ask, at *node) {
 // grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
 func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 	for range s.room(a, n, ends) {
-		next := s.trees.add(a.at, a.Context[a.done])
-		next.step, next.row = st.number, len(st.rows)
-		st.rows = append(st.rows, stepRow{node: next})
+		token := a.Context[a.done]
+		var next *node
+		if c := a.at.cell.below.at(token); c != nil {
+			next, a.again = s.trees.use(a.at, c), st.number
+			if c.step != st.number {
+				s.repeat(st, next)
+			}
+		} else {
+			next = s.trees.add(a.at, token)
+			st.add(stepRow{node: next, slot: next.slot})
+		}
 		s.moveTo(a, next)
 		a.done++
 		st.used++
@@ -243,9 +296,34 @@ func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 	return cost
 }
 
+// add adds a row.
+func (st *step) add(r stepRow) {
+	r.step, r.row = st.number, len(st.rows)
+	st.rows = append(st.rows, r)
+}
+
+// repeat adds a row for n, which has been computed before. Where other sessions use it that is done in a free slot, of
+// which there may be one: so they lose nothing if the step fails.
+func (s *Service) repeat(st *step, n *node) {
+	r := stepRow{node: n, again: true, slot: n.slot}
+	if !n.isAlone() && s.trees.free.n > 0 {
+		r.slot = s.trees.free.take(0)
+	}
+	st.add(r)
+}
+
+// vacate frees the slots that were only for the step.
+func (s *Service) vacate(st *step) {
+	for _, r := range st.rows {
+		if r.aside() {
+			s.trees.free.put(r.slot)
+		}
+	}
+}
+
 // wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if a.AuditFrom < 1 || int(n.pos) < a.AuditFrom-1 || n.step != st.number {
+	if !a.audits(n.cell) || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {
@@ -276,8 +354,10 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 		return 0
 	}
 	if n.step != st.number {
-		n.step, n.row = st.number, len(st.rows)
-		st.rows = append(st.rows, stepRow{node: n, again: true})
+		if !n.isAlone() {
+			s.room(a, 1, true)
+		}
+		s.repeat(st, n)
 		st.used++
 	}
 	r := &st.rows[n.row]
@@ -288,19 +368,19 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// undo takes the tokens of a step, and what follows them, out of memory: their slots are undefined. No ask of the step
-// holds any.
+// undo takes the tokens of a step, and what follows them, out of memory and from all sessions: their slots are
+// undefined. No ask of the step holds any.
 func (s *Service) undo(st *step) {
 	for _, r := range st.rows {
-		if r.again { // others may hold what follows it
+		if r.again && !r.aside() { // others may hold what follows it
 			for s.partly.Len() > 0 {
 				s.letGo(s.partly.First())
 			}
 		}
 	}
 	for _, r := range slices.Backward(st.rows) { // children come after parents
-		if r.parent != nil {
-			s.trees.cut(r.node)
+		for !r.aside() && r.first != nil {
+			s.trees.cut(r.first)
 		}
 	}
 }

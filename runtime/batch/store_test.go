@@ -95,7 +95,8 @@ func TestShortTakesFromPartlyComputed(t *testing.T) {
 func TestEvicts(t *testing.T) {
 	inBubble(t, 900, batch.Options{}, func(c *crowd, _ *counter) {
 		reused := func(session, device uint64, text []int32) int {
-			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+			q := batch.Question{Session: session, Device: device, Domain: session, Context: text, K: 1}
+			return c.mustAsk(q).Reused
 		}
 		branch := func(kind, n int) []int32 { return append(text(4, 100), text(kind, n)...) }
 		reused(1, 1, text(1, 100)) // the oldest of all, of a device with little
@@ -126,6 +127,7 @@ func TestRecomputed(t *testing.T) {
 		key := func(session uint64, text []int32) string { return fmt.Sprint(session, text) }
 		for range 200 {
 			q := batch.Question{Session: r.Uint64N(2), Context: text(1, 1+r.IntN(90)), K: 1}
+			q.Domain = q.Session
 			if r.IntN(10) == 0 {
 				require.NoError(t, c.s.Forget(c.t.Context(), q.Session))
 				for n := range 91 {

@@ -135,6 +135,7 @@ func TestBusy(t *testing.T) {
 			for i := range 30 {
 				other := func(session uint64, n int) {
 					q := batch.Question{Session: 100*session + uint64(i), Device: session, Context: text(i, n), K: 1}
+					q.Domain = q.Session
 					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 					synctest.Wait()
 				}

@@ -92,7 +92,7 @@ func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, e
 // questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
-		Device: q.Device, Session: q.Session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
 		Sampling: sample.Options{
 			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 		},
@@ -101,7 +101,7 @@ func questionOf(q gateway.Question) batch.Question {
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u builtIn) Warm(ctx context.Context, q gateway.Question) error {
-	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Context: q.Context})
+	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context})
 	ahead.Background = true
 	_, err := u.s.Ask(ctx, ahead)
 	if errors.Is(err, batch.ErrShed) {
@@ -146,8 +146,8 @@ func (r *Remote) Audit() string {
 	return w.Audit.String()
 }
 
-// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there was
-// no connection yet.
+// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there
+// was no connection yet.
 func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 
 // Session returns the cloud for one text at a time, and what ends it.

@@ -28,9 +28,9 @@ import (
 
 // TestQuestionOf: all of a gateway's question that the service knows reaches it.
 func TestQuestionOf(t *testing.T) {
-	q := gateway.Question{Device: 1, Session: 2, Context: []int32{3}, Base: 4, AuditFrom: 5, K: 6,
+	q := gateway.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, Base: 4, AuditFrom: 5, K: 6,
 		Sampling: netproto.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}}
-	want := batch.Question{Device: 1, Session: 2, Context: []int32{3}, AuditFrom: 5, K: 6,
+	want := batch.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, AuditFrom: 5, K: 6,
 		Sampling: sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}}
 	assert.Equal(t, want, questionOf(q))
 	q.K = 0
@@ -366,7 +366,7 @@ func TestWarmGivesWay(t *testing.T) {
 	assert.EqualValues(t, 35, statsOf(t, s).Computed)
 	_, err = u.Ask(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text})
 	require.NoError(t, err)
-	err = u.Warm(t.Context(), gateway.Question{Session: 2, Device: 2, Context: text})
+	err = u.Warm(t.Context(), gateway.Question{Session: 2, Device: 2, Domain: 2, Context: text})
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorIs(t, err, batch.ErrShed)
 	assert.EqualValues(t, 1, statsOf(t, s).Shed)

@@ -23,6 +23,12 @@ type ServeOptions struct {
 	// a call then. 0 means 8, negative: nothing is guessed. The answers are the same with any value.
 	Lookup int
 
+	// Apart means that sessions share nothing. Otherwise what sessions of one domain begin with alike, as with a
+	// system prompt, is computed once and kept once. A client that tries out texts, token by token, learns then from
+	// the time of an answer what others of its domain have asked about lately; see the package batch. The answers are
+	// the same.
+	Apart bool
+
 	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
 }
 
@@ -61,7 +67,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup})
+	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart})
 	if err != nil {
 		return nil, err
 	}

@@ -128,7 +128,8 @@ func plain(err error) error {
 	return errors.New("it is not JSON as a whole")
 }
 
-// StatusError is a reply that says no. Its text holds no words of the engine, which may repeat what was asked; Said does.
+// StatusError is a reply that says no. Its text holds no words of the engine, which may repeat what was asked; Said
+// does.
 type StatusError struct {
 	Request    string // method and path
 	Status     int    // of HTTP

@@ -97,7 +97,8 @@ func TestStatusError(t *testing.T) {
 		err := client(t, "", s).Get(t.Context(), "/x", nil)
 		var e *StatusError
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, StatusError{Request: "GET /x", Status: 503, Said: want[0], Type: want[1], RetryAfter: 2 * time.Second}, *e)
+		assert.Equal(t, StatusError{Request: "GET /x", Status: 503, Said: want[0], Type: want[1],
+			RetryAfter: 2 * time.Second}, *e)
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.Equal(t, []any{503, want[1]}, []any{Status(err), Type(err)})
 		if want[0] != "" {
@@ -145,7 +146,8 @@ func TestTop(t *testing.T) {
 	} {
 		assert.Equal(t, x.want, Top(x.in, 3))
 	}
-	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1, "token_id:": -1,
+	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1,
+		"token_id:":            -1,
 		"token_id:99999999999": -1, "token_id:1x": -1} {
 		id, err := TokenID(text)
 		assert.Equal(t, want < 0, err != nil, text)
@@ -161,7 +163,8 @@ func TestTop(t *testing.T) {
 // TestParseURL: addresses of engines.
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]string{
-		"http://a:1/": "http://a:1", "https://a/b/": "https://a/b", "a:1": "", "http://": "", "http://u:p@a": "", "http://a?b": "",
+		"http://a:1/": "http://a:1", "https://a/b/": "https://a/b", "a:1": "", "http://": "", "http://u:p@a": "",
+		"http://a?b": "",
 		"http://a#b": "", "file:///x": "", "http://[::1]:8000": "http://[::1]:8000",
 	} {
 		u, err := ParseURL(text)

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Top puts candidates in order, best first, of equal ones by rising id, and keeps k of them. Nil where the list makes no
-// sense: an id twice, as some versions of engines give the chosen one k times, or a log-probability that is none.
+// Top puts candidates in order, best first, of equal ones by rising id, and keeps k of them. Nil where the list makes
+// no sense: an id twice, as some versions of engines give the chosen one k times, or a log-probability that is none.
 func Top(all []netproto.Candidate, k int) []netproto.Candidate {
 	slices.SortFunc(all, func(a, b netproto.Candidate) int {
 		return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))

@@ -43,15 +43,16 @@ type request struct {
 	Fields           []string `json:"response_fields"`
 }
 
-// anyText is a grammar of replies that everything matches. With the one that the server takes by itself, a token that is
-// the rest of a character which an earlier token began is answered with 500.
+// anyText is a grammar of replies that everything matches. With the one that the server takes by itself, a token that
+// is the rest of a character which an earlier token began is answered with 500.
 const anyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
 
 func newRequest(context []int32, predict, k, slot int) request {
 	return request{
 		Prompt: context, Predict: predict, TopK: 1, TopP: 1, RepeatPenalty: 1, Samplers: []string{"temperature"}, Probs: k,
 		ReturnTokens: true, CachePrompt: true, Slot: slot, Parser: anyText,
-		Fields: []string{"tokens", "timings/cache_n", "timings/prompt_ms", "timings/predicted_ms", "completion_probabilities"},
+		Fields: []string{"tokens", "timings/cache_n", "timings/prompt_ms", "timings/predicted_ms",
+			"completion_probabilities"},
 	}
 }
 

@@ -147,7 +147,8 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	rows := w.Meta.InputTop
 	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
-		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for", dialect.ErrReply, len(rows), want)
+		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for", dialect.ErrReply, len(rows),
+			want)
 	}
 	for i, row := range rows[1:] {
 		best := top(row, 1)
@@ -270,10 +271,12 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		f.MaxContext = n - spare
 	}
 	if server.NoRadix {
-		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole context")
+		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole "+
+			"context")
 	}
 	if server.PageSize > 1 {
-		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to so many are computed again", server.PageSize))
+		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to so many are computed again",
+			server.PageSize))
 	}
 	return f, nil
 }

@@ -62,8 +62,8 @@ func TestReplayedAnswers(t *testing.T) {
 	}
 }
 
-// TestReplayedAudits: an audit from a position on, with rows of the position before it on. What stands there and what the
-// server would have said was read in the transcripts by hand.
+// TestReplayedAudits: an audit from a position on, with rows of the position before it on. What stands there and what
+// the server would have said was read in the transcripts by hand.
 func TestReplayedAudits(t *testing.T) {
 	e, r := replay(t, "ask-audit")
 	a := recorded(t, r)

@@ -96,7 +96,8 @@ func (completions) ask(
 }
 
 // both asks about a context and about its beginning, for a sampled audit, in one request.
-func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, model string) (r dialect.Reply, err error) {
+func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, model string) (r dialect.Reply,
+	err error) {
 	var w completionsReply
 	k := max(a.K, 1)
 	body := newCompletions(a, model, [][]int32{a.Context, a.Context[:a.Sample]}, k)

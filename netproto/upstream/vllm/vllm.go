@@ -70,8 +70,8 @@ func (u usage) cached() int {
 	return *u.Details.Cached
 }
 
-// Ask implements dialect.Engine. The audit is exact where the server gives the rows that it computes, see Describe; else
-// it is sampled: a second question about the beginning of the context, computed in the same step.
+// Ask implements dialect.Engine. The audit is exact where the server gives the rows that it computes, see Describe;
+// else it is sampled: a second question about the beginning of the context, computed in the same step.
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
 	began := time.Now()
 	r, err := e.ask(ctx, a)
@@ -95,7 +95,8 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 func tooLong(err error) error {
 	var s *dialect.StatusError
 	if errors.As(err, &s) && s.Status == http.StatusBadRequest {
-		for _, words := range []string{"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0"} {
+		for _, words := range []string{"maximum model length", "maximum context length",
+			"max_tokens must be at least 1, got 0"} {
 			if strings.Contains(s.Said, words) {
 				return fmt.Errorf("%w: %w", netproto.TooLarge, err)
 			}

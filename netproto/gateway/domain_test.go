@@ -1,0 +1,55 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// What is computed may be shared by all but the devices of a private access token, which have a domain each: the same
+// in all their sessions and whenever they come back, for what is asked and for what is streamed ahead.
+func TestDomains(t *testing.T) {
+	const public, private, other = "sixteen bytes of public", "sixteen bytes of private", "sixteen bytes of another"
+	up := &fake{}
+	tokens := []gateway.Token{{Name: "public", Secret: public}, {Name: "private", Secret: private, Private: true},
+		{Name: "other", Secret: other, Private: true}}
+	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
+		domain := func(secret netproto.Secret, device byte, session uint32) uint64 {
+			r := w.enter(guest{device: device, secret: secret})
+			asked, warmed := len(up.asked), len(up.warmed)
+			r.asks(session, path(10, int32(device)))
+			r.say(ahead(t, session+100, path(20, int32(device))))
+			settle()
+			require.Len(t, up.asked, asked+1)
+			require.Len(t, up.warmed, warmed+1)
+			assert.Equal(t, up.asked[asked].Domain, up.warmed[warmed].Domain)
+			_ = r.CloseWithError(0, "")
+			settle()
+			return up.asked[asked].Domain
+		}
+		assert.Zero(t, domain(public, 1, 1))
+		assert.Zero(t, domain(public, 2, 1))
+		seen := map[uint64]bool{0: true}
+		for device := range byte(5) {
+			for _, secret := range []netproto.Secret{private, other} {
+				d := domain(secret, 1+device, 1)
+				assert.False(t, seen[d])
+				seen[d] = true
+				assert.Equal(t, d, domain(secret, 1+device, 2))
+			}
+		}
+	})
+}
+
+// On an open gateway there is no token that could be private.
+func TestDomainOfOpen(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		w.enter(guest{device: 3}).asks(1, path(10, 2))
+		assert.Zero(t, up.question(0).Domain)
+	})
+}

@@ -1,0 +1,127 @@
+package batch
+
+// cell is a token in the KV store, behind certain others. All sessions of a domain that have these tokens use it. It is
+// there as long as one of them does.
+type cell struct {
+	below children[cell]
+	first *node  // one of those that use it, which are a ring; nil for a root
+	hash  uint64 // of the domain and the tokens up to here
+	step  uint64 // step with a row for it
+	row   int    // of that step
+	token int32
+	pos   int32 // -1 for a root
+	slot  int32
+	choice
+}
+
+// domain is what sessions share: the cells of all of them, as a tree. Its root stands before the first token.
+type domain struct {
+	id    uint64
+	root  cell
+	trees int
+}
+
+// domain returns that of a new session: one of its own where sessions share nothing.
+func (f *forest) domain(id uint64) *domain {
+	d := f.domains[id]
+	if d == nil {
+		f.serial++
+		d = &domain{id: id, root: cell{pos: -1, slot: -1, hash: mix(f.serial)}}
+		if f.share {
+			f.domains[id] = d
+		}
+	}
+	d.trees++
+	return d
+}
+
+// leave takes a session out of its domain.
+func (f *forest) leave(d *domain) {
+	if d.trees--; d.trees == 0 {
+		delete(f.domains, d.id)
+	}
+}
+
+// join makes n one of those that use c.
+func (f *forest) join(n *node, c *cell) {
+	n.cell = c
+	if c.first == nil {
+		c.first, n.before, n.after = n, n, n
+		n.tree.alone++
+		return
+	}
+	if c.first.isAlone() {
+		c.first.tree.alone--
+		f.shared++
+	}
+	n.before, n.after = c.first.before, c.first
+	n.before.after, n.after.before = n, n
+}
+
+// part ends that n uses its cell, which goes with the last one.
+func (f *forest) part(n *node) {
+	c := n.cell
+	if n.isAlone() {
+		c.first = nil
+		n.tree.alone--
+		n.parent.cell.below.drop(c.token)
+		f.free.put(c.slot)
+		return
+	}
+	c.first = n.after
+	n.before.after, n.after.before = n.after, n.before
+	if c.first.isAlone() {
+		c.first.tree.alone++
+		f.shared--
+	}
+}
+
+// isAlone reports whether no other session uses the cell of n.
+func (n *node) isAlone() bool { return n.after == n }
+
+// children are those behind a token, by their tokens.
+type children[T any] struct {
+	only  *T // one of them
+	token int32
+	more  map[int32]*T // further ones
+}
+
+// at returns the child with a token, or nil.
+func (c *children[T]) at(token int32) *T {
+	if c.only != nil && c.token == token {
+		return c.only
+	}
+	return c.more[token]
+}
+
+// put adds a child with a token that no other has.
+func (c *children[T]) put(token int32, x *T) {
+	switch {
+	case c.only == nil:
+		c.only, c.token = x, token
+	case c.more == nil:
+		c.more = map[int32]*T{token: x}
+	default:
+		c.more[token] = x
+	}
+}
+
+// drop takes out the child with a token.
+func (c *children[T]) drop(token int32) {
+	if c.only != nil && c.token == token {
+		c.only = nil
+		return
+	}
+	delete(c.more, token)
+}
+
+// any returns one of them, nil if there is none.
+func (c *children[T]) any() *T {
+	if c.only != nil {
+		return c.only
+	}
+	for _, x := range c.more {
+		return x
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package batch_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+)
+
+// BenchmarkGrowing is a text of 1000 tokens that goes on token by token, with a model that does nothing.
+func BenchmarkGrowing(b *testing.B) {
+	s := service(b, idle{}, 8192, batch.Options{Context: 4096, Lookup: -1})
+	defer s.Close()
+	context := text(0, 1000)
+	for b.Loop() {
+		if len(context) == 1100 {
+			context = context[:1000]
+			require.NoError(b, s.Forget(b.Context(), 1))
+		}
+		_, err := s.Ask(b.Context(), batch.Question{Session: 1, Context: context, K: 1})
+		require.NoError(b, err)
+		context = append(context, 7)
+	}
+}
+
+// BenchmarkNewSession is a session that begins with the 400 tokens of the one before and has 10 of its own.
+func BenchmarkNewSession(b *testing.B) {
+	s := service(b, idle{}, 8192, batch.Options{Lookup: -1})
+	defer s.Close()
+	prompt := text(0, 400)
+	for n := uint64(1); b.Loop(); n++ {
+		q := batch.Question{Session: n, Device: n, Context: slices.Concat(prompt, text(int(n), 10)), K: 1}
+		_, err := s.Ask(b.Context(), q)
+		require.NoError(b, err)
+		if n > 1 {
+			require.NoError(b, s.Forget(b.Context(), n-1))
+		}
+	}
+}

@@ -1,0 +1,689 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// memory is what a store with room for all keeps of some questions: each token once for each domain.
+type memory map[place]map[uint64]bool // sessions that use it
+
+func (m memory) add(q batch.Question) {
+	text := key(q.Context)
+	for n := range text {
+		at := place{q.Domain, text[:n+1]}
+		if m[at] == nil {
+			m[at] = map[uint64]bool{}
+		}
+		m[at][q.Session] = true
+	}
+}
+
+func (m memory) forget(session uint64) {
+	for at, sessions := range m {
+		if delete(sessions, session); len(sessions) == 0 {
+			delete(m, at)
+		}
+	}
+}
+
+// counts says how many tokens there are, and how many of them more than one session uses.
+func (m memory) counts() (all, common int) {
+	for _, sessions := range m {
+		if len(sessions) > 1 {
+			common++
+		}
+	}
+	return len(m), common
+}
+
+// TestPrefixOnce: what 200 sessions begin with is computed once and kept once, whether they come at once, one after the
+// other or beside others, from one device or from many, in whatever steps.
+func TestPrefixOnce(t *testing.T) {
+	const sessions, prefix, own = 200, 400, 10
+	for name, c := range map[string]struct {
+		o       batch.Options
+		devices int
+		pause   time.Duration
+	}{
+		"at once":             {batch.Options{}, sessions, 0},
+		"one device":          {batch.Options{}, 1, 0},
+		"some devices":        {batch.Options{Rows: 100}, 7, 0},
+		"small steps":         {batch.Options{Rows: 8}, sessions, 0},
+		"steps of one row":    {batch.Options{Rows: 1}, sessions, 0},
+		"in the first step":   {batch.Options{}, sessions, tick},
+		"one after the other": {batch.Options{}, sessions, 500 * tick},
+		"steps of all":        {batch.Options{Rows: 3000}, sessions, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, prefix+sessions*own, c.o, func(w *crowd, m *counter) {
+				kept := memory{}
+				for i := range sessions {
+					q := batch.Question{Session: uint64(i), Device: uint64(i % c.devices), K: 1,
+						Context: slices.Concat(text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2))}
+					kept.add(q)
+					w.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+						require.NoError(t, err)
+						require.Equal(t, m.answer(t, q), plain(a))
+					})
+					time.Sleep(c.pause)
+				}
+				w.wait.Wait()
+				all, common := kept.counts()
+				st := w.stats()
+				assert.Equal(t, []int{all, all, all, common}, []int{m.rows, int(st.Computed), st.InUse, st.InCommon})
+				assert.Less(t, all, prefix+sessions*own)
+				assert.EqualValues(t, sessions*(prefix+own)-all, st.Shared)
+				assert.Zero(t, st.Recomputed+st.Evicted)
+				assert.Equal(t, sessions, st.Sessions)
+			})
+		})
+	}
+}
+
+// TestStepsAreFull: those who waited for a prefix that others have computed meanwhile go through together, as those do
+// who waited for little from the beginning, also beside others with little.
+func TestStepsAreFull(t *testing.T) {
+	for others, room := range map[int]int{0: 1400, 3: 10_000} {
+		inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
+			ctx, stop := context.WithCancel(c.t.Context())
+			for i := range others {
+				c.wait.Go(func() {
+					for n := 0; ctx.Err() == nil; n++ {
+						q := batch.Question{Session: uint64(1000 + i), Device: uint64(1000 + i), Context: text(5000+n, 5), K: 1}
+						c.s.Ask(ctx, q)
+					}
+				})
+			}
+			time.Sleep(tick)
+			var waiting sync.WaitGroup
+			for i := range 100 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: append(text(1, 400), int32(i)), K: 1}
+				q.Context = append(q.Context, text(i, 9)...)
+				waiting.Add(1)
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
+					assert.NoError(c.t, err)
+					waiting.Done()
+				})
+			}
+			waiting.Wait()
+			stop()
+			c.wait.Wait()
+			assert.LessOrEqual(t, len(m.calls), 4+100/10+3+4*others, "%d others, %d rows", others, m.rows)
+		})
+	}
+}
+
+// TestApart: sessions of other domains share nothing, and with Apart no sessions do.
+func TestApart(t *testing.T) {
+	for domains, computed := range map[int]int{1: 60 + 30, 2: 2*60 + 30, 3: 3*60 + 30, 30: 30 * 61} {
+		inBubble(t, 3000, batch.Options{Apart: domains == 30}, func(c *crowd, m *counter) {
+			for i := range 30 {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Domain: uint64(i % domains % 30), K: 1,
+					Context: append(text(1000, 60), int32(i))}
+				if domains == 30 {
+					q.Domain = 0
+				}
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+			c.wait.Wait()
+			st := c.stats()
+			assert.Equal(t, [3]int{computed, computed, 30*61 - computed}, [3]int{m.rows, st.InUse, int(st.Shared)})
+			assert.Equal(t, domains == 30, st.InCommon == 0)
+		})
+	}
+}
+
+// TestDomainOfSession: a session that comes with another domain begins anew, and leaves nothing in the one before.
+func TestDomainOfSession(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		reused := func(session, domain uint64) int {
+			return c.mustAsk(batch.Question{Session: session, Domain: domain, Context: text(1, 50), K: 1}).Reused
+		}
+		assert.Equal(t, [3]int{0, 50, 0}, [3]int{reused(1, 5), reused(1, 5), reused(1, 6)})
+		assert.Equal(t, 50, c.stats().InUse)
+		assert.Equal(t, [3]int{0, 50, 50}, [3]int{reused(2, 5), reused(3, 6), reused(1, 5)})
+		assert.Equal(t, 100, c.stats().InUse)
+	})
+}
+
+// TestDistinctTokens: whoever asks what at once, what is computed and kept is each token of a domain once; and what is
+// forgotten is gone as soon as no session uses it.
+func TestDistinctTokens(t *testing.T) {
+	for seed := range seeds(30) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		rows := []int{1, 3, 8, 50, 200}[r.IntN(5)]
+		inBubble(t, 4000, batch.Options{Rows: rows}, func(c *crowd, m *counter) {
+			kept, domains := memory{}, 1+r.Uint64N(3)
+			for range 4 {
+				computed, before := m.rows, len(kept)
+				for range 40 {
+					q := batch.Question{Session: r.Uint64N(30), Device: r.Uint64N(9), K: 1, AuditFrom: 1}
+					q.Domain = q.Session % domains
+					q.Context = text(r.IntN(3), 1+r.IntN(60)) // many begin alike, and some go on in their own way
+					q.Context = append(q.Context, text(r.IntN(100), r.IntN(20))...)
+					kept.add(q)
+					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+						require.NoError(t, err)
+						require.Equal(t, m.answer(t, q), plain(a))
+					})
+					time.Sleep(time.Duration(r.IntN(40)) * tick)
+				}
+				c.wait.Wait()
+				all, common := kept.counts()
+				st := c.stats()
+				require.Equal(t, [3]int{all, common, all - before}, [3]int{st.InUse, st.InCommon, m.rows - computed})
+				for range 20 {
+					session := r.Uint64N(30)
+					kept.forget(session)
+					require.NoError(t, c.s.Forget(c.t.Context(), session))
+					all, common := kept.counts()
+					require.Equal(t, [2]int{all, common}, [2]int{c.stats().InUse, c.stats().InCommon})
+				}
+			}
+			for session := range uint64(30) {
+				require.NoError(t, c.s.Forget(c.t.Context(), session))
+			}
+			assert.Equal(t, [3]int{}, [3]int{c.stats().InUse, c.stats().InCommon, c.stats().Sessions})
+			assert.LessOrEqual(t, batch.Remembered(c.s), 9, "devices that have had work")
+		})
+	}
+}
+
+// TestSharingChangesNothing: questions that come at the same times have the same answers with sharing and without, to
+// the last bit, with the same audits where nobody is evicted.
+func TestSharingChangesNothing(t *testing.T) {
+	shared, again := uint64(0), 0
+	for seed := range seeds(40) {
+		var answers [2][]batch.Answer
+		var rows [2]int
+		for i, apart := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(seed, 9))
+			inBubble(t, 5000, batch.Options{Rows: 1 + r.IntN(60), Apart: apart}, func(c *crowd, m *counter) {
+				m.vocab = 300
+				var before [][]int32
+				answers[i] = make([]batch.Answer, 100)
+				for n := range answers[i] {
+					q := anyQuestion(r, before, 60, 40)
+					q.Background = q.Background && n%2 == 0
+					q.Session = uint64(n) // its own: what it knows does not depend on the order of answers
+					before = append(before, q.Context)
+					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+						if err == nil && !q.Background {
+							answers[i][n] = plain(a)
+						}
+					})
+					time.Sleep(time.Duration(r.IntN(30)) * tick)
+				}
+				c.wait.Wait()
+				shared += c.stats().Shared
+				rows[i] = m.rows
+			})
+		}
+		require.Equal(t, answers[1], answers[0])
+		assert.Less(t, rows[0], rows[1])
+		again += rows[0]
+	}
+	assert.Greater(t, 2*shared, uint64(again), "much is shared")
+}
+
+// TestLeavesWhileOthersWait: whoever computes what others begin with, and leaves, loses nothing of it for those that
+// are there, and nobody waits for what is not computed any more.
+func TestLeavesWhileOthersWait(t *testing.T) {
+	for _, leaveAt := range []time.Duration{5, 33, 40, 70, 101, 130} {
+		inBubble(t, 10_000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
+			bored := errors.New("bored")
+			ctx, leave := context.WithCancelCause(c.t.Context())
+			c.wait.Go(func() {
+				_, err := c.s.Ask(ctx, batch.Question{Session: 1, Device: 1, Context: text(1, 200), K: 1})
+				assert.ErrorIs(t, err, bored)
+			})
+			time.Sleep(tick)
+			for i := range uint64(20) {
+				q := batch.Question{Session: 2 + i, Device: 2 + i, Context: append(text(1, 200), int32(i)), K: 1}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					require.Equal(t, m.answer(t, q), plain(a))
+				})
+			}
+			time.Sleep(leaveAt*tick - tick)
+			leave(bored)
+			c.wait.Wait()
+			synctest.Wait()
+			lost := 0
+			if leaveAt < 32 { // the step was for it alone
+				lost = 32
+				assert.Equal(t, bored, m.left)
+			} else {
+				assert.NoError(t, m.left)
+			}
+			assert.Equal(t, 220+lost, m.rows)
+			assert.Equal(t, 220, c.stats().InUse)
+		})
+	}
+}
+
+// TestPrefixFails: a step that fails takes with it what it computed, for whomever; what was there before stays for all.
+func TestPrefixFails(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 64}, func(c *crowd, m *counter) {
+		ask := func(session uint64, n, k int, check func(batch.Answer, error)) {
+			q := batch.Question{Session: session, Device: session, Context: append(text(1, n), int32(session)), K: k}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				if check(a, err); err == nil {
+					require.Equal(t, m.answer(t, q), plain(a))
+				}
+			})
+		}
+		fine := func(a batch.Answer, err error) { assert.NoError(t, err) }
+		fails := func(_ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) }
+		ask(1, 40, 1, fine)
+		c.wait.Wait()
+		m.broken.Store(true)
+		for session := range uint64(4) { // the others go along with the rows of the first
+			ask(10+session, 44, 1, fails)
+			synctest.Wait() // the first step is for one of them
+		}
+		c.wait.Wait()
+		synctest.Wait()
+		assert.Equal(t, 41, c.stats().InUse)
+		ask(20, 120, 1, fails)
+		time.Sleep(tick)
+		for session := range uint64(4) { // these come while it is computed
+			ask(21+session, 120, 1, fine)
+		}
+		time.Sleep(62 * tick)
+		synctest.Wait()
+		time.Sleep(2 * tick)
+		m.broken.Store(false)
+		c.wait.Wait()
+		assert.Equal(t, 120+1+4, c.stats().InUse)
+		assert.Equal(t, 41+(4+1)+(4+3)+64+(80+4), m.rows)
+	})
+}
+
+// TestRepeatsLoseNothing: a token that sessions share and that is computed once more, for the sake of its head, stays
+// for the others when that fails or is left, also in a store that is full.
+func TestRepeatsLoseNothing(t *testing.T) {
+	for _, room := range []int{150, 100} {
+		for name, ends := range map[string]func(m *counter, leave func()){
+			"fails": func(m *counter, _ func()) { m.broken.Store(true) },
+			"left":  func(_ *counter, leave func()) { leave() },
+			"not":   func(*counter, func()) {},
+		} {
+			for _, q := range []batch.Question{
+				{K: 30}, {K: 1, Sampling: sample.Options{Temperature: 1}}, {K: 1, AuditFrom: 1}, {K: 30, AuditFrom: 5},
+			} {
+				t.Run(fmt.Sprint(room, " slots, ", name, q.K, q.AuditFrom), func(t *testing.T) {
+					inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
+						c.mustAsk(batch.Question{Session: 5, Device: 5, Context: text(5, 60), K: 1}) // the oldest
+						mine := batch.Question{Session: 1, Device: 1, Context: text(1, 40), K: 1}
+						c.mustAsk(mine)
+						q.Session, q.Device, q.Context = 2, 2, text(1, 20)
+						c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 1), K: 1})
+						ctx, leave := context.WithCancel(c.t.Context())
+						defer leave()
+						c.wait.Go(func() {
+							a, err := c.s.Ask(ctx, q)
+							if assert.Equal(t, name == "not", err == nil); err == nil {
+								right(t, m.answer(t, q), a, q, false)
+								assert.Equal(t, max(0, min(20-q.AuditFrom, 19)*min(1, q.AuditFrom)), a.Audited)
+							}
+						})
+						time.Sleep(tick / 2)
+						ends(m, leave)
+						c.wait.Wait()
+						synctest.Wait()
+						m.broken.Store(false)
+						rows := m.rows
+						assert.Equal(t, 40, c.mustAsk(mine).Reused)
+						assert.Equal(t, rows, m.rows)
+						assert.GreaterOrEqual(t, c.stats().InUse, room-60)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestRepeatInFullStore: where all of the store is held for a question that is partly computed, that one gives a slot
+// so that nothing is lost when a token that both share is computed once more, and that fails.
+func TestRepeatInFullStore(t *testing.T) {
+	inBubble(t, 85, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		q := batch.Question{Session: 2, Device: 2, Context: text(1, 20), K: 1}
+		c.mustAsk(q)
+		long := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1}
+		c.ask(long, func(a batch.Answer, _ time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, m.answer(t, long), plain(a))
+		})
+		time.Sleep(50 * tick) // in its fourth step, after which one slot is free
+		fails := func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) }
+		c.ask(batch.Question{Session: 3, Device: 3, Context: text(3, 1), K: 1}, fails)
+		synctest.Wait()
+		q.K = 30
+		c.ask(q, fails)
+		time.Sleep(14*tick + tick/2)
+		synctest.Wait()
+		m.broken.Store(true)
+		time.Sleep(2 * tick)
+		m.broken.Store(false)
+		c.wait.Wait()
+		synctest.Wait()
+		assert.LessOrEqual(t, m.rows, 20+65+2+2, "%+v", m.calls)
+	})
+}
+
+// TestRepeatsMeet: what several questions of a step want to know of tokens that others have computed is computed once
+// more, not twice, and each has what it wants.
+func TestRepeatsMeet(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 13), K: 1})
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the others gather
+		for i, q := range []batch.Question{
+			{K: 1, AuditFrom: 6, Sampling: sample.Options{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1}, {K: 7, AuditFrom: 9},
+		} {
+			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, m.answer(t, q), plain(a))
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+		last := m.calls[len(m.calls)-1]
+		assert.Equal(t, [2]int{12, 12}, [2]int{last.rows, last.heads}, "%+v", m.calls)
+		assert.Equal(t, 13+1, c.stats().InUse)
+	})
+}
+
+// TestGoesOnBehindRepeat: what goes on, in the same step, behind a token that is computed once more sees the one that
+// was there before: the other may be in a call of its own, after this one.
+func TestGoesOnBehindRepeat(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		m.vocab = 300
+		for session := range uint64(2) {
+			c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 10), K: 1})
+		}
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the others gather
+		for i, q := range []batch.Question{{K: 120, Context: text(1, 10)}, {K: 1, Context: append(text(1, 10), 5)}} {
+			q.Session, q.Device = 1, uint64(10+i)
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, m.answer(t, q), plain(a))
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+		assert.Equal(t, []made{{1, 1, 1, false}, {1, 1, 120, false}}, m.calls[len(m.calls)-2:])
+	})
+}
+
+// TestHostileMemory: a device that uses what another has, whatever it does then, takes from it no more than it could
+// with a text of its own, and nothing by forgetting.
+func TestHostileMemory(t *testing.T) {
+	for _, shares := range []bool{false, true} {
+		inBubble(t, 1200, batch.Options{}, func(c *crowd, m *counter) {
+			reused := func(session, device uint64, text []int32) int {
+				return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+			}
+			mine := text(1, 1000)
+			reused(1, 1, mine)
+			for range 3 {
+				if shares {
+					reused(2, 2, mine)
+				}
+				reused(3, 2, text(3, 400))
+				require.NoError(t, c.s.Forget(c.t.Context(), 2))
+				require.NoError(t, c.s.Forget(c.t.Context(), 3))
+			}
+			assert.GreaterOrEqual(t, reused(1, 1, mine), 800-16, "shares: %v", shares)
+		})
+	}
+}
+
+// TestHostilePays: what a device uses counts for it as if it were alone: it goes before what others have that hold
+// less.
+func TestHostilePays(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		reused := func(session, device uint64, text []int32) int {
+			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+		}
+		reused(1, 1, text(1, 600))
+		reused(3, 3, text(3, 200))
+		assert.Equal(t, 600, reused(2, 2, text(1, 600)))
+		require.NoError(t, c.s.Forget(c.t.Context(), 1)) // only the second has it now
+		reused(4, 4, text(4, 250))
+		assert.Equal(t, 200, reused(3, 3, text(3, 200)))
+		assert.Equal(t, 550, reused(2, 2, text(1, 600)))
+	})
+}
+
+// TestEvictedForOne: what one session loses others keep, and it comes back to it for nothing.
+func TestEvictedForOne(t *testing.T) {
+	inBubble(t, 590, batch.Options{}, func(c *crowd, m *counter) {
+		reused := func(session, device uint64, text []int32) int {
+			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+		}
+		reused(1, 1, text(1, 300))
+		reused(2, 2, text(1, 300))
+		reused(1, 1, append(text(1, 10), text(2, 300)...)) // its own branch makes room first, which frees nothing
+		assert.Equal(t, 290, reused(2, 2, text(1, 300)))
+		assert.Equal(t, 300, reused(1, 1, text(1, 300)))
+	})
+}
+
+// TestNodesAreBounded: what is kept of sessions that share a text does not grow with their number; devices with few
+// sessions lose nothing for that.
+func TestNodesAreBounded(t *testing.T) {
+	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
+		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1}
+		c.mustAsk(mine)
+		_, most := batch.Nodes(c.s)
+		assert.Equal(t, 1<<18, most)
+		for i := range uint64(150) {
+			q := batch.Question{Session: 2 + i, Device: 2 + i%4, Context: text(2, 1900), K: 1}
+			assert.Equal(t, 1900*int(min(i, 1)), c.mustAsk(q).Reused)
+			synctest.Wait()
+			nodes, _ := batch.Nodes(c.s)
+			assert.LessOrEqual(t, nodes, most)
+			if i > 140 {
+				assert.Greater(t, nodes, most-1900)
+			}
+		}
+		assert.Equal(t, 20, c.mustAsk(mine).Reused)
+		assert.Equal(t, 1920, m.rows)
+		assert.Equal(t, 1920, c.stats().InUse)
+	})
+	s := service(t, idle{}, 20_000, batch.Options{})
+	defer s.Close()
+	_, most := batch.Nodes(s)
+	assert.Equal(t, 16*20_000, most)
+}
+
+// TestWorkOfSharing: a device pays for what its questions compute, and little for what is there.
+func TestWorkOfSharing(t *testing.T) {
+	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
+		work := func(device uint64, context []int32) uint64 {
+			before := batch.Tag(c.s, device)
+			c.mustAsk(batch.Question{Session: device, Device: device, Context: context, K: 1})
+			synctest.Wait()
+			return batch.Tag(c.s, device) - before
+		}
+		assert.EqualValues(t, 4*400+1, work(1, text(1, 400)))
+		assert.EqualValues(t, 4*10+1, work(2, append(text(1, 400), text(2, 10)...)))
+		assert.EqualValues(t, 4, work(3, text(1, 400)), "all of it is there")
+
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+		synctest.Wait() // while this is computed the two gather
+		paid := batch.Tag(c.s, 5) + batch.Tag(c.s, 6)
+		for device := range uint64(2) {
+			q := batch.Question{Session: 5 + device, Device: 5 + device, Context: text(5, 12), K: 1, AuditFrom: 1}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				assert.NoError(t, err)
+				assert.Equal(t, m.answer(t, q), plain(a))
+			})
+		}
+		c.wait.Wait()
+		synctest.Wait()
+		assert.EqualValues(t, 12*(4+1)+1+4, batch.Tag(c.s, 5)+batch.Tag(c.s, 6)-paid, "one goes along with the other's rows")
+	})
+}
+
+// TestGuessesOfOthers: a question that comes along what was guessed for another session uses it, and for that session
+// it stays a guess: it counts as held when a question of its own comes.
+func TestGuessesOfOthers(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := cheap(0, 8)
+			c := m.over(t, 2000, batch.Options{})
+			defer c.s.Close()
+			q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+			guesses := 0
+			for n := 0; guesses < 3; n++ {
+				require.Less(t, n, 200)
+				q.Context = append(q.Context, c.mustAsk(q).Token)
+				synctest.Wait()
+				_, guesses = batch.Streams(c.s)
+			}
+			before := c.stats()
+			other := batch.Question{Session: 2, Device: 2, Context: q.Context, K: 1}
+			other.Context = append(slices.Clone(other.Context), c.mustAsk(other).Token)
+			a := c.mustAsk(other)
+			require.Equal(t, m.answer(t, other).Token, a.Token)
+			assert.Equal(t, len(other.Context), a.Reused)
+			after := c.stats()
+			assert.Equal(t, before.Held, after.Held)
+			_, still := batch.Streams(c.s)
+			assert.Equal(t, guesses, still)
+			if comes {
+				c.mustAsk(q)
+				assert.Equal(t, before.Held+1, c.stats().Held)
+				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: other.Context, K: 1})
+				assert.Equal(t, before.Held+2, c.stats().Held)
+			} else {
+				require.NoError(t, c.s.Forget(t.Context(), 1))
+				assert.Equal(t, len(other.Context), c.stats().InUse)
+				assert.Equal(t, len(other.Context), c.mustAsk(other).Reused)
+			}
+			m.rest(t)
+		})
+	}
+}
+
+// TestGuessesBehindOthers: a device whose question is answered by a guess of its own owes nothing, and is not lost when
+// further guesses are added behind that, as another session has its token computed once more.
+func TestGuessesBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q, added := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}, uint64(0)
+		for n := range uint64(60) {
+			q.Context = append(q.Context, c.mustAsk(q).Token)
+			synctest.Wait()
+			if _, guesses := batch.Streams(c.s); guesses == 0 {
+				continue
+			}
+			c.mustAsk(batch.Question{Session: 8, Device: 8, Context: text(int(n), 40), K: 1}) // time goes on
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(int(n), 41), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the two gather
+			other := q
+			other.Session, other.Device, other.K = 2, 2, 9
+			before := c.stats()
+			for _, q := range []batch.Question{other, q} {
+				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			}
+			c.wait.Wait()
+			m.rest(t)
+			added += c.stats().Guessed - before.Guessed
+		}
+		assert.Greater(t, added, uint64(20))
+	})
+}
+
+// TestGuessesMeet: two streams whose next guesses are the same, behind different questions of one step, have them once.
+func TestGuessesMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 2000, batch.Options{})
+		defer c.s.Close()
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 5}
+		for range 60 {
+			other := q
+			other.Session, other.Device = 2, 2
+			a := c.mustAsk(q)
+			require.Equal(t, a.Token, c.mustAsk(other).Token)
+			q.Context = append(q.Context, a.Token)
+		}
+		synctest.Wait()
+		for k := 9; k < 30; k += 10 { // the first asks again, and the second goes on: each wants more than is kept
+			before := q
+			before.Context, before.K = q.Context[:len(q.Context)-1], k
+			ahead := q // the first has what follows, too, but has not asked for it
+			ahead.Background, ahead.K = true, k+1
+			c.mustAsk(ahead)
+			q.Session, q.Device, q.K = 2, 2, k+1
+			c.mustAsk(q)
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(k, 1), K: 1},
+				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
+			synctest.Wait() // while this is computed the two gather
+			paid := batch.Tag(c.s, 1) + batch.Tag(c.s, 2)
+			q.K = k + 2
+			for _, q := range []batch.Question{before, q} {
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					assert.NoError(t, err)
+					assert.Equal(t, m.answer(t, q), plain(a))
+				})
+			}
+			c.wait.Wait()
+			m.rest(t)
+			_, guesses := batch.Streams(c.s)
+			assert.Positive(t, guesses)
+			head := uint64(1 + k/8)
+			assert.Equal(t, 4+4+uint64(guesses)*(4+head), batch.Tag(c.s, 1)+batch.Tag(c.s, 2)-paid)
+			q.Session, q.Device = 1, 1
+		}
+	})
+}
+
+// TestStreamsAlike: sessions that write the same text beside each other write it with the rows of one.
+func TestStreamsAlike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cheap(0, 8)
+		c := m.over(t, 4000, batch.Options{})
+		defer c.s.Close()
+		texts := make([][]int32, 6)
+		for i := range texts {
+			c.wait.Go(func() {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(1, 10), K: 1}
+				texts[i] = c.stream(q, 150)
+			})
+		}
+		c.wait.Wait()
+		m.rest(t)
+		for _, text := range texts {
+			assert.Equal(t, texts[0], text)
+		}
+		assert.LessOrEqual(t, c.stats().InUse, 160+7)
+		assert.Less(t, m.rows, 2*160)
+	})
+}
