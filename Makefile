@@ -28,7 +28,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants bench lint cross arm64 upstream metal
+.PHONY: help build test race fuzz mutants bench lint cross arm64 upstream metal deploy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,20 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
+
+# The unit names the program where it will be installed; here it is the one that was built.
+deploy: build ## the files of docs/deploy, with systemd's and Docker's own checks where they are there; the tests check more
+	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; \
+	if command -v systemd-analyze >/dev/null; then echo "systemd-analyze verify pilotfish-cloud.service"; \
+		sed "s|/usr/local/bin/pilotfish|$$PWD/pilotfish|" docs/deploy/pilotfish-cloud.service >$$dir/pilotfish-cloud.service; \
+		systemd-analyze verify $$dir/pilotfish-cloud.service; \
+	else echo "*** LEFT OUT: the unit, which needs systemd-analyze ***"; fi; \
+	if docker compose version >/dev/null 2>&1; then echo "docker compose config"; \
+		GGUF=./large.gguf TOKENS=./tokens docker compose -f docs/deploy/compose.yaml config --quiet; \
+	else echo "*** LEFT OUT: the compose file, which needs docker compose ***"; fi; \
+	if docker buildx version >/dev/null 2>&1; then echo "docker build --check"; \
+		docker build --check -f docs/deploy/Dockerfile .; \
+	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
 cross: ## builds for every system that the program runs on
 	@set -e; for s in $(SYSTEMS); do echo "$(GO) build ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./...; done

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -33,11 +34,18 @@ type cloudCommandFlags struct {
 	lookup    lookupRows
 	share     bool
 	log       string
+	operate   operateFlags
 }
 
 // newCloudCommand serves the large model.
 func newCloudCommand(a *app) *cobra.Command {
-	var f cloudCommandFlags
+	c, _ := cloudCommand(a)
+	return c
+}
+
+// cloudCommand returns the command with its flags.
+func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
+	f := new(cloudCommandFlags)
 	c := &cobra.Command{
 		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
 		Short: "Serve a large model to devices that ask for single tokens",
@@ -65,13 +73,22 @@ a device that tries out texts, token by token, can learn from the time of an ans
 the same text lately. The word private behind a token keeps what each of its devices asks apart from all others;
 --share-prefixes=false keeps every text apart. The answers are the same.
 
-What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`,
+Every flag can also be set in a YAML file (--config), by its name, and in an environment variable such as
+PILOTFISH_CLOUD_MAX_QUESTIONS. The command line counts before the environment, that before the file. The file may list
+the access tokens, too:
+
+  listen: 10.0.0.7:4433
+  tokens:
+    - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
+
+SIGHUP reads tokens, certificate, ticket keys and --log-level again; what only a restart can change is logged. SIGTERM
+and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics and others are on --admin.`,
 		Example: `  pilotfish cloud -m big.gguf
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
   pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.access.given = c.Flags().Changed("token-file")
 			if err := f.checkModel(c.Flags()); err != nil {
 				return err
 			}
@@ -101,8 +118,9 @@ What happens is logged to stderr. SIGTERM and Ctrl-C let open questions finish.`
 		"compute and keep once what texts of different devices begin with alike, but for tokens that are private")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.limits.register(p)
-	c.AddCommand(newCloudCheckCommand(a))
-	return c
+	f.operate.register(p)
+	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
+	return c, f
 }
 
 func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
@@ -112,37 +130,59 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	case f.slots < 0 || f.rows < 0:
 		return usagef("--slots and --rows must be above 0")
 	}
-	log, err := a.newLog(f.log)
+	log, level, err := a.newLog(f.log, f.operate.level)
 	if err != nil {
 		return err
 	}
 	o, err := f.limits.options()
+	if err == nil {
+		err = f.operate.checkFlags()
+	}
 	if err != nil {
 		return err
 	}
+	if f.operate.check {
+		return f.checkConfig(a)
+	}
+	hangups, ignore := notifyHangup()
+	defer ignore()
 	socket, err := f.socket()
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
 	who, err := f.secure(&o, socket.LocalAddr())
+	unkept := (*unkeptError)(nil)
+	if err != nil && !errors.As(err, &unkept) {
+		return err
+	}
+	op, err := f.operate.operate(log)
 	if err != nil {
 		return err
 	}
+	defer op.close()
 	model, err := f.open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer model.close()
-	events := engine.NewGatewayLog(log)
+	events, err := f.newGatewayLog(log, model)
+	if err != nil {
+		return err
+	}
 	defer events.Close()
-	o.Events = events.Event
+	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
 	g, err := model.gateway(o)
 	if err != nil {
 		return err
 	}
+	op.follow(g, model)
 	defer model.attend()()
 	a.greet(socket.LocalAddr(), g.Fingerprint(), who, model.about())
+	op.greet()
+	f.warn(log, unkept)
+	r := reloader{f: f, g: g, listen: socket.LocalAddr(), open: len(o.Tokens) == 0, log: log, level: level}
+	defer r.watch(hangups)()
 	return g.Serve(ctx, socket)
 }
 
@@ -167,7 +207,12 @@ type cloudModel interface {
 	gateway(engine.GatewayOptions) (*engine.Gateway, error)
 	about() []string       // lines for whoever started it
 	attend() (stop func()) // what goes on while the gateway serves
-	close()                // when it does no more
+
+	metrics() prometheus.Collector
+	ready() error                            // why no question can be answered, if so; it waits for nothing
+	text() (func(ids []int32) string, error) // how tokens are shown
+
+	close() // when it does no more
 }
 
 // builtInModel is a model that this program runs.
@@ -200,6 +245,18 @@ func (m *builtInModel) attend() (stop func()) {
 		runtime.GOMAXPROCS(before)
 		undo()
 	}
+}
+
+func (m *builtInModel) metrics() prometheus.Collector { return newServiceMetrics(m.s.Stats) }
+
+func (m *builtInModel) ready() error { return nil }
+
+func (m *builtInModel) text() (func([]int32) string, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Decode, nil
 }
 
 func (m *builtInModel) close() {
@@ -236,8 +293,11 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 	if o.Certificate, err = f.certificate(dir); err != nil {
 		return who, err
 	}
-	who, err = f.access.tokens(listen, token)
+	if who, err = f.access.tokens(listen, token); err != nil {
+		return who, err
+	}
 	o.Tokens = who.tokens
+	o.TicketKeys, err = f.ticketKeys(time.Now())
 	return who, err
 }
 
@@ -257,17 +317,35 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string
 	fmt.Fprintf(a.stdout, "%s\n", pin)
 }
 
-// newLog returns a log of the form that --log names.
-func (a *app) newLog(form string) (*slog.Logger, error) {
+// newLog returns a log of the form that --log names, and its level, which may change.
+func (a *app) newLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
+	least, err := parseLevel(level)
+	if err != nil {
+		return nil, nil, err
+	}
+	changing := new(slog.LevelVar)
+	changing.Set(least)
+	o := &slog.HandlerOptions{Level: changing}
 	switch form {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.stderr, nil)), nil
+		return slog.New(slog.NewTextHandler(a.stderr, o)), changing, nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, nil)), nil
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), changing, nil
 	case "off":
-		return slog.New(slog.DiscardHandler), nil
+		return slog.New(slog.DiscardHandler), changing, nil
 	}
-	return nil, usagef("--log %s is not a form of log: choose text, json or off", form)
+	return nil, nil, usagef("--log %s is not a form of log: choose text, json or off", form)
+}
+
+// parseLevel reads the level that --log-level names.
+func parseLevel(level string) (slog.Level, error) {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError}
+	l, ok := levels[level]
+	if !ok {
+		return l, usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+	}
+	return l, nil
 }
 
 // spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
@@ -334,6 +412,9 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if !errors.Is(err, os.ErrNotExist) {
 		return c, err
+	}
+	if f.access.dry {
+		return c, nil
 	}
 	certPEM, keyPEM, err := engine.NewCertificate()
 	if err != nil {

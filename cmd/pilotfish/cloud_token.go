@@ -22,6 +22,9 @@ type accessFlags struct {
 	file  string
 	given bool // --token-file is on the command line
 	open  bool
+
+	listed []engine.GatewayToken // in the configuration file
+	dry    bool                  // nothing is made, no token, certificate or ticket key
 }
 
 // access is who may ask a gateway.
@@ -31,14 +34,15 @@ type access struct {
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may ask a gateway that listens at an address: those with a token of the file or of the
-// environment; anybody with --open or on loopback; else those with the token that is made on the first start and kept
-// at path.
+// tokens decides who may ask a gateway that listens at an address: those with a token of the token file, of the
+// configuration file or of the environment; anybody with --open or on loopback; else those with the token that is made
+// on the first start and kept at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(tokenVariable)
 	switch {
-	case f.open && (f.given || set):
-		return access{}, usagef("--open serves anybody: leave out --open, or --token-file and PILOTFISH_TOKEN")
+	case f.open && (f.given || set || len(f.listed) > 0):
+		return access{}, usagef("--open serves anybody: leave out --open, or the tokens of --token-file, --config and " +
+			"PILOTFISH_TOKEN")
 	case f.open:
 		return access{say: "open to anybody who can reach it (--open)"}, nil
 	case f.given && f.file == "":
@@ -46,6 +50,8 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	case f.given:
 		tokens, err := readTokens(f.file)
 		return access{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
+	case len(f.listed) > 0:
+		return access{tokens: f.listed, say: "for devices with an access token of the configuration file"}, nil
 	case set:
 		secret := strings.TrimSpace(variable)
 		if len(secret) < leastToken {
@@ -56,7 +62,7 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	case isLoopback(listen):
 		return access{say: "open to programs on this machine, as it listens on loopback only"}, nil
 	}
-	return keptToken(path)
+	return f.keptToken(path)
 }
 
 func isLoopback(a net.Addr) bool {
@@ -65,12 +71,15 @@ func isLoopback(a net.Addr) bool {
 }
 
 // keptToken returns the token in a file, which it makes if there is none.
-func keptToken(path string) (access, error) {
+func (f accessFlags) keptToken(path string) (access, error) {
 	if path == "" {
 		return access{}, errors.New("no place for an access token, as there is no folder for configuration: " +
 			"name a file with --token-file, or serve without one by --open")
 	}
 	tokens, err := readTokens(path)
+	if f.dry && errors.Is(err, fs.ErrNotExist) {
+		return access{say: "for devices with the access token that is made on the first start"}, nil
+	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return access{tokens: tokens, say: fmt.Sprintf("for devices with the access token in %s", path)}, err
 	}

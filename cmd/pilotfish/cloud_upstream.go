@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
@@ -169,13 +170,14 @@ func (u *upstreamFlags) open(ctx context.Context, log *slog.Logger) (cloudModel,
 	if err != nil {
 		return nil, err
 	}
-	return &upstreamModel{up, log}, nil
+	return &upstreamModel{up, u.tokenizer, log}, nil
 }
 
 // upstreamModel is a model that engines serve.
 type upstreamModel struct {
-	u   *engine.Upstream
-	log *slog.Logger
+	u         *engine.Upstream
+	tokenizer string // file
+	log       *slog.Logger
 }
 
 func (m *upstreamModel) gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
@@ -211,6 +213,12 @@ func orUnknown(n int) string {
 }
 
 func (m *upstreamModel) attend() (stop func()) { return func() {} }
+
+func (m *upstreamModel) metrics() prometheus.Collector { return newUpstreamMetrics(m.u.Stats) }
+
+func (m *upstreamModel) ready() error { return m.u.Ready() }
+
+func (m *upstreamModel) text() (func([]int32) string, error) { return engine.TextOf(m.tokenizer) }
 
 // close says what the engines have done.
 func (m *upstreamModel) close() {

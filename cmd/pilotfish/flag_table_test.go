@@ -52,6 +52,11 @@ func flagTests() map[string]map[string]string {
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
 			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
 		},
+		"pilotfish bench gateway": {
+			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
+			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
+			"json": "TestBenchGateway",
+		},
 		"pilotfish cloud check": {
 			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "upstream-kind": "TestCloudCheck",
 			"upstream-key-file": "TestCheckFlags", "upstream-model": "TestCheckFlags",
@@ -76,6 +81,7 @@ func flagTests() map[string]map[string]string {
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
+		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
@@ -85,7 +91,10 @@ func flagTests() map[string]map[string]string {
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
 			"rows": "TestCloudSizes", "lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
-			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
+			"config": "TestConfigRefused", "check-config": "TestCheckConfig", "admin": "TestAdminPages",
+			"admin-pprof": "TestAdminAddress", "ticket-key-file": "TestTicketsOutliveRestart", "log-level": "TestLogLevel",
+			"log-text": "TestLogText",
+			"cert":     "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",
 			"max-context": "TestLimitFlags", "max-connections": "TestLimitFlags",
 			"max-connections-per-address": "TestLimitFlags", "max-connections-per-device": "TestLimitFlags",
@@ -191,10 +200,12 @@ func calls(m string) map[string][]string {
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
-		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish demo": {"--modes", "pipelined-2"},
-		"pilotfish run":   {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud": {"-m", m, "--listen", "127.0.0.1:0"}, "pilotfish cloud check": {"http://127.0.0.1:1",
-			"--tokenizer", m},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
+		"pilotfish demo":        {"--modes", "pipelined-2"},
+		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
+		"pilotfish cloud ready": {},
 	}
 }
 

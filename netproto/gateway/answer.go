@@ -18,6 +18,7 @@ func (c *connection) answer(s *quic.Stream) {
 	defer c.order.told(s.StreamID())
 	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
 	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
+	arrived := time.Now()
 	e.BytesUp = len(b)
 	if err != nil {
 		err = malformed(err)
@@ -25,7 +26,9 @@ func (c *connection) answer(s *quic.Stream) {
 		err = c.begin()
 	}
 	if err != nil {
+		e.Message = kindOf(kind)
 		c.reply(s, nil, err, &e)
+		e.Took = time.Since(arrived)
 		c.blame(Refused) // also where the stream was reset before the message was there
 		c.g.tell(e)
 		return
@@ -33,6 +36,7 @@ func (c *connection) answer(s *quic.Stream) {
 	out, afterwards, err := c.handle(s, kind, b, &e)
 	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
+	e.Took = time.Since(arrived)
 	c.end()
 	c.blame(e.Kind)
 	c.g.tell(e)
@@ -45,6 +49,7 @@ func (c *connection) handle(
 	s *quic.Stream, kind netproto.Kind, b []byte, e *Event,
 ) (out []byte, afterwards func(), err error) {
 	afterwards = func() {}
+	e.Message = kindOf(kind)
 	switch kind {
 	case netproto.KindAsk:
 		out, err = c.ask(s, b, e)
@@ -54,6 +59,14 @@ func (c *connection) handle(
 		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
 	}
 	return out, afterwards, err
+}
+
+// kindOf returns the kind of a message as events tell it: an ask or a sync; all else is 0.
+func kindOf(k netproto.Kind) netproto.Kind {
+	if k == netproto.KindAsk || k == netproto.KindSync {
+		return k
+	}
+	return 0
 }
 
 // finish takes the end of the stream, which may come a packet later than the message and which nobody should wait for.
@@ -110,7 +123,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	c.order.told(s.StreamID())
 	e.Session = held.id
 	answer, err := c.g.consult(ctx, c.who, Question{
-		Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.who.domain(),
+		Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
 		Context: path, Base: seen,
 		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
 	})
@@ -118,6 +131,13 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 		return nil, err
 	}
 	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Queue, answer.Compute
+	if e.Looked = answer.Audited; answer.Sampled != 0 {
+		e.Looked = 1
+	}
+	if c.g.opt.TellTexts {
+		const last = 64 // tokens
+		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
+	}
 	return answer.Append(nil), nil
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// bucket limits a rate: it holds up to burst permits and gains rate of them a second. A nil bucket has no limit.
+// bucket limits a rate: it holds up to burst permits and gains rate of them a second. One that is nil, or has a rate of
+// 0, has no limit.
 type bucket struct {
 	rate, burst float64
 
@@ -19,11 +20,24 @@ func newBucket(rate float64, burst int) *bucket {
 	if rate <= 0 {
 		return nil
 	}
+	b := new(bucket)
+	b.set(rate, burst)
+	return b
+}
+
+// set changes the limits. What was used up stays so, as far as it was limited before.
+func (b *bucket) set(rate float64, burst int) {
 	size := float64(burst)
 	if burst <= 0 {
 		size = max(2*rate, 8)
 	}
-	return &bucket{rate: rate, burst: size, have: size, last: time.Now()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill()
+	if b.rate <= 0 {
+		b.have = size
+	}
+	b.rate, b.burst = rate, size // fill drops what is above the burst
 }
 
 // take takes a permit, or says how long it will be until there is one.
@@ -33,6 +47,9 @@ func (b *bucket) take() (wait time.Duration) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.rate <= 0 {
+		return 0
+	}
 	b.fill()
 	if b.have < 1-1e-9 { // sums of fractions do not come out at 1 exactly
 		return max(time.Duration((1-b.have)/b.rate*float64(time.Second)), 1) // 0 would say that it is taken
@@ -49,7 +66,7 @@ func (b *bucket) full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fill()
-	return b.have >= b.burst
+	return b.rate <= 0 || b.have >= b.burst
 }
 
 // fill adds what was gained since the last time. The caller holds the lock.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -18,11 +19,11 @@ import (
 
 // client is whom a rate is limited for: the owner of an access token, or an address where no token is needed.
 type client struct {
-	name    string  // of the access token; "" on an open gateway
-	number  uint64  // as Question.Client: the same after a restart and in every replica
-	token   *Token  // nil on an open gateway
-	bucket  *bucket // nil: no limit of rate; an open gateway limits addresses, as anybody can make up devices
-	devices int     // connected; guarded by clients.mu
+	name    string                // of the access token; "" on an open gateway
+	number  uint64                // as Question.Client: the same after a restart and in every replica
+	token   atomic.Pointer[Token] // nil on an open gateway; another one after SetTokens
+	bucket  *bucket               // nil: no limit; an open gateway limits addresses, as anybody can make up devices
+	devices int                   // connected; guarded by clients.mu
 }
 
 // device is one of a client's. Sessions, places at the upstream and open asks are counted for it.
@@ -49,32 +50,29 @@ type deviceID struct {
 
 // clients knows who may ask and who is connected.
 type clients struct {
-	tokens     []Token
-	digests    [][sha256.Size]byte // of the secrets, so that all comparisons are of equal length
 	deviceRate float64
 	burst      int
 
 	seed maphash.Seed
 
 	mu      sync.Mutex
+	tokens  []Token
+	digests []digest                 // of the secrets, so that all comparisons are of equal length
 	owners  map[string]*client       // of access tokens, by name
+	guests  map[*connection]pass     // that were let in
 	places  map[netip.Prefix]*client // of addresses, on an open gateway
 	devices map[deviceID]*device     // connected, or with a bucket that is not full again
 }
 
 func newClients(o Options) *clients {
-	c := &clients{tokens: o.Tokens, deviceRate: o.DeviceRate, burst: o.DeviceBurst, seed: maphash.MakeSeed(),
-		owners: map[string]*client{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
-	for i, t := range o.Tokens {
-		c.digests = append(c.digests, sha256.Sum256([]byte(t.Secret)))
-		c.owners[t.Name] = &client{name: t.Name, number: numberOf("token " + t.Name), token: &o.Tokens[i],
-			bucket: newBucket(t.AskRate, t.AskBurst)}
-	}
+	c := &clients{deviceRate: o.DeviceRate, burst: o.DeviceBurst, seed: maphash.MakeSeed(),
+		guests: map[*connection]pass{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
+	c.set(o.Tokens)
 	return c
 }
 
 // authenticate returns the access token that a secret is, nil on an open gateway. It compares with every secret there
-// is, and takes as long for one as for another.
+// is, and takes as long for one as for another. The caller holds the lock.
 func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 	if len(c.tokens) == 0 {
 		return nil, nil
@@ -91,11 +89,7 @@ func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 
 // enter counts a connection of a device, unless its access token has no room for another device. A Hello without a
 // device gets one of its own.
-func (c *clients) enter(h netproto.Hello, from netip.Prefix) (*device, error) {
-	token, err := c.authenticate(h.Secret)
-	if err != nil {
-		return nil, err
-	}
+func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*device, error) {
 	if h.Device == (netproto.Device{}) {
 		if _, err := rand.Read(h.Device[:]); err != nil {
 			return nil, fmt.Errorf("draw a device: %w", err)
@@ -103,9 +97,16 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix) (*device, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	token, err := c.authenticate(h.Secret)
+	if err != nil {
+		return nil, err
+	}
 	owner := c.owner(token, from)
 	id := deviceID{owner.name, h.Device}
 	d := c.devices[id]
+	if d != nil && token != nil && d.client != owner { // of a token that was taken back and given again
+		d = nil
+	}
 	if (d == nil || d.conns == 0) && token != nil && token.MaxDevices > 0 && owner.devices >= token.MaxDevices {
 		detail := fmt.Sprintf("all %d devices that this access token allows are connected", token.MaxDevices)
 		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: detail}
@@ -118,6 +119,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix) (*device, error) {
 	if d.conns++; d.conns == 1 {
 		owner.devices++
 	}
+	c.guests[by] = passOf(token)
 	return d, nil
 }
 
@@ -141,12 +143,13 @@ func numberOf(name string) uint64 {
 }
 
 // leave ends a connection of a device.
-func (c *clients) leave(d *device) {
+func (c *clients) leave(d *device, by *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.guests, by)
 	if d.conns--; d.conns == 0 {
 		d.client.devices--
-		if d.rested() {
+		if d.rested() && c.devices[d.id] == d {
 			delete(c.devices, d.id)
 		}
 	}
@@ -154,7 +157,7 @@ func (c *clients) leave(d *device) {
 
 // domain is that of its sessions, as Question.Domain.
 func (d *device) domain() uint64 {
-	if t := d.client.token; t != nil && t.Private {
+	if t := d.client.token.Load(); t != nil && t.Private {
 		return d.number
 	}
 	return 0

@@ -21,9 +21,9 @@ func TestDeviceNumbers(t *testing.T) {
 		if device > 0 {
 			h.Device = netproto.Device{device}
 		}
-		d, err := c.enter(h, netip.Prefix{})
+		d, err := c.enter(h, netip.Prefix{}, nil)
 		require.NoError(t, err)
-		c.leave(d)
+		c.leave(d, nil)
 		return d.number
 	}
 	seen := map[uint64]bool{}
@@ -39,9 +39,9 @@ func TestDeviceNumbers(t *testing.T) {
 	}
 	assert.Len(t, seen, 210)
 	assert.Empty(t, c.devices, "nothing has to be remembered of them")
-	_, err := c.enter(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{})
+	_, err := c.enter(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
-	_, err = c.enter(netproto.Hello{}, netip.Prefix{})
+	_, err = c.enter(netproto.Hello{}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
 }
 
@@ -51,21 +51,21 @@ func TestTidyKeepsConnected(t *testing.T) {
 		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
 		here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
 		hello := netproto.Hello{Device: netproto.Device{1}}
-		one, err := c.enter(hello, here)
+		one, err := c.enter(hello, here, nil)
 		require.NoError(t, err)
-		_, err = c.enter(netproto.Hello{Device: netproto.Device{2}}, there)
+		_, err = c.enter(netproto.Hello{Device: netproto.Device{2}}, there, nil)
 		require.NoError(t, err)
 		c.tidy()
 		assert.Len(t, c.devices, 2)
 		assert.Len(t, c.places, 2)
-		two, err := c.enter(hello, here)
+		two, err := c.enter(hello, here, nil)
 		require.NoError(t, err)
 		assert.Same(t, one, two)
-		c.leave(one)
+		c.leave(one, nil)
 		assert.Equal(t, 1, c.places[here].devices, "it has another connection")
 		one.bucket.take()
 		one.client.bucket.take()
-		c.leave(two)
+		c.leave(two, nil)
 		assert.Zero(t, c.places[here].devices)
 		c.tidy()
 		assert.Len(t, c.devices, 2)
@@ -142,7 +142,7 @@ func TestRemembered(t *testing.T) {
 			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
 		}
 		enter := func(c *clients, device byte) *device {
-			d, err := c.enter(hello(device), netip.Prefix{})
+			d, err := c.enter(hello(device), netip.Prefix{}, nil)
 			require.NoError(t, err)
 			return d
 		}
@@ -150,17 +150,17 @@ func TestRemembered(t *testing.T) {
 			c := newClients(Options{DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}}})
 			d := enter(c, 1)
 			use(d)
-			c.leave(d)
+			c.leave(d, nil)
 			assert.Len(t, c.devices, 1)
 			c.tidy()
 			assert.Len(t, c.devices, 1)
 			other := enter(c, 2)
-			_, err := c.enter(hello(1), netip.Prefix{})
+			_, err := c.enter(hello(1), netip.Prefix{}, nil)
 			require.ErrorIs(t, err, netproto.Busy, "there is another device now")
-			c.leave(other)
+			c.leave(other, nil)
 			assert.Same(t, d, enter(c, 1))
 			time.Sleep(time.Second)
-			c.leave(d)
+			c.leave(d, nil)
 			assert.Empty(t, c.devices)
 		}
 	})

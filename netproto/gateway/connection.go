@@ -36,7 +36,7 @@ type connection struct {
 	told     map[uint32]struct{} // sessions that it has told paths of; Need says nothing of others
 	leaving  bool                // no new asks
 	idle     chan struct{}       // closed when leaving and none is open
-	replaced error               // the refusal that another connection took its room for
+	replaced error               // why the gateway closed it: another connection took its room, or its token is gone
 }
 
 func (g *Gateway) newConnection(qc *quic.Conn) *connection {
@@ -65,7 +65,7 @@ func (c *connection) serve() {
 		c.part(codeOf(err))
 		return
 	}
-	defer c.g.clients.leave(c.who)
+	defer c.g.clients.leave(c.who, c)
 	e := c.event(Connected, nil)
 	e.Early = c.qc.ConnectionState().Used0RTT
 	c.g.tell(e)
@@ -117,7 +117,7 @@ func (c *connection) greet() error {
 		return err
 	}
 	if _, err := control.Write(welcome.Append(nil)); err != nil {
-		c.g.clients.leave(c.who)
+		c.g.clients.leave(c.who, c)
 		c.who = nil
 		return fmt.Errorf("%w: the Welcome was not taken: %w", netproto.Cancelled, err)
 	}
@@ -134,7 +134,7 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	if err != nil {
 		return w, err
 	}
-	who, err := c.g.clients.enter(hello, c.address)
+	who, err := c.g.clients.enter(hello, c.address, c)
 	if err != nil {
 		return w, err
 	}
@@ -144,7 +144,7 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		victim.displace()
 	}
 	if err != nil {
-		c.g.clients.leave(who)
+		c.g.clients.leave(who, c)
 		return w, err
 	}
 	c.who = who

@@ -48,6 +48,10 @@ func TestDrainAnswers(t *testing.T) {
 		}
 		assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, busy.refused(ask.Append(nil), netproto.Draining))
 		busy.refused(ahead(t, 1, path(6, 1)), netproto.Draining)
+		settle()
+		refused := w.told(gateway.Refused)
+		assert.Equal(t, []netproto.Kind{netproto.KindAsk, netproto.KindSync},
+			[]netproto.Kind{refused[0].Message, refused[1].Message})
 		assert.Equal(t, netproto.Draining, idle.ends())
 		assert.Equal(t, netproto.Draining, silent.ends())
 		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.1)

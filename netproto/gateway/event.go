@@ -3,6 +3,8 @@ package gateway
 import (
 	"net/netip"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // EventKind says what happened.
@@ -32,23 +34,37 @@ func (k EventKind) String() string {
 	return names[k-1]
 }
 
-// Event is a fact for statistics and logs. It holds no secret and no text of a user.
+// Event is a fact for statistics and logs. It holds no secret, and no text of a user but in Text and Token.
 type Event struct {
 	Kind      EventKind
+	Message   netproto.Kind // what it is about: KindAsk, KindSync, or 0: a connection, or the gateway
 	Client    string        // name of the access token; "" on an open gateway
 	Device    string        // as netproto.Device.Name; "" before the Hello
 	Address   netip.Prefix  // of the connection, a /64 of IPv6; zero in events of the gateway itself
 	Session   uint64        // as Question.Session; 0 where there is none
 	Early     bool          // the connection began with 0-RTT
+	Ahead     bool          // of Refused: it was computed ahead, after the sync had got its answer
 	Context   int           // tokens
 	Delta     int           // tokens that travelled for it
 	BytesUp   int           // payload
 	BytesDown int           // payload
-	Audited   int           // findings
+	Audited   int           // findings: positions at which the large model would have chosen another token
+	Looked    int           // positions that it looked at
 	Queue     time.Duration // in the gateway and the upstream
 	Compute   time.Duration
+	Took      time.Duration // of an ask or sync: from when it was there as a whole to when the reply was written
 	Lasted    time.Duration // of Disconnected and Drained: since the connection, or the draining, began
 	Asks      int           // of Disconnected: asks and syncs that came
 	Conns     int           // of Draining: connections that are open; of Drained: those that had to be closed
+	Text      []int32       // of Answered, with Options.TellTexts: the last tokens of the context; else nil
+	Token     int32         // alike: the answer
 	Err       error         // of Refused, Dropped and Disconnected: a netproto.Refusal or netproto.Code, with its cause
+}
+
+// Code returns the code that Err goes by on the wire; NoReason where there is none.
+func (e Event) Code() netproto.Code {
+	if e.Err == nil {
+		return netproto.NoReason
+	}
+	return codeOf(e.Err)
 }

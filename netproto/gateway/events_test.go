@@ -60,6 +60,7 @@ func TestEvents(t *testing.T) {
 			Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer)
 		answered := of(gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 20, 20, len(a.Append(nil)), down
+			e.Message, e.Looked = netproto.KindAsk, 8
 			e.Audited, e.Queue, e.Compute = 1, 7*time.Millisecond, 3*time.Millisecond
 		})
 		assert.Equal(t, answered, w.since(t))
@@ -73,7 +74,7 @@ func TestEvents(t *testing.T) {
 		_, b = r.say(a.Append(nil))
 		answered = of(gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 18, 3, len(a.Append(nil)), len(b)
-			e.Queue, e.Compute = 7*time.Millisecond, 3*time.Millisecond
+			e.Message, e.Queue, e.Compute = netproto.KindAsk, 7*time.Millisecond, 3*time.Millisecond
 		})
 		assert.Equal(t, answered, w.since(t))
 		q = up.asked[1]
@@ -84,7 +85,7 @@ func TestEvents(t *testing.T) {
 		kind, b = r.say(ask)
 		require.Equal(t, netproto.KindNeed, kind)
 		assert.Equal(t, of(gateway.Resent, func(e *gateway.Event) {
-			e.Context, e.Delta, e.BytesUp, e.BytesDown = 17, 3, len(ask), len(b)
+			e.Message, e.Context, e.Delta, e.BytesUp, e.BytesDown = netproto.KindAsk, 17, 3, len(ask), len(b)
 		}), w.since(t))
 
 		sync := ahead(t, 2, path(30, 2))
@@ -94,7 +95,8 @@ func TestEvents(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, netproto.Ack{Position: 30}, ack)
 		assert.Equal(t, of(gateway.Synced, func(e *gateway.Event) {
-			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 2, 30, 30, len(sync), len(b)
+			e.Message, e.Session = netproto.KindSync, 2
+			e.Context, e.Delta, e.BytesUp, e.BytesDown = 30, 30, len(sync), len(b)
 		}), w.since(t))
 		assert.Equal(t, []gateway.Question{{Client: q.Client, Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
 		r.say(sync)
@@ -128,7 +130,7 @@ func TestEvents(t *testing.T) {
 		failed := w.since(t)
 		require.ErrorContains(t, failed[0].Err, "inner text")
 		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
-			e.Session, e.Context, e.Delta, e.Err = 1, 20, 20, failed[0].Err
+			e.Message, e.Session, e.Context, e.Delta, e.Err = netproto.KindAsk, 1, 20, 20, failed[0].Err
 			e.BytesUp, e.BytesDown = len(whole(t, 1, path(20, 1)).Append(nil)), len(refusal.Append(nil))
 		}), failed)
 		up.change = func(gateway.Question, *gateway.Answer) error {
@@ -172,6 +174,26 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// Of an audit that drew one position, one was looked at, however many it stands for.
+func TestLookedAt(t *testing.T) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(20, 1))
+		a.AuditFrom = 12
+		r := w.enter(guest{})
+		r.answered(a)
+		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+			a.Sampled, a.Audit = 15, nil
+			return nil
+		}
+		r.answered(a)
+		settle()
+		answered := w.told(gateway.Answered)
+		assert.Equal(t, []int{8, 1}, []int{answered[0].Looked, answered[1].Looked})
+		assert.Equal(t, []int{1, 0}, []int{answered[0].Audited, answered[1].Audited})
+	})
+}
+
 // A connection has ended when its last ask has, also where the upstream goes on though nobody waits.
 func TestDisconnectedLast(t *testing.T) {
 	up := &fake{}
@@ -212,7 +234,7 @@ func TestWarmFails(t *testing.T) {
 		settle()
 		assert.Equal(t, []gateway.Event{{
 			Kind: gateway.Refused, Device: netproto.Device{5}.Name(), Address: netip.MustParsePrefix("10.2.0.1/32"),
-			Session: 1, Context: 30, Err: broken,
+			Session: 1, Context: 30, Ahead: true, Err: broken,
 		}}, w.told(gateway.Refused))
 		up.warm = func(context.Context, gateway.Question) error { return netproto.Refusal{Code: netproto.Busy} }
 		r.say(ahead(t, 1, path(31, 2)))

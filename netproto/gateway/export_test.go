@@ -13,3 +13,10 @@ func (g *Gateway) Known() (devices, places int) {
 	defer g.clients.mu.Unlock()
 	return len(g.clients.devices), len(g.clients.places)
 }
+
+// Guests is how many connections something is kept of, for when access tokens change.
+func (g *Gateway) Guests() int {
+	g.clients.mu.Lock()
+	defer g.clients.mu.Unlock()
+	return len(g.clients.guests)
+}

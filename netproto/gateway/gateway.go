@@ -4,10 +4,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -24,8 +21,10 @@ type Gateway struct {
 	opt      Options
 	up       Upstream
 	info     Info
-	cert     tls.Certificate
+	tls      *tls.Config
+	cert     atomic.Pointer[tls.Certificate]
 	resetKey quic.StatelessResetKey
+	tokenKey *quic.TokenGeneratorKey    // of address validation; nil: drawn by each Serve
 	codecs   map[uint32]*netproto.Codec // by dictionary; 0 is none
 	clients  *clients
 	sessions *sessions
@@ -33,6 +32,7 @@ type Gateway struct {
 	warming  warming
 	room     *room
 	pending  atomic.Int64 // connections that have not said who they are
+	serving  atomic.Int64 // sockets on which clients are let in
 }
 
 // New returns a gateway that is ready to serve.
@@ -44,10 +44,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	}
 	g := &Gateway{opt: opt, up: up, info: info, clients: newClients(opt), room: newRoom(opt),
 		codecs: map[uint32]*netproto.Codec{}}
-	if g.cert, err = opt.certificate(); err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
-	if g.resetKey, err = resetKey(g.cert); err != nil {
+	if err := g.secure(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	for _, d := range append([]netproto.Dictionary{{}}, opt.Dictionaries...) {
@@ -66,33 +63,10 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	return g, nil
 }
 
-// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn
-// at their first packet that their connection is gone.
-func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
-	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	if err != nil {
-		return key, fmt.Errorf("private key: %w", err)
-	}
-	mac := hmac.New(sha256.New, private)
-	mac.Write([]byte("pilotfish stateless reset"))
-	return quic.StatelessResetKey(mac.Sum(nil)), nil
-}
-
-// Fingerprint returns the SHA-256 of the certificate, for clients to pin.
-func (g *Gateway) Fingerprint() netproto.Digest {
-	d, _ := Fingerprint(g.cert) // New made sure that there is one
-	return d
-}
-
 func (g *Gateway) tell(e Event) {
 	if g.opt.Events != nil {
 		g.opt.Events(e)
 	}
-}
-
-func (g *Gateway) tlsConfig() *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{g.cert}, NextProtos: []string{netproto.ALPN},
-		MinVersion: tls.VersionTLS13}
 }
 
 func (g *Gateway) quicConfig() *quic.Config {
@@ -113,10 +87,11 @@ func (g *Gateway) quicConfig() *quic.Config {
 // DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such
 // an end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
-	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, VerifySourceAddress: func(net.Addr) bool {
-		return g.pending.Load() > int64(g.opt.MaxConns/4) // then strangers prove their address first
-	}}
-	listener, err := transport.ListenEarly(g.tlsConfig(), g.quicConfig())
+	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, TokenGeneratorKey: g.tokenKey,
+		VerifySourceAddress: func(net.Addr) bool {
+			return g.pending.Load() > int64(g.opt.MaxConns/4) // then strangers prove their address first
+		}}
+	listener, err := transport.ListenEarly(g.tls, g.quicConfig())
 	if err != nil {
 		return errors.Join(fmt.Errorf("serve: %w", err), transport.Close())
 	}
@@ -124,7 +99,10 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	tidy, stopTidy := context.WithCancel(context.Background())
 	var background sync.WaitGroup
 	background.Go(func() { g.tidy(tidy) })
-	err = errors.Join(g.accept(ctx, listener, open), closeListener(listener))
+	g.serving.Add(1)
+	err = g.accept(ctx, listener, open)
+	g.serving.Add(-1)
+	err = errors.Join(err, closeListener(listener))
 	g.drain(open)
 	stopTidy()
 	background.Wait()

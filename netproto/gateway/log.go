@@ -12,11 +12,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Log writes events to a structured log: a line for each connection that begins or ends, refusal, error and draining.
-// Answered asks are not logged. Of each sort of line some are written at once and then one a second; the next one says
-// how many were left out. A log that is slow holds nobody up: what does not fit into its buffer is left out too.
+// Log writes events to a structured log: a line for each connection that begins or ends, refusal, error and draining,
+// of each sort of them some at once and then one a second; the next one says how many were left out. At the level debug
+// it writes a line for every ask, sync and forgotten session as well. A log that is slow holds nobody up: what does not
+// fit into its buffer is left out too.
 type Log struct {
 	to     *slog.Logger
+	text   func(ids []int32) string // nil: texts of users are not logged
 	lines  chan Event
 	lost   atomic.Int64
 	ending chan struct{}
@@ -37,16 +39,21 @@ type throttle struct {
 }
 
 // NewLog returns a log whose Event method is for Options.Events. Close it when the gateway has ended.
-func NewLog(to *slog.Logger) *Log {
+func NewLog(to *slog.Logger) *Log { return NewTextLog(to, nil) }
+
+// NewTextLog returns a log whose lines of answered asks show the texts of users, where Options.TellTexts has them told:
+// the last tokens of the context and the one that was answered, as text gives them. text is called by one goroutine.
+func NewTextLog(to *slog.Logger, text func(ids []int32) string) *Log {
 	const buffer = 1024
-	l := &Log{to: to, lines: make(chan Event, buffer), ending: make(chan struct{}), sorts: map[sort]*throttle{}}
+	l := &Log{to: to, text: text, lines: make(chan Event, buffer), ending: make(chan struct{}),
+		sorts: map[sort]*throttle{}}
 	l.done.Go(l.run)
 	return l
 }
 
 // Event takes an event.
 func (l *Log) Event(e Event) {
-	if _, ok := levelOf(e); !ok {
+	if !l.to.Enabled(context.Background(), levelOf(e)) {
 		return
 	}
 	select {
@@ -77,43 +84,49 @@ func (l *Log) run() {
 	}
 }
 
-// levelOf returns the level of an event's line; false for an event that has none.
-func levelOf(e Event) (slog.Level, bool) {
+// levelOf returns the level of an event's line.
+func levelOf(e Event) slog.Level {
 	switch e.Kind {
 	case Connected, Disconnected, Draining, Drained:
-		return slog.LevelInfo, true
+		return slog.LevelInfo
 	case Refused:
-		if codeOf(e.Err) == netproto.Failed {
-			return slog.LevelError, true
+		if e.Code() == netproto.Failed {
+			return slog.LevelError
 		}
-		return slog.LevelWarn, true
+		return slog.LevelWarn
 	}
-	return 0, false
+	return slog.LevelDebug
 }
 
 // write writes the line of an event, unless too many of its sort were written lately.
 func (l *Log) write(e Event) {
-	const burst = 20
-	s := sort{e.Kind, netproto.NoReason}
-	if e.Err != nil {
-		s.code = codeOf(e.Err)
-	}
-	t := l.sorts[s]
-	if t == nil {
-		t = &throttle{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
-		l.sorts[s] = t
-	}
-	if !t.limit.Allow() {
+	level := levelOf(e)
+	t := l.throttle(e)
+	if level > slog.LevelDebug && !t.limit.Allow() {
 		t.left++
 		return
 	}
-	level, _ := levelOf(e)
 	attributes := e.attributes()
+	if l.text != nil && e.Text != nil {
+		attributes = append(attributes, slog.String("text", l.text(e.Text)), slog.String("answer", l.text([]int32{e.Token})))
+	}
 	if left := t.left + int(l.lost.Swap(0)); left > 0 {
 		attributes = append(attributes, slog.Int("left_out", left))
 		t.left = 0
 	}
 	l.to.LogAttrs(context.Background(), level, e.Kind.String(), attributes...)
+}
+
+// throttle returns what limits the lines of an event's sort.
+func (l *Log) throttle(e Event) *throttle {
+	const burst = 20
+	s := sort{e.Kind, e.Code()}
+	t := l.sorts[s]
+	if t == nil {
+		t = &throttle{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
+		l.sorts[s] = t
+	}
+	return t
 }
 
 // rest says what was left out and not told.
@@ -145,7 +158,14 @@ func (e Event) attributes() (all []slog.Attr) {
 		text("address", e.Address.Addr().String())
 	}
 	number("session", int64(e.Session))
+	if e.Message != 0 {
+		text("message", e.Message.String())
+	}
 	number("context", int64(e.Context))
+	number("delta", int64(e.Delta))
+	number("queue_us", e.Queue.Microseconds())
+	number("compute_us", e.Compute.Microseconds())
+	number("took_us", e.Took.Microseconds())
 	number("connections", int64(e.Conns))
 	number("asks", int64(e.Asks))
 	number("lasted_ms", e.Lasted.Milliseconds())
@@ -153,7 +173,7 @@ func (e Event) attributes() (all []slog.Attr) {
 		all = append(all, slog.Bool("early", true))
 	}
 	if e.Err != nil {
-		number("code", int64(codeOf(e.Err)))
+		number("code", int64(e.Code()))
 		text("error", quoted(e.Err.Error()))
 	}
 	return all

@@ -79,6 +79,42 @@ func logTo(to *lines) *gateway.Log {
 	return gateway.NewLog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: timeless})))
 }
 
+// At the level debug every ask, sync and forgotten session has a line, however many there are; texts of users appear
+// only where a log is made to show them, and are told.
+func TestLogDebug(t *testing.T) {
+	said := func(texts, show bool) string {
+		var out bytes.Buffer // written by one goroutine, which Close waits for
+		synctest.Test(t, func(t *testing.T) {
+			to := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			var text func([]int32) string
+			if show {
+				text = func(ids []int32) string { return fmt.Sprint(ids) }
+			}
+			log := gateway.NewTextLog(to, text)
+			w := newWorld(t, &ether{}, gateway.Options{Events: log.Event, TellTexts: texts}, &fake{})
+			r := w.enter(guest{device: 5, from: "10.2.0.1"})
+			for i := range 50 {
+				r.asks(1, path(70+i, 1))
+			}
+			r.say(ahead(t, 2, path(12, 2)))
+			settle()
+			w.stop()
+			log.Close()
+		})
+		return out.String()
+	}
+	for _, quiet := range []string{said(false, false), said(true, false), said(false, true)} {
+		assert.Equal(t, 50, strings.Count(quiet, "level=DEBUG msg=answered device="))
+		assert.Contains(t, quiet, "session=1 message=Ask context=70 delta=70 compute_us=3000")
+		assert.Contains(t, quiet, "level=DEBUG msg=synced")
+		assert.Contains(t, quiet, "level=DEBUG msg=forgotten")
+		assert.NotContains(t, quiet, " text=")
+		assert.NotContains(t, quiet, "answer=")
+	}
+	p := path(119, 1)
+	assert.Contains(t, said(true, true), fmt.Sprintf("text=\"%v\" answer=[%d]\n", p[119-64:], tokenAfter(p)))
+}
+
 // A line says all that an event has, and nothing of what is zero.
 func TestLogLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,12 +133,14 @@ func TestLogLines(t *testing.T) {
 		}
 		full := gateway.Event{
 			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"),
-			Session: 3, Early: true, Context: 4, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
+			Session: 3, Early: true, Message: netproto.KindAsk, Context: 4, Delta: 8, Queue: 9 * time.Microsecond,
+			Compute: 10 * time.Microsecond, Took: 11 * time.Microsecond, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
 			Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
 		}
 		assert.Equal(t,
-			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 context=4 connections=5 asks=6 `+
-				`lasted_ms=7 early=true code=8 error="refused: the gateway is busy: why"`, said(full))
+			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 delta=8 `+
+				`queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 `+
+				`error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",

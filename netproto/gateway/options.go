@@ -12,6 +12,7 @@ import (
 // Options of a gateway. The zero value is an open gateway, which anybody may ask, under a certificate made on the spot.
 type Options struct {
 	Certificate  tls.Certificate       // zero means a new self-signed one, see Gateway.Fingerprint
+	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: made on the spot, and again every day
 	Tokens       []Token               // who may ask; none means anybody
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
 	AnyTemplate  bool                  // take devices whose chat template differs
@@ -41,7 +42,8 @@ type Options struct {
 	DrainTimeout   time.Duration // for open asks when Serve is to end; 0 means 10 s
 
 	// Events, if set, is told what happens. It is called from many goroutines and must not wait.
-	Events func(Event)
+	Events    func(Event)
+	TellTexts bool // events of answered asks tell what users wrote, see Event.Text
 }
 
 // Token is an access token. Any number of devices may use one.
@@ -106,12 +108,13 @@ func (o Options) validate(info Info) error {
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
 	}
-	return o.validateTokens()
+	return CheckTokens(o.Tokens)
 }
 
-func (o Options) validateTokens() error {
+// CheckTokens says what New and SetTokens would refuse of access tokens.
+func CheckTokens(tokens []Token) error {
 	names, secrets := map[string]bool{}, map[netproto.Secret]bool{}
-	for _, t := range o.Tokens {
+	for _, t := range tokens {
 		switch {
 		case len(t.Secret) < minSecret:
 			return fmt.Errorf("gateway: the access token %q has fewer than %d bytes", t.Name, minSecret)

@@ -51,6 +51,8 @@ type session struct {
 	ofDevice *list.Element // in shelf.used
 	open     int           // asks under way
 	gone     bool
+	placed   bool   // domain is set
+	domain   uint64 // as Question.Domain
 }
 
 func newSessions(o Options, forget func(*session)) *sessions {
@@ -138,6 +140,17 @@ func (s *sessions) weigh(x *session, more int) {
 	s.tokens += more
 	own.tokens += more
 	s.byTokens.Set(own, true)
+}
+
+// domain returns the domain of a session: that of its device when it was first asked about, whatever becomes of the
+// device's access token later.
+func (s *sessions) domain(held *session, of *device) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !held.placed {
+		held.placed, held.domain = true, of.domain()
+	}
+	return held.domain
 }
 
 func (s *sessions) done(held *session) {

@@ -33,7 +33,7 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 	e.Kind, e.Session = Synced, held.id
 	afterwards = func() {
 		defer done()
-		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.who.domain(),
+		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
 			Context: path, Base: seen})
 	}
 	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil
@@ -56,7 +56,7 @@ func (c *connection) warm(q Question) {
 	defer release()
 	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
 		e := c.event(Refused, err)
-		e.Session, e.Context = q.Session, len(q.Context)
+		e.Session, e.Context, e.Ahead = q.Session, len(q.Context), true
 		c.g.tell(e)
 	}
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// benchGatewayFlags are the flags of `pilotfish bench gateway`.
+type benchGatewayFlags struct {
+	o       bench.GatewayOptions
+	model   float64 // milliseconds
+	seconds float64
+	profile profileFlag
+	json    bool
+}
+
+// newBenchGatewayCommand measures a gateway under load.
+func newBenchGatewayCommand(a *app) *cobra.Command {
+	var f benchGatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway [flags]",
+		Short: "Measure how fast a gateway answers many devices, and how much memory it takes for them",
+		Long: `Measure how fast a gateway answers many devices, and how much memory it takes for them.
+
+The gateway and the devices are in this one process; each device has a connection of its own, over UDP on loopback. The
+model takes --model-ms for each question and computes nothing. Questions are due at times that do not depend on how long
+others take, and their time counts from then to the answer, so that waiting behind a stall is part of it. A device's
+text begins with 128 tokens, and each of its questions adds 8.`,
+		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	p := c.Flags()
+	p.IntVar(&f.o.Devices, "devices", 1000, "devices, each with a connection of its own")
+	p.Float64Var(&f.o.Rate, "rate", 1, "questions per second of each device")
+	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes for a question")
+	p.Float64Var(&f.seconds, "seconds", 30, "length of the measurement")
+	p.IntVar(&f.o.Sessions, "sessions", 1000, "idle sessions of 512 tokens whose memory is measured; 0 leaves that out")
+	p.BoolVar(&f.json, "json", false, "print one JSON object")
+	f.profile.register(c)
+	return c
+}
+
+func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
+	for _, v := range []struct {
+		flag            string
+		value, low, top float64
+	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6}, {"--model-ms", f.model, 0, 60000},
+		{"--seconds", f.seconds, 0.1, 86400},
+		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
+		if !(v.value >= v.low && v.value <= v.top) {
+			return usagef("%s %v is out of range: give %v to %v", v.flag, v.value, v.low, v.top)
+		}
+	}
+	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
+	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
+	stop, err := f.profile.start(a)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	m := newMeter(a.stderr, "questions", inPieces)
+	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
+	r, err := bench.Gateway(ctx, f.o)
+	m.close()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return a.printJSON(r)
+	}
+	printGatewayReport(a, r)
+	return nil
+}
+
+func printGatewayReport(a *app, r *bench.GatewayReport) {
+	fmt.Fprintf(a.stdout, "%d devices, %v questions/s each, a model of %v ms, %v s, devices and gateway on %d cores\n",
+		r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores)
+	fmt.Fprintf(a.stdout, "answered     %8d of %d", r.Answers, r.Asks)
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		fmt.Fprintf(a.stdout, "; %d refused: %s", r.Refusals[why], why)
+	}
+	if r.Errors > 0 {
+		fmt.Fprintf(a.stdout, "; %d failed", r.Errors)
+	}
+	fmt.Fprintln(a.stdout)
+	for _, l := range []struct {
+		name string
+		l    bench.Latency
+	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
+		fmt.Fprintf(a.stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
+			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
+	}
+	fmt.Fprintf(a.stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp, r.BytesDown)
+	fmt.Fprintf(a.stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
+		humanize.IBytes(uint64(max(r.PerConnection, 0))))
+	if r.PerSession > 0 {
+		fmt.Fprintf(a.stdout, "idle session %8s of memory, 512 tokens\n", humanize.IBytes(uint64(r.PerSession)))
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// TestBenchGateway: each flag has its effect on what is measured.
+func TestBenchGateway(t *testing.T) {
+	ownFolders(t)
+	t.Chdir(t.TempDir())
+	measure := func(args string) *bench.GatewayReport {
+		code, stdout, stderr := call(t, append([]string{"bench", "gateway", "--json"}, strings.Fields(args)...)...)
+		require.Equal(t, exitDone, code, stderr)
+		return lines[*bench.GatewayReport](t, stdout)[0]
+	}
+	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5 --sessions 20")
+	assert.Equal(t, 15, r.Answers)
+	assert.GreaterOrEqual(t, r.Latency.P50, 29.9)
+	assert.Positive(t, r.PerSession)
+	r = measure("--devices 1 --rate 50 --model-ms 0 --seconds 0.2 --sessions 0 --profile cpu")
+	assert.Equal(t, 10, r.Answers)
+	assert.Zero(t, r.PerSession)
+	assert.FileExists(t, "cpu.pprof")
+	code, stdout, stderr := call(t, strings.Fields("bench gateway --devices 1 --rate 50 --seconds 0.2 --sessions 1")...)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "answered           10 of 10\n")
+	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
+		"--model-ms=-1", "--sessions=-1"} {
+		code, _, stderr := call(t, "bench", "gateway", wrong)
+		assert.Equal(t, exitUsage, code, wrong)
+		name, _, _ := strings.Cut(wrong, "=")
+		assert.Contains(t, stderr, name)
+	}
+	_, err := os.Stat("mem.pprof")
+	require.Error(t, err)
+}
+
+// TestGatewayReport: each figure stands where its words say.
+func TestGatewayReport(t *testing.T) {
+	var out strings.Builder
+	printGatewayReport(&app{stdout: &out}, &bench.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2,
+		Asks: 100, Answers: 90, Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
+		Latency:   bench.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
+		InGateway: bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+		ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758})
+	assert.Equal(t, `7 devices, 2.5 questions/s each, a model of 5 ms, 30 s, devices and gateway on 2 cores
+answered           90 of 100; 3 refused: busy; 6 refused: too fast; 1 failed
+from due         6.00 ms median, 7.00 at 90%, 8.00 at 99%, 9.00 at 99.9%, 10.00 the longest
+in gateway       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest
+per question      361 µs of CPU, 41.0 bytes up, 12.0 down
+connected         812 ms, all devices; 124 KiB of memory each, both sides
+idle session  6.6 KiB of memory, 512 tokens
+`, out.String())
+}

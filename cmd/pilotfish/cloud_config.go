@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// cloudVariable is what environment variables for flags of `pilotfish cloud` begin with.
+const cloudVariable = "PILOTFISH_CLOUD_"
+
+// load sets the flags that the command line left alone: from the environment, and what that leaves alone too, from the
+// configuration file.
+func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
+	o := &f.operate
+	o.given = map[string][]string{}
+	set.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = valuesOf(flag) })
+	if err := o.environment(set, os.Environ()); err != nil {
+		return err
+	}
+	if o.config != "" {
+		_, fresh := cloudCommand(&app{})
+		c, err := readConfig(o.config, fresh.operate.set)
+		if err != nil {
+			return usagef("--config %w", err)
+		}
+		for _, v := range c.values {
+			if flag := set.Lookup(v.flag); !flag.Changed {
+				if err := setFlag(set, flag, v.values); err != nil {
+					return usagef("--config %s:%d: %s: %w", o.config, v.line, v.flag, err)
+				}
+			}
+		}
+		o.tokens = c.tokens
+	}
+	f.access.given, f.access.listed = set.Changed("token-file"), o.tokens
+	if f.access.given && len(o.tokens) > 0 {
+		return usagef("--config %s lists access tokens, and there is a token file, too: keep one of them", o.config)
+	}
+	return nil
+}
+
+// environment sets flags from variables such as PILOTFISH_CLOUD_MAX_QUESTIONS. An empty one counts as none.
+func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
+	slices.Sort(all)
+	for _, one := range all {
+		name, value, _ := strings.Cut(one, "=")
+		rest, ours := strings.CutPrefix(name, cloudVariable)
+		if !ours || value == "" {
+			continue
+		}
+		flag := set.Lookup(strings.ReplaceAll(strings.ToLower(rest), "_", "-"))
+		if flag == nil || flag.Name == "help" || flag.Name == "check-config" {
+			o.strange = append(o.strange, name)
+			continue
+		}
+		if flag.Changed {
+			continue
+		}
+		values := []string{value}
+		if isList(flag) {
+			values = strings.Split(value, ",")
+		}
+		if err := setFlag(set, flag, values); err != nil {
+			return usagef("the environment variable %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// setFlag gives a flag its values, of which only a list has more than one.
+func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
+	for _, v := range values {
+		if err := set.Set(flag.Name, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isList(flag *pflag.Flag) bool {
+	_, list := flag.Value.(pflag.SliceValue)
+	return list
+}
+
+// valuesOf returns what a flag is set to.
+func valuesOf(flag *pflag.Flag) []string {
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{flag.Value.String()}
+}
+
+// exposed returns those of the files with secrets that others on this machine can read.
+func (f *cloudCommandFlags) exposed() (all []string) {
+	files := []string{f.access.file, f.key, f.operate.tickets, f.upstream.key}
+	if len(f.operate.tokens) > 0 {
+		files = append(files, f.operate.config)
+	}
+	for _, name := range files {
+		if info, err := os.Stat(name); name != "" && err == nil && readableByOthers(info) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// warn tells of what is no error and yet not as it should be.
+func (f *cloudCommandFlags) warn(log *slog.Logger, unkept *unkeptError) {
+	if unkept != nil {
+		log.Warn("devices will not come back without a round trip after a restart", "error", unkept)
+	}
+	for _, name := range f.exposed() {
+		log.Warn("others on this machine have a right to a file with secrets: chmod 600", "file", name)
+	}
+	for _, name := range f.operate.strange {
+		log.Warn("this environment variable names no flag", "name", name)
+	}
+}
+
+// checkConfig does what --check-config asks for: it reads all that a start would read, and makes and opens nothing.
+func (f *cloudCommandFlags) checkConfig(a *app) error {
+	at, err := net.ResolveUDPAddr("udp", f.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	var o engine.GatewayOptions
+	f.access.dry = true
+	who, err := f.secure(&o, at)
+	if err == nil {
+		err = engine.CheckTokens(o.Tokens)
+	}
+	if err != nil {
+		return err
+	}
+	what, err := f.checkFiles()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.stdout, "all is right: %s on %s, %s\n", what, at, who.say); err != nil {
+		return err
+	}
+	f.warn(slog.New(slog.NewTextHandler(a.stderr, nil)), nil)
+	return nil
+}
+
+// checkFiles reads the model, or the vocabulary of engines, which are not asked. It returns what the gateway would ask.
+func (f *cloudCommandFlags) checkFiles() (what string, err error) {
+	if urls := f.upstream.o.URLs; len(urls) > 0 {
+		_, err := engine.TextOf(f.upstream.tokenizer)
+		return fmt.Sprintf("%d engines", len(urls)), err
+	}
+	e, err := f.model.open()
+	if err != nil {
+		return "", err
+	}
+	return f.model.path, e.Close()
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// says waits until a line of the gateway's stderr matches, and returns what its first group does.
+func (c *runningCloud) says(t *testing.T, pattern string) string {
+	t.Helper()
+	line := regexp.MustCompile(pattern)
+	for until := time.Now().Add(time.Minute); ; {
+		if found := line.FindStringSubmatch(c.errs.String()); found != nil {
+			return found[len(found)-1]
+		}
+		require.True(t, time.Now().Before(until), "not said: %s", pattern)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// page returns a page of an operator.
+func page(t *testing.T, address, path string) (int, string) {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+// metricsOf reads /metrics with Prometheus' own parser.
+func metricsOf(t *testing.T, address string) map[string]*dto.MetricFamily {
+	t.Helper()
+	code, body := page(t, address, "/metrics")
+	require.Equal(t, http.StatusOK, code)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	require.NoError(t, err)
+	return all
+}
+
+// sum adds up the counters or gauges of a family, and of histograms what was counted.
+func sum(f *dto.MetricFamily) (n float64) {
+	for _, m := range f.GetMetric() {
+		n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return n
+}
+
+// TestAdminPages: --admin serves the pages of a gateway, and its metrics are what devices did.
+func TestAdminPages(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--slots", "777")
+	at := c.says(t, `msg="pages for operators" address=(127\.0\.0\.1:\d+)`)
+	for i, path := range []string{"/healthz", "/readyz", "/debug/pprof/goroutine?debug=1"} {
+		for { // it has said where the pages are before it is ready
+			code, body := page(t, at, path)
+			if code == http.StatusServiceUnavailable {
+				continue
+			}
+			assert.Equal(t, http.StatusOK, code, path)
+			assert.Contains(t, body, []string{"alive", "ready", "goroutine"}[i])
+			break
+		}
+	}
+	before := metricsOf(t, at)
+	for name, want := range map[string]float64{"pilotfish_gateway_sockets": 1, "pilotfish_gateway_ready": 1,
+		"pilotfish_gateway_upstream_up": 1, "pilotfish_engine_slots": 777, "pilotfish_build_info": 1,
+		"pilotfish_gateway_connections": 0} {
+		require.Contains(t, before, name)
+		assert.Equal(t, want, sum(before[name]), name)
+	}
+	routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--mode", "serial",
+		"--tokens", "1,2,3", "-n", "9", "--deadline", "off", "--require-cloud")
+	after := metricsOf(t, at)
+	for name, least := range map[string]float64{"pilotfish_gateway_asks_total": 8, "pilotfish_gateway_ask_seconds": 8,
+		"pilotfish_gateway_ask_queue_seconds": 8, "pilotfish_gateway_ask_compute_seconds": 8,
+		"pilotfish_gateway_received_bytes_total": 80, "pilotfish_gateway_connections_total": 1,
+		"pilotfish_engine_computed_tokens_total": 9, "pilotfish_engine_steps_total": 1,
+		"pilotfish_engine_reused_tokens_total": 8, "go_goroutines": 1} {
+		require.Contains(t, after, name)
+		assert.GreaterOrEqual(t, sum(after[name]), least, name)
+	}
+	c.stop()
+	_, err := net.Dial("tcp", at)
+	require.Error(t, err, "the pages end with the gateway")
+}
+
+// TestAdminAddress: the pages are on loopback unless an address says otherwise, profiles are for loopback unless
+// --admin-pprof is given, and a port that is taken matters only to those who named it.
+func TestAdminAddress(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	for flag, want := range map[string]string{":9": "127.0.0.1:9", "[::]:9": "[::]:9", "off": "", "h:1": "h:1",
+		adminDefault: adminDefault} {
+		have, err := adminAddress(flag)
+		require.NoError(t, err)
+		assert.Equal(t, want, have)
+	}
+	assert.Equal(t, adminDefault, newCloudCommand(&app{}).Flags().Lookup("admin").DefValue)
+	start := func(args ...string) *runningCloud {
+		return startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
+	}
+	for _, profiles := range []bool{false, true} {
+		c := start("--admin", "0.0.0.0:0", fmt.Sprintf("--admin-pprof=%v", profiles))
+		_, port, err := net.SplitHostPort(c.says(t, `msg="pages for operators" address=(\S+)`))
+		require.NoError(t, err)
+		code, _ := page(t, "127.0.0.1:"+port, "/debug/pprof/")
+		assert.Equal(t, profiles, code == http.StatusOK)
+		code, _ = page(t, "127.0.0.1:"+port, "/healthz")
+		assert.Equal(t, http.StatusOK, code)
+		c.stop()
+	}
+	c := start("--admin", "off")
+	c.stop()
+	assert.NotContains(t, c.errs.String(), "pages for operators")
+
+	taken, err := net.Listen("tcp", adminDefault)
+	if err == nil { // else another program has it, which is as good
+		defer taken.Close()
+	}
+	c = start()
+	c.says(t, `level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
+	c.stop()
+	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--admin", adminDefault)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--admin: listen tcp "+adminDefault)
+	for _, wrong := range [][]string{{"--admin", "9433"}, {"--admin", ""}, {"--admin-pprof"},
+		{"--admin-pprof", "--admin", "localhost:0"}, {"--admin-pprof", "--admin", "off"}, {"--log-text"},
+		{"--log-level", "loud"}} {
+		code, _, stderr := call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, wrong...)...)
+		assert.Equal(t, exitUsage, code, wrong)
+		assert.Contains(t, stderr, wrong[0])
+	}
+}
+
+// dead is a large model that answers nothing, until nobody waits any more.
+type dead struct{ asked chan struct{} }
+
+func (dead) Info() gateway.Info {
+	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 100, Parallel: 1}
+}
+
+func (d dead) Ask(ctx context.Context, _ gateway.Question) (gateway.Answer, error) {
+	d.asked <- struct{}{}
+	<-ctx.Done()
+	return gateway.Answer{}, ctx.Err()
+}
+
+func (dead) Forget(uint64) {}
+
+// checkedModel is a model of which only the pages are looked at.
+type checkedModel struct {
+	cloudModel
+	check func() error
+}
+
+func (m checkedModel) ready() error { return m.check() }
+
+func (checkedModel) metrics() prometheus.Collector {
+	return newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} })
+}
+
+// TestDeadEngine: an engine that never answers holds up nothing but its questions: devices come and go, the pages are
+// there, the gateway says at once that it is about to end, and ends when it is due.
+func TestDeadEngine(t *testing.T) {
+	c, f := cloudCommand(&app{})
+	require.NoError(t, c.ParseFlags([]string{"--admin", ":0"}))
+	op, err := f.operate.operate(slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	at := op.at.String()
+	defer op.close()
+	code, body := page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "not ready: the gateway is starting\n", body)
+	up := dead{make(chan struct{}, 9)}
+	broken := atomic.Bool{}
+	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), DrainTimeout: 2 * time.Second}, up)
+	require.NoError(t, err)
+	op.follow(g, checkedModel{check: func() error {
+		if broken.Load() {
+			return errors.New("the engine is away")
+		}
+		return nil
+	}})
+	code, _ = page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code, "it does not serve yet")
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+
+	var asks sync.WaitGroup
+	asking, giveUp := context.WithCancel(t.Context())
+	for range 3 { // one with the engine, the others wait for it
+		d, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint()})
+		require.NoError(t, err)
+		defer d.Close()
+		s, err := d.NewSession(t.Context())
+		require.NoError(t, err)
+		asks.Go(func() { _, _ = s.Ask(asking, []int32{1, 2, 3}, client.Query{}) })
+	}
+	<-up.asked
+	var now map[string]*dto.MetricFamily
+	for sum(now["pilotfish_gateway_asks_waiting"]) != 2 {
+		now = metricsOf(t, at)
+	}
+	assert.Equal(t, 3., sum(now["pilotfish_gateway_connections"]))
+	assert.Equal(t, 1., sum(now["pilotfish_gateway_ready"]))
+	code, body = page(t, at, "/readyz")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Equal(t, "ready\n", body)
+	broken.Store(true)
+	code, body = page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "not ready: the engine is away\n", body)
+	now = metricsOf(t, at)
+	assert.Zero(t, sum(now["pilotfish_gateway_ready"])+sum(now["pilotfish_gateway_upstream_up"]))
+	broken.Store(false)
+
+	cancel()
+	for body != "not ready: the gateway takes no clients: it is starting, or about to end\n" {
+		code, body = page(t, at, "/readyz")
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	now = metricsOf(t, at)
+	assert.Equal(t, 3., sum(now["pilotfish_gateway_asks_open"]), "while they are still open")
+	assert.Equal(t, 1., sum(now["pilotfish_gateway_upstream_up"]))
+	code, _ = page(t, at, "/healthz")
+	assert.Equal(t, http.StatusOK, code, "it lives")
+	require.NoError(t, <-done)
+	giveUp()
+	asks.Wait()
+	require.NoError(t, socket.Close())
+	assert.Equal(t, 3., sum(metricsOf(t, at)["pilotfish_gateway_drain_forced_closes_total"]))
+}
+
+// TestLogText: no secret and no text of a user is in the log, on a page or in an error, at any level; --log-text shows
+// texts at --log-level debug, and nothing else does.
+func TestLogText(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	const secret, wrong, prompt = "canary-secret-of-a-token", "canary-secret-of-nobody!", "canary"
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+secret), 0o600))
+	do := func(args ...string) (said string) {
+		c := startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
+			"--max-context", "40", "--log-level", "debug"}, args...)...)
+		at := c.says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
+		for _, who := range []string{secret, wrong} {
+			t.Setenv("PILOTFISH_TOKEN", who)
+			for _, n := range []string{"3", "60"} { // the longer one is over the limit
+				call(t, "run", "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--raw", "--ignore-eos",
+					"-n", n, "--deadline", "off", prompt)
+			}
+		}
+		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/", "/debug/pprof/goroutine?debug=2",
+			"/debug/pprof/heap?debug=1"} {
+			_, body := page(t, at, path)
+			said += body
+		}
+		c.stop()
+		return said + c.errs.String()
+	}
+	said := do()
+	assert.Contains(t, said, "msg=answered client=lab")
+	assert.Contains(t, said, "refused")
+	texts := do("--log-text")
+	assert.Contains(t, texts, prompt, "it was asked for")
+	assert.Contains(t, texts, " answer=")
+	inJSON := do("--log", "json")
+	assert.Contains(t, inJSON, `"msg":"answered","client":"lab"`)
+	for _, quiet := range []string{said, inJSON} {
+		assert.NotContains(t, quiet, prompt)
+	}
+	for _, all := range []string{said, texts, inJSON} {
+		assert.NotContains(t, all, secret)
+		assert.NotContains(t, all, wrong)
+	}
+}
+
+// TestLogLevel: what is below --log-level is not logged.
+func TestLogLevel(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	lines := map[string]int{}
+	for _, level := range []string{"debug", "info", "warn", "error"} {
+		c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", level)
+		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "2",
+			"--deadline", "off", "--mode", "serial")
+		c.stop()
+		lines[level] = strings.Count(c.errs.String(), "level=")
+		assert.Equal(t, level == "debug", strings.Contains(c.errs.String(), "level=DEBUG"))
+		assert.Equal(t, level == "debug" || level == "info", strings.Contains(c.errs.String(), "level=INFO"))
+	}
+	assert.Zero(t, lines["error"])
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// newCloudReadyCommand asks a gateway whether it is ready, for health checks where there is no other program.
+func newCloudReadyCommand(a *app) *cobra.Command {
+	var address string
+	c := &cobra.Command{
+		Use:   "ready [flags]",
+		Short: "Say whether a gateway on this machine is ready",
+		Long: `Say whether a gateway is ready, as its page /readyz says: exit with 0 if it is, else with 1 and why not. For
+health checks of containers, in which there is no other program.`,
+		Example: `  pilotfish cloud ready`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			at, err := adminAddress(address)
+			if err != nil || at == "" {
+				return usagef("--admin %q: give HOST:PORT, such as %s", address, adminDefault)
+			}
+			return a.askReady(c.Context(), at)
+		},
+	}
+	c.Flags().StringVar(&address, "admin", adminDefault, "`address` of the gateway's pages for operators")
+	return c
+}
+
+// askReady reads the page.
+func (a *app) askReady(ctx context.Context, address string) error {
+	const patience, longest = 3 * time.Second, 1000 // bytes
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no answer within 3 s"))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+	if err != nil {
+		return usagef("--admin %q: %w", address, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, longest))
+	if err != nil {
+		return err
+	}
+	line := strings.TrimSpace(string(body))
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %q", address, response.Status, line)
+	}
+	_, err = fmt.Fprintln(a.stdout, line)
+	return err
+}

@@ -1,0 +1,96 @@
+// Package admin is the HTTP server for whoever operates a gateway: is it alive, is it ready, what has it done, where
+// does it spend its time. It shows no text of a user and no secret, and none of its pages waits for a model.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options of the pages. All of them are needed.
+type Options struct {
+	Metrics prometheus.Gatherer
+	Ready   func() error // nil when questions can be answered, else why not. It must not wait
+	Profile bool         // serve /debug/pprof
+	Log     *slog.Logger // for what goes wrong while a page is served
+}
+
+// Handler returns the pages:
+//
+//	/healthz      200 while the process lives
+//	/readyz       200 when questions can be answered, else 503 and why not
+//	/metrics      all metrics, as Prometheus reads them
+//	/debug/pprof  profiles, if wanted
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := o.Ready(); err != nil {
+			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 8,
+	}))
+	if o.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// say answers with a line of text.
+func say(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, line) // a client that has gone is none of our concern
+}
+
+// Server serves pages until it is closed.
+type Server struct {
+	http *http.Server
+	done chan struct{}
+}
+
+// Serve serves the pages on a listener, which it closes in the end. What is sent slowly is cut off.
+func Serve(on net.Listener, pages http.Handler, log *slog.Logger) *Server {
+	s := &Server{done: make(chan struct{}), http: &http.Server{
+		Handler: pages, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		WriteTimeout:   2 * time.Minute, // a profile of a minute
+		MaxHeaderBytes: 16 << 10,
+	}}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(on); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the admin pages have ended", "error", err)
+		}
+	}()
+	return s
+}
+
+// Close ends the server. Pages that are being sent have a second.
+func (s *Server) Close() {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // cuts off what is slow
+	}
+	<-s.done
+}

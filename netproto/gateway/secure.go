@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// TicketKey encrypts the tickets with which devices come back without a round trip (0-RTT). Whoever has it can read
+// what they sent before the handshake was over. Replicas that share it, or a gateway that is started anew with it, accept
+// each other's tickets.
+type TicketKey [32]byte
+
+// secure prepares all that TLS and QUIC encrypt and sign with.
+func (g *Gateway) secure() error {
+	g.tls = &tls.Config{NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.cert.Load(), nil }}
+	cert, err := g.opt.certificate()
+	if err != nil {
+		return err
+	}
+	g.cert.Store(&cert)
+	if g.resetKey, err = resetKey(cert); err != nil {
+		return err
+	}
+	if len(g.opt.TicketKeys) == 0 {
+		return nil
+	}
+	address := quic.TokenGeneratorKey(derived(g.opt.TicketKeys[0][:], "pilotfish address validation"))
+	g.tokenKey = &address
+	return g.SetTicketKeys(g.opt.TicketKeys)
+}
+
+// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn
+// at their first packet that their connection is gone.
+func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
+	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		return key, fmt.Errorf("private key: %w", err)
+	}
+	return quic.StatelessResetKey(derived(private, "pilotfish stateless reset")), nil
+}
+
+// derived returns a key that says nothing of the one that it comes from.
+func derived(from []byte, what string) (key [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, from)
+	mac.Write([]byte(what))
+	return [sha256.Size]byte(mac.Sum(nil))
+}
+
+// SetCertificate replaces the certificate, while the gateway serves. New connections see it; those that are open live
+// on. The key of stateless resets stays the one of the first certificate, since open connections have been told what
+// derives from it. Devices that pinned the former certificate need the new fingerprint, unless they have a ticket.
+func (g *Gateway) SetCertificate(c tls.Certificate) error {
+	if _, err := Fingerprint(c); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if c.PrivateKey == nil {
+		return errors.New("gateway: the certificate has no private key")
+	}
+	g.cert.Store(&c)
+	return nil
+}
+
+// SetTicketKeys replaces the keys of tickets, while the gateway serves: the first encrypts new tickets, all of them open
+// those that devices bring. A ticket whose key is gone costs its device a round trip and nothing else. The key of
+// address validation derives from the first key at New and stays.
+func (g *Gateway) SetTicketKeys(keys []TicketKey) error {
+	if len(keys) == 0 {
+		return errors.New("gateway: no ticket key")
+	}
+	all := make([][32]byte, len(keys))
+	for i, k := range keys {
+		if k == (TicketKey{}) {
+			return errors.New("gateway: a ticket key of zeros")
+		}
+		all[i] = k
+	}
+	g.tls.SetSessionTicketKeys(all)
+	return nil
+}
+
+// Fingerprint returns the SHA-256 of the certificate, for clients to pin.
+func (g *Gateway) Fingerprint() netproto.Digest {
+	d, _ := Fingerprint(*g.cert.Load()) // New made sure that there is one
+	return d
+}

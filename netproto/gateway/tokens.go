@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/quic-go/quic-go"
+)
+
+// digest is the SHA-256 of a secret.
+type digest [sha256.Size]byte
+
+// pass is what a connection was let in with: the name of an access token and its secret then. It is zero on an open
+// gateway.
+type pass struct {
+	name   string
+	digest digest
+}
+
+func passOf(t *Token) pass {
+	if t == nil {
+		return pass{}
+	}
+	return pass{t.Name, sha256.Sum256([]byte(t.Secret))}
+}
+
+// SetTokens replaces the access tokens, while the gateway serves. They are held to the rules of New, and there must be
+// at least one: after an error nothing has changed. Connections whose token is gone, or has another secret, are closed
+// with WrongSecret. The others stay, under the new limits: a rate goes on from where it is, devices stay counted, and
+// one that is connected stays so also where fewer are allowed now.
+func (g *Gateway) SetTokens(tokens []Token) error {
+	if len(tokens) == 0 {
+		return errors.New("gateway: no access token is left: a gateway does not become open to anybody while it serves")
+	}
+	tokens = slices.Clone(tokens)
+	if err := CheckTokens(tokens); err != nil {
+		return err
+	}
+	for _, c := range g.clients.set(tokens) {
+		c.expel()
+	}
+	return nil
+}
+
+// set replaces the access tokens, and returns the connections that they let in no more.
+func (c *clients) set(tokens []Token) (out []*connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.owners
+	c.tokens, c.digests, c.owners = tokens, nil, map[string]*client{}
+	for i, t := range tokens {
+		owner := before[t.Name]
+		if owner == nil {
+			owner = &client{name: t.Name, number: numberOf("token " + t.Name), bucket: new(bucket)}
+		}
+		owner.token.Store(&tokens[i])
+		owner.bucket.set(t.AskRate, t.AskBurst)
+		c.owners[t.Name] = owner
+		c.digests = append(c.digests, passOf(&t).digest)
+	}
+	for guest, shown := range c.guests {
+		if !c.valid(shown) {
+			out = append(out, guest)
+		}
+	}
+	return out
+}
+
+// valid reports whether a pass would be given again. The caller holds the lock.
+func (c *clients) valid(p pass) bool {
+	owner := c.owners[p.name]
+	if owner == nil {
+		return len(c.tokens) == 0
+	}
+	now := passOf(owner.token.Load()).digest
+	return subtle.ConstantTimeCompare(now[:], p.digest[:]) == 1
+}
+
+// expel closes a connection whose access token is not valid any more.
+func (c *connection) expel() {
+	c.mu.Lock()
+	c.replaced = netproto.Refusal{Code: netproto.WrongSecret, Detail: "the access token was taken back"}
+	c.mu.Unlock()
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.WrongSecret), "the access token was taken back")
+}

@@ -1,0 +1,223 @@
+package gateway_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+const secretC = netproto.Secret("another 16 bytes")
+
+// New tokens count at once: connections whose token is gone, or has another secret, end and are told why, the others
+// stay, and the new tokens let in.
+func TestSetTokens(t *testing.T) {
+	opt := gateway.Options{Tokens: []gateway.Token{
+		{Name: "stays", Secret: secretA}, {Name: "goes", Secret: secretB}, {Name: "changes", Secret: secretC},
+	}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		stays, goes := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB})
+		changes := w.enter(guest{secret: secretC})
+		left := w.enter(guest{secret: secretB})
+		_ = left.CloseWithError(0, "")
+		settle()
+		began := time.Now()
+		const changed, fresh = netproto.Secret("a fresh secret of 'changes'"), netproto.Secret("a token that is new")
+		require.NoError(t, w.SetTokens([]gateway.Token{
+			{Name: "new", Secret: fresh}, {Name: "changes", Secret: changed}, {Name: "stays", Secret: secretA},
+		}))
+		assert.Equal(t, netproto.WrongSecret, goes.ends())
+		assert.Equal(t, netproto.WrongSecret, changes.ends())
+		assert.Less(t, time.Since(began), time.Second)
+		stays.asks(1, path(20, 1))
+		settle()
+		gone := w.told(gateway.Disconnected)
+		require.Len(t, gone, 3)
+		require.NoError(t, gone[0].Err, "it went by itself")
+		for _, e := range gone[1:] {
+			assert.ErrorIs(t, e.Err, netproto.WrongSecret)
+			assert.ErrorContains(t, e.Err, "taken back")
+		}
+		w.turned(guest{secret: secretB}, netproto.WrongSecret)
+		w.turned(guest{secret: secretC}, netproto.WrongSecret)
+		for secret, name := range map[netproto.Secret]string{secretA: "stays", fresh: "new", changed: "changes"} {
+			w.enter(guest{secret: secret}).asks(1, path(20, 1))
+			settle()
+			all := w.told(gateway.Answered)
+			assert.Equal(t, name, all[len(all)-1].Client)
+		}
+	})
+}
+
+// Wrong tokens change nothing, and a gateway with tokens does not become an open one.
+func TestSetTokensRefused(t *testing.T) {
+	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{secret: secretA})
+		for part, tokens := range map[string][]gateway.Token{
+			"no access token is left": {},
+			"fewer than 16 bytes":     {{Name: "b", Secret: secretB}, {Name: "c", Secret: "short"}},
+			"have the name":           {{Name: "b", Secret: secretB}, {Name: "b", Secret: secretC}},
+			"the same secret":         {{Name: "b", Secret: secretB}, {Name: "c", Secret: secretB}},
+			"has a limit":             {{Name: "b", Secret: secretB, AskRate: -1}},
+		} {
+			err := w.SetTokens(tokens)
+			require.ErrorContains(t, err, part)
+			for _, secret := range []netproto.Secret{secretA, secretB, secretC} {
+				assert.NotContains(t, err.Error(), string(secret))
+			}
+		}
+		r.asks(1, path(20, 1))
+		w.enter(guest{secret: secretA}).asks(1, path(20, 1))
+		w.turned(guest{secret: secretB}, netproto.WrongSecret)
+	})
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) { // an open one may get tokens
+		r := w.enter(guest{})
+		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "a", Secret: secretA}}))
+		assert.Equal(t, netproto.WrongSecret, r.ends())
+		w.turned(guest{}, netproto.WrongSecret)
+		w.enter(guest{secret: secretA}).asks(1, path(20, 1))
+	})
+}
+
+// The caller may do with his list what he likes.
+func TestSetTokensCopies(t *testing.T) {
+	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
+		tokens := []gateway.Token{{Name: "b", Secret: secretB}}
+		require.NoError(t, w.SetTokens(tokens))
+		tokens[0] = gateway.Token{Name: "c", Secret: secretC}
+		w.enter(guest{secret: secretB}).asks(1, path(20, 1))
+		w.turned(guest{secret: secretC}, netproto.WrongSecret)
+	})
+}
+
+// A token that stays under other limits keeps what it has used up and how many devices it has connected.
+func TestSetTokensLimits(t *testing.T) {
+	token := gateway.Token{Name: "a", Secret: secretA, AskRate: 0.001, AskBurst: 5}
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{token}}, &fake{}, func(t *testing.T, w *world) {
+		change := func(f func(*gateway.Token)) {
+			f(&token)
+			require.NoError(t, w.SetTokens([]gateway.Token{token}))
+		}
+		r := w.enter(guest{secret: secretA, device: 1})
+		assert.Equal(t, 2, answers(t, r, 2))
+		change(func(*gateway.Token) {})
+		assert.Equal(t, 3, answers(t, r, 6), "a reload gives nothing back")
+		change(func(t *gateway.Token) { t.AskBurst = 100 })
+		assert.Equal(t, 0, answers(t, r, 3))
+		change(func(t *gateway.Token) { t.AskRate = 1 })
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, 2, answers(t, r, 6))
+		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0, 0 })
+		assert.Equal(t, 30, answers(t, r, 30), "no limit")
+		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 3 })
+		assert.Equal(t, 3, answers(t, r, 6), "a new limit begins full")
+		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 1, 100 })
+		time.Sleep(10 * time.Second)
+		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 4 })
+		assert.Equal(t, 4, answers(t, r, 8), "no more than the new burst")
+
+		change(func(t *gateway.Token) { t.AskRate, t.AskBurst, t.MaxDevices = 0, 0, 1 })
+		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
+		change(func(t *gateway.Token) { t.MaxDevices = 2 })
+		w.enter(guest{secret: secretA, device: 2})
+		w.turned(guest{secret: secretA, device: 3}, netproto.Busy)
+		change(func(t *gateway.Token) { t.MaxDevices = 1 })
+		r.asks(1, path(5, 1)) // who is there stays
+		w.enter(guest{secret: secretA, device: 1})
+		w.turned(guest{secret: secretA, device: 3}, netproto.Busy)
+	})
+}
+
+// A token that is taken back and given again, while asks of its connections are still open, counts devices anew.
+func TestSetTokensAgain(t *testing.T) {
+	tokens := []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}
+	up := &fake{}
+	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
+		goOn := make(chan struct{})
+		up.change = func(gateway.Question, *gateway.Answer) error {
+			<-goOn
+			return nil
+		}
+		r := w.enter(guest{secret: secretA, device: 1})
+		r.send(whole(t, 1, path(5, 1)).Append(nil))
+		settle()
+		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
+		assert.Equal(t, netproto.WrongSecret, r.ends())
+		settle()
+		assert.Empty(t, w.told(gateway.Disconnected), "its ask is still with the upstream")
+		require.NoError(t, w.SetTokens(tokens))
+		again := w.enter(guest{secret: secretA, device: 1})
+		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
+		close(goOn)
+		settle()
+		again.asks(1, path(6, 1))
+		w.enter(guest{secret: secretA, device: 1}) // the same device, which is connected already
+		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
+		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
+		settle()
+		require.NoError(t, w.SetTokens(tokens))
+		w.enter(guest{secret: secretA, device: 2}).asks(1, path(7, 1))
+	})
+}
+
+// Tokens that change without pause, while devices come and ask, let in whom they should and nobody else.
+func TestSetTokensMeanwhile(t *testing.T) {
+	both := []gateway.Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}
+	inWorld(t, gateway.Options{Tokens: both}, &fake{}, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := 0; ctx.Err() == nil; i++ {
+				assert.NoError(t, w.SetTokens(both[:1+i%2]))
+				time.Sleep(7 * time.Millisecond)
+			}
+		}()
+		for i := range byte(40) {
+			w.enter(guest{secret: secretA, device: 1 + i}).asks(1, path(20, 1))
+			r := w.dial(guest{secret: secretB, device: 1 + i})
+			_, _ = r.control.Write(guest{secret: secretB, device: 1 + i}.greeting())
+			assert.Equal(t, netproto.WrongSecret, r.ends(), "at the latest when b is gone the next time")
+		}
+		cancel()
+		<-done
+		require.NoError(t, w.SetTokens(both[1:]))
+		settle()
+		assert.Zero(t, w.Stats().Connections)
+		assert.Zero(t, w.Guests(), "nothing is kept of connections that are gone")
+	})
+}
+
+// A session stays in its domain when its access token becomes private, or is so no more; new ones are in the new one.
+func TestSetTokensPrivate(t *testing.T) {
+	token := gateway.Token{Name: "a", Secret: secretA}
+	up := &fake{}
+	inWorld(t, gateway.Options{Tokens: []gateway.Token{token}}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{secret: secretA, device: 1})
+		domains := func(session uint32) uint64 {
+			r.asks(session, path(20, int32(session)))
+			return up.question(len(up.asked) - 1).Domain
+		}
+		assert.Zero(t, domains(1))
+		token.Private = true
+		require.NoError(t, w.SetTokens([]gateway.Token{token}))
+		assert.Zero(t, domains(1))
+		own := domains(2)
+		assert.NotZero(t, own)
+		r.say(ahead(t, 1, path(30, 1)))
+		r.say(ahead(t, 2, path(30, 2)))
+		settle()
+		assert.Zero(t, up.warmed[0].Domain)
+		assert.Equal(t, own, up.warmed[1].Domain)
+		token.Private = false
+		require.NoError(t, w.SetTokens([]gateway.Token{token}))
+		assert.Equal(t, []uint64{0, own, 0}, []uint64{domains(1), domains(2), domains(3)})
+	})
+}

@@ -1,0 +1,246 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+)
+
+// values are all samples of a registry by name and labels, those that are 0 left out; of histograms the count and sum.
+func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	require.NoError(t, err)
+	all := map[string]float64{}
+	put := func(name string, m *dto.Metric, v float64) {
+		var labels []string
+		for _, l := range m.GetLabel() {
+			labels = append(labels, l.GetName()+"="+l.GetValue())
+		}
+		if len(labels) > 0 {
+			name += "{" + strings.Join(labels, ",") + "}"
+		}
+		if v != 0 {
+			all[strings.TrimPrefix(name, "pilotfish_gateway_")] = v
+		}
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			put(f.GetName(), m, m.GetCounter().GetValue()+m.GetGauge().GetValue())
+			put(f.GetName()+"_count", m, float64(m.GetHistogram().GetSampleCount()))
+			put(f.GetName()+"_sum", m, m.GetHistogram().GetSampleSum())
+		}
+	}
+	return all
+}
+
+// Every kind of event counts once in each family that it belongs to, and in no other.
+func TestEvents(t *testing.T) {
+	type counts = map[string]float64
+	for _, c := range []struct {
+		e    gateway.Event
+		want counts
+	}{
+		{gateway.Event{Kind: gateway.Connected, Client: "lab"}, counts{"connections_total{early=false}": 1}},
+		{gateway.Event{Kind: gateway.Connected, Early: true}, counts{"connections_total{early=true}": 1}},
+		{gateway.Event{Kind: gateway.Disconnected, Lasted: 3 * time.Second, Asks: 7, Err: netproto.WrongSecret}, counts{
+			"connections_closed_total{code=wrong_secret}": 1, "connection_seconds_count": 1, "connection_seconds_sum": 3}},
+		{gateway.Event{Kind: gateway.Disconnected}, counts{
+			"connections_closed_total{code=none}": 1, "connection_seconds_count": 1}},
+		{gateway.Event{Kind: gateway.Answered, Message: netproto.KindAsk, Client: "lab", Context: 100, Delta: 5, BytesUp: 20,
+			BytesDown: 9, Audited: 2, Looked: 8, Queue: time.Second, Compute: 2 * time.Second, Took: 4 * time.Second}, counts{
+			"asks_total{client=lab,outcome=answered}": 1, "context_tokens_total": 100, "delta_tokens_total": 5,
+			"received_bytes_total": 20, "sent_bytes_total": 9, "audited_positions_total": 8, "audit_findings_total": 2,
+			"ask_queue_seconds_count": 1, "ask_queue_seconds_sum": 1, "ask_compute_seconds_count": 1,
+			"ask_compute_seconds_sum": 2, "ask_seconds_count": 1, "ask_seconds_sum": 4}},
+		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3, BytesUp: 2,
+			BytesDown: 1}, counts{"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3,
+			"received_bytes_total": 2, "sent_bytes_total": 1}},
+		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindSync}, counts{"syncs_total{outcome=resent}": 1}},
+		{gateway.Event{Kind: gateway.Synced, Message: netproto.KindSync, Context: 10, Delta: 3}, counts{
+			"syncs_total{outcome=synced}": 1, "context_tokens_total": 10, "delta_tokens_total": 3}},
+		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindAsk, Err: netproto.Cancelled, Queue: time.Second}, counts{
+			"asks_total{client=,outcome=dropped}": 1}},
+		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindSync}, counts{"syncs_total{outcome=dropped}": 1}},
+		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindAsk, Client: "lab", BytesDown: 5,
+			Err: fmt.Errorf("x: %w", netproto.Refusal{Code: netproto.TooFast})}, counts{
+			"asks_total{client=lab,outcome=refused}": 1, "refusals_total{code=too_fast,of=ask}": 1, "sent_bytes_total": 5}},
+		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindSync, Err: netproto.Busy}, counts{
+			"syncs_total{outcome=refused}": 1, "refusals_total{code=busy,of=sync}": 1}},
+		{gateway.Event{Kind: gateway.Refused, Ahead: true, Context: 9, Err: errors.New("inner")}, counts{
+			"refusals_total{code=failed,of=ahead}": 1}},
+		{gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed, BytesUp: 4}, counts{
+			"refusals_total{code=malformed,of=connection}": 1, "received_bytes_total": 4}},
+		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{"refusals_total{code=other,of=connection}": 1}},
+		{gateway.Event{Kind: gateway.Forgotten}, counts{"sessions_forgotten_total": 1}},
+		{gateway.Event{Kind: gateway.Draining, Conns: 5}, counts{"drains_total{phase=begun}": 1}},
+		{gateway.Event{Kind: gateway.Drained, Conns: 2, Lasted: time.Second}, counts{"drains_total{phase=ended}": 1,
+			"drain_forced_closes_total": 2, "drain_seconds_count": 1, "drain_seconds_sum": 1}},
+	} {
+		to := prometheus.NewRegistry()
+		m := metrics.NewEvents(to)
+		m.Event(c.e)
+		assert.Equal(t, c.want, values(t, to), "%v", c.e)
+		m.Event(c.e)
+		twice := counts{}
+		for name, v := range c.want {
+			twice[name] = 2 * v
+		}
+		assert.Equal(t, twice, values(t, to), "%v", c.e)
+	}
+}
+
+// Each code has a name of its own.
+func TestCodes(t *testing.T) {
+	to := prometheus.NewRegistry()
+	m := metrics.NewEvents(to)
+	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
+		m.Event(gateway.Event{Kind: gateway.Disconnected, Err: code})
+	}
+	n := 0
+	for name := range values(t, to) {
+		if strings.HasPrefix(name, "connections_closed_total") {
+			n++
+			assert.NotContains(t, name, "code=}")
+			assert.NotContains(t, name, "other")
+		}
+	}
+	assert.Equal(t, int(netproto.Cancelled)+1, n)
+}
+
+// What a client may choose is no label: hostile names do not grow the page.
+func TestLabelsAreBounded(t *testing.T) {
+	to := prometheus.NewRegistry()
+	m := metrics.NewEvents(to)
+	size := func() int {
+		n, err := testutil.GatherAndCount(to)
+		require.NoError(t, err)
+		return n
+	}
+	tell := func(i int) {
+		for kind := gateway.Connected; kind <= gateway.Drained; kind++ {
+			for _, message := range []netproto.Kind{netproto.KindAsk, netproto.KindSync, 0} {
+				m.Event(gateway.Event{Kind: kind, Message: message, Device: fmt.Sprint(i), Session: uint64(i),
+					Err: netproto.Refusal{Code: netproto.Code(i), Detail: fmt.Sprint(i)}})
+			}
+		}
+	}
+	for i := range 256 {
+		tell(i)
+	}
+	before := size()
+	for i := range 5000 {
+		tell(i)
+	}
+	assert.Equal(t, before, size())
+	assert.Less(t, before, 150)
+}
+
+// model answers every question after a while.
+type model struct{ delay time.Duration }
+
+func (m model) Info() gateway.Info {
+	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 1000, Parallel: 4}
+}
+func (m model) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+	if q.Context[0] == 66 {
+		return gateway.Answer{}, errors.New("broken")
+	}
+	select {
+	case <-time.After(m.delay):
+	case <-ctx.Done():
+	}
+	return gateway.Answer{Token: 1, Audited: 3, Audit: []netproto.Finding{{Position: len(q.Context) - 1, Token: 2}}}, nil
+}
+func (m model) Forget(uint64) {}
+
+// What a gateway does over real sockets is what its metrics say, and Prometheus' own checks find nothing.
+func TestGateway(t *testing.T) {
+	to := prometheus.NewRegistry()
+	m := metrics.NewEvents(to)
+	var mu sync.Mutex
+	kinds := map[gateway.EventKind]int{}
+	g, err := gateway.New(gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: "sixteen bytes of"}},
+		DrainTimeout: time.Second, Events: func(e gateway.Event) {
+			m.Event(e)
+			mu.Lock()
+			defer mu.Unlock()
+			kinds[e.Kind]++
+		}}, model{time.Millisecond})
+	require.NoError(t, err)
+	to.MustRegister(metrics.State(g.Stats))
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+
+	dial := func(secret netproto.Secret) (*client.Client, error) {
+		return client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), Secret: secret})
+	}
+	_, err = dial("another of sixteen")
+	require.ErrorIs(t, err, netproto.WrongSecret)
+	c, err := dial("sixteen bytes of")
+	require.NoError(t, err)
+	s, err := c.NewSession(t.Context())
+	require.NoError(t, err)
+	path := []int32{1, 2, 3, 4, 5}
+	_, _, err = s.Sync(t.Context(), path[:2])
+	require.NoError(t, err)
+	for range 3 {
+		path = append(path, 7)
+		_, err = s.Ask(t.Context(), path, client.Query{AuditFrom: 3})
+		require.NoError(t, err)
+	}
+	_, err = s.Ask(t.Context(), []int32{66}, client.Query{})
+	require.ErrorIs(t, err, netproto.Failed)
+	for told := 0; told < 7; time.Sleep(time.Millisecond) { // an event comes after its answer
+		mu.Lock()
+		told = kinds[gateway.Connected] + kinds[gateway.Answered] + kinds[gateway.Synced] + kinds[gateway.Refused]
+		mu.Unlock()
+	}
+	now := values(t, to)
+	for name, want := range map[string]float64{
+		"asks_total{client=lab,outcome=answered}": 3, "asks_total{client=lab,outcome=refused}": 1,
+		"syncs_total{outcome=synced}": 1, "refusals_total{code=failed,of=ask}": 1,
+		"refusals_total{code=wrong_secret,of=connection}": 1, "connections_total{early=false}": 1,
+		"audited_positions_total": 9, "audit_findings_total": 3, "context_tokens_total": 2 + 6 + 7 + 8 + 1,
+		"delta_tokens_total": 2 + 4 + 1 + 1 + 1, "ask_seconds_count": 3, "sockets": 1, "connections": 1, "sessions": 1,
+		"session_tokens": 9, "places": 4, "devices": 1,
+	} {
+		assert.Equal(t, want, now[name], name)
+	}
+	assert.Greater(t, now["ask_seconds_sum"], 0.003)
+	s.Close()
+	require.NoError(t, c.Close())
+	cancel()
+	require.NoError(t, <-done)
+	require.NoError(t, socket.Close())
+	now = values(t, to)
+	assert.Equal(t, 1., now["drains_total{phase=begun}"])
+	assert.Equal(t, 1., now["drains_total{phase=ended}"])
+	assert.Equal(t, 1., now["sessions_forgotten_total"])
+	assert.Equal(t, map[gateway.EventKind]int{gateway.Connected: 1, gateway.Disconnected: 1, gateway.Refused: 2,
+		gateway.Answered: 3, gateway.Synced: 1, gateway.Forgotten: 1, gateway.Draining: 1, gateway.Drained: 1}, kinds)
+	assert.Zero(t, now["sockets"])
+	problems, err := testutil.GatherAndLint(to)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+}

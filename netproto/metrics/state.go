@@ -1,0 +1,70 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// State tells what a gateway holds, read when it is asked for. stats must not wait for the large model: Gateway.Stats.
+func State(stats func() gateway.Stats) prometheus.Collector {
+	s := &state{stats: stats}
+	for _, g := range []struct {
+		name, help string
+		value      func(gateway.Stats) int
+	}{
+		{"sockets", "Sockets on which clients are let in; 0 when the gateway is about to end.",
+			func(s gateway.Stats) int { return s.Serving }},
+		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
+		{"connections_greeting", "Open connections that have not said who they are.",
+			func(s gateway.Stats) int { return s.Greeting }},
+		{"devices", "Devices that are connected, or whose rate has not recovered.",
+			func(s gateway.Stats) int { return s.Devices }},
+		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
+		{"session_tokens", "Tokens that are remembered of them, drafts included.",
+			func(s gateway.Stats) int { return s.Tokens }},
+		{"asks_open", "Questions that wait for their turn, or that the large model works on.",
+			func(s gateway.Stats) int { return s.Asks }},
+		{"asks_waiting", "Questions that wait for their turn.", func(s gateway.Stats) int { return s.Waiting }},
+		{"places", "Questions that the upstream takes at a time.", func(s gateway.Stats) int { return s.Places }},
+	} {
+		desc := prometheus.NewDesc(prefix+g.name, g.help, nil, nil)
+		s.gauges = append(s.gauges, gauge{desc, g.value})
+	}
+	return s
+}
+
+type gauge struct {
+	desc  *prometheus.Desc
+	value func(gateway.Stats) int
+}
+
+type state struct {
+	stats  func() gateway.Stats
+	gauges []gauge
+}
+
+// Describe implements [prometheus.Collector].
+func (s *state) Describe(to chan<- *prometheus.Desc) {
+	for _, g := range s.gauges {
+		to <- g.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s *state) Collect(to chan<- prometheus.Metric) {
+	now := s.stats()
+	for _, g := range s.gauges {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(now)))
+	}
+}
+
+// Health tells whether a check finds nothing wrong, as 1 or 0. It must not wait.
+func Health(name, help string, check func() error) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 {
+		if check() != nil {
+			return 0
+		}
+		return 1
+	})
+}
