@@ -69,8 +69,9 @@ type reply struct {
 	Choices []struct {
 		IDs      []int32 `json:"token_ids"`
 		LogProbs *struct {
-			Tokens []string              `json:"tokens"`
-			Top    []map[string]*float64 `json:"top_logprobs"`
+			Tokens  []string              `json:"tokens"`
+			Top     []map[string]*float64 `json:"top_logprobs"`
+			Content []spelled             `json:"content"` // in the form of chats, as llama-server has it here, too
 		} `json:"logprobs"`
 	} `json:"choices"`
 	Usage struct {
@@ -78,6 +79,15 @@ type reply struct {
 			Cached *int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
+}
+
+// spelled is a token with all that there may be to know it by.
+type spelled struct {
+	ID      *int32    `json:"id"`
+	Token   string    `json:"token"`
+	Bytes   []int     `json:"bytes"`
+	LogProb *float64  `json:"logprob"`
+	Top     []spelled `json:"top_logprobs"`
 }
 
 // Ask implements dialect.Engine. There is no audit: the interface has no way to it that does not compute the whole
@@ -101,13 +111,53 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 		r.Token, err = dialect.One(c.IDs)
 	case c.LogProbs != nil && len(c.LogProbs.Tokens) == 1:
 		r.Token, err = e.id(c.LogProbs.Tokens[0])
+	case c.LogProbs != nil && len(c.LogProbs.Content) == 1:
+		r.Token, err = e.idOf(c.LogProbs.Content[0])
 	default:
 		err = fmt.Errorf("/v1/completions: %w: no token came with its probability", dialect.ErrReply)
 	}
-	if err == nil && a.K > 0 && c.LogProbs != nil && len(c.LogProbs.Top) > 0 {
+	switch {
+	case err != nil || a.K == 0 || c.LogProbs == nil:
+	case len(c.LogProbs.Top) > 0:
 		r.Top = e.top(c.LogProbs.Top[0], a.K)
+	case len(c.LogProbs.Content) > 0:
+		r.Top = e.topOf(c.LogProbs.Content[0].Top, a.K)
 	}
 	return r, err
+}
+
+// idOf returns the token that is spelled: by its id, its bytes or its text, the first of these that is there.
+func (e *Engine) idOf(s spelled) (int32, error) {
+	if s.ID != nil {
+		return *s.ID, nil
+	}
+	if len(s.Bytes) == 0 {
+		return e.id(s.Token)
+	}
+	piece := make([]byte, len(s.Bytes))
+	for i, b := range s.Bytes {
+		piece[i] = byte(b)
+		if b < 0 || b > 255 {
+			return 0, fmt.Errorf("%w: a byte is %d", dialect.ErrReply, b)
+		}
+	}
+	if id := e.v.Find(piece); id >= 0 {
+		return id, nil
+	}
+	return 0, dialect.ErrPiece
+}
+
+// topOf is top for tokens that are spelled.
+func (e *Engine) topOf(list []spelled, k int) []netproto.Candidate {
+	var all []netproto.Candidate
+	for _, s := range list {
+		id, err := e.idOf(s)
+		if err != nil {
+			return nil
+		}
+		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(s.LogProb)})
+	}
+	return dialect.Top(all, k)
 }
 
 // top returns the k most probable tokens; none where the text of one is not that of exactly one token.
