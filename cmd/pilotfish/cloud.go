@@ -123,21 +123,26 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 	return c, f
 }
 
-func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
+// options refuses what is wrong with flags, whatever else there is.
+func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return usagef("--cert and --key belong together: give both or none")
+		return o, usagef("--cert and --key belong together: give both or none")
 	case f.slots < 0 || f.rows < 0:
-		return usagef("--slots and --rows must be above 0")
+		return o, usagef("--slots and --rows must be above 0")
 	}
-	log, level, err := a.newLog(f.log, f.operate.level)
+	if o, err = f.limits.options(); err == nil {
+		err = f.operate.checkFlags()
+	}
+	return o, err
+}
+
+func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
+	o, err := f.options()
 	if err != nil {
 		return err
 	}
-	o, err := f.limits.options()
-	if err == nil {
-		err = f.operate.checkFlags()
-	}
+	log, level, err := a.newLog(f.log, f.operate.level)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type member struct {
 	client  *dialect.Client
 	idle    interface{ CloseIdleConnections() } // nil where the transport is not its own
 	suspect chan struct{}                       // holds a value when it is to be looked at now
+	felt    time.Time                           // the end of the last look; of the watcher alone
 
 	mu      sync.Mutex
 	e       dialect.Engine // nil until its dialect is known

@@ -116,7 +116,8 @@ func TestDeadEngine(t *testing.T) {
 	}
 }
 
-// TestShortDeadlines: questions whose time is too short say nothing of the engine.
+// TestShortDeadlines: questions whose time is too short say nothing of the engine, and do not have it tried again and
+// again.
 func TestShortDeadlines(t *testing.T) {
 	slow := &fault{doing: func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -130,10 +131,12 @@ func TestShortDeadlines(t *testing.T) {
 	}}
 	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		slow.on.Store(true)
-		for i := range uint64(100) {
-			require.ErrorIs(t, ask(t, u, i, time.Millisecond), netproto.TooLate)
+		before := len(e.Calls("/health"))
+		for i := range uint64(1000) {
+			require.ErrorIs(t, ask(t, u, i, 10*time.Millisecond), netproto.TooLate)
 		}
-		time.Sleep(2 * pulseTime)
+		assert.InDelta(t, 9, len(e.Calls("/health"))-before, 2, "in 10 seconds")
+		time.Sleep(2 * pulse)
 		require.NoError(t, u.Ready())
 		require.NoError(t, ask(t, u, 1, time.Second))
 		assert.Zero(t, u.Stats().Engines[0].Outages)
