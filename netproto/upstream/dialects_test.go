@@ -383,6 +383,17 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+// TestNamedTwice: two addresses of one engine would share nothing but its name.
+func TestNamedTwice(t *testing.T) {
+	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama"}})
+	o := options(w, "one", "one")
+	_, err := Open(t.Context(), o)
+	assert.ErrorContains(t, err, "http://one is named twice")
+	o.URLs = []string{"http://one/", "https://one"}
+	_, err = Open(t.Context(), o)
+	assert.ErrorContains(t, err, "https://one is named twice")
+}
+
 // TestWarm: text that is streamed ahead becomes a request where much of it is new, as each dialect has it.
 func TestWarm(t *testing.T) {
 	for _, c := range kinds() {

@@ -16,6 +16,8 @@ import (
 type member struct {
 	u   *Upstream
 	url string
+	// place is the URL without its scheme: what an engine is known by
+	place string
 
 	client  *dialect.Client
 	idle    interface{ CloseIdleConnections() } // nil where the transport is not its own
@@ -40,7 +42,7 @@ func newMember(u *Upstream, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		u: u, url: at.String(), suspect: make(chan struct{}, 1), since: time.Now(), why: errors.New("it was not asked yet"),
+		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1), since: time.Now(), why: errors.New("it was not asked yet"),
 	}
 	if u.o.Transport != nil {
 		m.client = dialect.NewClient(at, u.o.Key, u.o.Transport)

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,6 +123,9 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 		m, err := newMember(u, address)
 		if err != nil {
 			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may hold a password
+		}
+		if slices.ContainsFunc(u.members, func(x *member) bool { return x.place == m.place }) {
+			return nil, fmt.Errorf("upstream %d: %s is named twice", i+1, m.url)
 		}
 		u.members = append(u.members, m)
 	}
