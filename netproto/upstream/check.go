@@ -107,6 +107,9 @@ func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
 	} else if err != nil {
 		return Fail, "", err
 	}
+	if _, err := c.m.engine().Detokenize(ctx, []int32{0}); errors.Is(err, dialect.ErrAbsent) {
+		return Note, "it says of no token what it is; those that it repeats or goes on with are the same here and there", nil
+	}
 	return Pass, fmt.Sprintf("the text of all %d tokens is the same here and there", v.Size()), nil
 }
 

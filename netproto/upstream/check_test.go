@@ -38,6 +38,8 @@ func TestCheck(t *testing.T) {
 				switch {
 				case name == "cache" || name == "clients apart" || name == "too long":
 					assert.Equal(t, v == Note, c.engine.Dialect == "openai", name)
+				case name == "vocabulary":
+					assert.Equal(t, v == Note, c.engine.Dialect == "openai", name)
 				case name == "audit":
 					assert.Equal(t, v == Note, c.audit == netproto.NoAudit)
 				case name == "answers" && c.engine.Strict:

@@ -310,6 +310,46 @@ func TestTrustVocabulary(t *testing.T) {
 	open(t, o)
 }
 
+// TestRepeats: an engine that says of no token what it is can show that its vocabulary is the same by going on with what
+// is repeated to it; one that goes on with other tokens cannot.
+func TestRepeats(t *testing.T) {
+	v := fakeengine.NewVocabulary()
+	parrot := func(often int) func([]int32) []float64 {
+		return func(ctx []int32) []float64 {
+			p := fakeengine.Table(v, 1)(ctx)
+			if last := ctx[len(ctx)-1]; int(last)%4 < often {
+				p[last] = -0.01
+			}
+			return p
+		}
+	}
+	for _, c := range []struct {
+		often int // of 4 tokens
+		v     *fakeengine.Vocabulary
+		ok    bool
+	}{{4, v, true}, {3, v, true}, {1, v, false}, {4, shifted(v), false}} {
+		for _, strict := range []bool{false, true} {
+			e := &fakeengine.Engine{Dialect: "openai", Strict: strict, Model: parrot(c.often), Vocabulary: c.v, MaxTop: 5}
+			u, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+			if !c.ok { // also where ids come back: they say nothing of what they stand for
+				assert.ErrorContains(t, err, "--trust-vocabulary")
+				continue
+			}
+			require.NoError(t, err)
+			u.Close()
+		}
+	}
+}
+
+// shifted has each token in the place of the next one.
+func shifted(v *fakeengine.Vocabulary) *fakeengine.Vocabulary {
+	var pieces [][]byte
+	for id := range int32(v.Size()) {
+		pieces = append(pieces, v.Piece((id+1)%int32(v.Size())))
+	}
+	return fakeengine.VocabularyOf(pieces, v.Special(), nil)
+}
+
 // TestModelName: of several models the one that is named is asked for, and one that is not there is an error.
 func TestModelName(t *testing.T) {
 	for _, c := range kinds() {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // checkVocabulary makes sure that an engine means by each id what the devices mean: texts become the same ids, and ids
-// the same text, for the whole vocabulary. The error names the first difference.
+// the same text, for the whole vocabulary. The error names the first difference. Of an engine that has no address for
+// that, as many tokens as can be are compared in another way.
 func checkVocabulary(
 	ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary, trust bool,
 ) error {
@@ -26,6 +28,9 @@ func checkVocabulary(
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
 		err = checkSpelling(ctx, e, f, v)
+	}
+	if errors.Is(err, dialect.ErrAbsent) {
+		err = checkRepeats(ctx, e, v)
 	}
 	if errors.Is(err, dialect.ErrAbsent) && trust {
 		return nil
@@ -172,6 +177,34 @@ func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dia
 					ids[i], piece, ours)}
 			}
 		}
+	}
+	return nil
+}
+
+// checkRepeats asks what follows a token that stands there many times. Nearly any model goes on with the same: then its
+// text there is that of the same id here. Where that is so for half of the tokens that are tried, the vocabulary is the
+// same one; where the engine goes on with others, nothing is known.
+func checkRepeats(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) error {
+	const tries, times = 40, 24
+	s, ok := e.(dialect.Speller)
+	if !ok {
+		return dialect.ErrAbsent
+	}
+	tried, same := 0, 0
+	for i := range 4 * tries {
+		id := int32(i * v.Size() / (4 * tries))
+		if piece := v.Piece(id); tried < tries && len(piece) > 0 && utf8.Valid(piece) {
+			next, err := s.Next(ctx, slices.Repeat([]int32{id}, times))
+			if err != nil {
+				return err
+			}
+			if tried++; bytes.Equal(next, piece) {
+				same++
+			}
+		}
+	}
+	if 2*same < tried || tried == 0 {
+		return fmt.Errorf("%w: of %d tokens that were repeated to it, it went on with %d", dialect.ErrAbsent, tried, same)
 	}
 	return nil
 }

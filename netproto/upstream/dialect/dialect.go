@@ -91,6 +91,9 @@ type Reply struct {
 type Speller interface {
 	// Spell returns the text of each token of a context, or ErrAbsent.
 	Spell(ctx context.Context, context []int32) ([][]byte, error)
+
+	// Next returns the text of the token that follows a context, however else the engine may tell which it is.
+	Next(ctx context.Context, context []int32) ([]byte, error)
 }
 
 // Slotted is an engine that keeps what it computed for a session in one of a few slots.

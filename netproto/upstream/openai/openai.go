@@ -134,17 +134,29 @@ func (e *Engine) idOf(s spelled) (int32, error) {
 	if len(s.Bytes) == 0 {
 		return e.id(s.Token)
 	}
-	piece := make([]byte, len(s.Bytes))
-	for i, b := range s.Bytes {
-		piece[i] = byte(b)
-		if b < 0 || b > 255 {
-			return 0, fmt.Errorf("%w: a byte is %d", dialect.ErrReply, b)
-		}
+	piece, err := s.piece()
+	if err != nil {
+		return 0, err
 	}
 	if id := e.v.Find(piece); id >= 0 {
 		return id, nil
 	}
 	return 0, dialect.ErrPiece
+}
+
+// piece returns the bytes of a token.
+func (s spelled) piece() ([]byte, error) {
+	if len(s.Bytes) == 0 {
+		return []byte(s.Token), nil
+	}
+	piece := make([]byte, len(s.Bytes))
+	for i, b := range s.Bytes {
+		piece[i] = byte(b)
+		if b < 0 || b > 255 {
+			return nil, fmt.Errorf("%w: a byte is %d", dialect.ErrReply, b)
+		}
+	}
+	return piece, nil
 }
 
 // topOf is top for tokens that are spelled.
@@ -245,6 +257,28 @@ func (e *Engine) Spell(ctx context.Context, context []int32) (pieces [][]byte, e
 		pieces = append(pieces, pieceOf(text))
 	}
 	return pieces, nil
+}
+
+// Next implements dialect.Speller.
+func (e *Engine) Next(ctx context.Context, context []int32) ([]byte, error) {
+	q := e.newRequest(context, 1)
+	if e.extras {
+		q.TokensAsIDs, q.IDs = false, false
+	}
+	var w reply
+	if err := e.c.Post(ctx, "/v1/completions", q, &w); err != nil {
+		return nil, err
+	}
+	if len(w.Choices) == 1 && w.Choices[0].LogProbs != nil {
+		l := w.Choices[0].LogProbs
+		switch {
+		case len(l.Tokens) == 1:
+			return pieceOf(l.Tokens[0]), nil
+		case len(l.Content) == 1:
+			return l.Content[0].piece()
+		}
+	}
+	return nil, fmt.Errorf("/v1/completions: %w: no token came with its probability", dialect.ErrReply)
 }
 
 // Describe implements dialect.Engine.

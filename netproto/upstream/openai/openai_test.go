@@ -113,6 +113,14 @@ func TestSpelling(t *testing.T) {
 	pieces, err := e.Spell(t.Context(), []int32{1, 2, 3})
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte("a"), {0xe4}, []byte("c")}, pieces)
+	for reply, want := range map[string]string{
+		`{"tokens":["a b"]}`: "a b", `{"content":[{"token":"x","bytes":[228,184]}]}`: "\xe4\xb8", `{"content":[{"token":"x"}]}`: "x",
+		`{"content":[{"bytes":[500]}]}`: "", `{}`: "",
+	} {
+		piece, err := engine(t, says(`{"choices":[{"logprobs":`+reply+`}]}`)).Next(t.Context(), []int32{1})
+		assert.Equal(t, want == "", err != nil, reply)
+		assert.Equal(t, want, string(piece))
+	}
 	_, err = e.Spell(t.Context(), []int32{1, 2, 3, 4, 5})
 	assert.ErrorIs(t, err, dialect.ErrAbsent)
 }
