@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,8 +62,13 @@ func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 		}
 	}
 	encode := func(text string) []int32 { return tokens.Encode(text, true) }
+	var known sync.Map // texts come again in each mode
 	return &fakeengine.Engine{Dialect: dialect, Vocabulary: fakeengine.VocabularyOf(pieces, special, encode),
 		Model: func(ids []int32) []float64 {
+			text := fmt.Sprint(ids)
+			if all, ok := known.Load(text); ok {
+				return all.([]float64)
+			}
 			logits, top, err := p.large.Logits(context.Background(), ids, 1)
 			if err != nil {
 				panic(http.ErrAbortHandler)
@@ -75,6 +81,7 @@ func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 			for i := range all {
 				all[i] = float64(logits[i]-top[0].Logit) - math.Log(sum)
 			}
+			known.Store(text, all)
 			return all
 		}}
 }
@@ -140,6 +147,9 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	p := openPair(t)
 	built := p.local(t)
 	questions := demo.Questions(demo.HeldOut)[:4]
+	if testing.Short() {
+		questions = questions[:1]
+	}
 	for _, dialect := range []string{"llama", "sglang", "vllm"} {
 		server := httptest.NewServer(p.serving(t, dialect))
 		defer server.Close()
@@ -160,7 +170,7 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 				}
 			}
 		}
-		assert.Greater(t, asked, 8, dialect)
+		assert.Greater(t, asked, 2*len(questions), dialect)
 		assert.Positive(t, audited, dialect)
 	}
 }

@@ -22,7 +22,8 @@ type member struct {
 	client  *dialect.Client
 	idle    interface{ CloseIdleConnections() } // nil where the transport is not its own
 	suspect chan struct{}                       // holds a value when it is to be looked at now
-	felt    time.Time                           // the end of the last look; of the watcher alone
+	felt    time.Time                           // the end of the last look; of the watcher alone, as the next
+	missed  int                                 // looks in a row that found no sign of life
 
 	mu      sync.Mutex
 	e       dialect.Engine // nil until its dialect is known

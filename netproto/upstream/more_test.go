@@ -132,6 +132,31 @@ func TestSlowIsNotDead(t *testing.T) {
 	})
 }
 
+// TestSlowPulse: an engine that says once too late that it lives stays; twice, or without a connection, it goes.
+func TestSlowPulse(t *testing.T) {
+	for _, c := range []struct {
+		misses int
+		doing  func(http.ResponseWriter, *http.Request)
+		stays  bool
+	}{{1, hang, true}, {2, hang, false}, {1, broken, false}} {
+		var left atomic.Int64
+		e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			if r.URL.Path != "/health" || left.Add(-1) < 0 {
+				return false
+			}
+			c.doing(w, r)
+			return true
+		}}
+		inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			left.Store(int64(c.misses))
+			time.Sleep(2*(pulse+pulseTime) + pulse)
+			assert.Equal(t, c.stays, u.Stats().Engines[0].Outages == 0)
+			time.Sleep(2 * longestPause)
+			require.NoError(t, u.Ready())
+		})
+	}
+}
+
 // TestPauses: an engine that is out is tried less and less often.
 func TestPauses(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}

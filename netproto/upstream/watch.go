@@ -69,7 +69,11 @@ func (m *member) feel(ctx context.Context, doubted bool) {
 		err = m.try(ctx, e, 1)
 	}
 	if err == nil || m.answered() > before || errors.Is(context.Cause(ctx), context.Canceled) {
+		m.missed = 0
 		return
+	}
+	if m.missed++; !doubted && ctx.Err() != nil && m.missed < 2 {
+		return // it is slow to say that it lives, once
 	}
 	if s := dialect.Status(err); doubted && (s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable) &&
 		e.Alive(ctx) == nil {
