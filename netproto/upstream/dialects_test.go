@@ -57,7 +57,7 @@ func TestDialects(t *testing.T) {
 			assert.Equal(t, "fake", info.Model)
 			assert.Equal(t, []any{c.audit, c.choices, c.context}, []any{info.Audit, info.Choices, info.MaxContext})
 			r := rand.New(rand.NewPCG(1, 2))
-			for i := range 200 {
+			for i := range many(200) {
 				q := question(uint64(i%5), contextOf(r, 2+r.IntN(60)))
 				q.K, q.AuditFrom = r.IntN(min(c.choices, 16)+1), r.IntN(len(q.Context)+1)
 				a, err := u.Ask(t.Context(), q)

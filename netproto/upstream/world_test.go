@@ -35,6 +35,14 @@ func open(t *testing.T, o Options) *Upstream {
 	return u
 }
 
+// many is n, or fewer where tests are to be short, as under the race detector.
+func many(n int) int {
+	if testing.Short() {
+		return max(n/5, 1)
+	}
+	return n
+}
+
 // drawn takes the token that seed and position point at.
 func drawn(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error) {
 	return top[(int(s.Seed)+pos)%len(top)].ID, nil
