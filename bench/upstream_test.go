@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -122,7 +125,7 @@ func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold fl
 	r, err := router.New(router.Options{Policy: router.Margin, Threshold: &threshold})
 	require.NoError(t, err)
 	o.Audit, o.Branches = true, 2
-	route := engine.Route{Request: engine.Request{MaxTokens: 64}, Router: r, Cloud: cloud, Draft: o}
+	route := engine.Route{Request: engine.Request{MaxTokens: 64, Sampling: o.Sampling}, Router: r, Cloud: cloud, Draft: o}
 	for token, err := range session.Routed(t.Context(), p.prompt(t, text), route) {
 		require.NoError(t, err)
 		s.ids, s.origins = append(s.ids, token.ID), append(s.origins, token.Origin)
@@ -173,6 +176,51 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 		assert.Greater(t, asked, 2*len(questions), dialect)
 		assert.Positive(t, audited, dialect)
 	}
+}
+
+// TestUpstreamDraws: with a temperature, and an engine that never rounds twice alike, pipelined decoding gives the tokens
+// of serial decoding, in whichever order they come.
+func TestUpstreamDraws(t *testing.T) {
+	p := openPair(t)
+	e := p.serving(t, "sglang")
+	exact, turn := e.Model, atomic.Uint64{}
+	e.Model = func(ids []int32) []float64 {
+		all := slices.Clone(exact(ids))
+		r := rand.New(rand.NewPCG(turn.Add(1), 1))
+		for i := range all {
+			all[i] += 0.2*r.Float64() - 0.2 // more than any engine, so that it shows
+		}
+		return all
+	}
+	server := httptest.NewServer(e)
+	defer server.Close()
+	u, err := engine.OpenUpstream(t.Context(), p.file, engine.UpstreamOptions{URLs: []string{server.URL}})
+	require.NoError(t, err)
+	defer u.Close()
+	s, err := NewStage(p.edge, p.large, StageOptions{RTT: 2 * time.Millisecond, Upstream: u})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close()) }()
+	for i, q := range demo.Questions(demo.HeldOut)[:3] {
+		modes := []draft.Mode{draft.Serial, draft.Pipelined, draft.Serial}
+		if i%2 == 1 {
+			modes = []draft.Mode{draft.Pipelined, draft.Serial, draft.Pipelined}
+		}
+		var first said
+		for n, mode := range modes {
+			cloud, end, err := s.Dial(t.Context(), n) // a device of its own, of the same client
+			require.NoError(t, err)
+			have := p.decode(t, cloud, q.Text, 1, draft.Options{Mode: mode, Sampling: sample.Options{
+				Temperature: 0.8, TopK: 20, Seed: uint64(i)}})
+			end()
+			if n == 0 {
+				first = have
+				assert.Greater(t, have.sum.Answered, 3)
+			}
+			require.Equal(t, first.ids, have.ids)
+			require.Equal(t, first.origins, have.origins)
+		}
+	}
+	assert.Positive(t, u.Stats().Repeats)
 }
 
 // TestUpstreamFails: whatever becomes of the engine in the middle of texts, each text is complete, and what the engine
