@@ -136,8 +136,11 @@ func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err 
 		s.count(a, r, took)
 	case ctx.Err() != nil:
 		s.Cancelled++
-		if errors.Is(context.Cause(ctx), netproto.TooLate) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late := errors.Is(context.Cause(ctx), netproto.TooLate) || errors.Is(ctx.Err(), context.DeadlineExceeded)
+		if late {
 			s.Late++
+		}
+		if late || took > s.usual() { // a device may give up by itself, as its time is over
 			m.look() // it may have died without a word
 		}
 	default:

@@ -100,6 +100,25 @@ func TestHungQuestions(t *testing.T) {
 		})
 }
 
+// TestGivenUp: a question that whoever asked it gave up after longer than answers take raises a doubt, too; one that was
+// given up at once does not.
+func TestGivenUp(t *testing.T) {
+	for after, found := range map[time.Duration]bool{time.Millisecond: false, 300 * time.Millisecond: true} {
+		f := &fault{doing: hang, all: true}
+		inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+			func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+				require.NoError(t, ask(t, u, 1, time.Second))
+				f.on.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(after, cancel)
+				_, err := u.Ask(ctx, question(2, []int32{1, 2}))
+				require.ErrorIs(t, err, context.Canceled)
+				time.Sleep(pulseTime + time.Millisecond)
+				assert.Equal(t, found, u.Ready() != nil)
+			})
+	}
+}
+
 // TestSlowIsNotDead: an engine that answers others while a question goes by its deadline is alive, however long a trial
 // takes.
 func TestSlowIsNotDead(t *testing.T) {

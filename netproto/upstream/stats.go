@@ -59,6 +59,12 @@ func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) 
 	}
 }
 
+// usual is a time within which most answers come.
+func (s *EngineStats) usual() time.Duration {
+	const least = 20 * time.Millisecond
+	return least + 2*s.Time/time.Duration(max(s.Answered, 1))
+}
+
 // Stats returns the counts so far. It waits for no engine.
 func (u *Upstream) Stats() Stats {
 	s := Stats{Repeats: u.memory.repeats.Load(), Differing: u.memory.differing.Load()}
