@@ -52,7 +52,7 @@ func TestUpstreamPages(t *testing.T) {
 	assert.GreaterOrEqual(t, sum(now["pilotfish_upstream_answers_total"]), 6.)
 	assert.Equal(t, 1., sum(now["pilotfish_gateway_upstream_up"]))
 	away.Store(true)
-	run(c, "100ms", "8,9") // the answers to the questions before are known
+	run(c, "100ms", "8,9")                                     // the answers to the questions before are known
 	for up := 1.; up != 0; time.Sleep(10 * time.Millisecond) { // until it is found out
 		up = sum(metricsOf(t, at)["pilotfish_gateway_upstream_up"])
 	}

@@ -59,6 +59,7 @@ func forbiddenLinks() []links {
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
 		{"cmd/...", "testing", "not in a shipped binary"},
 		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
+		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}
