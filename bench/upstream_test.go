@@ -179,8 +179,8 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	}
 }
 
-// TestUpstreamDraws: with a temperature, and an engine that never rounds twice alike, pipelined decoding gives the tokens
-// of serial decoding, in whichever order they come.
+// TestUpstreamDraws: with a temperature, and an engine that never rounds twice alike, pipelined decoding gives the
+// tokens of serial decoding, in whichever order they come.
 func TestUpstreamDraws(t *testing.T) {
 	p := openPair(t)
 	e := p.serving(t, "sglang")

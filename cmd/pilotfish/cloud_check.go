@@ -18,8 +18,8 @@ func newCloudCheckCommand(a *app) *cobra.Command {
 		Long: `Find out whether an inference engine is fit to stand behind the gateway.
 
 It does what the gateway does when it starts, and asks the engine some hundred questions: whether it has the vocabulary
-of --tokenizer, answers alike when asked again and in company, gives probabilities and audits that are right, finds what it
-has computed before, keeps clients apart, and survives what is cancelled or too long. Texts of nobody are sent.
+of --tokenizer, answers alike when asked again and in company, gives probabilities and audits that are right, finds what
+it has computed before, keeps clients apart, and survives what is cancelled or too long. Texts of nobody are sent.
 
   pass  as it should be
   note  it can serve, but not as well as others

@@ -15,8 +15,8 @@ import (
 )
 
 // TestUpstreamPages: a gateway in front of an engine says on its pages what the engine did, and that it is not ready
-// while no engine is there; no page waits for one that does not answer. Its key is nowhere, and texts are in the log only
-// where --log-text is given.
+// while no engine is there; no page waits for one that does not answer. Its key is nowhere, and texts are in the log
+// only where --log-text is given.
 func TestUpstreamPages(t *testing.T) {
 	ownFolders(t)
 	const canary = "a canary that is a key"

@@ -13,8 +13,8 @@ import (
 )
 
 // TicketKey encrypts the tickets with which devices come back without a round trip (0-RTT). Whoever has it can read
-// what they sent before the handshake was over. Replicas that share it, or a gateway that is started anew with it, accept
-// each other's tickets.
+// what they sent before the handshake was over. Replicas that share it, or a gateway that is started anew with it,
+// accept each other's tickets.
 type TicketKey [32]byte
 
 // secure prepares all that TLS and QUIC encrypt and sign with.
@@ -68,9 +68,9 @@ func (g *Gateway) SetCertificate(c tls.Certificate) error {
 	return nil
 }
 
-// SetTicketKeys replaces the keys of tickets, while the gateway serves: the first encrypts new tickets, all of them open
-// those that devices bring. A ticket whose key is gone costs its device a round trip and nothing else. The key of
-// address validation derives from the first key at New and stays.
+// SetTicketKeys replaces the keys of tickets, while the gateway serves: the first encrypts new tickets, all of them
+// open those that devices bring. A ticket whose key is gone costs its device a round trip and nothing else. The key
+// of address validation derives from the first key at New and stays.
 func (g *Gateway) SetTicketKeys(keys []TicketKey) error {
 	if len(keys) == 0 {
 		return errors.New("gateway: no ticket key")

@@ -33,7 +33,8 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, after
 	e.Kind, e.Session = Synced, held.id
 	afterwards = func() {
 		defer done()
-		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
+		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id,
+			Domain:  c.g.sessions.domain(held, c.who),
 			Context: path, Base: seen})
 	}
 	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil

@@ -310,8 +310,8 @@ func TestTrustVocabulary(t *testing.T) {
 	open(t, o)
 }
 
-// TestRepeats: an engine that says of no token what it is can show that its vocabulary is the same by going on with what
-// is repeated to it; one that goes on with other tokens cannot.
+// TestRepeats: an engine that says of no token what it is can show that its vocabulary is the same by going on with
+// what is repeated to it; one that goes on with other tokens cannot.
 func TestRepeats(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	parrot := func(often int) func([]int32) []float64 {

@@ -43,7 +43,8 @@ func newMember(u *Upstream, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1), since: time.Now(), why: errors.New("it was not asked yet"),
+		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1), since: time.Now(),
+		why: errors.New("it was not asked yet"),
 	}
 	if u.o.Transport != nil {
 		m.client = dialect.NewClient(at, u.o.Key, u.o.Transport)

@@ -100,8 +100,8 @@ func TestHungQuestions(t *testing.T) {
 		})
 }
 
-// TestGivenUp: a question that whoever asked it gave up after longer than answers take raises a doubt, too; one that was
-// given up at once does not.
+// TestGivenUp: a question that whoever asked it gave up after longer than answers take raises a doubt, too; one that
+// was given up at once does not.
 func TestGivenUp(t *testing.T) {
 	for after, found := range map[time.Duration]bool{time.Millisecond: false, 300 * time.Millisecond: true} {
 		f := &fault{doing: hang, all: true}

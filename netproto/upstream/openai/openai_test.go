@@ -26,7 +26,8 @@ func engine(t *testing.T, to http.RoundTripper) *Engine {
 	for id := range pieces {
 		pieces[id] = fmt.Appendf(nil, "<%d>", id)
 	}
-	for id, text := range map[int]string{379: "In", 451: "Choose", 763: "kes", 5: "twice", 6: "twice", 7: "\xe4\xb8", 8: "bytes:"} {
+	for id, text := range map[int]string{379: "In", 451: "Choose", 763: "kes", 5: "twice", 6: "twice", 7: "\xe4\xb8",
+		8: "bytes:"} {
 		pieces[id] = []byte(text)
 	}
 	e.v = only{fakeengine.VocabularyOf(pieces, 768, nil)}
@@ -47,7 +48,8 @@ func (v only) Find(piece []byte) int32 {
 func TestReplayedAnswers(t *testing.T) {
 	for name, want := range map[string]struct{ k, top, cached int }{
 		"llama/v1-completions": {3, 3, 39}, "sglang/v1-completions": {3, 3, -1}, "vllm/completions-text": {2, 2, 32},
-		"vllm/completions-k5": {5, 5, -2}, "vllm/completions-k5-without-token-ids": {5, 5, -2}, "vllm/completions": {0, 0, -2},
+		"vllm/completions-k5": {5, 5, -2}, "vllm/completions-k5-without-token-ids": {5, 5, -2},
+		"vllm/completions": {0, 0, -2},
 	} {
 		r, err := fakeengine.ReadTranscript("../testdata/" + name + ".json")
 		require.NoError(t, err)
@@ -99,7 +101,8 @@ func TestPieces(t *testing.T) {
 		`{"content":[{"token":"In","bytes":[73,300]}]}`: -1, `{"content":[{"token":"In","bytes":[-1]}]}`: -1,
 		`{"content":[]}`: -1,
 	} {
-		got, err := engine(t, says(`{"choices":[{"logprobs":`+logprobs+`}]}`)).Ask(t.Context(), dialect.Ask{Context: []int32{1}})
+		got, err := engine(t, says(`{"choices":[{"logprobs":`+logprobs+`}]}`)).Ask(t.Context(),
+			dialect.Ask{Context: []int32{1}})
 		assert.Equal(t, want < 0, err != nil, logprobs)
 		if err == nil {
 			assert.Equal(t, want, got.Token, logprobs)
@@ -114,7 +117,8 @@ func TestSpelling(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte("a"), {0xe4}, []byte("c")}, pieces)
 	for reply, want := range map[string]string{
-		`{"tokens":["a b"]}`: "a b", `{"content":[{"token":"x","bytes":[228,184]}]}`: "\xe4\xb8", `{"content":[{"token":"x"}]}`: "x",
+		`{"tokens":["a b"]}`: "a b", `{"content":[{"token":"x","bytes":[228,184]}]}`: "\xe4\xb8",
+		`{"content":[{"token":"x"}]}`:   "x",
 		`{"content":[{"bytes":[500]}]}`: "", `{}`: "",
 	} {
 		piece, err := engine(t, says(`{"choices":[{"logprobs":`+reply+`}]}`)).Next(t.Context(), []int32{1})
