@@ -41,7 +41,8 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, r.BytesUp, 20., "eight tokens and a head")
 	assert.Greater(t, r.BytesDown, 3.)
 	assert.Positive(t, r.PerConnection)
-	assert.Greater(t, r.PerSession, int64(512*11), "12 bytes for an id and a hash, less what connections gave back meanwhile")
+	assert.Greater(t, r.PerSession, int64(512*11),
+		"12 bytes for an id and a hash, less what connections gave back meanwhile")
 	assert.Less(t, r.PerSession, int64(16<<10), "a session of 512 tokens takes no more than 16 KiB")
 	if cpuTime() > 0 {
 		assert.Positive(t, r.CPUPerAsk)

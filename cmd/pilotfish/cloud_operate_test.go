@@ -34,12 +34,17 @@ import (
 func (c *runningCloud) says(t *testing.T, pattern string) string {
 	t.Helper()
 	line := regexp.MustCompile(pattern)
-	for until := time.Now().Add(time.Minute); ; {
-		if found := line.FindStringSubmatch(c.errs.String()); found != nil {
+	late := time.After(time.Minute)
+	for {
+		text, more := c.errs.read()
+		if found := line.FindStringSubmatch(text); found != nil {
 			return found[len(found)-1]
 		}
-		require.True(t, time.Now().Before(until), "not said: %s", pattern)
-		time.Sleep(time.Millisecond)
+		select {
+		case <-more:
+		case <-late:
+			require.Fail(t, "not said", pattern)
+		}
 	}
 }
 

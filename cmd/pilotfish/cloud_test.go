@@ -66,14 +66,29 @@ func startCloudSaying(t *testing.T, args ...string) (address, pin, said string, 
 
 // lockedBuffer is written by one goroutine and read by another.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	b    bytes.Buffer
+	more chan struct{} // closed at the next write; nil: nobody waits for it
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
 	return b.b.Write(p)
+}
+
+// read returns what was written, and what ends when there is more.
+func (b *lockedBuffer) read() (string, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.more == nil {
+		b.more = make(chan struct{})
+	}
+	return b.b.String(), b.more
 }
 
 func (b *lockedBuffer) String() string {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -130,20 +131,34 @@ func TestClose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Who opens a connection and says nothing, or headers without end, does not hold it.
-func TestSlowHeaders(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes five seconds")
+// pipes is a listener whose connections are pipes in this process: in virtual time, if the test runs so.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := admin.Serve(listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-	defer s.Close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Write([]byte("GET / HTTP/1.1\r\nA: "))
-	require.NoError(t, err)
-	_, err = io.ReadAll(conn) // ends when the server closes it
-	require.NoError(t, err)
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Who opens a connection and says nothing, or headers without end, does not hold it for longer than five seconds.
+func TestSlowHeaders(t *testing.T) {
+	for _, said := range []string{"", "GET / HTTP/1.1\r\nA: "} {
+		synctest.Test(t, func(t *testing.T) {
+			listener := make(pipes)
+			s := admin.Serve(listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+			conn, theirs := net.Pipe()
+			listener <- theirs
+			began := time.Now()
+			_, err := conn.Write([]byte(said))
+			require.NoError(t, err)
+			_, err = io.ReadAll(conn) // ends when the server closes it
+			require.NoError(t, err)
+			assert.Equal(t, 5*time.Second, time.Since(began))
+			s.Close()
+		})
+	}
 }

@@ -353,7 +353,13 @@ func shifted(v *fakeengine.Vocabulary) *fakeengine.Vocabulary {
 // TestModelName: of several models the one that is named is asked for, and one that is not there is an error.
 func TestModelName(t *testing.T) {
 	for _, c := range kinds() {
-		if c.engine.Dialect != "vllm" && c.engine.Dialect != "openai" {
+		if c.engine.Dialect == "llama" || c.engine.Dialect == "sglang" { // which serve one
+			o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
+			o.Model = "another"
+			_, err := Open(t.Context(), o)
+			assert.ErrorContains(t, err, `serves no model "another", but "fake"`)
+			o.Model = "fake"
+			open(t, o)
 			continue
 		}
 		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {

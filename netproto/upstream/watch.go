@@ -153,6 +153,9 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	if f, err = e.Describe(ctx, o.Vocabulary, fmt.Sprintf("%016x", o.Random())); err != nil {
 		return e, f, refusal(err)
 	}
+	if o.Model != "" && f.Model != o.Model {
+		return e, f, &wrong{fmt.Errorf("it serves no model %q, but %q", o.Model, f.Model)}
+	}
 	if err = checkVocabulary(ctx, e, f, o.Vocabulary, o.TrustVocabulary); err != nil {
 		return e, f, refusal(err)
 	}

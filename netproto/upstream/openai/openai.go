@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -214,12 +213,7 @@ func pieceOf(text string) []byte {
 
 // tooLong tells a context that does not fit apart from other bad requests.
 func tooLong(err error) error {
-	var s *dialect.StatusError
-	if errors.As(err, &s) && s.Status == http.StatusBadRequest &&
-		(strings.Contains(s.Said, "maximum context length") || strings.Contains(s.Said, "context_length_exceeded")) {
-		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
-	}
-	return err
+	return dialect.TooLong(err, "maximum context length", "context_length_exceeded")
 }
 
 // Warm implements dialect.Engine: there is no request without an answer, so one is thrown away.
@@ -283,17 +277,9 @@ func (e *Engine) Next(ctx context.Context, context []int32) ([]byte, error) {
 
 // Describe implements dialect.Engine.
 func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
-	models, err := dialect.Models(ctx, e.c)
+	m, err := dialect.Choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
-	}
-	m := models[0]
-	if e.model != "" {
-		i := slices.IndexFunc(models, func(m dialect.Model) bool { return m.ID == e.model })
-		if i < 0 {
-			return f, fmt.Errorf("it serves no model %q, but %q", e.model, m.ID)
-		}
-		m = models[i]
 	}
 	e.v, e.model, e.extras = v, m.ID, true
 	f = dialect.Facts{Dialect: "openai", Model: m.ID, Audit: netproto.NoAudit}

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -167,16 +165,6 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 // (0.5.23), and one follows.
 const spare = 8
 
-// tooLong tells a context that does not fit apart from other bad requests.
-func tooLong(err error) error {
-	s, ok := errors.AsType[*dialect.StatusError](err)
-	if ok && s.Status == http.StatusBadRequest && (strings.Contains(s.Said, "longer than the model's context length") ||
-		strings.Contains(s.Said, "exceeds the maximum allowed length")) {
-		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
-	}
-	return err
-}
-
 // generate asks, and tells the server at once when nobody wants the reply any more: by itself it looks for that every
 // few seconds.
 func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
@@ -184,7 +172,7 @@ func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
 	if err != nil && ctx.Err() != nil {
 		e.abort(ctx, q.ID)
 	}
-	return w, tooLong(err)
+	return w, dialect.TooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
 }
 
 // abort cancels a request, while its asker goes on.
@@ -218,14 +206,7 @@ func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health
 
 // Tokenize implements dialect.Engine.
 func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	var w struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	body := struct {
-		Prompt     string `json:"prompt"`
-		AddSpecial bool   `json:"add_special_tokens"`
-	}{text, false}
-	return w.Tokens, dialect.Absent(e.c.Post(ctx, "/tokenize", body, &w))
+	return dialect.Tokenize(ctx, e.c, "", text)
 }
 
 // Detokenize implements dialect.Engine.

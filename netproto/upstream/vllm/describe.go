@@ -15,17 +15,9 @@ import (
 // Describe implements dialect.Engine. It finds out which door is open, how many probabilities the server gives, and
 // whether it can audit exactly.
 func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string) (f dialect.Facts, err error) {
-	models, err := dialect.Models(ctx, e.c)
+	m, err := dialect.Choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
-	}
-	m := models[0]
-	if e.model != "" {
-		i := slices.IndexFunc(models, func(m dialect.Model) bool { return m.ID == e.model })
-		if i < 0 {
-			return f, fmt.Errorf("it serves no model %q, but %q", e.model, m.ID)
-		}
-		m = models[i]
 	}
 	var version struct{ Version string }
 	if err := e.c.Get(ctx, "/version", &version); err != nil {

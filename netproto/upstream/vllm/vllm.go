@@ -4,11 +4,7 @@ package vllm
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -93,16 +89,7 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 
 // tooLong tells a context that does not fit apart from other bad requests.
 func tooLong(err error) error {
-	var s *dialect.StatusError
-	if errors.As(err, &s) && s.Status == http.StatusBadRequest {
-		for _, words := range []string{"maximum model length", "maximum context length",
-			"max_tokens must be at least 1, got 0"} {
-			if strings.Contains(s.Said, words) {
-				return fmt.Errorf("%w: %w", netproto.TooLarge, err)
-			}
-		}
-	}
-	return err
+	return dialect.TooLong(err, "maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is thrown away.
@@ -117,15 +104,7 @@ func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health
 
 // Tokenize implements dialect.Engine.
 func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	var w struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	body := struct {
-		Model      string `json:"model"`
-		Prompt     string `json:"prompt"`
-		AddSpecial bool   `json:"add_special_tokens"`
-	}{e.model, text, false}
-	return w.Tokens, dialect.Absent(e.c.Post(ctx, "/tokenize", body, &w))
+	return dialect.Tokenize(ctx, e.c, e.model, text)
 }
 
 // Detokenize implements dialect.Engine.
