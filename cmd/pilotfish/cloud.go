@@ -95,10 +95,8 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 			return f.serve(c.Context(), a)
 		},
 	}
-	f.model.register(c)
+	f.model.registerOptional(c) // or an upstream
 	p := c.Flags()
-	delete(p.Lookup("model").Annotations, cobra.BashCompOneRequiredFlag) // or an upstream
-	p.Lookup("model").Usage = "the model, a GGUF `file`"
 	f.upstream.register(p)
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
 	p.StringVar(&f.cert, "cert", "",

@@ -29,6 +29,13 @@ type gatewayFlags struct {
 }
 
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
+	c.registerAddress(f)
+	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
+		"the text is complete all the same")
+}
+
+// registerAddress adds the flags of commands for which each question must be answered.
+func (c *gatewayFlags) registerAddress(f *pflag.FlagSet) {
 	c.set = f
 	f.StringVar(&c.address, "cloud", "", "the gateway to ask, `host:port`")
 	f.StringVar(&c.pin, "pin", "",
@@ -39,8 +46,19 @@ func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&c.forget, "no-resume", false,
 		"keep nothing that lets the next run connect faster, and use nothing of earlier runs")
 	registerDictionaries(f, &c.dictionaries)
-	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
-		"the text is complete all the same")
+}
+
+// checkUse refuses flags of a gateway where there is none.
+func (c *gatewayFlags) checkUse() error {
+	if c.set.Changed("cloud") {
+		return nil
+	}
+	for _, name := range []string{"pin", "token-file", "no-resume", "dictionary"} {
+		if c.set.Changed(name) {
+			return usagef("--%s has no effect without a gateway: give one with --cloud host:port", name)
+		}
+	}
+	return nil
 }
 
 // parse returns the options that can be known before there is a model. It touches no file but that of the access token.

@@ -28,7 +28,19 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) register(c *cobra.Command) {
-	m.registerWithoutContext(c)
+	m.registerOptional(c)
+	m.require(c)
+}
+
+// require makes --model a flag that must be given.
+func (m *modelFlags) require(c *cobra.Command) {
+	c.Flags().Lookup("model").Usage += " (required)"
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+}
+
+// registerOptional is for commands that can do without a model.
+func (m *modelFlags) registerOptional(c *cobra.Command) {
+	m.registerCommon(c)
 	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
 		fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less",
 			engine.DefaultContext))
@@ -39,14 +51,18 @@ func (m *modelFlags) register(c *cobra.Command) {
 // weights once.
 func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 	m.huge = string(engine.HugeOff)
+	m.registerCommon(c)
+	m.require(c)
+}
+
+func (m *modelFlags) registerCommon(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file` (required)")
+	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file`")
 	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false,
 		"compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
-	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
 // open opens the model. Wrong values are wrong usage, a bad file is a failure.

@@ -55,11 +55,10 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _ := s.e.file.String("general.name") // only for people: a file may have none
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
 	info := gateway.Info{
-		Model: name, Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
+		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
 	}
 	return gateway.New(o, builtIn{s, info})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -39,6 +40,8 @@ type Service struct {
 	e     *Engine
 	kv    backend.KVConfig
 	least time.Duration
+
+	sessions atomic.Uint64 // given by Session
 }
 
 // Serve starts a service. Close it before the engine.

@@ -142,14 +142,24 @@ func floats(t gguf.Tensor) ([]float32, error) {
 	return x, nil
 }
 
-// Write stores the network as a router file.
+// Write stores the network as a router file that says nothing else; see [File.Write].
 func (n *Net) Write(w *gguf.Writer) error {
+	n.describe(w)
+	return n.store(w)
+}
+
+// describe puts the metadata that say what the tensors are.
+func (n *Net) describe(w *gguf.Writer) {
 	gguf.Put(w, "general.architecture", architecture)
 	gguf.Put(w, keyInput, uint32(n.Dim()))
 	gguf.Put(w, keyHidden, uint32(n.Layers[0].Out))
 	if n.HeadFeatures {
 		gguf.Put(w, keyFeatures, true)
 	}
+}
+
+// store writes the tensors, and ends the file.
+func (n *Net) store(w *gguf.Writer) error {
 	for i, l := range n.Layers {
 		w.Declare(fmt.Sprintf("router.%d.weight", 2*i), gguf.F32, l.In, l.Out)
 		w.Declare(fmt.Sprintf("router.%d.bias", 2*i), gguf.F32, l.Out)

@@ -1,0 +1,65 @@
+package task
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(
+		`{"question":"How many?","answer":"42","reference":"There are 42.","id":"a"}`+"\n\n"+`{"question":"Why?"}`), 0o644))
+	s, err := Open(path, Options{})
+	require.NoError(t, err)
+	require.Len(t, s.Questions, 2)
+	assert.Equal(t, "3", s.Questions[1].ID, "the number of the line")
+	assert.Nil(t, s.Questions[1].Grade)
+	q := s.Questions[0]
+	assert.Equal(t, []string{"a", "How many?", "There are 42."}, []string{q.ID, q.Text, q.Reference})
+	assert.Equal(t, Right, q.Grade("It is 42, or so"))
+	assert.Equal(t, Wrong, q.Grade("It is 4"))
+	first, err := Open(path, Options{Most: 1})
+	require.NoError(t, err)
+	assert.Len(t, first.Questions, 1)
+	assert.Equal(t, s.Hash, first.Hash)
+	_, err = Open(path, Options{Most: 3})
+	assert.ErrorContains(t, err, "has 2 questions, not 3")
+}
+
+// TestFileRefused: each error names the file and the line.
+func TestFileRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "F: the file has no questions",
+		"{\"question\":\"a\"}\n{}": `F: line 2: the object has no "question"`,
+		"[]":                       "F: line 1: ",
+		`{"question":"a","id":"x"}` + "\n" + `{"question":"b","id":"x"}`: `F: line 2: its id "x" is that of line 1`,
+		"\n" + strings.Repeat("x", maxLine+1):                            "F: line 2 is longer than 1 MB",
+	} {
+		_, err := Read(strings.NewReader(text), "F")
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	held, err := Open(Demo, Options{})
+	require.NoError(t, err)
+	assert.Len(t, held.Questions, 400)
+	train, err := Open(DemoTrain, Options{Most: 1000, Seed: 1})
+	require.NoError(t, err)
+	assert.Len(t, train.Questions, 1000)
+	other, err := Open(DemoTrain, Options{Most: 1000, Seed: 2})
+	require.NoError(t, err)
+	assert.NotEqual(t, train.Hash, other.Hash)
+	texts := map[string]bool{}
+	for _, q := range append(held.Questions, train.Questions...) {
+		assert.False(t, texts[q.Text])
+		texts[q.Text] = true
+		assert.Equal(t, Right, q.Grade(q.Reference))
+		assert.Equal(t, Wrong, q.Grade("no idea"))
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// pairFlags name the two models of commands that train, calibrate and judge routers: the small one runs here, the large
+// one here too (--large) or behind a gateway (--cloud).
+type pairFlags struct {
+	set     *pflag.FlagSet // which were given
+	model   modelFlags
+	large   string
+	gateway gatewayFlags
+}
+
+func (p *pairFlags) register(c *cobra.Command) {
+	p.model.registerOptional(c)
+	p.set = c.Flags()
+	p.set.StringVar(&p.large, "large", "", "the large model, a GGUF `file`, to run in this process as well")
+	p.gateway.registerAddress(p.set)
+}
+
+// check refuses a command line that does not name two models. With ours, which is the demo's pair, it names none.
+func (p *pairFlags) check(ours bool) error {
+	small, large, cloud := p.set.Changed("model"), p.set.Changed("large"), p.set.Changed("cloud")
+	switch {
+	case large && cloud:
+		return usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
+	case ours && !small && (large || cloud):
+		return usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
+	case ours && !small:
+		return nil
+	case !small:
+		return usagef("there is no small model: name its file with -m")
+	case !large && !cloud:
+		return usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
+	}
+	return p.gateway.checkUse()
+}
+
+// pair is two models, open.
+type pair struct {
+	edge  *engine.Engine
+	large *engine.Engine // nil where a gateway has it
+	far   engine.Far     // the large model to be asked, wherever it is
+	close func()
+}
+
+// open opens both models. Without -m they are the demo's. A gateway has been reached when it returns.
+func (p *pairFlags) open(ctx context.Context, a *app) (*pair, error) {
+	var err error
+	got := &pair{close: func() {}}
+	if p.set.Changed("model") {
+		got.edge, err = p.model.open()
+	} else {
+		got.edge, err = embedded(demo.Small(), "demo/small.gguf")
+	}
+	if err != nil {
+		return nil, err
+	}
+	got.closing(func() { got.edge.Close() })
+	if err := p.openLarge(ctx, a, got); err != nil {
+		got.close()
+		return nil, err
+	}
+	return got, nil
+}
+
+// closing adds what is closed before the rest.
+func (g *pair) closing(f func()) {
+	before := g.close
+	g.close = func() { f(); before() }
+}
+
+func (p *pairFlags) openLarge(ctx context.Context, a *app, got *pair) (err error) {
+	switch {
+	case p.set.Changed("cloud"):
+		return p.connect(ctx, a, got)
+	case p.set.Changed("model"):
+		got.large, err = engine.Open(p.large, engine.Options{Threads: p.model.threads, Context: p.model.context})
+	default:
+		got.large, err = embedded(demo.Large(), "demo/large.gguf")
+	}
+	if err != nil {
+		return err
+	}
+	got.closing(func() { got.large.Close() })
+	service, err := got.large.Serve(engine.ServeOptions{})
+	if err != nil {
+		return err
+	}
+	got.closing(service.Close)
+	got.far = service
+	return p.sameTokens(got)
+}
+
+// sameTokens refuses models whose ids mean different tokens; a gateway does that by itself.
+func (p *pairFlags) sameTokens(got *pair) error {
+	small, err := got.edge.Identity()
+	if err != nil {
+		return err
+	}
+	large, err := got.large.Identity()
+	if err != nil {
+		return err
+	}
+	if small.Tokenizer != large.Tokenizer {
+		return errors.New("--large: its tokens are not those of the small model: give two models of one family")
+	}
+	return nil
+}
+
+// connect reaches the gateway.
+func (p *pairFlags) connect(ctx context.Context, a *app, got *pair) error {
+	o, err := p.gateway.parse(a)
+	if err != nil {
+		return err
+	}
+	o.Lazy = false
+	remote, err := p.gateway.dial(ctx, a, got.edge, o)
+	if err != nil {
+		return fmt.Errorf("%w", p.gateway.explain(err))
+	}
+	got.closing(func() { remote.Close() })
+	got.far = remote
+	return nil
+}

@@ -1,0 +1,48 @@
+package gguf
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"slices"
+)
+
+// fingerprintBytes is how much of the data of each tensor a fingerprint looks at.
+const fingerprintBytes = 4096
+
+// Fingerprint tells models apart without reading them whole: the SHA-256, in hexadecimal digits, of all metadata but
+// those of a split (which is the same model in other files), and of each tensor's name, type, shape and first 4 KiB of
+// data. Training moves every weight, so two trainings differ in it; whoever changes a tensor only beyond its first
+// 4 KiB is not seen. The error is [ErrClosed].
+func (f *File) Fingerprint() (string, error) {
+	if !f.uses.Take() {
+		return "", ErrClosed
+	}
+	defer f.uses.Give()
+	sum := sha256.New()
+	for i, key := range f.meta.keys {
+		if v := f.meta.values[i]; !slices.Contains([]string{splitCount, splitNo, splitTensors}, key) {
+			add(sum, []byte(key))
+			add(sum, []byte{byte(v.kind), byte(v.elem)})
+			add(sum, v.b)
+		}
+	}
+	for _, t := range f.tensors {
+		add(sum, []byte(t.Name))
+		add(sum, []byte(t.Type.String()))
+		var shape []byte
+		for _, n := range t.Shape {
+			shape = binary.LittleEndian.AppendUint64(shape, uint64(n))
+		}
+		add(sum, shape)
+		add(sum, t.Data[:min(len(t.Data), fingerprintBytes)])
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// add hashes b after its length, so that no two lists of values look alike.
+func add(h hash.Hash, b []byte) {
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(b))))
+	h.Write(b)
+}

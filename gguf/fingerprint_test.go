@@ -1,0 +1,64 @@
+package gguf
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFingerprint: the same model has the same fingerprint, and whatever is changed in it, beyond what is said not to be
+// looked at, gives another one.
+func TestFingerprint(t *testing.T) {
+	of := func(key, value, name string, at int, shape ...int) string {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		Put(w, "general.architecture", "qwen2")
+		Put(w, key, value)
+		w.Declare(name, F32, shape...)
+		x := make([]float32, 2048)
+		x[at] = 1
+		require.NoError(t, w.WriteFloats(x))
+		require.NoError(t, w.Close())
+		f, err := Parse(b.Bytes())
+		require.NoError(t, err)
+		sum, err := f.Fingerprint()
+		require.NoError(t, err)
+		require.Len(t, sum, 64)
+		require.NoError(t, f.Close())
+		_, err = f.Fingerprint()
+		require.ErrorIs(t, err, ErrClosed)
+		return sum
+	}
+	usual := of("general.name", "a", "w", 0, 32, 64)
+	assert.Equal(t, usual, of("general.name", "a", "w", 0, 32, 64))
+	assert.NotEqual(t, usual, of("general.name", "b", "w", 0, 32, 64), "metadata")
+	assert.NotEqual(t, usual, of("general.nam", "ea", "w", 0, 32, 64), "keys and values are told apart")
+	assert.NotEqual(t, usual, of("general.name", "a", "v", 0, 32, 64), "names")
+	assert.NotEqual(t, usual, of("general.name", "a", "w", 0, 64, 32), "shapes")
+	assert.NotEqual(t, usual, of("general.name", "a", "w", 1023, 32, 64), "data")
+	assert.Equal(t, of("general.name", "a", "w", 1024, 32, 64), of("general.name", "a", "w", 2047, 32, 64),
+		"data beyond 4 KiB are not read")
+}
+
+// TestFingerprintSplit: a model in one file and in two files with the metadata of a split is the same.
+func TestFingerprintSplit(t *testing.T) {
+	of := func(split bool) string {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		Put(w, "general.architecture", "qwen2")
+		if split {
+			Put(w, splitNo, uint16(0))
+			Put(w, splitCount, uint16(1))
+			Put(w, splitTensors, int32(0))
+		}
+		require.NoError(t, w.Close())
+		f, err := Parse(b.Bytes())
+		require.NoError(t, err)
+		sum, err := f.Fingerprint()
+		require.NoError(t, err)
+		return sum
+	}
+	assert.Equal(t, of(false), of(true))
+}

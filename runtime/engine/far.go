@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// A large model as it is asked, for programs that put the parts together through this package.
+type (
+	Cloud         = draft.Cloud
+	CloudQuestion = draft.Question
+	CloudAnswer   = draft.Answer
+	CloudFinding  = draft.Finding
+)
+
+// Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].
+type Far interface {
+	// Session returns the cloud for one text at a time, and what ends it.
+	Session(ctx context.Context) (Cloud, func(), error)
+}
+
+// Session returns a cloud that needs no network, for one text at a time, and what ends it.
+func (s *Service) Session(context.Context) (Cloud, func(), error) {
+	session := s.sessions.Add(1)
+	end := func() { s.Forget(context.Background(), session) } // fails only when closed: all is forgotten then
+	return s.Local(session), end, nil
+}
+
+// Fingerprint tells the model from others: see [gguf.File.Fingerprint].
+func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }
+
+// Name is the general.name of the model's file; "" where it has none.
+func (e *Engine) Name() string {
+	name, _ := e.file.String("general.name") // only for people
+	return name
+}
+
+// Model is the name of the large model that the gateway gives; "" before the first connection.
+func (r *Remote) Model() string { return r.c.Welcome().Model }

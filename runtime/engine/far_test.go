@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// TestServiceSession: a service is asked as a gateway is, each session apart from the others, and an ended one is
+// forgotten.
+func TestServiceSession(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	s, err := e.Serve(ServeOptions{Apart: true})
+	require.NoError(t, err)
+	defer s.Close()
+	var far Far = s
+	text := []int32{1, 2, 3, 4, 5}
+	var ends []func()
+	var tokens []int32
+	for range 2 {
+		cloud, end, err := far.Session(t.Context())
+		require.NoError(t, err)
+		a, err := cloud.Ask(t.Context(), CloudQuestion{Context: text, AuditFrom: 1})
+		require.NoError(t, err)
+		assert.Equal(t, 4, a.Audited)
+		tokens, ends = append(tokens, a.Token), append(ends, end)
+	}
+	assert.Equal(t, tokens[0], tokens[1])
+	held := statsOf(t, s).InUse
+	assert.Equal(t, 2*len(text), held, "of two sessions")
+	ends[0]()
+	assert.Equal(t, len(text), statsOf(t, s).InUse)
+	ends[1]()
+	assert.Zero(t, statsOf(t, s).InUse)
+}
+
+// TestEngineName: an engine says which model it is.
+func TestEngineName(t *testing.T) {
+	e := small(t, Options{}, nil)
+	name, err := e.File().String("general.name")
+	if err == nil {
+		assert.Equal(t, name, e.Name())
+	} else {
+		require.ErrorIs(t, err, gguf.ErrAbsent)
+		assert.Empty(t, e.Name())
+	}
+	sum, err := e.Fingerprint()
+	require.NoError(t, err)
+	want, err := e.File().Fingerprint()
+	require.NoError(t, err)
+	assert.Equal(t, want, sum)
+}

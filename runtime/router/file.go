@@ -1,0 +1,197 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// TapFinalNorm is the only tap point there is: the hidden state after the final norm, as the output matrix sees it.
+const TapFinalNorm = "final-norm"
+
+// File is a router file: the network, what it came from, and what was proven of it.
+type File struct {
+	Net         *Net
+	About       About
+	Certificate *Certificate // nil: nothing was proven
+}
+
+// About says how a router was made. What is not known is empty or 0.
+type About struct {
+	Version     string  // of the program
+	Model       string  // fingerprint of the small model whose hidden states it takes; see [gguf.File.Fingerprint]
+	ModelName   string  // its general.name
+	Large       string  // fingerprint of the large model; empty where a gateway stood between
+	LargeName   string  // its name, as its file or its gateway gives it
+	Tap         string  // where the hidden state is taken: [TapFinalNorm]
+	Data        string  // SHA-256 of the traces that it learnt from, in hexadecimal digits
+	Label       string  // the rule that said which tokens may stand
+	Features    string  // what it looks at: hidden, head or both
+	Rounds      int     // of training: the first on given texts, the others on texts decoded with the router before
+	Prompts     int     // texts it learnt from, those held back for validation not counted
+	Positions   int     // tokens of these
+	Seed        int     // of all draws of training
+	Escalate    float64 // share of the positions whose label was to escalate
+	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
+	// chance that a token of these that may stand has more confidence than one that may not (the area under the
+	// receiver operating curve)
+	AUC float64
+}
+
+// Certificate says what was proven of a router at one threshold: with probability Confidence over the draw of the
+// prompts that it was calibrated on, the large model chooses at most the share Budget of the tokens, on prompts like
+// those, with this pair of models, greedily decoded to at most MaxTokens per answer.
+type Certificate struct {
+	Budget     float64 // share of tokens
+	Confidence float64 // 1 - δ
+	Threshold  float64 // escalate below this confidence
+	Share      float64 // of the tokens that were decoded to find out
+	Prompts    int     // that were decoded for it: the unit, as tokens of one answer depend on each other
+	Tokens     int     // of their answers
+	MaxTokens  int     // most tokens of an answer
+	PValue     float64 // of the hypothesis that the share is above the budget; at most 1 - Confidence
+	Method     string  // of the test, such as "learn-then-test, betting"
+	Data       string  // SHA-256 of the prompts, in hexadecimal digits
+	Large      string  // fingerprint of the large model, or the name that its gateway gives
+}
+
+// entry is one metadata pair of a file: its key, and where its value is.
+type entry struct {
+	key   string
+	value any // *string, *int or *float64
+}
+
+func (a *About) entries() []entry {
+	return entries(
+		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
+		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label, "features", &a.Features,
+		"rounds", &a.Rounds, "prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
+		"escalate_share", &a.Escalate, "auc", &a.AUC, "calibration_error", &a.Calibration,
+	)
+}
+
+func (c *Certificate) entries() []entry {
+	return entries(
+		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
+		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
+		"certificate.tokens", &c.Tokens, "certificate.max_tokens", &c.MaxTokens, "certificate.p_value", &c.PValue,
+		"certificate.method", &c.Method, "certificate.data", &c.Data, "certificate.large", &c.Large,
+	)
+}
+
+// entries makes a list of pairs of key and value.
+func entries(pairs ...any) (all []entry) {
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, entry{architecture + "." + pairs[i].(string), pairs[i+1]})
+	}
+	return all
+}
+
+// Read reads a router file. It keeps nothing of f.
+func Read(f *gguf.File) (*File, error) {
+	n, err := ReadNet(f)
+	if err != nil {
+		return nil, err
+	}
+	r := &File{Net: n}
+	for _, e := range r.About.entries() {
+		if err := e.read(f); err != nil && !errors.Is(err, gguf.ErrAbsent) {
+			return nil, err
+		}
+	}
+	if r.Certificate, err = readCertificate(f); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// readCertificate returns the certificate of a file, which has all of its fields or none; nil if none.
+func readCertificate(f *gguf.File) (*Certificate, error) {
+	c := new(Certificate)
+	absent := 0
+	all := c.entries()
+	for _, e := range all {
+		switch err := e.read(f); {
+		case errors.Is(err, gguf.ErrAbsent):
+			absent++
+		case err != nil:
+			return nil, err
+		}
+	}
+	if absent == len(all) {
+		return nil, nil
+	}
+	if absent > 0 {
+		return nil, fmt.Errorf("the certificate lacks %d of its %d fields: calibrate the router again", absent, len(all))
+	}
+	return c, c.validate()
+}
+
+// validate refuses what no calibration gives.
+func (c *Certificate) validate() error {
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"budget", c.Budget}, {"confidence", c.Confidence}, {"threshold", c.Threshold}, {"share", c.Share},
+		{"p-value", c.PValue},
+	} {
+		if !(v.value >= 0 && v.value <= 1) {
+			return fmt.Errorf("the %s of the certificate is %v, not within 0 to 1", v.name, v.value)
+		}
+	}
+	if c.Prompts < 1 || c.Tokens < 1 || c.MaxTokens < 1 {
+		return fmt.Errorf("the certificate is of %d prompts, %d tokens and at most %d tokens an answer: "+
+			"each must be at least 1", c.Prompts, c.Tokens, c.MaxTokens)
+	}
+	return nil
+}
+
+func (e entry) read(f *gguf.File) (err error) {
+	switch v := e.value.(type) {
+	case *string:
+		*v, err = f.String(e.key)
+	case *float64:
+		*v, err = f.Float(e.key)
+	case *int:
+		var n int64
+		if n, err = f.Int(e.key); err == nil && (n < 0 || n > math.MaxInt) {
+			err = fmt.Errorf("%s is %d: it must not be negative", e.key, n)
+		}
+		*v = int(n)
+	}
+	return err
+}
+
+// Write stores a router file. Fields of About that are empty or 0 are left out.
+func (r *File) Write(w *gguf.Writer) error {
+	r.Net.describe(w)
+	for _, e := range r.About.entries() {
+		e.write(w, false)
+	}
+	if r.Certificate != nil {
+		for _, e := range r.Certificate.entries() {
+			e.write(w, true)
+		}
+	}
+	return r.Net.store(w)
+}
+
+func (e entry) write(w *gguf.Writer, empty bool) {
+	switch v := e.value.(type) {
+	case *string:
+		if empty || *v != "" {
+			gguf.Put(w, e.key, *v)
+		}
+	case *float64:
+		if empty || *v != 0 {
+			gguf.Put(w, e.key, *v)
+		}
+	case *int:
+		if empty || *v != 0 {
+			gguf.Put(w, e.key, int64(*v))
+		}
+	}
+}

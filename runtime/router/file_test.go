@@ -1,0 +1,97 @@
+package router
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// everyField is a file of which every field has a value of its own.
+func everyField(t *testing.T) *File {
+	n, err := NewNet([]Layer{{In: 3, Out: 1, Weight: []float32{1, 2, 3}, Bias: []float32{4}}}, true)
+	require.NoError(t, err)
+	r := &File{Net: n, Certificate: new(Certificate)}
+	next := 0
+	for _, of := range []any{&r.About, r.Certificate} {
+		fields := reflect.ValueOf(of).Elem()
+		for i := range fields.NumField() {
+			next++
+			switch f := fields.Field(i); f.Kind() {
+			case reflect.String:
+				f.SetString(fields.Type().Field(i).Name)
+			case reflect.Int:
+				f.SetInt(int64(next))
+			case reflect.Float64:
+				f.SetFloat(float64(next) / 100)
+			default:
+				t.Fatalf("field %s is of a kind that a file cannot hold", fields.Type().Field(i).Name)
+			}
+		}
+	}
+	return r
+}
+
+func stored(t *testing.T, r *File) *gguf.File {
+	var b bytes.Buffer
+	require.NoError(t, r.Write(gguf.NewWriter(&b)))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	return f
+}
+
+// TestFileKeepsAll: each field of a file is read as it was written, and one without anything said is a file too.
+func TestFileKeepsAll(t *testing.T) {
+	want := everyField(t)
+	got, err := Read(stored(t, want))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	bare := &File{Net: want.Net}
+	got, err = Read(stored(t, bare))
+	require.NoError(t, err)
+	assert.Equal(t, bare, got)
+}
+
+// TestCertificateRefused: a certificate that is not whole, or says what cannot be, is no certificate.
+func TestCertificateRefused(t *testing.T) {
+	for part, change := range map[string]func(*Certificate){
+		"budget":     func(c *Certificate) { c.Budget = 1.5 },
+		"confidence": func(c *Certificate) { c.Confidence = -0.1 },
+		"threshold":  func(c *Certificate) { c.Threshold = math.NaN() },
+		"share":      func(c *Certificate) { c.Share = 2 },
+		"p-value":    func(c *Certificate) { c.PValue = math.Inf(1) },
+		"0 prompts":  func(c *Certificate) { c.Prompts = 0 },
+		"0 tokens":   func(c *Certificate) { c.Tokens = 0 },
+		"at most 0":  func(c *Certificate) { c.MaxTokens = 0 },
+		"negative":   func(c *Certificate) { c.Prompts = -1 },
+	} {
+		r := everyField(t)
+		change(r.Certificate)
+		_, err := Read(stored(t, r))
+		assert.ErrorContains(t, err, part)
+	}
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	r := everyField(t)
+	r.Net.describe(w)
+	gguf.Put(w, architecture+".certificate.budget", 0.07)
+	require.NoError(t, r.Net.store(w))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	_, err = Read(f)
+	assert.ErrorContains(t, err, "lacks 10 of its 11 fields")
+	b.Reset()
+	w = gguf.NewWriter(&b)
+	r.Net.describe(w)
+	gguf.Put(w, architecture+".label", uint32(3))
+	require.NoError(t, r.Net.store(w))
+	f, err = gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	_, err = Read(f)
+	assert.ErrorContains(t, err, "label")
+}
