@@ -36,9 +36,7 @@ type Model struct {
 // Sampling says how an answer was drawn.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
-	TopK        int     `json:"top_k"`
-	TopP        float64 `json:"top_p"`
-	Seed        uint64  `json:"seed"`
+	Seed        uint64  `json:"seed"` // of the noise, mixed with the number of each prompt
 }
 
 // Routing says with which router a text was decoded.
