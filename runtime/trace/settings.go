@@ -54,10 +54,9 @@ type Settings struct {
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`
 
-	Data    string `json:"data"`           // SHA-256 of what the prompts were read from, in hexadecimal digits
-	Prompts int    `json:"prompts"`        // in the set
-	Raw     bool   `json:"raw,omitempty"`  // prompts stand without the chat template
-	Seed    uint64 `json:"seed,omitempty"` // of prompts that were drawn
+	Data    string `json:"data"`          // SHA-256 of what the prompts were read from, in hexadecimal digits
+	Prompts int    `json:"prompts"`       // in the set
+	Raw     bool   `json:"raw,omitempty"` // prompts stand without the chat template
 
 	Reference string    `json:"reference"` // whose answers these are: given, large, sampled or routed
 	MaxTokens int       `json:"max_tokens"`

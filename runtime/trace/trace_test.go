@@ -500,7 +500,7 @@ func TestHash(t *testing.T) {
 		return set.Hash()
 	}
 	other := s
-	other.Seed = 5
+	other.MaxTokens = 5
 	assert.Equal(t, hash(s, 1), hash(s, 1))
 	assert.NotEqual(t, hash(s, 1), hash(s, 2))
 	assert.NotEqual(t, hash(s, 1), hash(other, 1))
