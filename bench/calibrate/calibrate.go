@@ -34,6 +34,7 @@ type Result struct {
 	Test       certify.Test
 	Pilots     int // prompts that chose the thresholds, and are in no test
 	Prompts    int // prompts of the test
+	Longest    int // tokens of the longest answer to them
 	Thresholds []float64
 	Steps      []certify.Step // of the first so many thresholds
 	Chosen     int            // the step to use; -1: nothing could be shown
@@ -76,6 +77,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	var err error
 	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
 		last, err = o.answers(ctx, prompts, r.Thresholds[i])
+		for _, a := range last {
+			r.Longest = max(r.Longest, a.Tokens)
+		}
 		return last, err
 	})
 	if err != nil {
