@@ -15,15 +15,14 @@ const (
 	// RuleDisagreement says escalate where the two models choose different tokens, else keep.
 	RuleDisagreement = "disagreement"
 
-	// RuleCiter is the rule of CITER (Zheng et al., arXiv 2502.01976, section 3.3), with their fine-tuning of the small
-	// model left out. At a position of a reference whose final answer is right: the small model's choice is the
+	// RuleCiter is the rule of CITER (arXiv 2502.01976), for a small model that was not fine-tuned as theirs. At a position of a reference whose final answer is right: the small model's choice is the
 	// reference's token: keep; else the large model's is: escalate; else each model goes on alone from its own choice
 	// to the end of the answer, and the final answers are graded: escalate if only the large model's is right, else
 	// keep. Positions of other references stay unknown. In a text that was decoded with a router no token is the right
 	// one: keep where the models agree, else both go on alone.
 	RuleCiter = "citer"
 
-	// RuleR2R is like that of Roads to Rome (Fu et al., arXiv 2505.21600): a difference counts only if the text takes
+	// RuleR2R is like the rule of R2R (arXiv 2505.21600): a difference counts only if the text takes
 	// another course. Where the models choose different tokens, the large one goes on from both. With a grader it goes on
 	// to the end of the answers: escalate if only the one from its own choice is right, else keep. Without one, to the
 	// end of the sentence: escalate if the words differ, else keep. (There a model of 72 billion weights compares the
@@ -106,7 +105,7 @@ func (w *worker) compare(ctx context.Context, d *draft, i int, p *trace.Position
 	if err != nil {
 		return trace.Unknown, err
 	}
-	right := func(answer []int32) bool { return d.question.Grade(w.text(answer)) == task.Right }
+	right := func(answer []int32) bool { return d.question.Grade(w.o.Data.Cut(w.text(answer))) == task.Right }
 	if right(asked) && !right(kept) {
 		return trace.Escalate, nil
 	}

@@ -1,11 +1,6 @@
 package collect
 
-import (
-	"os"
-	"path/filepath"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/trace"
-)
+import "github.com/pilotfish-ai/pilotfish/runtime/trace"
 
 // Summary tells what a folder of traces holds. Shares are of 0 to 1, and 0 where there is nothing that they are of.
 type Summary struct {
@@ -26,7 +21,7 @@ type Summary struct {
 
 	Rollouts      int    `json:"rollouts"` // texts that models were asked to go on with, to find labels
 	RolloutTokens int    `json:"rollout_tokens"`
-	Bytes         int64  `json:"bytes"` // of all files
+	Bytes         int64  `json:"bytes"` // of all shards
 	Hash          string `json:"hash"`  // tells the set from others; see [trace.Set.Hash]
 }
 
@@ -47,16 +42,16 @@ type PairSummary struct {
 }
 
 // Summarize reads a folder of traces.
-func Summarize(dir string) (sum *Summary, err error) {
+func Summarize(dir string) (*Summary, error) {
 	set, err := trace.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer set.Close()
 	settings := set.Settings()
-	sum = &Summary{
+	sum := &Summary{
 		Reference: settings.Reference, Prompts: set.Prompts(), Positions: set.Len(), Hash: set.Hash(),
-		Labels: make([]LabelSummary, len(settings.Labels)), Pairs: []PairSummary{},
+		Bytes: set.Bytes(), Labels: make([]LabelSummary, len(settings.Labels)), Pairs: []PairSummary{},
 	}
 	for p := range set.Prompts() {
 		about, _, _ := set.Prompt(p)
@@ -73,8 +68,7 @@ func Summarize(dir string) (sum *Summary, err error) {
 		sum.add(&p)
 	}
 	sum.divide()
-	sum.Bytes, err = bytesOf(dir)
-	return sum, err
+	return sum, nil
 }
 
 func (s *Summary) addPrompt(p trace.Prompt) {
@@ -132,20 +126,4 @@ func share(part, whole int) float64 {
 		return 0
 	}
 	return float64(part) / float64(whole)
-}
-
-// bytesOf is the size of the files of traces in a folder.
-func bytesOf(dir string) (sum int64, err error) {
-	names, err := filepath.Glob(filepath.Join(dir, "shard-*.trace")) // a pattern that is right gives no error
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			return 0, err
-		}
-		sum += info.Size()
-	}
-	return sum, nil
 }

@@ -67,9 +67,9 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	d := &draft{question: w.o.Data.Questions[number]}
 	var err error
 	if w.o.Raw {
-		d.prompt, err = w.o.Edge.RawPrompt(d.question.Text)
+		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
 	} else {
-		d.prompt, err = w.o.Edge.Chat(tokenizer.Message{Role: "user", Content: d.question.Text})
+		d.prompt, err = w.o.Edge.Chat(w.chat(d.question.Text)...)
 	}
 	if err == nil && len(d.prompt) == 0 {
 		err = errors.New("its prompt has no tokens")
@@ -89,14 +89,24 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 		return trace.Text{}, err
 	}
 	if grade := d.question.Grade; grade != nil {
-		d.about.Graded, d.about.Right = true, grade(d.whole) == task.Right
+		d.about.Graded, d.about.Right = true, grade(w.o.Data.Cut(d.whole)) == task.Right
 	}
 	return w.read(ctx, d)
 }
 
+// chat is a question after the worked examples of its set.
+func (w *worker) chat(question string) (all []tokenizer.Message) {
+	for _, shot := range w.o.Data.Shots {
+		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
+			tokenizer.Message{Role: "assistant", Content: shot.Answer})
+	}
+	return append(all, tokenizer.Message{Role: "user", Content: question})
+}
+
 // refer finds the answer, of which the text has room for most tokens less those of the prompt.
 func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err error) {
-	switch room := most - len(d.prompt); w.o.Reference {
+	room := most - len(d.prompt)
+	switch w.o.Reference {
 	case Given:
 		d.answer = w.tokens.Encode(d.question.Reference, false)
 		if w.end >= 0 {

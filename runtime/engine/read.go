@@ -118,3 +118,6 @@ func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Outp
 	s.ids = append(s.ids, tokens...)
 	return nil
 }
+
+// Width is that of the model's hidden states.
+func (e *Engine) Width() int { return e.model.Config().Dim }
