@@ -54,8 +54,17 @@ type Certificate struct {
 	PValue     float64 // of the hypothesis that the share is above the budget; at most 1 - Confidence
 	Method     string  // of the test, such as "learn-then-test, betting"
 	Data       string  // SHA-256 of the prompts, in hexadecimal digits
-	Large      string  // fingerprint of the large model, or the name that its gateway gives
+	Prompt     string  // how they were given: [Chat] or [Raw]
+	Model      string  // fingerprint of the small model
+	Large      string  // fingerprint of the large model; "" where a gateway stood between
+	LargeName  string  // its name, as its file or its gateway gives it
 }
+
+// How prompts are given to a model.
+const (
+	Chat = "chat" // as the question of a chat
+	Raw  = "raw"  // as the beginning of a text
+)
 
 // entry is one metadata pair of a file: its key, and where its value is.
 type entry struct {
@@ -77,7 +86,8 @@ func (c *Certificate) entries() []entry {
 		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
 		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
 		"certificate.tokens", &c.Tokens, "certificate.max_tokens", &c.MaxTokens, "certificate.p_value", &c.PValue,
-		"certificate.method", &c.Method, "certificate.data", &c.Data, "certificate.large", &c.Large,
+		"certificate.method", &c.Method, "certificate.data", &c.Data, "certificate.prompt", &c.Prompt,
+		"certificate.model", &c.Model, "certificate.large", &c.Large, "certificate.large_name", &c.LargeName,
 	)
 }
 
