@@ -1,6 +1,6 @@
 // Package eval asks a set of questions with several policies and thresholds and compares the answers: accuracy against
-// the share of tokens that the large model chose. An answer is decoded serially, which is the definition of routing, and
-// each question of the router is waited for: this is about answers, not about time.
+// the share of tokens that the large model chose. An answer is decoded serially, which is the definition of routing,
+// and each question of the router is waited for: this is about answers, not about time.
 package eval
 
 import (

@@ -20,7 +20,7 @@ const logFormat = 1
 // Log has the answers of all runs, in memory and, if it was opened from one, in a file:
 //
 //	{"settings": {…}, "about": {…}}       the first line
-//	{"question": "…", "run": "…", …}      one line for each answer, an [Answer], in the order in which they were graded
+//	{"question": "…", "run": "…", …}      one line for each answer, an [Answer], in the order of their being graded
 //
 // A line is written before the next answer of its question begins. A process that is killed leaves at most a part of a
 // line behind, which the next one drops.
@@ -212,8 +212,7 @@ func (l *Log) add(a Answer) error {
 	return nil
 }
 
-// write appends a line in one call of the system: another process sees it whole, and so does the next one if this one is
-// killed.
+// write appends a line in one call of the system: the next process sees it whole, also if this one is killed.
 func (l *Log) write(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
