@@ -34,6 +34,7 @@ func (s *Session) Read(ctx context.Context, text []int32, from int, see func(See
 		return s.e.named(ctx, ErrBusy)
 	}
 	defer s.busy.Store(false)
+	defer s.note()
 	ctx, release := s.e.bind(ctx)
 	defer release()
 	return s.e.named(ctx, s.read(ctx, text, from, see))
