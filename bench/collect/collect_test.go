@@ -117,6 +117,7 @@ func TestReferences(t *testing.T) {
 	policy, err := router.New(o.Router)
 	require.NoError(t, err)
 	sampled := map[string]bool{}
+	o.Labels = nil
 	for _, reference := range References() {
 		o.Reference = reference
 		set, _ := gather(t, o)
@@ -125,6 +126,7 @@ func TestReferences(t *testing.T) {
 			prompt, answer := textOf(t, &o, set, number)
 			about, _, _ := set.Prompt(number)
 			assert.True(t, about.Graded)
+			assert.Zero(t, about.Rollouts+about.RolloutTokens, "no labels, no work for them")
 			assert.Equal(t, q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
 			switch reference {
 			case Given:

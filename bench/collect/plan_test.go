@@ -87,8 +87,11 @@ func TestPlanDefaults(t *testing.T) {
 	assert.Nil(t, s.Routing)
 	assert.Zero(t, s.Sentence)
 
-	o.Data.Questions[1].Reference = ""
-	assert.Equal(t, Large, plan(t, o).Reference())
+	for i := range 2 {
+		o.Data = questions(t, 2)
+		o.Data.Questions[i].Reference = ""
+		assert.Equal(t, Large, plan(t, o).Reference())
+	}
 	o.Reference, o.Labels = Sampled, []string{RuleR2R}
 	s = plan(t, o).settings
 	assert.Equal(t, &trace.Sampling{Temperature: 2, Seed: 3}, s.Sampling)

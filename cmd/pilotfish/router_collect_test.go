@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -361,6 +362,40 @@ func TestCollectNotes(t *testing.T) {
 		"--router", demoFile("router.gguf"))
 	assert.Contains(t, stderr, "the large model chose ")
 	assert.Contains(t, stderr, "citer and r2r differ at ")
+}
+
+// TestTracesInPython: the program of docs/traces.md reads what was collected.
+func TestTracesInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		sharedtest.Missing(t, err)
+	}
+	doc, err := os.ReadFile("../../docs/traces.md")
+	require.NoError(t, err)
+	_, program, _ := strings.Cut(string(doc), "```python\n")
+	program, _, found := strings.Cut(program, "```")
+	require.True(t, found)
+	dir := t.TempDir()
+	code, _, stderr := call(t, "router", "collect", "--data", "demo", "--questions", "5", "-o", dir)
+	require.Equal(t, exitDone, code, stderr)
+	out, err := exec.Command(python, "-c", program, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	differ, escalate := 0, 0
+	for i := range set.Len() {
+		if p := set.At(i); p.Small != p.Large {
+			differ++
+		}
+		if set.At(i).Labels[0] == trace.Escalate {
+			escalate++
+		}
+	}
+	hidden := make([]float32, set.Width())
+	set.Hidden(hidden, set.Len()-1)
+	last := hidden[len(hidden)-1]
+	assert.Equal(t, fmt.Sprintln(5, set.Len(), set.Width(), differ, escalate, float64(last)), string(out))
 }
 
 // TestCollectStories: models without a chat template, whose context is short.
