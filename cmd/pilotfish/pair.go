@@ -62,6 +62,14 @@ func (g *pair) name() string {
 	return g.large.Name()
 }
 
+// context is the longest text that both models take, in tokens.
+func (g *pair) context() int {
+	if r, ok := g.far.(*engine.Remote); ok {
+		return min(g.edge.Context(), r.Context())
+	}
+	return min(g.edge.Context(), g.large.Context())
+}
+
 // open opens both models. Without -m they are the demo's. A gateway has been reached when it returns.
 func (p *pairFlags) open(ctx context.Context, a *app) (*pair, error) {
 	var err error
