@@ -92,7 +92,7 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 		"always, as if only the tokens had been asked for where the small model differs")
 	printVersus(&b, r)
 	printAreas(&b, r)
-	for _, line := range evalRemarks(r, s.Context) {
+	for _, line := range r.Remarks(s.Context) {
 		fmt.Fprintf(&b, "\n%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -219,26 +219,4 @@ func (t *evalTable) area(policy, share string, v stats.Interval, minus map[strin
 		}
 		t.cell(fmt.Sprintf("%+.3f (%+.3f to %+.3f)", i.Value, i.Low, i.High))
 	}
-}
-
-// evalRemarks are what a reader should know before believing the figures.
-func evalRemarks(r *eval.Report, context int) (all []string) {
-	var chance []string
-	for _, run := range r.Runs {
-		if run.AtChance != nil && *run.AtChance {
-			chance = append(chance, run.Name())
-		}
-	}
-	if len(chance) > 0 {
-		all = append(all, fmt.Sprintf("Guessing among the options would be right for %.1f%% of the questions. That is within the interval of: %s.\n"+
-			"These answers are no better than chance, as far as so many questions can tell.",
-			100*(*r.Runs[0].Chance), strings.Join(chance, ", ")))
-	}
-	if r.NoRoom > 0 {
-		all = append(all, fmt.Sprintf("%d questions do not fit the context of %d tokens: they are counted as silent.", r.NoRoom, context))
-	}
-	if r.Questions < r.Asked {
-		all = append(all, fmt.Sprintf("%d of %d questions are answered in all runs; the figures are of these.", r.Questions, r.Asked))
-	}
-	return all
 }
