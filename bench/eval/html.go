@@ -89,6 +89,15 @@ func WriteHTML(w io.Writer, set *task.Set, runs []Run, log *Log, r *Report) erro
 		"minus":  func(m map[string]stats.Interval, of string) stats.Interval { return orNone(m, of) },
 		"x":      func(x float64) string { return fmt.Sprintf("%.1f", x) },
 		"rivals": rivals,
+		"yes": func(b *bool) string {
+			switch {
+			case b == nil:
+				return ""
+			case *b:
+				return "yes"
+			}
+			return "no"
+		},
 	}).Parse(reportPage)
 	if err != nil {
 		return err

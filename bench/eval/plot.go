@@ -82,8 +82,11 @@ func newAxes(r *Report, most, low, high float64) axes {
 	x := func(share float64) float64 { return plotLeft + plotWidth*share/most }
 	y := func(q float64) float64 { return plotTop + plotHeight*(high-q)/(high-low) }
 	for i := range 6 {
-		share, q := most*float64(i)/5, low+(high-low)*float64(i)/5
+		share := most * float64(i) / 5
 		a.X = append(a.X, tick{x(share), fmt.Sprintf("%.4g%%", 100*share)})
+	}
+	for i := range int(math.Round((high-low)*10)) + 1 {
+		q := low + float64(i)/10
 		a.Y = append(a.Y, tick{y(q), fmt.Sprintf("%.0f%%", 100*q)})
 	}
 	for _, p := range r.Policies {

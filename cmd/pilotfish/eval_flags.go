@@ -46,7 +46,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
 		" (default all, learned if there is a router)")
 	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
-		"(default: five for each policy)")
+		"(default: five or six for each policy)")
 	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens for each policy to ask for, above 0 up to 1, "+
 		"in place of thresholds or beside them")
 	p.StringVar(&f.router, "router", "", "router `file` for the policy learned (default with demo and no -m: the demo's own)")
@@ -77,11 +77,11 @@ func defaultThresholds(p router.Policy) []float64 {
 	case router.Random:
 		return []float64{0.03, 0.07, 0.15, 0.3, 0.5}
 	case router.Margin:
-		return []float64{0.05, 0.15, 0.35, 0.65, 0.9}
+		return []float64{0.05, 0.15, 0.35, 0.65, 0.9, 0.97}
 	case router.Entropy:
-		return []float64{0.1, 0.25, 0.4, 0.6, 0.85}
+		return []float64{0.1, 0.25, 0.4, 0.6, 0.85, 0.95}
 	}
-	return []float64{0.2, 0.4, 0.6, 0.8, 0.95}
+	return []float64{0.2, 0.4, 0.6, 0.8, 0.95, 0.99}
 }
 
 // check refuses wrong values and flags without an effect, and returns the runs.
