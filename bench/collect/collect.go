@@ -51,8 +51,8 @@ type Options struct {
 	Labels       []string // names of rules; see [Rules]
 	ShardPrompts int      // prompts of a file; 0 means 32
 
-	SmallCompute, LargeCompute string // what runs the models, where that can change their last bits; for the manifest
-	Parallel                   int    // texts at a time; 0 means 2, or 8 with a gateway to wait for
+	Compute  string // how the small model is run, where that can change its last bits; for the manifest
+	Parallel int    // texts at a time; 0 means 2, or 8 with a gateway to wait for
 }
 
 // Plan is what is going to be collected, checked.

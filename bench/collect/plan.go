@@ -119,7 +119,7 @@ func (p *Plan) describe() error {
 	if s.Small.Fingerprint, err = o.Edge.Fingerprint(); err != nil {
 		return err
 	}
-	s.Small.Name, s.Small.Context, s.Small.Compute = o.Edge.Name(), o.Edge.Context(), o.SmallCompute
+	s.Small.Name, s.Small.Context, s.Small.Compute = o.Edge.Name(), o.Edge.Context(), o.Compute
 	if err := p.describeLarge(); err != nil {
 		return err
 	}
@@ -128,7 +128,8 @@ func (p *Plan) describe() error {
 		p.limit = min(p.limit, s.Large.Context)
 	}
 	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
-	s.Data, s.Prompts, s.Raw = o.Data.Hash, len(o.Data.Questions), o.Raw
+	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
+	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
 	s.Reference, s.MaxTokens, s.ShardPrompts = string(o.Reference), o.MaxTokens, o.ShardPrompts
 	s.Labels = append([]string{}, o.Labels...)
 	if slices.Contains(o.Labels, RuleR2R) {
@@ -154,7 +155,7 @@ func (p *Plan) describeLarge() (err error) {
 		if m.Fingerprint, err = o.Large.Fingerprint(); err != nil {
 			return err
 		}
-		m.Name, m.Context, m.Compute = o.Large.Name(), o.Large.Context(), o.LargeCompute
+		m.Name, m.Context = o.Large.Name(), o.Large.Context()
 		p.o.Parallel = cmp.Or(o.Parallel, 2)
 		return nil
 	}

@@ -66,6 +66,14 @@ func (s *Set) Raw(q Question) string {
 	return b.String() + q.Text + s.lead
 }
 
+// Follow is an answer as it follows the text of [Set.Raw].
+func (s *Set) Follow(answer string) string {
+	if s.lead != "" {
+		answer = " " + answer
+	}
+	return answer
+}
+
 // Cut is what of a continued text belongs to the answer: all before the next question.
 func (s *Set) Cut(answer string) string {
 	if s.next != "" {
@@ -88,7 +96,7 @@ const MostShots = 4
 
 // Options say which questions of a set are wanted.
 type Options struct {
-	Most  int    // the first so many; 0: all, and of [DemoTrain] the shipped ones
+	Most  int    // the first so many, no line after them is looked at; 0: all, and of [DemoTrain] the shipped ones
 	Seed  uint64 // of the questions that are drawn
 	Data  string // the file that [CSQA], [ARC] and [GSM8K] are read from
 	Shots int    // worked examples before each question of these, at most [MostShots]
@@ -107,8 +115,8 @@ func Open(name string, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := Read(bytes.NewReader(b), name)
-		if err != nil {
+		s := ofFile(name)
+		if err := s.read(bytes.NewReader(b), name, o.Most); err != nil {
 			return nil, err
 		}
 		return s.first(o.Most)
@@ -124,16 +132,27 @@ func Open(name string, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, MostShots)
 	}
 	s.Shots = s.Shots[:o.Shots]
-	if err := s.read(bytes.NewReader(b), o.Data); err != nil {
+	if err := s.read(bytes.NewReader(b), o.Data, o.Most); err != nil {
 		return nil, err
 	}
 	return s.first(o.Most)
 }
 
+// FewError says that a set has fewer questions than are wanted.
+type FewError struct {
+	Name              string
+	Questions, Wanted int
+}
+
+// Error implements error.
+func (e *FewError) Error() string {
+	return fmt.Sprintf("%s has %d questions, not %d", e.Name, e.Questions, e.Wanted)
+}
+
 // first leaves the first n questions; 0 means all.
 func (s *Set) first(n int) (*Set, error) {
 	if n > len(s.Questions) {
-		return nil, fmt.Errorf("%s has %d questions, not %d", s.Name, len(s.Questions), n)
+		return nil, &FewError{Name: s.Name, Questions: len(s.Questions), Wanted: n}
 	}
 	if n > 0 {
 		s.Questions = s.Questions[:n]

@@ -81,6 +81,13 @@ func flagTests() map[string]map[string]string {
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
+		"pilotfish router collect": joined(pairTests(), map[string]string{
+			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
+			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
+			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
+			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
+			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
+		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
@@ -206,6 +213,10 @@ func calls(m string) map[string][]string {
 		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
 		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
 		"pilotfish cloud ready": {},
+		"pilotfish router":      {},
+		"pilotfish router collect": {
+			"--data", "demo", "-o", "/nowhere/traces", "--reference", "routed", "--router", "/nowhere/r.gguf",
+		},
 	}
 }
 
