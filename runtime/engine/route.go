@@ -21,6 +21,9 @@ type DraftOptions = draft.Options
 // Event tells of one token that was shown, or of one question to the cloud.
 type Event = draft.Event
 
+// Escalation is a question to the cloud, as an [Event] tells of it.
+type Escalation = draft.Escalation
+
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary
 
