@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
 
 // ChecksumError is a file that arrived whole but is not the one the hub has. It was removed.
@@ -21,7 +23,7 @@ type ChecksumError struct {
 
 // Error implements error.
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("%s: what arrived has SHA-256 %s, the hub says %s; it was removed, pull again", e.Path, e.Got, e.Want)
+	return fmt.Sprintf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, try again", e.Path, e.Got, e.Want)
 }
 
 // part is a file on its way: path.part, and path.part.json with the origin of its bytes.
@@ -118,7 +120,7 @@ func (p *part) finish() (File, error) {
 	if err := os.Rename(p.path+".part", p.path); err != nil {
 		return File{}, err
 	}
-	if err := errors.Join(removeIfThere(p.originPath()), syncFolder(p.path)); err != nil {
+	if err := errors.Join(removeIfThere(p.originPath()), filelock.SyncFolder(p.path)); err != nil {
 		return File{}, err
 	}
 	return File{Path: p.path, Size: p.size, SHA256: got, Fetched: true}, nil
