@@ -115,7 +115,7 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Zero(t, last.Needed)
 	assert.Contains(t, stderr, "not below the budget")
 	_, _, stderr = calibrated(t, exitFailed, append(usual, "--confidence", "0.99", "-n", "200")...)
-	assert.Contains(t, stderr, "with -n 42 fewer would do")
+	assert.Contains(t, stderr, "with -n 40 fewer would do")
 	assert.NoFileExists(t, out)
 
 	code, stdout, stderr := call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48", "--confidence", "0.5")
