@@ -79,6 +79,9 @@ func flagTests() map[string]map[string]string {
 			"edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
 			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
+			"budget-live": "TestLiveRuns", "live-state": "TestLiveRuns", "explain": "TestExplainRun",
+			"value-gain": "TestPlan", "value-second": "TestPlan", "value-byte": "TestPlan", "value-ask": "TestPlan",
+			"costs":  "TestCostsReplay",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish router collect": joined(pairTests(), map[string]string{
@@ -88,6 +91,16 @@ func flagTests() map[string]map[string]string {
 			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
 			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
 		}),
+		"pilotfish router calibrate": joined(model, map[string]string{
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "large": "TestCalibrateOwn",
+			"cloud": "TestCalibrateGateway", "pin": "TestCalibrateGateway", "token-file": "TestCalibrateGateway",
+			"no-resume": "TestCalibrateGateway", "dictionary": "TestCalibrateGateway", "router": "TestCalibrateOwn",
+			"data": "TestCalibrateOwn", "raw": "TestCalibrateOwn", "questions": "TestCalibrateDemo",
+			"thresholds": "TestCalibrateDemo", "budget": "TestCalibrateDemo", "confidence": "TestCalibrateDemo",
+			"method": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
+			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
+		}),
+		"pilotfish router":      {},
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
@@ -217,6 +230,7 @@ func calls(m string) map[string][]string {
 		"pilotfish router collect": {
 			"--data", "demo", "-o", "/nowhere/traces", "--reference", "routed", "--router", "/nowhere/r.gguf",
 		},
+		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
 	}
 }
 
