@@ -1,17 +1,15 @@
-//go:build !linux && !darwin
+//go:build !linux
 
 package gguf
 
 import (
-	"io"
 	"os"
+
+	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
 )
 
-// mapFile reads the first size bytes of file.
+// mapFile maps the first size bytes of file, of which there must be at least one, read-only, or reads them.
 func mapFile(file *os.File, size int) (mapping, error) {
-	b := make([]byte, size)
-	if _, err := io.ReadFull(file, b); err != nil {
-		return mapping{}, err
-	}
-	return mapping{b, false, nil, func() error { return nil }}, nil
+	b, release, err := mapfile.Map(file, size)
+	return mapping{b, mapfile.Mapped, nil, release}, err
 }

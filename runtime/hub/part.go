@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
 
 // ChecksumError is a file that arrived whole but is not the one the hub has. It was removed.
@@ -118,7 +120,7 @@ func (p *part) finish() (File, error) {
 	if err := os.Rename(p.path+".part", p.path); err != nil {
 		return File{}, err
 	}
-	if err := errors.Join(removeIfThere(p.originPath()), syncFolder(p.path)); err != nil {
+	if err := errors.Join(removeIfThere(p.originPath()), filelock.SyncFolder(p.path)); err != nil {
 		return File{}, err
 	}
 	return File{Path: p.path, Size: p.size, SHA256: got, Fetched: true}, nil

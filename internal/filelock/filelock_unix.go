@@ -1,6 +1,6 @@
 //go:build unix
 
-package hub
+package filelock
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock that path stands for, or fails with ErrBusy. The system lets go of it when the process ends,
+// Lock takes the lock that path stands for, or fails with [ErrHeld]. The system lets go of it when the process ends,
 // however it ends.
-func lockFile(path string) (unlock func(), err error) {
+func Lock(path string) (unlock func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
@@ -21,7 +21,7 @@ func lockFile(path string) (unlock func(), err error) {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			f.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				err = ErrBusy
+				err = ErrHeld
 			}
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -45,8 +45,8 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// syncFolder makes a rename in the file's folder last through a power cut.
-func syncFolder(path string) error {
+// SyncFolder makes a rename in the file's folder last through a power cut.
+func SyncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package hub
+package filelock
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock that path stands for, or fails with ErrBusy: the file is opened so that nobody else can open
+// Lock takes the lock that path stands for, or fails with [ErrHeld]: the file is opened so that nobody else can open
 // it, and vanishes when it is closed, also by the end of the process.
-func lockFile(path string) (unlock func(), err error) {
+func Lock(path string) (unlock func(), err error) {
 	const (
 		deleteAccess           = 0x00010000
 		deleteOnClose          = 0x04000000
@@ -23,7 +23,7 @@ func lockFile(path string) (unlock func(), err error) {
 	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE|deleteAccess, 0, nil, syscall.OPEN_ALWAYS,
 		syscall.FILE_ATTRIBUTE_NORMAL|deleteOnClose, 0)
 	if errors.Is(err, errorSharingViolation) || errors.Is(err, errorDeletePendingFile) {
-		return nil, fmt.Errorf("%s: %w", path, ErrBusy)
+		return nil, fmt.Errorf("%s: %w", path, ErrHeld)
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
@@ -31,5 +31,5 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { syscall.CloseHandle(h) }, nil
 }
 
-// syncFolder does nothing: Windows cannot flush a folder.
-func syncFolder(string) error { return nil }
+// SyncFolder does nothing: Windows cannot flush a folder.
+func SyncFolder(string) error { return nil }

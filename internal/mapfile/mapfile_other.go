@@ -1,0 +1,21 @@
+//go:build !unix
+
+package mapfile
+
+import (
+	"io"
+	"os"
+)
+
+// Mapped tells that bytes are pages of the file; here they are a copy.
+const Mapped = false
+
+// Map returns the first size bytes of file, of which there must be at least one, and what gives them back. The file may
+// be closed before.
+func Map(file *os.File, size int) (b []byte, release func() error, err error) {
+	b = make([]byte, size)
+	if _, err := io.ReadFull(file, b); err != nil {
+		return nil, nil, err
+	}
+	return b, func() error { return nil }, nil
+}

@@ -1,0 +1,210 @@
+package trace
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// manifestName is the file with the settings of a set.
+const manifestName = "manifest.json"
+
+// mostManifest is more bytes than any manifest has.
+const mostManifest = 1 << 20
+
+// format is what the manifest says of itself.
+const format, version = "pilotfish-trace", 1
+
+// Model says which model it was.
+type Model struct {
+	Fingerprint string `json:"fingerprint,omitempty"` // see [gguf.File.Fingerprint]; "" behind a gateway
+	Name        string `json:"name,omitempty"`        // for people: general.name, or what the gateway says
+	Context     int    `json:"context,omitempty"`     // longest text in tokens; 0: unknown
+	Compute     string `json:"compute,omitempty"`     // what ran it, as far as it was asked for: "cpu, kv auto"
+}
+
+// Sampling says how an answer was drawn.
+type Sampling struct {
+	Temperature float64 `json:"temperature"`
+	TopK        int     `json:"top_k"`
+	TopP        float64 `json:"top_p"`
+	Seed        uint64  `json:"seed"`
+}
+
+// Routing says with which router a text was decoded.
+type Routing struct {
+	Router    string  `json:"router"`    // SHA-256 of its file, in hexadecimal digits
+	Threshold float64 `json:"threshold"` // of confidence; where a budget moves it, at the start
+	Budget    float64 `json:"budget"`    // share of tokens to ask for; 0: the threshold stays
+}
+
+// Settings are everything that decides what a set of traces holds. Two sets with the same settings are the same to the
+// last byte on the same machine.
+type Settings struct {
+	Tap   string `json:"tap"`   // where hidden states are taken
+	Width int    `json:"width"` // of the hidden states
+	Small Model  `json:"small"`
+	Large Model  `json:"large"`
+
+	Data    string `json:"data"`           // SHA-256 of what the prompts were read from, in hexadecimal digits
+	Prompts int    `json:"prompts"`        // in the set
+	Raw     bool   `json:"raw,omitempty"`  // prompts stand without the chat template
+	Seed    uint64 `json:"seed,omitempty"` // of prompts that were drawn
+
+	Reference string    `json:"reference"` // whose answers these are: given, large, sampled or routed
+	MaxTokens int       `json:"max_tokens"`
+	Sampling  *Sampling `json:"sampling,omitempty"` // of sampled answers
+	Routing   *Routing  `json:"routing,omitempty"`  // of routed ones
+
+	Labels   []string `json:"labels"`              // names of the rules
+	Sentence int      `json:"sentence,omitempty"`  // most tokens of a sentence that a rule has continued
+	Collapse bool     `json:"collapses,omitempty"` // rules that differ elsewhere say the same here: see docs/traces.md
+
+	ShardPrompts int `json:"shard_prompts"` // prompts of a shard
+}
+
+// manifest is the file.
+type manifest struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Settings
+}
+
+// Shards is how many shards the set has.
+func (s *Settings) Shards() int { return (s.Prompts + s.ShardPrompts - 1) / s.ShardPrompts }
+
+// ShardRange returns the prompts of a shard: from first up to, not including, end.
+func (s *Settings) ShardRange(shard int) (first, end int) {
+	first = shard * s.ShardPrompts
+	return first, min(first+s.ShardPrompts, s.Prompts)
+}
+
+// Rule returns the place of a label rule in [Position.Labels], -1 where the set does not have it.
+func (s *Settings) Rule(name string) int {
+	for i, l := range s.Labels {
+		if l == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// validate refuses settings that no set can have.
+func (s *Settings) validate() error {
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"width", s.Width, MostWidth}, {"prompts", s.Prompts, math.MaxInt32},
+		{"shard_prompts", s.ShardPrompts, mostPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
+	} {
+		if f.value < 1 || f.value > f.most {
+			return &FormatError{manifestName, f.name, fmt.Errorf("%d, not within 1 to %d: %w", f.value, f.most, ErrValue)}
+		}
+	}
+	if n := len(s.Labels); n > MostRules {
+		return &FormatError{manifestName, "labels", fmt.Errorf("%d rules, at most %d: %w", n, MostRules, ErrValue)}
+	}
+	return nil
+}
+
+// encode returns the bytes of the manifest.
+func (s *Settings) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(manifest{format, version, *s}, "", "  ")
+	return append(b, '\n'), err
+}
+
+// parseManifest reads the bytes of a manifest.
+func parseManifest(b []byte) (*Settings, error) {
+	var m manifest
+	d := json.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&m); err != nil {
+		return nil, &FormatError{manifestName, "JSON", err}
+	}
+	switch {
+	case m.Format != format:
+		return nil, &FormatError{manifestName, "format", ErrMagic}
+	case m.Version != version:
+		return nil, &FormatError{manifestName, "version", fmt.Errorf("%d: %w", m.Version, ErrVersion)}
+	}
+	return &m.Settings, m.validate()
+}
+
+// readManifest returns the settings of a folder and the SHA-256 of the file.
+func readManifest(dir string) (*Settings, [32]byte, error) {
+	f, err := os.Open(filepath.Join(dir, manifestName))
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostManifest+1))
+	if err == nil && len(b) > mostManifest {
+		err = fmt.Errorf("longer than 1 MB: %w", ErrMagic)
+	}
+	var s *Settings
+	if err == nil {
+		s, err = parseManifest(b)
+	}
+	if e, ok := errors.AsType[*FormatError](err); ok {
+		e.Path = f.Name()
+	} else if err != nil {
+		err = fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return s, sha256.Sum256(b), err
+}
+
+// differs names the first setting in which two sets differ, by its name in the manifest, with both values; "" if none.
+func differs(there, here any, prefix string) string {
+	a, b := reflect.ValueOf(there), reflect.ValueOf(here)
+	for i := range a.NumField() {
+		name := prefix + tagName(a.Type().Field(i))
+		x, y := a.Field(i), b.Field(i)
+		if x.Kind() == reflect.Pointer && !x.IsNil() && !y.IsNil() {
+			x, y = x.Elem(), y.Elem()
+		}
+		if x.Kind() == reflect.Struct {
+			if d := differs(x.Interface(), y.Interface(), name+"."); d != "" {
+				return d
+			}
+		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
+			return fmt.Sprintf("%s was %s and is now %s", name, shown(x), shown(y))
+		}
+	}
+	return ""
+}
+
+// tagName is the name of a field in the manifest.
+func tagName(f reflect.StructField) string {
+	name := f.Tag.Get("json")
+	for i, c := range name {
+		if c == ',' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// shown is a setting as an error shows it.
+func shown(v reflect.Value) string {
+	b, err := json.Marshal(v.Interface())
+	if err != nil { // a setting that is no JSON would not have been written
+		return err.Error()
+	}
+	if len(b) > quote.Most {
+		return quote.Text(b)
+	}
+	return string(b)
+}
+
+// hexOf is a sum as users see it.
+func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }

@@ -1,0 +1,134 @@
+package trace
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+)
+
+// Writer fills a folder with the shards of a set. One goroutine uses it at a time.
+type Writer struct {
+	dir      string
+	settings Settings
+	manifest [32]byte
+	done     []bool // by shard
+	unlock   func()
+}
+
+// Create makes the folder of a set, or goes on with one that has the same settings: shards that are there are checked,
+// and stay. A folder with other settings is refused, with the name of the one that differs. Nobody else can write to
+// the folder until [Writer.Close].
+func Create(dir string, s Settings) (*Writer, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	b, err := s.encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := filelock.Lock(filepath.Join(dir, "lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, fmt.Errorf("another process is writing traces to %s: wait for it, or choose another folder", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{dir: dir, settings: s, manifest: sha256.Sum256(b), done: make([]bool, s.Shards()), unlock: unlock}
+	err = w.describe(b)
+	if err == nil {
+		err = w.find()
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// describe writes the manifest, or compares it with the one that is there.
+func (w *Writer) describe(b []byte) error {
+	there, sum, err := readManifest(w.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replace(filepath.Join(w.dir, manifestName), func(f *os.File) error {
+			_, err := f.Write(b)
+			return err
+		})
+	case err != nil:
+		return err
+	case sum == w.manifest:
+		return nil
+	}
+	here, err := parseManifest(b)
+	if err != nil {
+		return err
+	}
+	what := differs(*there, *here, "")
+	if what == "" {
+		what = manifestName + " has been changed"
+	}
+	return fmt.Errorf("%s holds traces of other settings: %s; choose another folder, or remove this one", w.dir, what)
+}
+
+// find looks for shards that are there.
+func (w *Writer) find() error {
+	for i := range w.done {
+		_, release, err := openShard(w.dir, i, &w.settings, w.manifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = release()
+		}
+		if err != nil {
+			return err
+		}
+		w.done[i] = true
+	}
+	return nil
+}
+
+// Done reports whether a shard is there.
+func (w *Writer) Done(shard int) bool { return w.done[shard] }
+
+// Write stores a shard: all texts of its prompts, in their order. It is there as a whole, or not at all, whenever the
+// process or the machine stops.
+func (w *Writer) Write(shard int, texts []Text) error {
+	path := shardPath(w.dir, shard)
+	err := replace(path, func(f *os.File) error {
+		to := bufio.NewWriterSize(f, 1<<20)
+		return errors.Join(encode(to, &w.settings, w.manifest, shard, texts), to.Flush())
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	w.done[shard] = true
+	return nil
+}
+
+// replace makes the file at path what fill writes, in one step.
+func replace(path string, fill func(f *os.File) error) error {
+	f, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return filelock.SyncFolder(path)
+}
+
+// Close lets others write to the folder.
+func (w *Writer) Close() { w.unlock() }
