@@ -54,6 +54,14 @@ type pair struct {
 	close func()
 }
 
+// name is that of the large model, as its file or its gateway gives it.
+func (g *pair) name() string {
+	if r, ok := g.far.(*engine.Remote); ok {
+		return r.Model()
+	}
+	return g.large.Name()
+}
+
 // open opens both models. Without -m they are the demo's. A gateway has been reached when it returns.
 func (p *pairFlags) open(ctx context.Context, a *app) (*pair, error) {
 	var err error

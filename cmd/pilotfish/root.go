@@ -43,6 +43,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newRunCommand(a),
 		newCloudCommand(a),
 		newDemoCommand(a),
+		newRouterCommand(a),
 		newInspectCommand(a),
 		newTokenizeCommand(a),
 		newLogitsCommand(a),

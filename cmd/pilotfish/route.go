@@ -27,6 +27,8 @@ type routeFlags struct {
 	deadline  deadline
 	edgeTPS   float64
 	noAudit   bool
+
+	file *router.File // what --router names, or what comes with the model; set by router
 }
 
 func (r *routeFlags) register(f *pflag.FlagSet) {
@@ -138,9 +140,12 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	}
 	switch {
 	case policy == router.Learned && r.routerGGM == "":
-		o.Net, err = parseRouter(own)
+		r.file, err = parseRouter(own)
 	case policy == router.Learned:
-		o.Net, err = readRouter(r.routerGGM)
+		r.file, err = readRouter(r.routerGGM)
+	}
+	if err == nil && r.file != nil {
+		o.Net = r.file.Net
 	}
 	return o, err
 }
@@ -165,23 +170,23 @@ func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
 	return errors.Join(inRange("threshold", r.threshold, 0, 1), inRange("budget", r.budget, 0, 1))
 }
 
-func parseRouter(b []byte) (*router.Net, error) {
+func parseRouter(b []byte) (*router.File, error) {
 	f, err := gguf.Parse(b)
 	if err != nil {
 		return nil, err
 	}
-	return router.ReadNet(f)
+	return router.Read(f)
 }
 
-func readRouter(path string) (*router.Net, error) {
+func readRouter(path string) (*router.File, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	n, err := router.ReadNet(f)
+	r, err := router.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
-	return n, nil
+	return r, nil
 }

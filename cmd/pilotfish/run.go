@@ -39,6 +39,9 @@ type runFlags struct {
 	sampling  sample.Options
 }
 
+// defaultMaxTokens is the longest answer where nothing else is said.
+const defaultMaxTokens = 256
+
 // newRunCommand answers one prompt.
 func newRunCommand(a *app) *cobra.Command {
 	var f runFlags
@@ -90,7 +93,7 @@ func (f *runFlags) register(c *cobra.Command) {
 		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
-	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens to generate; 0 means as many as the context holds")
+	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "most tokens to generate; 0 means as many as the context holds")
 	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after an end token")
 	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always takes the best token")
 	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")

@@ -88,6 +88,9 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		return err
 	}
 	if r.Router != nil {
+		if err := s.e.Fits(r.Router); err != nil {
+			return err
+		}
 		if r.Router, err = s.e.onDevice(ctx, r.Router); err != nil {
 			return s.e.named(ctx, err)
 		}
@@ -129,6 +132,14 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
+}
+
+// Fits reports whether a router can decide for this model; the error says why not.
+func (e *Engine) Fits(r *router.Router) error {
+	if err := r.Fits(e.model.Config().Dim); err != nil {
+		return fmt.Errorf("%s: %w", e.path, err)
+	}
+	return nil
 }
 
 // decoder puts the parts of a route together.

@@ -33,6 +33,7 @@ type About struct {
 	Prompts     int     // texts it learnt from, those held back for validation not counted
 	Positions   int     // tokens of these
 	Seed        int     // of all draws of training
+	Validation  float64 // share of the prompts that was held back
 	Escalate    float64 // share of the positions whose label was to escalate
 	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
@@ -54,8 +55,17 @@ type Certificate struct {
 	PValue     float64 // of the hypothesis that the share is above the budget; at most 1 - Confidence
 	Method     string  // of the test, such as "learn-then-test, betting"
 	Data       string  // SHA-256 of the prompts, in hexadecimal digits
-	Large      string  // fingerprint of the large model, or the name that its gateway gives
+	Prompt     string  // how they were given: [Chat] or [Raw]
+	Model      string  // fingerprint of the small model
+	Large      string  // fingerprint of the large model; "" where a gateway stood between
+	LargeName  string  // its name, as its file or its gateway gives it
 }
+
+// How prompts are given to a model.
+const (
+	Chat = "chat" // as the question of a chat
+	Raw  = "raw"  // as the beginning of a text
+)
 
 // entry is one metadata pair of a file: its key, and where its value is.
 type entry struct {
@@ -68,6 +78,7 @@ func (a *About) entries() []entry {
 		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
 		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label, "features", &a.Features,
 		"rounds", &a.Rounds, "prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
+		"validation_share", &a.Validation,
 		"escalate_share", &a.Escalate, "auc", &a.AUC, "calibration_error", &a.Calibration,
 	)
 }
@@ -77,7 +88,8 @@ func (c *Certificate) entries() []entry {
 		"certificate.budget", &c.Budget, "certificate.confidence", &c.Confidence,
 		"certificate.threshold", &c.Threshold, "certificate.share", &c.Share, "certificate.prompts", &c.Prompts,
 		"certificate.tokens", &c.Tokens, "certificate.max_tokens", &c.MaxTokens, "certificate.p_value", &c.PValue,
-		"certificate.method", &c.Method, "certificate.data", &c.Data, "certificate.large", &c.Large,
+		"certificate.method", &c.Method, "certificate.data", &c.Data, "certificate.prompt", &c.Prompt,
+		"certificate.model", &c.Model, "certificate.large", &c.Large, "certificate.large_name", &c.LargeName,
 	)
 }
 

@@ -84,7 +84,7 @@ func TestCertificateRefused(t *testing.T) {
 	f, err := gguf.Parse(b.Bytes())
 	require.NoError(t, err)
 	_, err = Read(f)
-	assert.ErrorContains(t, err, "lacks 10 of its 11 fields")
+	assert.ErrorContains(t, err, "lacks 13 of its 14 fields")
 	b.Reset()
 	w = gguf.NewWriter(&b)
 	r.Net.describe(w)

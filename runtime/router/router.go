@@ -131,6 +131,15 @@ func (r *Router) On(d backend.Device) *Router {
 	return &Router{o: r.o, start: r.start, on: on}
 }
 
+// Fits reports whether the router can decide for a model whose hidden states are dim wide; the error says why not.
+func (r *Router) Fits(dim int) error {
+	if r.o.Policy != Learned || r.o.Net.Dim() == dim {
+		return nil
+	}
+	return fmt.Errorf("the router takes hidden states of width %d, those of the model are %d wide: "+
+		"it was trained for another model", r.o.Net.Dim(), dim)
+}
+
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
 	switch r.o.Policy {

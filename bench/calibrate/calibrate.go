@@ -1,0 +1,171 @@
+// Package calibrate shows of a router, on a pair of models, that at some threshold it keeps to a budget of tokens from
+// the large model. It decodes the prompts anew at each threshold, as the program will decode, and lets package certify
+// judge what it saw.
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+// Options say what is to be shown of what.
+type Options struct {
+	Pair
+	Net     *router.Net
+	Prompts [][]int32 // the unit of the test
+	// Thresholds to test, rising, above 0 up to 1, chosen without a look at the prompts. With none, the first prompts
+	// (see [Pilots]) are left out of the test and say which thresholds are worth a try.
+	Thresholds []float64
+	Budget     float64
+	Confidence float64
+	Method     certify.Method
+	Seed       uint64                           // of the order in which the test sees the prompts
+	Progress   func(stage string, done, of int) // told of answers, if given
+}
+
+// Result is what was shown.
+type Result struct {
+	Test       certify.Test
+	Pilots     int // prompts that chose the thresholds, and are in no test
+	Prompts    int // prompts of the test
+	Longest    int // tokens of the longest answer to them
+	Thresholds []float64
+	Steps      []certify.Step // of the first so many thresholds
+	Chosen     int            // the step to use; -1: nothing could be shown
+	Needed     int            // where nothing could: about how many prompts would be needed; 0: more do not help
+}
+
+// The least prompts of a test, and the thresholds that pilots choose.
+const (
+	leastPrompts = 2
+	leastPilots  = 8
+	mostPilots   = 50
+)
+
+// pilotShares are those of the budget at which pilots put a threshold each.
+func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
+
+// Pilots is how many of n prompts choose the thresholds: a tenth, 8 at least and 50 at most.
+func Pilots(n int) int { return min(max(n/10, leastPilots), mostPilots) }
+
+// Run tests thresholds from few to many escalations.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
+		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens, Method: o.Method,
+	}}
+	if err := o.check(r); err != nil {
+		return nil, err
+	}
+	if len(o.Thresholds) == 0 {
+		var err error
+		if r.Thresholds, err = o.choose(ctx, o.Prompts[:r.Pilots]); err != nil {
+			return nil, err
+		}
+	}
+	prompts := slices.Clone(o.Prompts[r.Pilots:])
+	r.Prompts = len(prompts)
+	rand.New(rand.NewPCG(o.Seed, 0)).Shuffle(len(prompts), func(i, j int) {
+		prompts[i], prompts[j] = prompts[j], prompts[i]
+	})
+	var last []certify.Answer
+	var err error
+	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
+		last, err = o.answers(ctx, prompts, r.Thresholds[i])
+		for _, a := range last {
+			r.Longest = max(r.Longest, a.Tokens)
+		}
+		return last, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range r.Steps {
+		if s.Certified {
+			r.Chosen = i
+		}
+	}
+	if r.Chosen < 0 {
+		r.Needed, _ = r.Test.Needed(last)
+	}
+	return r, nil
+}
+
+// check refuses what cannot be calibrated, and says in r how many prompts are pilots.
+func (o *Options) check(r *Result) error {
+	if err := r.Test.Validate(); err != nil {
+		return err
+	}
+	for i, v := range o.Thresholds {
+		if !(v > 0 && v <= 1) || i > 0 && v <= o.Thresholds[i-1] {
+			return fmt.Errorf("thresholds %v: they must rise, above 0 up to 1", o.Thresholds)
+		}
+	}
+	if len(o.Thresholds) == 0 {
+		r.Pilots = Pilots(len(o.Prompts))
+	}
+	if least := r.Pilots + leastPrompts; len(o.Prompts) < least {
+		return fmt.Errorf("%d prompts are too few: give at least %d", len(o.Prompts), least)
+	}
+	if o.Net == nil {
+		return errors.New("there is no router to calibrate")
+	}
+	return nil
+}
+
+// answers decodes at a threshold.
+func (o *Options) answers(ctx context.Context, prompts [][]int32, threshold float64) ([]certify.Answer, error) {
+	stage := fmt.Sprintf("threshold %.4f", threshold)
+	decoded, err := o.decode(ctx, stage, prompts, router.Options{Threshold: &threshold})
+	all := make([]certify.Answer, len(decoded))
+	for i, d := range decoded {
+		all[i] = d.Answer
+	}
+	return all, err
+}
+
+// decode answers prompts with the learned policy.
+func (o *Options) decode(
+	ctx context.Context, stage string, prompts [][]int32, r router.Options,
+) ([]Decoded, error) {
+	r.Policy, r.Net = router.Learned, o.Net
+	done := 0
+	return o.Decode(ctx, prompts, r, func() {
+		if done++; o.Progress != nil {
+			o.Progress(stage, done, len(prompts))
+		}
+	})
+}
+
+// choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded with the
+// budget along the path, so that their texts are like those that the thresholds will give. It is a guess that the test
+// does not rely on.
+func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, error) {
+	decoded, err := o.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
+	if err != nil {
+		return nil, err
+	}
+	var all []float32
+	for _, d := range decoded {
+		all = append(all, d.Confidences...)
+	}
+	slices.Sort(all)
+	var thresholds []float64
+	for _, part := range pilotShares() {
+		at := min(int(part*o.Budget*float64(len(all))), len(all)-1)
+		v := float64(all[at])
+		if v > 0 && (len(thresholds) == 0 || v > thresholds[len(thresholds)-1]) {
+			thresholds = append(thresholds, v)
+		}
+	}
+	if len(thresholds) == 0 {
+		return nil, errors.New("the router has no confidence above 0 in its surest tokens within the budget: " +
+			"name thresholds, or train it again")
+	}
+	return thresholds, nil
+}

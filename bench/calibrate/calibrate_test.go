@@ -1,0 +1,169 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+// TestRun: pilots choose thresholds that rise, the others are decoded until one fails, and the last that was shown is
+// chosen. A second run says the same, and another order of the prompts has the same shares.
+func TestRun(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 90)
+	told := map[string]int{}
+	o := Options{
+		Pair: p, Net: net, Prompts: prompts, Budget: 0.07, Confidence: 0.8,
+		Progress: func(stage string, done, of int) {
+			told[stage]++
+			assert.Equal(t, told[stage], done)
+			if stage == "choosing thresholds" {
+				assert.Equal(t, 9, of)
+			} else {
+				assert.Equal(t, 81, of)
+			}
+		},
+	}
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, []int{9, 81}, []int{r.Pilots, r.Prompts})
+	require.NotEmpty(t, r.Steps)
+	require.GreaterOrEqual(t, r.Chosen, 0)
+	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: 0.8, MaxTokens: 48}, r.Test)
+	assert.IsIncreasing(t, r.Thresholds)
+	assert.Len(t, told, 1+len(r.Steps))
+	for i, s := range r.Steps {
+		assert.Equal(t, i <= r.Chosen, s.Certified)
+		v := r.Thresholds[i]
+		decoded, err := p.Decode(t.Context(), prompts[9:], router.Options{Policy: router.Learned, Net: net, Threshold: &v}, func() {})
+		require.NoError(t, err)
+		var answers []certify.Answer
+		for _, d := range decoded {
+			answers = append(answers, d.Answer)
+		}
+		assert.Equal(t, shareOf(answers), s.Share())
+	}
+	o.Progress, o.Parallel = nil, 1
+	again, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, r, again, "the same whatever runs at a time")
+	o.Seed = 1
+	other, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, r.Thresholds, other.Thresholds)
+	assert.Equal(t, r.Steps[0].Escalated, other.Steps[0].Escalated)
+	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order is another one")
+	o.Thresholds = []float64{0.5, 0.999}
+	named, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 90}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
+	assert.Equal(t, o.Thresholds, named.Thresholds)
+}
+
+// TestChoose: the thresholds lie where parts of the budget of the pilots' tokens are below them.
+func TestChoose(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 20)
+	o := Options{Pair: p, Net: net, Budget: 0.1}
+	got, err := o.choose(t.Context(), prompts)
+	require.NoError(t, err)
+	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1}, func() {})
+	require.NoError(t, err)
+	n, below := 0, make([]int, len(got))
+	for _, d := range decoded {
+		assert.Len(t, d.Confidences, d.Tokens)
+		for _, c := range d.Confidences {
+			n++
+			for i, v := range got {
+				if float64(c) < v {
+					below[i]++
+				}
+			}
+		}
+	}
+	require.Len(t, got, 6)
+	for i, part := range []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} {
+		assert.Equal(t, int(part*0.1*float64(n)), below[i])
+	}
+}
+
+// TestNothingShown: with too few prompts, or a share above the budget, nothing is chosen, and how many it would take is
+// said where more would help.
+func TestNothingShown(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 20)
+	o := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{0.5, 0.9}, Budget: 0.07, Confidence: 0.9}
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, -1, r.Chosen)
+	assert.Len(t, r.Steps, 1)
+	assert.InDelta(t, 60, r.Needed, 30)
+	o.Budget = 0.005
+	r, err = Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, -1, r.Chosen)
+	assert.Zero(t, r.Needed)
+}
+
+// silent is a large model that does not answer.
+type silent struct{ engine.Cloud }
+
+var errAway = errors.New("away")
+
+func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return engine.CloudAnswer{}, errAway
+}
+
+func (silent) Session(context.Context) (engine.Cloud, func(), error) { return silent{}, func() {}, nil }
+
+// unreachable is one that cannot be reached.
+type unreachable struct{}
+
+func (unreachable) Session(context.Context) (engine.Cloud, func(), error) { return nil, nil, errAway }
+
+// TestFails: what is not answered is not counted as the small model's; what ends decoding is told.
+func TestFails(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 20)
+	good := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{1}, Budget: 0.07, Confidence: 0.9}
+	for want, change := range map[string]func(*Options){
+		"did not answer: away": func(o *Options) { o.Far = silent{} },
+		"away":                 func(o *Options) { o.Far = unreachable{} },
+		"thresholds [0.5 0.5]": func(o *Options) { o.Thresholds = []float64{0.5, 0.5} },
+		"thresholds [0]":       func(o *Options) { o.Thresholds = []float64{0} },
+		"thresholds [1.5]":     func(o *Options) { o.Thresholds = []float64{1.5} },
+		"budget: 0":            func(o *Options) { o.Budget = 0 },
+		"at least 2":           func(o *Options) { o.Prompts = prompts[:1] },
+		"at least 10":          func(o *Options) { o.Thresholds, o.Prompts = nil, prompts[:9] },
+		"no router":            func(o *Options) { o.Net = nil },
+		"width":                func(o *Options) { o.Net = narrow(t) },
+		"leaves no room":       func(o *Options) { o.Prompts = [][]int32{make([]int32, 600), {1}} },
+	} {
+		o := good
+		change(&o)
+		r, err := Run(t.Context(), o)
+		assert.ErrorContains(t, err, want)
+		assert.Nil(t, r)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	good.Progress = func(string, int, int) { cancel(fmt.Errorf("enough: %w", errAway)) }
+	_, err := Run(ctx, good)
+	assert.ErrorIs(t, err, errAway)
+	for n, want := range map[int]int{1: 8, 80: 8, 90: 9, 400: 40, 5000: 50} {
+		assert.Equal(t, want, Pilots(n))
+	}
+}
+
+func narrow(t *testing.T) *router.Net {
+	n, err := router.NewNet([]router.Layer{{In: 3, Out: 1, Weight: []float32{1, 2, 3}, Bias: []float32{4}}}, false)
+	require.NoError(t, err)
+	return n
+}

@@ -1,0 +1,118 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+// Pair is two models, and how they decode.
+type Pair struct {
+	Edge      *engine.Engine
+	Far       engine.Far // the large model to be asked
+	MaxTokens int        // most tokens of an answer, at least 1
+	Parallel  int        // answers at the same time; 0 means 4
+}
+
+// Decoded is an answer, and what the router said of its tokens.
+type Decoded struct {
+	certify.Answer
+	Confidences []float32 // of the tokens, an end token included
+}
+
+// Decode answers prompts, several at a time, and calls each after every answer. Decoding is serial and greedy and waits
+// for every answer of the large model: one that does not come ends it with an error.
+func (p Pair) Decode(ctx context.Context, prompts [][]int32, o router.Options, each func()) ([]Decoded, error) {
+	r, err := router.New(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	got, next := make([]Decoded, len(prompts)), make(chan int)
+	var devices sync.WaitGroup
+	var mu sync.Mutex // of each
+	parallel := p.Parallel
+	if parallel == 0 {
+		parallel = 4
+	}
+	for range min(parallel, len(prompts)) {
+		devices.Go(func() {
+			err := p.device(ctx, r, next, prompts, got, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				each()
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	feed(ctx, next, len(prompts))
+	devices.Wait()
+	return got, context.Cause(ctx)
+}
+
+// feed gives out the numbers below n until ctx is done.
+func feed(ctx context.Context, next chan<- int, n int) {
+	defer close(next)
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// device answers prompts until there are no more.
+func (p Pair) device(
+	ctx context.Context, r *router.Router, next <-chan int, prompts [][]int32, got []Decoded, each func(),
+) error {
+	s, err := p.Edge.NewSession()
+	if err != nil {
+		return err
+	}
+	cloud, end, err := p.Far.Session(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for i := range next {
+		if got[i], err = p.answer(ctx, r, s, cloud, prompts[i]); err != nil {
+			return err
+		}
+		each()
+	}
+	return nil
+}
+
+// answer decodes one prompt.
+func (p Pair) answer(
+	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt []int32,
+) (d Decoded, err error) {
+	route := engine.Route{
+		Request: engine.Request{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud,
+		Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Warm: -1},
+		Observe: func(e engine.Event) {
+			if t := e.Token; t != nil {
+				d.Confidences = append(d.Confidences, t.Confidence)
+			}
+		},
+	}
+	for _, err := range s.Routed(ctx, prompt, route) {
+		if err != nil {
+			return d, err
+		}
+	}
+	sum := s.Routing()
+	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
+	if sum.Answered < sum.Escalations {
+		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)
+	}
+	return d, nil
+}

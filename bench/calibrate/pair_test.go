@@ -1,0 +1,52 @@
+package calibrate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+func opened(t testing.TB, b []byte) *engine.Engine {
+	t.Helper()
+	f, err := gguf.Parse(b)
+	require.NoError(t, err)
+	e, err := engine.New(f, "demo", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// demoPair is the demo's pair, with its router.
+func demoPair(t testing.TB) (Pair, *router.Net) {
+	t.Helper()
+	edge, large := opened(t, demo.Small()), opened(t, demo.Large())
+	service, err := large.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	f, err := gguf.Parse(demo.Router())
+	require.NoError(t, err)
+	net, err := router.ReadNet(f)
+	require.NoError(t, err)
+	return Pair{Edge: edge, Far: service, MaxTokens: 48}, net
+}
+
+// demoPrompts are chats of the training split.
+func demoPrompts(t testing.TB, e *engine.Engine, n int) (all [][]int32) {
+	t.Helper()
+	questions := demo.Questions(demo.Train)
+	if more := n - len(questions); more > 0 {
+		questions = append(questions, demo.Draw(more, 1)...)
+	}
+	for _, q := range questions[:n] {
+		ids, err := e.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+		require.NoError(t, err)
+		all = append(all, ids)
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package calibrate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+const (
+	trials     = 200
+	mostWrong  = 27 // of 200 at confidence 0.9: 20 and binomial noise, exceeded with a chance of 4%
+	confidence = 0.9
+)
+
+// shareOf is that of all tokens.
+func shareOf(answers []certify.Answer) float64 {
+	var s certify.Step
+	for _, a := range answers {
+		s.Escalated, s.Tokens = s.Escalated+a.Escalated, s.Tokens+a.Tokens
+	}
+	return s.Share()
+}
+
+// try certifies n answers per threshold in each of 200 trials, and counts those that certified a threshold at all, and
+// those whose choice has a share above the budget. shares are the true ones.
+func try(
+	t *testing.T, test certify.Test, shares []float64, sample func(r *rand.Rand) func(step int) []certify.Answer,
+) (certified, wrong int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(21, 22))
+	for range trials {
+		answers := sample(r)
+		steps, err := test.Walk(len(shares), func(i int) ([]certify.Answer, error) { return answers(i), nil })
+		require.NoError(t, err)
+		chosen := -1
+		for i, s := range steps {
+			if s.Certified {
+				chosen = i
+			}
+		}
+		if chosen >= 0 {
+			certified++
+			if shares[chosen] > test.Budget {
+				wrong++
+			}
+		}
+	}
+	return certified, wrong
+}
+
+// TestDemoTrials: the demo's pair, its questions resampled: of 200 certificates at confidence 0.9 at most 27 are wrong,
+// also where a threshold's share is just above the budget.
+func TestDemoTrials(t *testing.T) {
+	n := 300
+	if testing.Short() {
+		n = 60
+	}
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, n)
+	var pool [][]certify.Answer
+	var shares []float64
+	for _, threshold := range []float64{0.3, 0.5, 0.7, 0.9, 0.97, 0.99} {
+		decoded, err := p.Decode(t.Context(), prompts,
+			router.Options{Policy: router.Learned, Net: net, Threshold: &threshold}, func() {})
+		require.NoError(t, err)
+		var answers []certify.Answer
+		for _, d := range decoded {
+			answers = append(answers, d.Answer)
+		}
+		pool, shares = append(pool, answers), append(shares, shareOf(answers))
+	}
+	t.Logf("shares of the pool: %.4f", shares)
+	require.Less(t, shares[1], shares[3])
+	resample := func(size int) func(r *rand.Rand) func(int) []certify.Answer {
+		return func(r *rand.Rand) func(int) []certify.Answer {
+			which := make([]int, size)
+			for i := range which {
+				which[i] = r.IntN(n)
+			}
+			return func(step int) (all []certify.Answer) {
+				for _, i := range which {
+					all = append(all, pool[step][i])
+				}
+				return all
+			}
+		}
+	}
+	for _, method := range certify.Methods() {
+		for name, budget := range map[string]float64{"7%": 0.07, "just below a share": shares[3] * 0.98} {
+			test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: p.MaxTokens, Method: method}
+			certified, wrong := try(t, test, shares, resample(400))
+			t.Logf("%s, budget %s: %d of %d certified, %d wrong", method, name, certified, trials, wrong)
+			assert.LessOrEqual(t, wrong, mostWrong, "%s, %s", method, name)
+			if method == certify.Betting {
+				assert.Greater(t, certified, trials*9/10, "400 prompts are enough: %s", name)
+			}
+		}
+	}
+}
+
+// wander is a task of answers of 41 tokens whose share is not monotone in the threshold. The first token is a choice,
+// with any confidence. If the large model makes it, the small one knows the rest, with confidences from 0.8 on; if not,
+// the text wanders off to where it knows little: three tenths of the confidences there are anything.
+func wander(r *rand.Rand, threshold float64) (a certify.Answer) {
+	a.Tokens = 41
+	escalated := r.Float64() < threshold
+	if escalated {
+		a.Escalated++
+	}
+	for range a.Tokens - 1 {
+		c := 0.8 + 0.2*r.Float64()
+		if !escalated && r.Float64() < 0.3 {
+			c = r.Float64()
+		}
+		if c < threshold {
+			a.Escalated++
+		}
+	}
+	return a
+}
+
+// openLoop is the share of the same task where the text is given, as the large model would write it: whatever is
+// escalated does not change it. It is what a curve from recorded texts tells.
+func openLoop(r *rand.Rand, threshold float64) (a certify.Answer) {
+	a.Tokens = 41
+	for i := range a.Tokens {
+		c := r.Float64()
+		if i > 0 {
+			c = 0.8 + 0.2*c
+		}
+		if c < threshold {
+			a.Escalated++
+		}
+	}
+	return a
+}
+
+func draws(r *rand.Rand, n int, threshold float64, one func(*rand.Rand, float64) certify.Answer) []certify.Answer {
+	all := make([]certify.Answer, n)
+	for i := range all {
+		all[i] = one(r, threshold)
+	}
+	return all
+}
+
+// TestNotMonotoneTrials: where the share falls again with a higher threshold, at most 27 of 200 certificates are wrong;
+// the threshold that a curve from given texts promises the budget of is wrong nearly always.
+func TestNotMonotoneTrials(t *testing.T) {
+	const budget, prompts = 0.07, 400
+	large := 100_000
+	if testing.Short() {
+		large = 20_000
+	}
+	grid := []float64{0.02, 0.05, 0.1, 0.2, 0.29, 0.32, 0.37, 0.5, 0.78, 0.8}
+	r := rand.New(rand.NewPCG(31, 32))
+	var shares []float64
+	for _, v := range grid {
+		shares = append(shares, shareOf(draws(r, large, v, wander)))
+	}
+	t.Logf("shares: %.4f", shares)
+	require.False(t, slices.IsSorted(shares), "the share is not monotone")
+	require.Greater(t, shares[5], budget)
+	require.Less(t, shares[5], 1.05*budget, "a threshold just above the budget is on the way")
+	require.Less(t, shares[9], budget, "far up the share is within the budget again")
+	for _, method := range certify.Methods() {
+		test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: 41, Method: method}
+		certified, wrong := try(t, test, shares, func(r *rand.Rand) func(int) []certify.Answer {
+			return func(step int) []certify.Answer { return draws(r, prompts, grid[step], wander) }
+		})
+		t.Logf("%s: %d of %d certified, %d wrong", method, certified, trials, wrong)
+		assert.LessOrEqual(t, wrong, mostWrong, method)
+		assert.Greater(t, certified, trials*9/10, method)
+	}
+
+	wrong := 0
+	for range trials {
+		promised := 0.0
+		for v := 0.01; v <= 1; v += 0.005 {
+			if shareOf(draws(r, 50, v, openLoop)) <= budget {
+				promised = v
+			}
+		}
+		if shareOf(draws(r, 2000, promised, wander)) > budget {
+			wrong++
+		}
+	}
+	t.Logf("open loop: %d of %d wrong", wrong, trials)
+	assert.Greater(t, wrong, trials*9/10)
+}

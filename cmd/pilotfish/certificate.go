@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// defaultBudget is the share of tokens that the large model chooses where nothing else is said.
+const defaultBudget = 0.07
+
+// certificateEvent is a certificate as JSON. Its fields are a contract.
+type certificateEvent struct {
+	Budget     float64 `json:"budget"`     // share of tokens
+	Confidence float64 `json:"confidence"` // over the draw of the prompts
+	Threshold  float64 `json:"threshold"`
+	Share      float64 `json:"escalated_share"` // of the tokens that were decoded for it
+	Prompts    int     `json:"prompts"`
+	Tokens     int     `json:"tokens"`
+	MaxTokens  int     `json:"max_tokens"` // of an answer
+	PValue     float64 `json:"p_value"`
+	Method     string  `json:"method"`
+	Data       string  `json:"data"`   // SHA-256 of the prompts
+	Prompt     string  `json:"prompt"` // chat or raw
+	Model      string  `json:"model"`  // fingerprint of the small model
+	Large      string  `json:"large"`  // and of the large one; "" where a gateway stood between
+	LargeName  string  `json:"large_name"`
+}
+
+func newCertificateEvent(c *router.Certificate) certificateEvent { return certificateEvent(*c) }
+
+// certificateText says what was proven, in one sentence.
+func certificateText(c *router.Certificate) string {
+	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts (%.2g%% of %d tokens; "+
+		"%.60s; at most %d tokens an answer): threshold %.4g",
+		share(c.Budget), share(c.Confidence), c.Prompts, 100*c.Share, c.Tokens, printable(c.Method), c.MaxTokens, c.Threshold)
+}
+
+// share is a share in percent, without zeros at its end.
+func share(x float64) string { return fmt.Sprintf("%.4g%%", 100*x) }
+
+// printable is text of a file for a terminal.
+func printable(text string) string {
+	q := fmt.Sprintf("%q", text)
+	return q[1 : len(q)-1]
+}
+
+// promptKind is how prompts are given, as certificates say it.
+func promptKind(raw bool) string {
+	if raw {
+		return router.Raw
+	}
+	return router.Chat
+}
+
+// fitting refuses a router for a model of another width. path is its file; "" for the demo's.
+func fitting(file *router.File, e *engine.Engine, path string) error {
+	r, err := router.New(router.Options{Policy: router.Learned, Net: file.Net})
+	if err != nil {
+		return err
+	}
+	if err := e.Fits(r); err != nil {
+		return fmt.Errorf("--router %s: %w", path, err)
+	}
+	return nil
+}
+
+// warnForeign says where a router was trained for another model of the same width.
+func (a *app) warnForeign(file *router.File, e *engine.Engine) {
+	own, err := e.Fingerprint()
+	if err == nil && file.About.Model != "" && file.About.Model != own {
+		fmt.Fprintf(a.stderr, "pilotfish: this router was trained for another model%s: what it says of this one may mean nothing\n",
+			named(file.About.ModelName))
+	}
+}
+
+// named is a name that follows a noun.
+func named(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%.60s)", printable(name))
+}
+
+// promptOf returns the ids of a text: as it stands, or as the question of a chat.
+func promptOf(e *engine.Engine, text string, raw bool) ([]int32, error) {
+	if raw {
+		return e.RawPrompt(text)
+	}
+	ids, err := e.Chat(tokenizer.Message{Role: "user", Content: text})
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
+	}
+	return ids, err
+}

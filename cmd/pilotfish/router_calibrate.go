@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+// calibrateFlags are those of `pilotfish router calibrate`.
+type calibrateFlags struct {
+	pair       pairFlags
+	router     string
+	data       string
+	raw        bool
+	questions  int
+	thresholds string
+	budget     float64
+	confidence float64
+	method     string
+	max        int
+	seed       uint64
+	out        string
+	json       bool
+}
+
+// newRouterCalibrateCommand proves that a router keeps to a budget.
+func newRouterCalibrateCommand(a *app) *cobra.Command {
+	var f calibrateFlags
+	c := &cobra.Command{
+		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
+		Short: "Prove at which threshold a router keeps to a budget of tokens from the large model",
+		Long: `Decode prompts anew at a few thresholds, from few questions to many, and find the highest threshold of which it can be shown
+that the large model chooses at most --budget of the tokens, with the chance of --confidence over the draw of the prompts.
+The router is written with that certificate, and run uses it.
+
+Changing the threshold changes the text that follows, so nothing is taken from recorded texts. The walk ends at the first
+threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at most)
+is decoded first to choose six; those prompts take no part in the test. Every question to the large model waits for its
+answer.
+
+The longest possible answer (-n) counts: one prompt could be answered by the large model alone. The nearer -n is to what
+answers take, the fewer prompts are needed. A certificate is of one pair of models, one way to give the prompts, greedy
+decoding, and one -n.
+
+Without -m it is the demo's pair, router and questions. Where nothing can be shown the command says so, exits with 1 and
+writes no file.`,
+		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router router.gguf --data prompts.jsonl -o certified.gguf
+  pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *calibrateFlags) register(c *cobra.Command) {
+	f.pair.register(c)
+	p := c.Flags()
+	p.StringVar(&f.router, "router", "", "router `file` to calibrate (default without -m: the demo's own)")
+	p.StringVar(&f.data, "data", "", "prompts that the router did not learn from: a `file` of JSON lines "+
+		"{\"question\": \"…\"}, or a task (default without -m: 400 drawn questions of the demo)")
+	p.BoolVar(&f.raw, "raw", false, "give the prompts without chat template, as texts to go on with")
+	p.IntVar(&f.questions, "questions", 0, "use the first so many prompts; 0 means all")
+	p.StringVar(&f.thresholds, "thresholds", "",
+		"`list` of thresholds to test, rising, above 0 up to 1, such as 0.3,0.5,0.7 (default: chosen by a tenth of the prompts)")
+	p.Float64Var(&f.budget, "budget", defaultBudget, "most tokens from the large model, as a `share` of all, above 0 and below 1")
+	p.Float64Var(&f.confidence, "confidence", 0.9, "chance, over the draw of the prompts, that a certificate is right")
+	p.StringVar(&f.method, "method", string(certify.Betting), "`test`: betting (needs the fewest prompts), "+
+		"hoeffding-bentkus, or best (the better of both, at half the chance of error each)")
+	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "most tokens of an answer, at least 1")
+	p.Uint64Var(&f.seed, "seed", 1, "of the order in which the test sees the prompts, and of drawn questions")
+	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router with its certificate to (required)")
+	p.BoolVar(&f.json, "json", false, "one JSON object per threshold, and the certificate last")
+	cobra.CheckErr(c.MarkFlagRequired("out"))
+}
+
+// check refuses wrong values before anything is opened.
+func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
+	ours := !f.pair.set.Changed("model")
+	if err := f.pair.check(true); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case !ours && f.router == "":
+		return nil, "", usagef("there is no router: name its file with --router")
+	case !ours && f.data == "":
+		return nil, "", usagef("there are no prompts: name their file with --data")
+	case !(f.budget > 0 && f.budget < 1):
+		return nil, "", usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
+	case !(f.confidence > 0 && f.confidence < 1):
+		return nil, "", usagef("--confidence %v is out of range: give a chance above 0 and below 1", f.confidence)
+	case f.max < 1 || f.max > math.MaxInt32:
+		return nil, "", usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
+	case f.questions < 0:
+		return nil, "", usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
+	case f.out == "":
+		return nil, "", usagef("-o names no file: give one for the router with its certificate")
+	}
+	method, err := certify.ParseMethod(f.method)
+	if err != nil {
+		return nil, "", usagef("--method: %w", err)
+	}
+	thresholds, err := parseThresholds(f.thresholds)
+	return thresholds, method, err
+}
+
+// parseThresholds reads a rising list; an empty one is none.
+func parseThresholds(list string) (all []float64, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for field := range strings.SplitSeq(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil || !(v > 0 && v <= 1) || len(all) > 0 && v <= all[len(all)-1] {
+			return nil, usagef("--thresholds: %.40q is not a threshold above the one before: "+
+				"give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", field)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (f *calibrateFlags) run(ctx context.Context, a *app) error {
+	o := calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
+	var err error
+	if o.Thresholds, o.Method, err = f.check(); err != nil {
+		return err
+	}
+	file, err := f.read()
+	if err != nil {
+		return err
+	}
+	set, err := f.open()
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	models, err := f.pair.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer models.close()
+	if err := fitting(file, models.edge, f.router); err != nil {
+		return err
+	}
+	a.warnForeign(file, models.edge)
+	if o.Prompts, err = f.prompts(a, models, set); err != nil {
+		return err
+	}
+	o.Net, o.Pair = file.Net, calibrate.Pair{Edge: models.edge, Far: models.far, MaxTokens: f.max}
+	meter := &stages{a: a}
+	o.Progress = meter.show
+	result, err := calibrate.Run(ctx, o)
+	meter.close()
+	if err != nil {
+		return err
+	}
+	return f.finish(a, file, models, set, result)
+}
+
+// read returns the router file, or the demo's.
+func (f *calibrateFlags) read() (*router.File, error) {
+	if f.router == "" {
+		return parseRouter(demo.Router())
+	}
+	return readRouter(f.router)
+}
+
+// drawnQuestions is how many questions of the demo are drawn where nothing else is said.
+const drawnQuestions = 400
+
+// open returns the questions. Those of the demo that are drawn are none of the shipped ones, which routers learn from.
+func (f *calibrateFlags) open() (*task.Set, error) {
+	if f.data != "" {
+		return task.Open(f.data, task.Options{Most: f.questions, Seed: f.seed})
+	}
+	shipped := len(demo.Questions(demo.Train))
+	set, err := task.Open(task.DemoTrain, task.Options{
+		Most: shipped + cmp.Or(f.questions, drawnQuestions), Seed: f.seed,
+	})
+	if err == nil {
+		set.Questions = set.Questions[shipped:]
+	}
+	return set, err
+}
+
+// prompts are those of the set that leave room for an answer, as ids.
+func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]int32, err error) {
+	room := models.edge.Context()
+	if models.large != nil {
+		room = min(room, models.large.Context())
+	}
+	for _, q := range set.Questions {
+		ids, err := promptOf(models.edge, q.Text, f.raw)
+		if err != nil {
+			return nil, fmt.Errorf("--data: question %s: %w", q.ID, err)
+		}
+		if len(ids) > 0 && len(ids) < room {
+			all = append(all, ids)
+		}
+	}
+	if out := len(set.Questions) - len(all); out > 0 {
+		fmt.Fprintf(a.stderr, "%d of %d prompts are left out: they leave no room for an answer in a context of %d tokens\n",
+			out, len(set.Questions), room)
+	}
+	return all, nil
+}
+
+// finish prints what was shown and writes the file, if there is something to write.
+func (f *calibrateFlags) finish(a *app, file *router.File, models *pair, set *task.Set, r *calibrate.Result) error {
+	if err := f.print(a, r); err != nil {
+		return err
+	}
+	if r.Chosen < 0 {
+		return f.nothing(a, r)
+	}
+	var err error
+	if file.Certificate, err = f.certificate(models, set, r); err != nil {
+		return err
+	}
+	if err := writeRouter(f.out, file); err != nil {
+		return err
+	}
+	if f.json {
+		return a.printJSON(map[string]any{"certificate": newCertificateEvent(file.Certificate), "file": f.out})
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\nwritten to %s\n", certificateText(file.Certificate), f.out)
+	return err
+}
+
+// certificate says what was shown.
+func (f *calibrateFlags) certificate(models *pair, set *task.Set, r *calibrate.Result) (*router.Certificate, error) {
+	step := r.Steps[r.Chosen]
+	c := &router.Certificate{
+		Budget: f.budget, Confidence: f.confidence, Threshold: r.Thresholds[r.Chosen], Share: step.Share(),
+		Prompts: r.Prompts, Tokens: step.Tokens, MaxTokens: f.max, PValue: step.PValue,
+		Method: "learn-then-test, " + f.method, Data: set.Hash, Prompt: promptKind(f.raw), LargeName: models.name(),
+	}
+	var err error
+	if c.Model, err = models.edge.Fingerprint(); err != nil {
+		return nil, err
+	}
+	if models.large != nil {
+		c.Large, err = models.large.Fingerprint()
+	}
+	return c, err
+}
+
+// nothing says that no threshold could be shown to keep the budget, and what would help.
+func (f *calibrateFlags) nothing(a *app, r *calibrate.Result) error {
+	if f.json {
+		if err := a.printJSON(map[string]any{"certificate": nil, "needed": r.Needed}); err != nil {
+			return err
+		}
+	}
+	last := r.Steps[len(r.Steps)-1]
+	why := fmt.Sprintf("threshold %.4g takes %.1f%% of the tokens from the large model", r.Thresholds[0], 100*last.Share())
+	switch {
+	case r.Needed > 0:
+		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", r.Needed, r.Prompts)
+	case last.Share() < f.budget:
+		why += ", too near to the budget for any number of prompts up to a million"
+	default:
+		why += ", which is not below the budget: begin with a lower one (--thresholds)"
+	}
+	if r.Longest < f.max*3/4 {
+		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest, r.Longest)
+	}
+	return fmt.Errorf("nothing can be certified, and no file is written: %s", why)
+}
+
+// thresholdEvent is one line of --json.
+type thresholdEvent struct {
+	Threshold float64 `json:"threshold"`
+	Prompts   int     `json:"prompts"`
+	Tokens    int     `json:"tokens"`
+	Escalated int     `json:"escalated"`
+	Share     float64 `json:"escalated_share"`
+	PValue    float64 `json:"p_value"`
+	Certified bool    `json:"certified"`
+}
+
+// print prints a line for each threshold that was tested.
+func (f *calibrateFlags) print(a *app, r *calibrate.Result) error {
+	if f.json {
+		for i, s := range r.Steps {
+			e := thresholdEvent{r.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(), s.PValue, s.Certified}
+			if err := a.printJSON(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.Pilots > 0 {
+		fmt.Fprintf(a.stdout, "%d prompts chose the thresholds, %d others test them\n", r.Pilots, r.Prompts)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "threshold\tfrom cloud\ttokens\tp-value\tverdict\t")
+	for i, s := range r.Steps {
+		verdict := "not shown"
+		if s.Certified {
+			verdict = "certified"
+		}
+		fmt.Fprintf(table, "%.6g\t%.2f%%\t%d\t%.2g\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue, verdict)
+	}
+	return table.Flush()
+}
+
+// stages shows a meter for each stage of a calibration.
+type stages struct {
+	a     *app
+	stage string
+	meter *meter
+}
+
+func (s *stages) show(stage string, done, of int) {
+	if s.meter == nil || stage != s.stage {
+		s.close()
+		s.stage, s.meter = stage, newMeter(s.a.stderr, stage, inPieces)
+	}
+	s.meter.show(int64(done), int64(of))
+}
+
+func (s *stages) close() {
+	if s.meter != nil {
+		s.meter.close()
+	}
+}
+
+// writeRouter replaces or makes a router file, whole or not at all.
+func writeRouter(path string, r *router.File) error {
+	var b bytes.Buffer
+	if err := r.Write(gguf.NewWriter(&b)); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return replaceFile(path, b.Bytes())
+}
+
+// replaceFile gives a file its content, whole or not at all.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already where it was renamed
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

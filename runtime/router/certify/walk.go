@@ -1,0 +1,88 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+)
+
+// Step is one threshold as it was tested.
+type Step struct {
+	Escalated, Tokens int // of all answers
+	PValue            float64
+	Certified         bool // shown to keep the budget
+}
+
+// Share is that of the tokens which the large model chose.
+func (s Step) Share() float64 { return float64(s.Escalated) / float64(max(s.Tokens, 1)) }
+
+// Walk tests thresholds, numbered from 0 to n-1 from few escalations to many, until one is not certified, and returns
+// those that it tested. The last that was certified is the one to use: the chance that any certified one has a share
+// above the budget is at most 1 - Confidence. answers decodes at a threshold, and is called for those alone that are
+// tested; their numbers must have been given a meaning without a look at the answers.
+func (t Test) Walk(n int, answers func(step int) ([]Answer, error)) (steps []Step, err error) {
+	for i := range n {
+		all, err := answers(i)
+		if err != nil {
+			return steps, err
+		}
+		p, err := t.PValue(all)
+		if err != nil {
+			return steps, fmt.Errorf("threshold %d: %w", i+1, err)
+		}
+		s := Step{PValue: p, Certified: p <= 1-t.Confidence}
+		for _, a := range all {
+			s.Escalated, s.Tokens = s.Escalated+a.Escalated, s.Tokens+a.Tokens
+		}
+		steps = append(steps, s)
+		if !s.Certified {
+			break
+		}
+	}
+	return steps, nil
+}
+
+// mostNeeded is more prompts than anybody decodes.
+const mostNeeded = 1_000_000
+
+// Needed is about how many prompts like these it takes until their threshold is certified; false if their share is not
+// below the budget, or more than a million prompts would be needed.
+func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
+	x, err := t.losses(answers)
+	if err != nil {
+		return 0, false
+	}
+	delta, rate := 1-t.Confidence, growth(x, t.Budget)
+	switch t.Method {
+	case HoeffdingBentkus:
+		rate = hoeffding(x, t.Budget)
+	case Best:
+		delta, rate = delta/2, max(rate, hoeffding(x, t.Budget))
+	}
+	n := max(1, math.Ceil(-math.Log(delta)/rate))
+	if !(rate > 0) || n > mostNeeded {
+		return 0, false
+	}
+	return int(n), true
+}
+
+// hoeffding is how fast the logarithm of Hoeffding's p-value falls with each prompt.
+func hoeffding(x []float64, budget float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return divergence(min(sum/float64(len(x)), budget), budget)
+}
+
+// growth is how fast the logarithm of the capital grows with each prompt, for the best bet that may be made.
+func growth(x []float64, budget float64) float64 {
+	best := 0.0
+	for i := 1; i <= 100; i++ {
+		bet, sum := float64(i)/100*caution/(1-budget), 0.0
+		for _, v := range x {
+			sum += math.Log1p(bet * (budget - v))
+		}
+		best = max(best, sum/float64(len(x)))
+	}
+	return best
+}
