@@ -74,17 +74,6 @@ func mustTrain(t *testing.T, src Source, o Options) *Result {
 	return r
 }
 
-// verdictsOf is what the network says of positions, as it says it in use.
-func verdictsOf(n *router.Net, src Source, some []int) (all []router.Verdict) {
-	h := make([]float32, src.Width())
-	for _, i := range some {
-		src.Hidden(h, i)
-		m, c := src.Head(i)
-		all = append(all, router.Verdict{Confidence: n.Of(h, m, c), Stands: src.Label(i) == Keep})
-	}
-	return all
-}
-
 // TestTrainLearns: each kind of network learns what its features tell, nearly as well as who knows the rule; what
 // is said of it is what it does in use.
 func TestTrainLearns(t *testing.T) {
@@ -103,7 +92,7 @@ func TestTrainLearns(t *testing.T) {
 		for _, i := range r.Held.Rows {
 			best = append(best, router.Verdict{Confidence: float32(sigmoid(truth[i])), Stands: src.label[i] == Keep})
 		}
-		got := verdictsOf(r.Net, src, r.Held.Rows)
+		got := Judge(src, r.Held.Rows, r.Net, 2)
 		assert.InDelta(t, router.AUC(best), r.AUC, c.lost, "%+v", c.o)
 		assert.InDelta(t, router.AUC(got), r.AUC, 1e-4, "%+v", c.o)
 		assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4, "%+v", c.o)
@@ -395,7 +384,7 @@ func TestEarlyStopping(t *testing.T) {
 	}
 	assert.Equal(t, r.Best, least+1)
 	logits, keep := []float64{}, []bool{}
-	for _, v := range verdictsOf(r.Net, src, r.Held.Rows) {
+	for _, v := range Judge(src, r.Held.Rows, r.Net, 2) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
@@ -503,5 +492,24 @@ func TestTrainRefuses(t *testing.T) {
 func all[E any](s []E, v E) {
 	for i := range s {
 		s[i] = v
+	}
+}
+
+// TestJudge: verdicts are those of the rows, in their order, however many threads there are.
+func TestJudge(t *testing.T) {
+	src, _ := planted(20, 3, 1)
+	n := mustTrain(t, src, Options{Epochs: 1}).Net
+	rows := Labelled(src)
+	assert.Less(t, len(rows), src.Len())
+	want := Judge(src, rows, n, 1)
+	assert.Equal(t, want, Judge(src, rows, n, 3))
+	margin, entropy := JudgeHead(src, rows)
+	for k, i := range rows {
+		require.NotEqual(t, Unlabelled, src.label[i])
+		m, c := src.Head(i)
+		stands := src.label[i] == Keep
+		assert.Equal(t, router.Verdict{Confidence: n.Of(src.hidden[3*i:3*i+3], m, c), Stands: stands}, want[k])
+		assert.Equal(t, router.Verdict{Confidence: m, Stands: stands}, margin[k])
+		assert.Equal(t, router.Verdict{Confidence: c, Stands: stands}, entropy[k])
 	}
 }
