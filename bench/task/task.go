@@ -1,20 +1,14 @@
 // Package task reads questions and tells whether an answer to one is right: the workloads that routers are trained,
-// calibrated and judged with.
+// calibrated and judged with. What each public data set is asked, and how its answers are graded, stands in one file:
+// csqa.go, arc.go, gsm8k.go.
 package task
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
 // Verdict is what a grader says of an answer.
@@ -27,56 +21,107 @@ const (
 	Silent         // the answer makes no choice, or gives no number: it counts as not right
 )
 
+// String is the verdict in one word.
+func (v Verdict) String() string { return [...]string{"wrong", "right", "silent"}[v] }
+
 // Question is one prompt of a workload.
 type Question struct {
 	ID        string                      // names it within its set
 	Text      string                      // what is asked: the message of a user, or a text to go on with
-	Reference string                      // a right answer as a model would write it, for a router to learn from; "" where there is none
+	Reference string                      // a right answer as a model would write it, to learn from; "" for none
+	Key       string                      // the right answer as a reader is told it; "" where there is none
+	Guess     float64                     // the chance to be right by guessing among the options; 0 where there are none
+	Twins     bool                        // two of its options have the same text
 	Grade     func(answer string) Verdict // nil where there is no right answer
 }
+
+// Shot is a worked example that comes before a question.
+type Shot struct{ Question, Answer string }
 
 // Set is a workload.
 type Set struct {
 	Name      string // of the task, or the file
 	Hash      string // SHA-256 of what the questions were read from, in hexadecimal digits
+	Prompts   string // the name and version of what stands around the questions; it changes when a prompt or a grader does
+	Shots     []Shot // worked examples, asked and answered before each question
+	Tokens    int    // enough for an answer of this kind, in tokens of a large vocabulary
 	Questions []Question
+
+	lead  string                              // follows a question where there is no chat template
+	next  string                              // begins another question: a text that goes on so far is past its answer
+	parse func(line []byte) (Question, error) // of the file
 }
 
-// The names of the demo's questions.
+// formats are the sets that are read from a file of their own form, each without its questions.
+func formats() map[string]func() *Set {
+	return map[string]func() *Set{CSQA: csqa, ARC: arc, GSM8K: gsm8k}
+}
+
+// Raw is a question as a text to go on with, for models without a chat template.
+func (s *Set) Raw(q Question) string {
+	var b strings.Builder
+	for _, shot := range s.Shots {
+		fmt.Fprintf(&b, "%s%s %s\n\n", shot.Question, s.lead, shot.Answer)
+	}
+	return b.String() + q.Text + s.lead
+}
+
+// Cut is what of a continued text belongs to the answer: all before the next question.
+func (s *Set) Cut(answer string) string {
+	if s.next != "" {
+		answer, _, _ = strings.Cut(answer, s.next)
+	}
+	return answer
+}
+
+// The tasks.
 const (
-	Demo      = "demo"       // the held-out ones
+	Demo      = "demo"       // the held-out questions of the demo
 	DemoTrain = "demo-train" // those to learn from: the shipped ones, then drawn ones, as many as are asked for
+	CSQA      = "csqa"       // CommonsenseQA
+	ARC       = "arc"        // the AI2 Reasoning Challenge
+	GSM8K     = "gsm8k"      // grade school mathematics
 )
 
 // Options say which questions of a set are wanted.
 type Options struct {
-	Most int    // the first so many; 0: all, and of [DemoTrain] the shipped ones
-	Seed uint64 // of the questions that are drawn
+	Most  int    // the first so many; 0: all, and of [DemoTrain] the shipped ones
+	Seed  uint64 // of the questions that are drawn
+	Data  string // the file that [CSQA], [ARC] and [GSM8K] are read from
+	Shots int    // worked examples before each question of these, at most [MostShots]
 }
 
-// Open returns the questions of a task or a file. A file has one JSON object per line:
-//
-//	{"question": "…", "id": "…", "reference": "…", "answer": "…"}
-//
-// Only the question is needed. Without an id the number of the line, from 1, is its name. An answer of the model is
-// right if it contains "answer"; where that is absent and there is a reference, none is right or wrong.
+// Open returns the questions of a task or a file. [Read] says what a file looks like.
 func Open(name string, o Options) (*Set, error) {
-	switch name {
-	case Demo:
-		return ofDemo(name, demo.Questions(demo.HeldOut), o)
-	case DemoTrain:
-		all := demo.Questions(demo.Train)
-		if more := o.Most - len(all); more > 0 {
-			all = append(all, demo.Draw(more, o.Seed)...)
+	form, public := formats()[name]
+	switch {
+	case name == Demo || name == DemoTrain:
+		return ofDemo(name, o)
+	case !public && o.Shots != 0:
+		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s and %s", name, CSQA, ARC, GSM8K)
+	case !public:
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
 		}
-		return ofDemo(name, all, o)
+		s, err := Read(bytes.NewReader(b), name)
+		if err != nil {
+			return nil, err
+		}
+		return s.first(o.Most)
+	case o.Data == "":
+		return nil, errors.New("there is no file of questions for " + name)
 	}
-	b, err := os.ReadFile(name)
+	b, err := os.ReadFile(o.Data)
 	if err != nil {
 		return nil, err
 	}
-	s, err := Read(bytes.NewReader(b), name)
-	if err != nil {
+	s := form()
+	if o.Shots < 0 || o.Shots > len(s.Shots) {
+		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, len(s.Shots))
+	}
+	s.Shots = s.Shots[:o.Shots]
+	if err := s.read(bytes.NewReader(b), o.Data); err != nil {
 		return nil, err
 	}
 	return s.first(o.Most)
@@ -91,84 +136,4 @@ func (s *Set) first(n int) (*Set, error) {
 		s.Questions = s.Questions[:n]
 	}
 	return s, nil
-}
-
-// ofDemo makes a set of questions of the demo.
-func ofDemo(name string, all []demo.Question, o Options) (*Set, error) {
-	s := &Set{Name: name}
-	sum := sha256.New()
-	for i, q := range all {
-		fmt.Fprintf(sum, "%q %q\n", q.Text, q.Answer)
-		s.Questions = append(s.Questions, Question{
-			ID: fmt.Sprint(i + 1), Text: q.Text, Reference: q.Answer, Grade: func(answer string) Verdict {
-				if q.Correct(answer) {
-					return Right
-				}
-				return Wrong
-			},
-		})
-	}
-	s.Hash = hex.EncodeToString(sum.Sum(nil))
-	return s.first(o.Most)
-}
-
-// maxLine is the longest line of a file, in bytes.
-const maxLine = 1 << 20
-
-// Read reads the questions of a file, which is called name in errors.
-func Read(r io.Reader, name string) (*Set, error) {
-	s, sum := &Set{Name: name}, sha256.New()
-	lines := bufio.NewScanner(io.TeeReader(r, sum))
-	lines.Buffer(nil, maxLine)
-	line := 0
-	seen := map[string]int{}
-	for lines.Scan() {
-		line++
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		q, err := parse(lines.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", name, line, err)
-		}
-		if q.ID == "" {
-			q.ID = fmt.Sprint(line)
-		}
-		if before, twice := seen[q.ID]; twice {
-			return nil, fmt.Errorf("%s: line %d: its id %q is that of line %d", name, line, q.ID, before)
-		}
-		seen[q.ID] = line
-		s.Questions = append(s.Questions, q)
-	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s: line %d is longer than 1 MB", name, line+1)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	case len(s.Questions) == 0:
-		return nil, fmt.Errorf("%s: the file has no questions", name)
-	}
-	s.Hash = hex.EncodeToString(sum.Sum(nil))
-	return s, nil
-}
-
-// parse reads one line.
-func parse(line []byte) (Question, error) {
-	var q struct{ ID, Question, Reference, Answer string }
-	if err := json.Unmarshal(line, &q); err != nil {
-		return Question{}, err
-	}
-	if q.Question == "" {
-		return Question{}, errors.New(`the object has no "question"`)
-	}
-	one := Question{ID: q.ID, Text: q.Question, Reference: q.Reference}
-	if q.Answer != "" {
-		one.Grade = func(answer string) Verdict {
-			if strings.Contains(answer, q.Answer) {
-				return Right
-			}
-			return Wrong
-		}
-	}
-	return one, nil
 }

@@ -94,6 +94,19 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 	})
 }
 
+// compute is what was asked for that can change the last bits of what the model computes; "" where it is as usual.
+func (m *modelFlags) compute() string {
+	var said []string
+	for _, v := range []struct{ name, value, usual string }{
+		{"backend", m.backend, string(engine.CPU)}, {"kv", m.kv, "auto"}, {"exact", strconv.FormatBool(m.exact), "false"},
+	} {
+		if v.value != v.usual {
+			said = append(said, v.name+" "+v.value)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
 // preload brings the weights into memory with a bar for somebody who watches.
 // Otherwise they come when they are first used.
 func (a *app) preload(ctx context.Context, e *engine.Engine) error {

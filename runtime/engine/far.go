@@ -38,3 +38,6 @@ func (e *Engine) Name() string {
 
 // Model is the name of the large model that the gateway gives; "" before the first connection.
 func (r *Remote) Model() string { return r.c.Welcome().Model }
+
+// Context is the longest context that the gateway takes, in tokens; 0 before the first connection.
+func (r *Remote) Context() int { return r.c.Welcome().Limits.Context }

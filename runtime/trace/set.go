@@ -156,6 +156,14 @@ func (s *Set) Settings() Settings { return s.settings }
 // Hash tells the set from others: the SHA-256, in hexadecimal digits, of those of manifest and shards.
 func (s *Set) Hash() string { return s.hash }
 
+// Bytes is the size of all shards.
+func (s *Set) Bytes() (sum int64) {
+	for _, part := range s.shards {
+		sum += int64(len(part.b))
+	}
+	return sum
+}
+
 // Len is the number of positions.
 func (s *Set) Len() int { return s.start[len(s.start)-1] }
 

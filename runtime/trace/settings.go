@@ -30,15 +30,13 @@ type Model struct {
 	Fingerprint string `json:"fingerprint,omitempty"` // see [gguf.File.Fingerprint]; "" behind a gateway
 	Name        string `json:"name,omitempty"`        // for people: general.name, or what the gateway says
 	Context     int    `json:"context,omitempty"`     // longest text in tokens; 0: unknown
-	Compute     string `json:"compute,omitempty"`     // what ran it, as far as it was asked for: "cpu, kv auto"
+	Compute     string `json:"compute,omitempty"`     // what was asked for of how it is run, if anything: "kv f32"
 }
 
 // Sampling says how an answer was drawn.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
-	TopK        int     `json:"top_k"`
-	TopP        float64 `json:"top_p"`
-	Seed        uint64  `json:"seed"`
+	Seed        uint64  `json:"seed"` // of the noise, mixed with the number of each prompt
 }
 
 // Routing says with which router a text was decoded.
@@ -56,10 +54,11 @@ type Settings struct {
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`
 
-	Data    string `json:"data"`           // SHA-256 of what the prompts were read from, in hexadecimal digits
-	Prompts int    `json:"prompts"`        // in the set
-	Raw     bool   `json:"raw,omitempty"`  // prompts stand without the chat template
-	Seed    uint64 `json:"seed,omitempty"` // of prompts that were drawn
+	Data    string `json:"data"`            // SHA-256 of what the prompts were read from, in hexadecimal digits
+	Task    string `json:"task,omitempty"`  // name and version of what stands around them
+	Shots   int    `json:"shots,omitempty"` // worked examples before each
+	Prompts int    `json:"prompts"`         // in the set
+	Raw     bool   `json:"raw,omitempty"`   // prompts stand without the chat template
 
 	Reference string    `json:"reference"` // whose answers these are: given, large, sampled or routed
 	MaxTokens int       `json:"max_tokens"`

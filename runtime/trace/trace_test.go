@@ -475,6 +475,26 @@ func TestCreateRefused(t *testing.T) {
 	assert.ErrorContains(t, err, shardPath(dir, 1))
 }
 
+// TestCreateAgain: settings may change as long as there is no shard; shards without a manifest are nobody's.
+func TestCreateAgain(t *testing.T) {
+	dir, s := t.TempDir(), settingsOf(2, 1, 3, "x")
+	w, err := Create(dir, s)
+	require.NoError(t, err)
+	w.Close()
+	s.Raw = true
+	texts := randomTexts(t, 3, &s)
+	fill(t, dir, s, texts)
+	set, err := Open(dir)
+	require.NoError(t, err)
+	assert.True(t, set.Settings().Raw)
+	require.NoError(t, set.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, manifestName)))
+	before := filesOf(t, dir)
+	_, err = Create(dir, s)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	assert.Equal(t, before, filesOf(t, dir))
+}
+
 // TestOneWriter: nobody writes to a folder that somebody writes to.
 func TestOneWriter(t *testing.T) {
 	dir, s := t.TempDir(), settingsOf(1, 1, 1)
@@ -500,7 +520,7 @@ func TestHash(t *testing.T) {
 		return set.Hash()
 	}
 	other := s
-	other.Seed = 5
+	other.MaxTokens = 5
 	assert.Equal(t, hash(s, 1), hash(s, 1))
 	assert.NotEqual(t, hash(s, 1), hash(s, 2))
 	assert.NotEqual(t, hash(s, 1), hash(other, 1))

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
@@ -54,17 +56,21 @@ func Create(dir string, s Settings) (*Writer, error) {
 	return w, nil
 }
 
-// describe writes the manifest, or compares it with the one that is there.
+// describe writes the manifest, or compares it with the one that is there. One without any shard is no loss.
 func (w *Writer) describe(b []byte) error {
 	there, sum, err := readManifest(w.dir)
+	shards, unreadable := os.ReadDir(w.dir)
+	empty := unreadable == nil && !slices.ContainsFunc(shards, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), "shard-") && strings.HasSuffix(e.Name(), ".trace")
+	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && empty || err == nil && sum != w.manifest && empty:
 		return replace(filepath.Join(w.dir, manifestName), func(f *os.File) error {
 			_, err := f.Write(b)
 			return err
 		})
 	case err != nil:
-		return err
+		return errors.Join(err, unreadable)
 	case sum == w.manifest:
 		return nil
 	}

@@ -1,0 +1,167 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// model is one of the two, for one text at a time.
+type model interface {
+	// follow tells yield of the tokens that the model chooses after context, one after the other, at most so many, and
+	// ends when yield returns false.
+	follow(ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool) error
+	close()
+}
+
+// choice is what the large model makes of a position.
+type choice struct {
+	token          int32
+	logProb, given float32 // of its choice, and of the token that stands; not a number where it did not tell
+}
+
+// largeModel is one that can read as well.
+type largeModel interface {
+	model
+	// read returns what the model makes of the positions of text from from on.
+	read(ctx context.Context, text []int32, from int) ([]choice, error)
+}
+
+// local is a model of this process.
+type local struct{ s *engine.Session }
+
+func (l local) close() {}
+
+func (l local) follow(
+	ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool,
+) error {
+	for t, err := range l.s.Generate(ctx, context, engine.Request{MaxTokens: most, Sampling: s, IgnoreEnd: true}) {
+		if err != nil {
+			return err
+		}
+		if !yield(t.ID) {
+			break
+		}
+	}
+	return nil
+}
+
+func (l local) read(ctx context.Context, text []int32, from int) (all []choice, err error) {
+	err = l.s.Read(ctx, text, from, func(s engine.Seen) error {
+		all = append(all, choice{s.Choice, s.LogProb, s.Given})
+		return nil
+	})
+	return all, err
+}
+
+// remote is a model behind a gateway.
+type remote struct {
+	far   engine.Far
+	cloud engine.Cloud // of the texts that follow the one that was read last; nil: none yet
+	end   func()
+}
+
+func (r *remote) close() {
+	if r.cloud != nil {
+		r.end()
+		r.cloud = nil
+	}
+}
+
+// begin makes a session that knows nothing, so that all of what it is asked to audit is looked at.
+func (r *remote) begin(ctx context.Context) error {
+	r.close()
+	cloud, end, err := r.far.Session(ctx)
+	if err == nil {
+		r.cloud, r.end = patient{cloud}, end
+	}
+	return err
+}
+
+func (r *remote) follow(
+	ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool,
+) error {
+	if r.cloud == nil {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	text := append([]int32(nil), context...)
+	for range most {
+		a, err := r.cloud.Ask(ctx, engine.CloudQuestion{Context: append([]int32(nil), text...), Sampling: s})
+		if err != nil {
+			return err
+		}
+		if !yield(a.Token) {
+			break
+		}
+		text = append(text, a.Token)
+	}
+	return nil
+}
+
+func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, error) {
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	a, err := r.cloud.Ask(ctx, engine.CloudQuestion{Context: text, AuditFrom: from})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(text) - from; a.Audited != n || a.Sampled != 0 {
+		return nil, fmt.Errorf("the gateway's model looked at %d of %d tokens: its audit is not exact", a.Audited, n)
+	}
+	unknown := float32(math.NaN())
+	all := make([]choice, len(text)-from)
+	for i := range all {
+		all[i] = choice{text[from+i], unknown, unknown}
+	}
+	for _, f := range a.Audit {
+		all[f.Pos-from] = choice{f.Token, f.LogProb, unknown}
+	}
+	return all, nil
+}
+
+const (
+	attempts   = 5
+	answerTime = 2 * time.Minute        // of one attempt: a whole text may have to be computed
+	pause      = 500 * time.Millisecond // before the second one; twice that before each further one
+)
+
+var errSilent = errors.New("no answer in two minutes")
+
+// patient asks again where an answer fails: a question to the cloud can be asked any number of times.
+type patient struct{ engine.Cloud }
+
+// Ask implements [engine.Cloud].
+func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	wait := pause
+	for n := 1; ; n++ {
+		one, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
+		a, err := p.Cloud.Ask(one, q)
+		if context.Cause(one) == errSilent && err != nil {
+			err = errSilent
+		}
+		cancel()
+		if ctx.Err() != nil && err != nil {
+			return a, context.Cause(ctx)
+		}
+		if err == nil {
+			return a, nil
+		}
+		if n == attempts {
+			return a, fmt.Errorf("the large model was asked %d times: %w; run the same command again to go on", n, err)
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 2
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		}
+	}
+}

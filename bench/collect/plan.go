@@ -1,0 +1,178 @@
+package collect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+const (
+	defaultTokens = 256
+	defaultShard  = 32
+)
+
+// auditor is a gateway.
+type auditor interface {
+	Audit() string
+	Choices() int
+	Context() int
+	Model() string
+}
+
+// NewPlan checks options. Errors say what to do.
+func NewPlan(o Options) (*Plan, error) {
+	o.MaxTokens, o.ShardPrompts = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.ShardPrompts, defaultShard)
+	p := &Plan{o: o}
+	if err := p.chooseReference(); err != nil {
+		return nil, err
+	}
+	if err := p.checkLabels(); err != nil {
+		return nil, err
+	}
+	t, err := o.Edge.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	if end, ok := t.EOS(); ok {
+		p.end = end
+	} else {
+		p.end = -1
+	}
+	return p, p.describe()
+}
+
+// chooseReference checks that there are answers of the kind that is wanted.
+func (p *Plan) chooseReference() error {
+	o := &p.o
+	lacking := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Reference == "" })
+	if o.Reference == "" {
+		if o.Reference = Given; lacking >= 0 {
+			o.Reference = Large
+		}
+	}
+	switch o.Reference {
+	case Given:
+		if lacking >= 0 {
+			return fmt.Errorf("reference given: question %s of %s has none: add \"reference\" to it, or take answers of "+
+				"the large model", o.Data.Questions[lacking].ID, o.Data.Name)
+		}
+	case Large:
+	case Sampled:
+		if !(o.Temperature > 0) || math.IsInf(o.Temperature, 1) {
+			return fmt.Errorf("reference sampled: a temperature of %v draws nothing: it must be above 0", o.Temperature)
+		}
+	case Routed:
+		if err := o.Router.Validate(); err != nil {
+			return err
+		}
+		if o.Router.Policy != router.Learned || o.Far == nil {
+			return errors.New("reference routed: it needs a router file and a large model to ask")
+		}
+	default:
+		var names []string
+		for _, r := range References() {
+			names = append(names, string(r))
+		}
+		return fmt.Errorf("reference %q: choose one of %s", o.Reference, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// checkLabels checks that the rules can be applied.
+func (p *Plan) checkLabels() error {
+	o := &p.o
+	for i, name := range o.Labels {
+		switch {
+		case !slices.Contains(Rules(), name):
+			return fmt.Errorf("label rule %q: choose among %s", name, strings.Join(Rules(), ", "))
+		case slices.Contains(o.Labels[:i], name):
+			return fmt.Errorf("label rule %q is named twice: leave one of them out", name)
+		}
+	}
+	ungraded := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Grade == nil })
+	if slices.Contains(o.Labels, RuleCiter) {
+		if ungraded >= 0 {
+			return fmt.Errorf("label rule citer compares final answers, and question %s of %s has no right one: "+
+				"add \"answer\" to it, or leave citer out", o.Data.Questions[ungraded].ID, o.Data.Name)
+		}
+		if o.Reference == Large {
+			p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says what "+
+				"disagreement says, of the answers that are right: where the small model's choice is not the reference, "+
+				"the large one's always is; give references of another origin, or sampled ones, for a difference")
+			p.settings.Collapse = true
+		}
+	}
+	return nil
+}
+
+// describe fills in the settings, and how long a text can be.
+func (p *Plan) describe() error {
+	o, s := &p.o, &p.settings
+	var err error
+	if s.Small.Fingerprint, err = o.Edge.Fingerprint(); err != nil {
+		return err
+	}
+	s.Small.Name, s.Small.Context, s.Small.Compute = o.Edge.Name(), o.Edge.Context(), o.Compute
+	if err := p.describeLarge(); err != nil {
+		return err
+	}
+	p.limit = s.Small.Context
+	if s.Large.Context > 0 {
+		p.limit = min(p.limit, s.Large.Context)
+	}
+	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
+	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
+	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
+	s.Reference, s.MaxTokens, s.ShardPrompts = string(o.Reference), o.MaxTokens, o.ShardPrompts
+	s.Labels = append([]string{}, o.Labels...)
+	if slices.Contains(o.Labels, RuleR2R) {
+		s.Sentence = sentenceTokens
+	}
+	switch o.Reference {
+	case Sampled:
+		s.Sampling = &trace.Sampling{Temperature: o.Temperature, Seed: o.Seed}
+	case Routed:
+		threshold := o.Router.Policy.DefaultThreshold()
+		if o.Router.Threshold != nil {
+			threshold = *o.Router.Threshold
+		}
+		s.Routing = &trace.Routing{Router: o.RouterHash, Threshold: threshold, Budget: o.Router.Budget}
+	}
+	return nil
+}
+
+// describeLarge says which large model it is. A gateway must be able to tell all that is wanted of it.
+func (p *Plan) describeLarge() (err error) {
+	o, m := &p.o, &p.settings.Large
+	if o.Large != nil {
+		if m.Fingerprint, err = o.Large.Fingerprint(); err != nil {
+			return err
+		}
+		m.Name, m.Context = o.Large.Name(), o.Large.Context()
+		p.o.Parallel = cmp.Or(o.Parallel, 2)
+		return nil
+	}
+	p.o.Parallel = cmp.Or(o.Parallel, 8)
+	g, ok := o.Far.(auditor)
+	if !ok {
+		return errors.New("there is no large model")
+	}
+	if kind := g.Audit(); kind != "exact" {
+		return fmt.Errorf("the gateway's model %s looks at %s of the tokens before a question, and traces need all: "+
+			"use a gateway whose audit is exact (see docs/engines.md), or run the large model here", g.Model(),
+			map[string]string{"none": "none", "sampled": "one"}[kind])
+	}
+	if most := g.Choices(); most > 0 && o.Reference == Sampled {
+		return fmt.Errorf("reference sampled: the gateway's model can draw from its %d best tokens only: "+
+			"use a gateway with the built-in engine, or another reference", most)
+	}
+	m.Name, m.Context = g.Model(), g.Context()
+	return nil
+}

@@ -1,0 +1,129 @@
+package collect
+
+import "github.com/pilotfish-ai/pilotfish/runtime/trace"
+
+// Summary tells what a folder of traces holds. Shares are of 0 to 1, and 0 where there is nothing that they are of.
+type Summary struct {
+	Reference string `json:"reference"`
+	Prompts   int    `json:"prompts"`
+	LeftOut   int    `json:"left_out"` // prompts that left no room for an answer
+	Cut       int    `json:"cut"`      // answers that were longer than there was room for
+	Graded    int    `json:"graded"`   // answers that were compared with a right one
+	Right     int    `json:"right"`    // and are right
+	Positions int    `json:"positions"`
+	Differ    int    `json:"differ"` // positions at which the models choose different tokens
+
+	DifferShare float64 `json:"differ_share"` // of the positions
+	Cloud       int     `json:"cloud_tokens"` // tokens of routed answers that the large model chose
+
+	Labels []LabelSummary `json:"labels"`
+	Pairs  []PairSummary  `json:"pairs"` // of any two rules
+
+	Rollouts      int    `json:"rollouts"` // texts that models were asked to go on with, to find labels
+	RolloutTokens int    `json:"rollout_tokens"`
+	Bytes         int64  `json:"bytes"` // of all shards
+	Hash          string `json:"hash"`  // tells the set from others; see [trace.Set.Hash]
+}
+
+// LabelSummary tells of one rule.
+type LabelSummary struct {
+	Rule     string  `json:"rule"`
+	Labelled int     `json:"labelled"`       // positions of which it says something
+	Escalate int     `json:"escalate"`       // of these, where the large model is to be asked
+	Share    float64 `json:"escalate_share"` // of those that are labelled
+}
+
+// PairSummary tells how far two rules differ.
+type PairSummary struct {
+	Rules  [2]string `json:"rules"`
+	Both   int       `json:"both"`         // positions of which both say something
+	Differ int       `json:"differ"`       // of these, where they do not say the same
+	Share  float64   `json:"differ_share"` // of those of which both say something
+}
+
+// Summarize reads a folder of traces.
+func Summarize(dir string) (*Summary, error) {
+	set, err := trace.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	settings := set.Settings()
+	sum := &Summary{
+		Reference: settings.Reference, Prompts: set.Prompts(), Positions: set.Len(), Hash: set.Hash(),
+		Bytes: set.Bytes(), Labels: make([]LabelSummary, len(settings.Labels)), Pairs: []PairSummary{},
+	}
+	for p := range set.Prompts() {
+		about, _, _ := set.Prompt(p)
+		sum.addPrompt(about)
+	}
+	for i, name := range settings.Labels {
+		sum.Labels[i].Rule = name
+		for _, other := range settings.Labels[i+1:] {
+			sum.Pairs = append(sum.Pairs, PairSummary{Rules: [2]string{name, other}})
+		}
+	}
+	for i := range set.Len() {
+		p := set.At(i)
+		sum.add(&p)
+	}
+	sum.divide()
+	return sum, nil
+}
+
+func (s *Summary) addPrompt(p trace.Prompt) {
+	for _, c := range []struct {
+		of  *int
+		set bool
+	}{{&s.LeftOut, p.LeftOut}, {&s.Cut, p.Cut}, {&s.Graded, p.Graded}, {&s.Right, p.Right}} {
+		if c.set {
+			*c.of++
+		}
+	}
+	s.Cloud += p.Cloud
+	s.Rollouts += p.Rollouts
+	s.RolloutTokens += p.RolloutTokens
+}
+
+func (s *Summary) add(p *trace.Position) {
+	if p.Small != p.Large {
+		s.Differ++
+	}
+	pair := 0
+	for i := range s.Labels {
+		a := p.Labels[i]
+		if a != trace.Unknown {
+			s.Labels[i].Labelled++
+		}
+		if a == trace.Escalate {
+			s.Labels[i].Escalate++
+		}
+		for _, b := range p.Labels[i+1 : len(s.Labels)] {
+			if a != trace.Unknown && b != trace.Unknown {
+				s.Pairs[pair].Both++
+				if a != b {
+					s.Pairs[pair].Differ++
+				}
+			}
+			pair++
+		}
+	}
+}
+
+// divide fills in the shares.
+func (s *Summary) divide() {
+	s.DifferShare = share(s.Differ, s.Positions)
+	for i := range s.Labels {
+		s.Labels[i].Share = share(s.Labels[i].Escalate, s.Labels[i].Labelled)
+	}
+	for i := range s.Pairs {
+		s.Pairs[i].Share = share(s.Pairs[i].Differ, s.Pairs[i].Both)
+	}
+}
+
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

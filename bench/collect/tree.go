@@ -1,0 +1,88 @@
+package collect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// tree knows what a model chooses greedily after texts that begin with one prompt, as far as it has been asked, so that
+// nothing is decoded twice.
+type tree struct {
+	m      model
+	prompt []int32
+	limit  int // longest text
+	isEnd  func(id int32) bool
+	root   *node
+
+	rollouts, tokens int // times that the model was asked to go on, and tokens that it gave
+}
+
+// node is a text.
+type node struct {
+	choice int32 // that follows it, if known
+	known  bool
+	next   map[int32]*node
+}
+
+// after is the text with one more token.
+func (n *node) after(id int32) *node {
+	if n.next == nil {
+		n.next = map[int32]*node{}
+	}
+	if n.next[id] == nil {
+		n.next[id] = new(node)
+	}
+	return n.next[id]
+}
+
+func newTree(m model, prompt []int32, limit int, isEnd func(id int32) bool) *tree {
+	return &tree{m: m, prompt: prompt, limit: limit, isEnd: isEnd, root: new(node)}
+}
+
+// learn notes what the model chooses at each position of an answer.
+func (t *tree) learn(answer, choices []int32) {
+	n := t.root
+	for i, c := range choices {
+		n.choice, n.known = c, true
+		n = n.after(answer[i])
+	}
+}
+
+// goOn returns answer with the tokens that follow it, up to an end token, the limit, or where stop says so; stop may be
+// nil. It is first asked about answer as it stands.
+func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int32) bool) ([]int32, error) {
+	answer = append([]int32(nil), answer...)
+	n := t.root
+	for _, id := range answer {
+		n = n.after(id)
+	}
+	over := func() bool {
+		last := len(answer) - 1
+		return last >= 0 && t.isEnd(answer[last]) || len(t.prompt)+len(answer) >= t.limit || stop != nil && stop(answer)
+	}
+	for !over() {
+		if n.known {
+			answer = append(answer, n.choice)
+			n = n.after(n.choice)
+			continue
+		}
+		t.rollouts++
+		before := len(answer)
+		text := append(append([]int32(nil), t.prompt...), answer...)
+		err := t.m.follow(ctx, text, t.limit-len(text), sample.Options{}, func(id int32) bool {
+			t.tokens++
+			n.choice, n.known = id, true
+			n, answer = n.after(id), append(answer, id)
+			return !n.known && !over()
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case len(answer) == before:
+			return nil, errors.New("the model was asked to go on with a text, and gave no token")
+		}
+	}
+	return answer, nil
+}

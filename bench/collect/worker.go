@@ -1,0 +1,226 @@
+package collect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// worker makes one text at a time.
+type worker struct {
+	*Plan
+	tokens *tokenizer.Tokenizer
+	edge   *engine.Session
+	small  model
+	large  largeModel
+	router *router.Router
+}
+
+func newWorker(ctx context.Context, p *Plan) (*worker, error) {
+	w := &worker{Plan: p}
+	var err error
+	if w.tokens, err = p.o.Edge.Tokenizer(); err != nil {
+		return nil, err
+	}
+	if w.edge, err = p.o.Edge.NewSession(); err != nil {
+		return nil, err
+	}
+	w.small = local{w.edge}
+	if p.o.Reference == Routed {
+		if w.router, err = router.New(p.o.Router); err != nil {
+			return nil, err
+		}
+	}
+	if p.o.Large == nil {
+		w.large = &remote{far: p.o.Far}
+		return w, nil
+	}
+	s, err := p.o.Large.NewSession()
+	w.large = local{s}
+	return w, err
+}
+
+func (w *worker) close() { w.large.close() }
+
+// draft is an answer that is to be read.
+type draft struct {
+	question task.Question
+	prompt   []int32
+	answer   []int32 // with its end token, if it has one
+	whole    string  // what is graded: the answer before it was cut
+	small    *tree
+	large    *tree
+	about    trace.Prompt
+}
+
+// collect makes the text of a question.
+func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
+	d := &draft{question: w.o.Data.Questions[number]}
+	var err error
+	if w.o.Raw {
+		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
+	} else {
+		d.prompt, err = w.o.Edge.Chat(w.chat(d.question.Text)...)
+	}
+	if err == nil && len(d.prompt) == 0 {
+		err = errors.New("its prompt has no tokens")
+	}
+	if err != nil {
+		return trace.Text{}, err
+	}
+	d.about.Tokens = len(d.prompt)
+	if len(d.prompt) >= w.limit {
+		d.about.LeftOut = true
+		return trace.Text{Prompt: d.about}, nil
+	}
+	most := min(w.limit, len(d.prompt)+w.o.MaxTokens)
+	d.small = newTree(w.small, d.prompt, most, w.tokens.IsEnd)
+	d.large = newTree(w.large, d.prompt, most, w.tokens.IsEnd)
+	if err := w.refer(ctx, d, number, most); err != nil {
+		return trace.Text{}, err
+	}
+	if grade := d.question.Grade; grade != nil {
+		d.about.Graded, d.about.Right = true, grade(w.o.Data.Cut(d.whole)) == task.Right
+	}
+	return w.read(ctx, d)
+}
+
+// chat is a question after the worked examples of its set.
+func (w *worker) chat(question string) (all []tokenizer.Message) {
+	for _, shot := range w.o.Data.Shots {
+		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
+			tokenizer.Message{Role: "assistant", Content: shot.Answer})
+	}
+	return append(all, tokenizer.Message{Role: "user", Content: question})
+}
+
+// refer finds the answer, of which the text has room for most tokens less those of the prompt.
+func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err error) {
+	room := most - len(d.prompt)
+	switch w.o.Reference {
+	case Given:
+		d.answer = w.tokens.Encode(d.question.Reference, false)
+		if w.end >= 0 {
+			d.answer = append(d.answer, w.end)
+		}
+		d.whole = d.question.Reference
+		if len(d.answer) > room {
+			d.answer, d.about.Cut = d.answer[:room], true
+		}
+		return nil
+	case Large:
+		d.answer, err = d.large.goOn(ctx, nil, nil)
+		d.large.rollouts, d.large.tokens = 0, 0 // that was no work for labels
+	case Sampled:
+		s := sample.Options{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}
+		err = w.large.follow(ctx, d.prompt, room, s, func(id int32) bool {
+			d.answer = append(d.answer, id)
+			return !w.tokens.IsEnd(id)
+		})
+	case Routed:
+		err = w.route(ctx, d, room)
+	}
+	// an answer that has no end was decoded for as long as there was room
+	d.about.Cut = len(d.answer) == room && !w.tokens.IsEnd(d.answer[room-1])
+	d.whole = w.text(d.answer)
+	return err
+}
+
+// seedOf mixes a seed with the number of a prompt: noise is a function of seed and position, and the same positions of
+// two prompts should have nothing in common.
+func seedOf(seed uint64, number int) uint64 {
+	b := binary.LittleEndian.AppendUint64(nil, seed)
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, uint64(number)))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// text is an answer without its end token, as people read it.
+func (w *worker) text(answer []int32) string {
+	if n := len(answer); n > 0 && w.tokens.IsEnd(answer[n-1]) {
+		answer = answer[:n-1]
+	}
+	return w.tokens.Decode(answer)
+}
+
+// route decodes an answer with both models.
+func (w *worker) route(ctx context.Context, d *draft, room int) error {
+	far, end, err := w.o.Far.Session(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := engine.DraftOptions{Deadline: -1}
+	if w.o.Large != nil {
+		o.Mode = engine.Serial // there is no wait to make use of
+	}
+	for t, err := range w.edge.Routed(ctx, d.prompt, engine.Route{
+		Request: engine.Request{MaxTokens: room, IgnoreEnd: true}, Router: w.router, Draft: o,
+		Cloud: insistent{patient{far}, cancel},
+	}) {
+		if err != nil {
+			return err
+		}
+		if d.answer = append(d.answer, t.ID); t.Origin == "cloud" {
+			d.about.Cloud++
+		}
+		if w.tokens.IsEnd(t.ID) {
+			break
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// insistent ends the decoding where a question stays without an answer: the small model's token would stand, in a text
+// that no router has made.
+type insistent struct {
+	engine.Cloud
+	end context.CancelCauseFunc
+}
+
+// Ask implements [engine.Cloud].
+func (c insistent) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	a, err := c.Cloud.Ask(ctx, q)
+	if err != nil && ctx.Err() == nil {
+		c.end(err)
+	}
+	return a, err
+}
+
+// read has both models read the text.
+func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
+	t := trace.Text{Prompt: d.about}
+	text := append(append([]int32(nil), d.prompt...), d.answer...)
+	large, err := w.large.read(ctx, text, len(d.prompt))
+	if err != nil {
+		return t, fmt.Errorf("the large model: %w", err)
+	}
+	err = w.edge.Read(ctx, text, len(d.prompt), func(s engine.Seen) (err error) {
+		l := large[len(t.Positions)]
+		t.Positions = append(t.Positions, trace.Position{
+			Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,
+			SmallLogProb: s.LogProb, LargeLogProb: l.logProb, ReferenceSmall: s.Given, ReferenceLarge: l.given,
+		})
+		t.Hidden, err = trace.AppendHalves(t.Hidden, s.Hidden)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	if err := w.label(ctx, d, t.Positions); err != nil {
+		return t, fmt.Errorf("labels: %w", err)
+	}
+	t.Rollouts = d.small.rollouts + d.large.rollouts
+	t.RolloutTokens = d.small.tokens + d.large.tokens
+	return t, nil
+}

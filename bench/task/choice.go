@@ -1,0 +1,149 @@
+package task
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// option is one of the answers that a question offers.
+type option struct{ label, text string }
+
+// choice grades by the option that an answer chooses. The first of these rules that finds one decides:
+//
+//  1. "answer is X" (or "answer: X"), the last in the answer that names an option: X is its label, or its text;
+//  2. the answer begins with a label that something other than a word follows: "B", "B.", "(B) bookstore";
+//  3. of the labels in brackets, behind "option" or "choice", or alone as a capital letter, there is only one: "I would
+//     go for B". I alone is a word and does not count, nor does A where a sentence begins;
+//  4. of the texts of the options only one stands in the answer.
+//
+// An answer that chooses a label is right if it is that of the key; one that chooses a text if it is the key's,
+// whichever of two equal options the key is. An answer that chooses none, or several, is silent.
+func choice(options []option, key string) func(string) Verdict {
+	right := options[slices.IndexFunc(options, func(o option) bool { return o.label == key })]
+	return func(answer string) Verdict {
+		label, text := chosen(options, answer)
+		switch {
+		case label == "" && text == "":
+			return Silent
+		case label == right.label, label == "" && text == words(right.text):
+			return Right
+		}
+		return Wrong
+	}
+}
+
+// chosen is the label that an answer chooses, or the text, as [words] has it; two empty strings for none.
+func chosen(options []option, answer string) (label, text string) {
+	answer = plainMarks.Replace(answer)
+	marks := conclusion.FindAllStringIndex(answer, -1)
+	for i := len(marks) - 1; i >= 0; i-- {
+		line := firstLine(answer[marks[i][1]:])
+		if l := leading(options, line, true); l != "" {
+			return l, ""
+		}
+		if t := onlyText(options, line); t != "" {
+			return "", t
+		}
+	}
+	if l := leading(options, answer, false); l != "" {
+		return l, ""
+	}
+	if l := onlyLabel(options, answer); l != "" {
+		return l, ""
+	}
+	return "", onlyText(options, answer)
+}
+
+// plainMarks takes away the marks of Markdown and LaTeX that stand around labels, and evens out quotes.
+var plainMarks = strings.NewReplacer("**", "", "__", "", "`", "", `\boxed`, "", `\text`, "",
+	"{", "(", "}", ")", "’", "'")
+
+// leading is the label that a text begins with. After "answer is" a word may follow a capital label, as in "answer is
+// A because"; elsewhere "A" would be an article there.
+func leading(options []option, s string, concluded bool) string {
+	s = strings.TrimLeft(s, " \t\r\n\"'([*:$")
+	if concluded {
+		s = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(s, "option "), "choice "), "\"'([")
+	}
+	for _, o := range options {
+		if len(s) < len(o.label) || !strings.EqualFold(s[:len(o.label)], o.label) {
+			continue
+		}
+		rest, capital := s[len(o.label):], s[:len(o.label)] == o.label
+		next, _ := utf8.DecodeRuneInString(rest)
+		switch after := strings.TrimLeft(rest, " "); {
+		case strings.TrimSpace(rest) == "", strings.ContainsRune(".):]\n\r", next) && !decimal(o.label, rest):
+			return o.label
+		case concluded && capital && !continued(rest) && !decimal(o.label, rest):
+			return o.label
+		case strings.HasPrefix(after, "- ") || strings.HasPrefix(after, "\n"):
+			return o.label
+		}
+	}
+	return ""
+}
+
+// continued reports whether what follows a label makes a word of it: "Be", "B-rated", "C's".
+func continued(rest string) bool {
+	next, size := utf8.DecodeRuneInString(rest)
+	if next == '\'' {
+		next, _ = utf8.DecodeRuneInString(rest[size:])
+	}
+	return unicode.IsLetter(next) || unicode.IsDigit(next) || next == '-'
+}
+
+// decimal reports whether a label that is a digit is the beginning of a number: "1.5".
+func decimal(label, rest string) bool {
+	return label[0] <= '9' && len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[1] >= '0' && rest[1] <= '9'
+}
+
+var (
+	// marked matches labels: in brackets, behind "option", and capitals alone, A only within a sentence
+	marked = regexp.MustCompile(`[(\[]\s*([A-Za-z0-9])\s*[)\]]|\b(?i:option|choice)\s+([A-Za-z0-9])\b|` +
+		`\b([B-HJ-Z])\b|[a-z,;:]\s+(A)\b`)
+	// contracted is a letter that belongs to the word before or behind it
+	contracted = regexp.MustCompile(`['.][A-Z]\b|\b[A-Z]['.][A-Za-z]`)
+)
+
+// onlyLabel is the label that a text names, if it names one and no other.
+func onlyLabel(options []option, s string) (only string) {
+	s = contracted.ReplaceAllString(s, " ")
+	for _, m := range marked.FindAllStringSubmatch(s, -1) {
+		named := strings.ToUpper(m[1] + m[2] + m[3] + m[4])
+		if !slices.ContainsFunc(options, func(o option) bool { return o.label == named }) {
+			continue
+		}
+		if only != "" && only != named {
+			return ""
+		}
+		only = named
+	}
+	return only
+}
+
+// onlyText is the text of the options that stands in s, as [words] has it, if there is one and no other. One that is
+// part of another that stands there does not count.
+func onlyText(options []option, s string) (only string) {
+	said := " " + words(s) + " "
+	for _, o := range options {
+		text := words(o.text)
+		switch {
+		case text == "" || !strings.Contains(said, " "+text+" "), strings.Contains(" "+only+" ", " "+text+" "):
+		case only == "" || strings.Contains(" "+text+" ", " "+only+" "):
+			only = text
+		default:
+			return ""
+		}
+	}
+	return only
+}
+
+// words is a text in small letters, with a space between words and nothing else.
+func words(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}), " ")
+}

@@ -1,0 +1,131 @@
+package task
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// magazines is a question of CommonsenseQA with five options.
+func magazines() []option {
+	return []option{{"A", "doctor"}, {"B", "bookstore"}, {"C", "market"}, {"D", "train station"}, {"E", "mortuary"}}
+}
+
+// TestChoice: answers as models give them, and what they choose.
+func TestChoice(t *testing.T) {
+	for answer, want := range map[string]string{
+		// rule 1: what "answer is" is followed by, last of all
+		"The answer is B.":  "B",
+		"the answer is (b)": "B",
+		"Magazines are sold there. The answer is **D**.":          "D",
+		"The answer is A because one waits there.":                "A",
+		"The answer is a doctor":                                  "doctor",
+		"The answer is: C":                                        "C",
+		"Answer: E. mortuary":                                     "E",
+		"answer = \\boxed{C}":                                     "C",
+		"The correct answer is option D":                          "D",
+		"The answer is the train station, since B is a shop.":     "train station",
+		"The answer is A. No, wait, the answer is B":              "B",
+		"The answer is B. That answer is what I would give.":      "B",
+		"The answer is:\n\nB\n":                                   "B",
+		"The answer should be \"C\"":                              "C",
+		"The answer is B-rated films? The answer is E":            "E",
+		"The answer is Bookstore":                                 "bookstore",
+		"The best answer choice is D)":                            "D",
+		"The answer is C, not (B) or (A).":                        "C",
+		"The answer is either a bookstore or a market. (B)":       "B",
+		"My answer is Doctor's":                                   "doctor",
+		"The answer would be A - doctor":                          "A",
+		"An answer is needed. B":                                  "B",
+		"The answer is not given":                                 "",
+		"If the answer is 'mortuary', fine. Answer: mortuary":     "mortuary",
+		"I think the answer is E, E for end":                      "E",
+		"The answer is X.":                                        "",
+		"The answer is BB":                                        "",
+		"The answer is C's":                                       "",
+		"Final answer is D\nQuestion: the next one? The answer i": "D",
+		"the answer is c because of that":                         "",
+		"The answer is **(C)** market":                            "C",
+		"The answer is $\\text{A}$":                               "A",
+		"The answer is market or train station, The answer is D":  "D",
+		"The answer is neither A nor B.":                          "",
+		"The answer is 'B'":                                       "B",
+		"I cannot tell. The Answer Is: b.":                        "B",
+		"The answer is D train station":                           "D",
+		"The answer is option b. The others are worse":            "B",
+		"#### C":            "C",
+		"The answer is:C":   "C",
+		"the  answer  is C": "C",
+		"Asked for an answer: it depends. The answer will be E).": "E",
+		"Bookstore sells magazines, so the answer is":             "bookstore",
+		// rule 2: a label that it begins with
+		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E", "B\nbecause": "B",
+		"A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B", "C - market": "C",
+		"A, B and C": "", "Be careful": "", "[D]": "D",
+		// rule 3: the only label
+		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
+		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
+		"(B) and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
+		// rule 4: the only text
+		"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
+		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "", "   \n": "", "42": "",
+	} {
+		label, text := chosen(magazines(), answer)
+		assert.Equal(t, want, label+text, "%q", answer)
+	}
+}
+
+// TestChoiceParts: an option that is a part of another one does not count where the longer one stands.
+func TestChoiceParts(t *testing.T) {
+	o := []option{{"A", "learn"}, {"B", "learn from each other"}, {"C", "talk"}, {"D", "?!"}}
+	for answer, want := range map[string]string{
+		"People learn from each other.": "learn from each other", "People learn.": "learn", "to learn and to talk": "",
+		"They talk, learn from each other": "", "!?": "",
+	} {
+		_, text := chosen(o, answer)
+		assert.Equal(t, want, text, answer)
+	}
+}
+
+// TestChoiceDigits: digits are labels too, but not each number is one.
+func TestChoiceDigits(t *testing.T) {
+	o := []option{{"1", "an acid"}, {"2", "a base"}, {"3", "a salt"}, {"4", "water"}}
+	for answer, want := range map[string]string{
+		"3": "3", "The answer is 2.": "2", "The answer is 2.5 grams": "", "(4)": "4", "4 legs": "", "option 3 it is": "3",
+		"The answer is 42": "", "1.5 g of it": "", "The answer is 3 since salt": "3", "2. a base": "2",
+	} {
+		label, text := chosen(o, answer)
+		assert.Equal(t, want, label+text, answer)
+	}
+}
+
+// TestChoiceVerdict: a label is right if it is the key's; a text also where it is that of an equal option.
+func TestChoiceVerdict(t *testing.T) {
+	twins := []option{{"A", "bank"}, {"B", "a mall"}, {"C", "A Mall."}, {"D", "library"}}
+	for answer, want := range map[string]Verdict{
+		"The answer is C.": Right, "The answer is B.": Wrong, "a mall": Right, "The answer is a mall.": Right,
+		"bank": Wrong, "The answer is D": Wrong, "the sea": Silent, "": Silent,
+	} {
+		assert.Equal(t, want, choice(twins, "C")(answer), answer)
+	}
+	assert.Equal(t, Right, choice(twins, "B")("a mall"))
+	assert.Equal(t, []string{"wrong", "right", "silent"}, []string{Wrong.String(), Right.String(), Silent.String()})
+}
+
+// FuzzChoice: no text of a model breaks the grader, what it chooses is offered, and a conclusion put behind any text
+// decides.
+func FuzzChoice(f *testing.F) {
+	for _, s := range []string{"The answer is B.", "(c)", "option é", "\xff\xfe A", "answer:", "A'b", "İ"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, answer string) {
+		o := magazines()
+		label, text := chosen(o, answer)
+		assert.True(t, label == "" || text == "")
+		assert.True(t, label == "" || strings.Contains("ABCDE", label) && len(label) == 1, label)
+		assert.Contains(t, []string{"", "doctor", "bookstore", "market", "train station", "mortuary"}, text)
+		last, _ := chosen(o, answer+"\nThe answer is D.")
+		assert.Equal(t, "D", last)
+	})
+}

@@ -1,0 +1,34 @@
+package task
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+)
+
+// ofDemo makes a set of questions of the demo.
+func ofDemo(name string, o Options) (*Set, error) {
+	if o.Shots != 0 {
+		return nil, fmt.Errorf("%s has no worked examples: its models were not trained on any", name)
+	}
+	split := demo.HeldOut
+	if name == DemoTrain {
+		split = demo.Train
+	}
+	all := demo.Questions(split)
+	if more := o.Most - len(all); more > 0 && name == DemoTrain {
+		all = append(all, demo.Draw(more, o.Seed)...)
+	}
+	s := &Set{Name: name, Prompts: "demo-1", Tokens: 64}
+	sum := sha256.New()
+	for i, q := range all {
+		fmt.Fprintf(sum, "%q %q\n", q.Text, q.Answer)
+		s.Questions = append(s.Questions, Question{
+			ID: fmt.Sprint(i + 1), Text: q.Text, Reference: q.Answer, Key: q.Place + ", " + q.Food, Grade: judge(q.Correct),
+		})
+	}
+	s.Hash = hex.EncodeToString(sum.Sum(nil))
+	return s.first(o.Most)
+}

@@ -1,0 +1,130 @@
+package task
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxLine is the longest line of a file, in bytes.
+const maxLine = 1 << 20
+
+// Read reads the questions of a file, which is called name in errors. It has one JSON object per line:
+//
+//	{"question": "…", "id": "…", "reference": "…", "answer": "…", "grader": "contains",
+//	 "choices": {"label": ["A", "B"], "text": ["…", "…"]}}
+//
+// Only the question is needed. Without an id the number of the line, from 1, is its name. The grader says when an
+// answer of the model is right:
+//
+//	contains  the "answer" stands in it: so it is where no grader is named
+//	exact     it is the "answer", but for case and spaces
+//	number    the number that it ends up with is the "answer"
+//	choice    it chooses the option whose label is the "answer", or the "answerKey": so it is where there are choices
+//
+// Where there is no answer, none is right or wrong. Questions with choices may also have the form of CommonsenseQA.
+func Read(r io.Reader, name string) (*Set, error) {
+	s := &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse}
+	return s, s.read(r, name)
+}
+
+// read reads questions line by line.
+func (s *Set) read(r io.Reader, name string) error {
+	sum, seen := sha256.New(), map[string]int{}
+	lines := bufio.NewScanner(io.TeeReader(r, sum))
+	lines.Buffer(nil, maxLine)
+	line := 0
+	for lines.Scan() {
+		line++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		q, err := s.parse(lines.Bytes())
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", name, line, err)
+		}
+		if q.ID == "" {
+			q.ID = fmt.Sprint(line)
+		}
+		if before, twice := seen[q.ID]; twice {
+			return fmt.Errorf("%s: line %d: its id %q is that of line %d", name, line, q.ID, before)
+		}
+		seen[q.ID] = line
+		s.Questions = append(s.Questions, q)
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("%s: line %d is longer than 1 MB", name, line+1)
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case len(s.Questions) == 0:
+		return fmt.Errorf("%s: the file has no questions", name)
+	}
+	s.Hash = hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// parse reads one line of a file.
+func parse(line []byte) (Question, error) {
+	var q struct {
+		ID, Reference, Answer, Grader string
+		Question, Choices             json.RawMessage
+	}
+	if err := json.Unmarshal(line, &q); err != nil {
+		return Question{}, err
+	}
+	if isObject(q.Question) || isObject(q.Choices) {
+		if q.Grader != "" && q.Grader != "choice" {
+			return Question{}, fmt.Errorf(`the "grader" %.20q is not for "choices": leave it out, or make it choice`, q.Grader)
+		}
+		m, err := parseMultiple(line)
+		if err != nil {
+			return Question{}, err
+		}
+		one := m.question(csqaInstruction)
+		one.Reference = cmp.Or(q.Reference, one.Reference)
+		return one, nil
+	}
+	one := Question{ID: q.ID, Reference: q.Reference, Key: q.Answer}
+	if len(q.Question) > 0 {
+		if err := json.Unmarshal(q.Question, &one.Text); err != nil {
+			return one, fmt.Errorf(`"question": %w`, err)
+		}
+	}
+	if one.Text == "" {
+		return one, errors.New(`the object has no "question"`)
+	}
+	return one, one.gradedBy(q.Grader)
+}
+
+// isObject reports whether a field holds a JSON object.
+func isObject(field json.RawMessage) bool { return len(field) > 0 && field[0] == '{' }
+
+// gradedBy sets the grader of that name for the question's key.
+func (q *Question) gradedBy(name string) (err error) {
+	if q.Key == "" {
+		if name != "" {
+			return fmt.Errorf(`the "grader" %.20q has no "answer" to compare with`, name)
+		}
+		return nil
+	}
+	switch name {
+	case "", "contains":
+		q.Grade = contains(q.Key)
+	case "exact":
+		q.Grade = exact(q.Key)
+	case "number":
+		q.Grade, err = number(q.Key)
+	case "choice":
+		err = errors.New(`the "grader" choice needs "choices"`)
+	default:
+		err = fmt.Errorf(`the "grader" %.20q is not known: name choice, number, exact or contains`, name)
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// GSM8K (Cobbe et al., arXiv 2110.14168): 1,319 word problems of grade school mathematics, each with a worked solution
+// that ends with "#### " and a number. Answers are graded by [number].
+
+// gsm8kPrompts names the prompt below. It changes when the prompt or the grader does.
+const gsm8kPrompts = "gsm8k-1"
+
+// gsm8kInstruction follows each problem.
+const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.", where N is a number.`
+
+// gsm8kShots are the worked examples of --shots.
+func gsm8kShots() []Shot {
+	return []Shot{
+		{`Question: A box holds 6 eggs. Mia buys 4 boxes and drops 3 eggs on the way home. How many eggs are left?
+` + gsm8kInstruction, `4 boxes of 6 eggs are 4 * 6 = 24 eggs. 24 - 3 = 21 of them are left. The answer is 21.`},
+		{`Question: A train leaves with 120 people. A quarter of them get off and 15 get on. How many are on it then?
+` + gsm8kInstruction, `A quarter of 120 is 30, so 120 - 30 = 90 stay. 15 more are 90 + 15 = 105. The answer is 105.`},
+		{`Question: Tom saves $2.50 a week. How many weeks does he need for a book of $20?
+` + gsm8kInstruction, `He needs 20 / 2.50 = 8 weeks. The answer is 8.`},
+		{`Question: A field is 30 m long and half as wide. How long is the fence around it, in metres?
+` + gsm8kInstruction, `It is 30 / 2 = 15 m wide. Around it are 2 * 30 + 2 * 15 = 90 m. The answer is 90.`},
+	}
+}
+
+// gsm8k is the set without its questions.
+func gsm8k() *Set {
+	return &Set{
+		Name: GSM8K, Prompts: gsm8kPrompts, Shots: gsm8kShots(), Tokens: 320,
+		lead: "\nAnswer:", next: "\nQuestion:", parse: parseGSM8K,
+	}
+}
+
+// calculator matches the notes of the published solutions: 16-3 = <<16-3=13>>13.
+var calculator = regexp.MustCompile(`<<[^<>]*>>`)
+
+// parseGSM8K reads a line.
+func parseGSM8K(line []byte) (Question, error) {
+	var q struct{ Question, Answer string }
+	if err := json.Unmarshal(line, &q); err != nil {
+		return Question{}, err
+	}
+	if strings.TrimSpace(q.Question) == "" {
+		return Question{}, errors.New(`the object has no "question"`)
+	}
+	at := strings.LastIndex(q.Answer, "####")
+	if at < 0 {
+		return Question{}, errors.New(`the "answer" has no line that begins with ####`)
+	}
+	key := strings.TrimSpace(q.Answer[at+len("####"):])
+	grade, err := number(key)
+	if err != nil {
+		return Question{}, err
+	}
+	steps := strings.TrimSpace(calculator.ReplaceAllString(q.Answer[:at], ""))
+	return Question{
+		Text: fmt.Sprintf("Question: %s\n%s", q.Question, gsm8kInstruction), Key: key, Grade: grade,
+		Reference: strings.TrimSpace(fmt.Sprintf("%s\nThe answer is %s.", steps, key)),
+	}, nil
+}

@@ -1,0 +1,127 @@
+package task
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mostOptions is the most options of a question.
+const mostOptions = 26
+
+// multiple is a question with options, as a line of a file has it: flattened, with choices in two lists, or as
+// CommonsenseQA is published, with an object for each choice inside of the question.
+type multiple struct {
+	id, stem, key string
+	options       []option
+}
+
+// parseMultiple reads a line in either form.
+func parseMultiple(line []byte) (multiple, error) {
+	var q struct {
+		ID, AnswerKey, Answer string
+		Question              json.RawMessage
+		Choices               struct{ Label, Text []string }
+	}
+	if err := json.Unmarshal(line, &q); err != nil {
+		return multiple{}, err
+	}
+	m := multiple{id: q.ID, key: cmp.Or(q.Answer, q.AnswerKey)}
+	if isObject(q.Question) {
+		if err := m.nested(q.Question); err != nil {
+			return m, err
+		}
+	} else {
+		if len(q.Question) > 0 {
+			if err := json.Unmarshal(q.Question, &m.stem); err != nil {
+				return m, fmt.Errorf(`"question": %w`, err)
+			}
+		}
+		if err := m.offer(q.Choices.Label, q.Choices.Text); err != nil {
+			return m, err
+		}
+	}
+	return m, m.check()
+}
+
+// nested reads the question of CommonsenseQA's own form.
+func (m *multiple) nested(b []byte) error {
+	var q struct {
+		Stem    string
+		Choices []struct{ Label, Text string }
+	}
+	if err := json.Unmarshal(b, &q); err != nil {
+		return fmt.Errorf(`"question": %w`, err)
+	}
+	m.stem = q.Stem
+	for _, c := range q.Choices {
+		m.options = append(m.options, option{c.Label, c.Text})
+	}
+	return nil
+}
+
+// offer takes options from two lists.
+func (m *multiple) offer(labels, texts []string) error {
+	if len(labels) != len(texts) {
+		return fmt.Errorf(`"choices" has %d labels, but %d texts`, len(labels), len(texts))
+	}
+	for i, label := range labels {
+		m.options = append(m.options, option{label, texts[i]})
+	}
+	return nil
+}
+
+// check refuses what cannot be asked or graded.
+func (m *multiple) check() error {
+	if strings.TrimSpace(m.stem) == "" {
+		return errors.New(`the object has no "question"`)
+	}
+	if len(m.options) < 2 || len(m.options) > mostOptions {
+		return fmt.Errorf(`"choices" are %d: there must be 2 to %d`, len(m.options), mostOptions)
+	}
+	for i, o := range m.options {
+		switch {
+		case len(o.label) != 1 || !(o.label[0] >= 'A' && o.label[0] <= 'Z' || o.label[0] >= '1' && o.label[0] <= '9'):
+			return fmt.Errorf(`the label %.20q of "choices" is not one of A to Z or 1 to 9`, o.label)
+		case slices.ContainsFunc(m.options[:i], func(b option) bool { return b.label == o.label }):
+			return fmt.Errorf(`the label %q of "choices" stands there twice`, o.label)
+		case strings.TrimSpace(o.text) == "":
+			return fmt.Errorf(`the choice %s has no text`, o.label)
+		}
+	}
+	if !slices.ContainsFunc(m.options, func(o option) bool { return o.label == m.key }) {
+		return fmt.Errorf(`the answer %.20q is none of the labels`, m.key)
+	}
+	return nil
+}
+
+// question puts the options below the stem, and what is asked for below them.
+func (m *multiple) question(instruction string) Question {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Question: %s\n", m.stem)
+	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choice(m.options, m.key)}
+	for i, o := range m.options {
+		fmt.Fprintf(&b, "%s. %s\n", o.label, o.text)
+		if o.label == m.key {
+			q.Key = o.label + ". " + o.text
+		}
+		q.Twins = q.Twins || slices.ContainsFunc(m.options[:i], func(b option) bool { return words(b.text) == words(o.text) })
+	}
+	q.Text = b.String() + instruction
+	q.Reference = "The answer is " + m.key + "."
+	return q
+}
+
+// asking reads questions with options that all end with the same instruction.
+func asking(instruction string) func(line []byte) (Question, error) {
+	return func(line []byte) (Question, error) {
+		m, err := parseMultiple(line)
+		if err != nil {
+			return Question{}, err
+		}
+		return m.question(instruction), nil
+	}
+}

@@ -1,0 +1,102 @@
+package task
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// number grades by the number that an answer ends up with:
+//
+//  1. where "####" or "answer is" (or "answer:") stands, in the line after the last of them that a number follows:
+//     the number behind the last "=", or else the first number;
+//  2. else the last number of the answer.
+//
+// A number may have a sign, a currency sign, commas between groups of three digits, and decimals; 18, 18.0 and $18.00
+// are equal. An answer without a number is silent.
+func number(key string) (func(string) Verdict, error) {
+	want, ok := anyNumber(key, 0)
+	if !ok {
+		return nil, fmt.Errorf("the answer %.40q is no number", key)
+	}
+	return func(answer string) Verdict {
+		got, ok := finalNumber(answer)
+		switch {
+		case !ok:
+			return Silent
+		case got == want:
+			return Right
+		}
+		return Wrong
+	}, nil
+}
+
+// finalNumber is the number that an answer ends up with, as [canonical] writes it.
+func finalNumber(answer string) (string, bool) {
+	marks := conclusion.FindAllStringIndex(answer, -1)
+	for i := len(marks) - 1; i >= 0; i-- {
+		line := firstLine(answer[marks[i][1]:])
+		if at := strings.LastIndexByte(line, '='); at >= 0 {
+			if n, ok := anyNumber(line[at+1:], 0); ok {
+				return n, true
+			}
+		}
+		if n, ok := anyNumber(line, 0); ok {
+			return n, true
+		}
+	}
+	return anyNumber(answer, -1)
+}
+
+// conclusion matches the words that what an answer concludes follows.
+var conclusion = regexp.MustCompile(`####|(?i:\banswer(?: choice)?` +
+	`(?:(?: (?:is|would be|should be|must be|will be))?\s*[:=]| (?:is|would be|should be|must be|will be)\b))`)
+
+// firstLine is the first line of a text that is not blank.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(s, " \t\r\n"), "\n")
+	return line
+}
+
+// numberForm matches a number: a sign and a currency, digits with or without commas, decimals.
+var numberForm = regexp.MustCompile(`(?:[-−]\$?|\$[-−]?)?(?:(?:\d{1,3}(?:,\d{3})+\b|\d+)(?:\.\d+)?|\.\d+)`)
+
+// anyNumber is the number at a place of a text: 0 for the first, -1 for the last.
+func anyNumber(s string, place int) (string, bool) {
+	found := numberForm.FindAllStringIndex(s, -1)
+	if len(found) == 0 {
+		return "", false
+	}
+	at := found[0]
+	if place < 0 {
+		at = found[len(found)-1]
+	}
+	n := s[at[0]:at[1]]
+	if at[0] > 0 && isOperand(s[at[0]-1]) {
+		n = strings.TrimLeft(n, "-−") // a difference, 5-3, or a range
+	}
+	return canonical(n), true
+}
+
+// isOperand reports whether a minus right behind this byte takes something away from what ends there.
+func isOperand(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == ')' || b == '%'
+}
+
+// canonical is a number without what does not change its value: 1,234.50 is 1234.5, and -0 is 0.
+func canonical(n string) string {
+	negative := strings.ContainsAny(n, "-−")
+	n = strings.NewReplacer("-", "", "−", "", "$", "", ",", "").Replace(n)
+	whole, part, _ := strings.Cut(n, ".")
+	whole, part = strings.TrimLeft(whole, "0"), strings.TrimRight(part, "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if part != "" {
+		whole += "." + part
+	}
+	if negative && whole != "0" {
+		whole = "-" + whole
+	}
+	return whole
+}

@@ -1,0 +1,201 @@
+package task
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+)
+
+// The two forms of CommonsenseQA, of one question with two equal options.
+const (
+	nested = `{"answerKey":"C","id":"q1","question":{"question_concept":"x","stem":"Where do you shop?","choices":[` +
+		`{"label":"A","text":"bank"},{"label":"B","text":"mall"},{"label":"C","text":"Mall"}]}}`
+	flat = `{"answerKey":"C","id":"q1","question":"Where do you shop?",` +
+		`"choices":{"label":["A","B","C"],"text":["bank","mall","Mall"]}}`
+)
+
+// written is a file with such lines.
+func written(t *testing.T, lines ...string) string {
+	path := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
+	return path
+}
+
+// TestMultipleForms: both forms of CommonsenseQA are one question, as a task and as a file.
+func TestMultipleForms(t *testing.T) {
+	for _, form := range []string{nested, flat} {
+		path := written(t, form)
+		for _, name := range []string{CSQA, ARC, path} {
+			s, err := Open(name, Options{Data: path})
+			require.NoError(t, err)
+			q := s.Questions[0]
+			assert.Equal(t, "q1", q.ID)
+			assert.True(t, strings.HasPrefix(q.Text, "Question: Where do you shop?\nA. bank\nB. mall\nC. Mall\nThink"), q.Text)
+			assert.True(t, strings.HasSuffix(q.Text, "of your choice."), q.Text)
+			assert.Equal(t, "C. Mall", q.Key)
+			assert.InDelta(t, 1./3, q.Guess, 1e-12)
+			assert.True(t, q.Twins)
+			assert.Equal(t, []Verdict{Right, Right, Wrong, Silent}, []Verdict{q.Grade(q.Reference), q.Grade("the mall"),
+				q.Grade("B"), q.Grade("no idea")})
+		}
+	}
+	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)), "F")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"A. bank", "Bank."}, []string{s.Questions[0].Key, s.Questions[0].Reference})
+}
+
+// TestFileGraders: a line names its grader.
+func TestFileGraders(t *testing.T) {
+	for line, want := range map[string][2]Verdict{ // of "So it is 1,000" and "1000."
+		`{"question":"q","answer":"1000"}`:                             {Wrong, Right},
+		`{"question":"q","answer":"1000","grader":"contains"}`:         {Wrong, Right},
+		`{"question":"q","answer":"1000","grader":"number"}`:           {Right, Right},
+		`{"question":"q","answer":"1000","grader":"exact"}`:            {Wrong, Right},
+		`{"question":"q","answer":" so IT is 1,000","grader":"exact"}`: {Right, Wrong},
+	} {
+		s, err := Read(strings.NewReader(line), "F")
+		require.NoError(t, err, line)
+		q := s.Questions[0]
+		assert.Equal(t, want, [2]Verdict{q.Grade("So  it is 1,000"), q.Grade("1000.")}, line)
+		assert.Equal(t, Silent, q.Grade(" \n"), line)
+		assert.Equal(t, q.Text, s.Raw(q), "as it stands")
+		assert.Equal(t, "a\nQuestion: b", s.Cut("a\nQuestion: b"))
+	}
+}
+
+// TestLinesRefused: each error names the line and the field.
+func TestLinesRefused(t *testing.T) {
+	choices := func(c string) string { return `{"question":"q","answerKey":"A","choices":` + c + `}` }
+	for line, want := range map[string]string{
+		`{"question":"q","answer":"x","grader":"number"}`:          `F: line 1: the answer "x" is no number`,
+		`{"question":"q","answer":"x","grader":"best"}`:            `the "grader" "best" is not known: name choice`,
+		`{"question":"q","answer":"x","grader":"choice"}`:          `the "grader" choice needs "choices"`,
+		`{"question":"q","grader":"exact"}`:                        `the "grader" "exact" has no "answer"`,
+		`{"question":5}`:                                           `"question": `,
+		`{"question":{"stem":"q","choices":5}}`:                    `"question": `,
+		choices(`{"label":["A"],"text":["x","y"]}`):                `"choices" has 1 labels, but 2 texts`,
+		choices(`{"label":["A"],"text":["x"]}`):                    `"choices" are 1: there must be 2 to 26`,
+		choices(`{"label":["A","AB"],"text":["x","y"]}`):           `the label "AB" of "choices" is not one of A to Z`,
+		choices(`{"label":["A","a"],"text":["x","y"]}`):            `the label "a" of "choices"`,
+		choices(`{"label":["A","0"],"text":["x","y"]}`):            `the label "0" of "choices"`,
+		choices(`{"label":["A","A"],"text":["x","y"]}`):            `the label "A" of "choices" stands there twice`,
+		choices(`{"label":["A","B"],"text":["x"," "]}`):            `the choice B has no text`,
+		choices(`{"label":["B","C"],"text":["x","y"]}`):            `the answer "A" is none of the labels`,
+		strings.Replace(flat, "Where do you shop?", " ", 1):        `the object has no "question"`,
+		strings.Replace(flat, `"id"`, `"grader":"number","id"`, 1): `the "grader" "number" is not for "choices"`,
+	} {
+		_, err := Read(strings.NewReader(line), "F")
+		if assert.ErrorContains(t, err, want, line) {
+			assert.ErrorContains(t, err, "F: line 1: ")
+		}
+	}
+	for line, want := range map[string]string{
+		`{"question":" ","answer":"#### 1"}`: `no "question"`, `{"question":"q","answer":"1"}`: "begins with ####",
+		`{"question":"q","answer":"#### one"}`: `the answer "one" is no number`, "[]": "line 1",
+	} {
+		_, err := Open(GSM8K, Options{Data: written(t, line)})
+		assert.ErrorContains(t, err, want, line)
+	}
+}
+
+// TestShots: worked examples stand before a question, are right by the rules that grade answers, and are questions of
+// the form that they are before.
+func TestShots(t *testing.T) {
+	data := map[string]string{CSQA: nested, ARC: flat,
+		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`}
+	for name, line := range data {
+		path := written(t, line)
+		none, err := Open(name, Options{Data: path})
+		require.NoError(t, err)
+		assert.Empty(t, none.Shots)
+		assert.Equal(t, none.Questions[0].Text+"\nAnswer:", none.Raw(none.Questions[0]))
+		assert.Equal(t, " B", none.Cut(" B\nQuestion: what"))
+		all, err := Open(name, Options{Data: path, Shots: 4})
+		require.NoError(t, err)
+		require.Len(t, all.Shots, 4)
+		assert.Equal(t, none.Prompts, all.Prompts)
+		raw := all.Raw(all.Questions[0])
+		for _, s := range all.Shots {
+			assert.Contains(t, raw, s.Question+"\nAnswer: "+s.Answer+"\n\n")
+			assert.True(t, strings.HasPrefix(s.Question, "Question: "))
+			_, instruction, _ := strings.Cut(none.Questions[0].Text, "?\n")
+			assert.True(t, strings.HasSuffix(s.Question, instruction[strings.LastIndex(instruction, "\n")+1:]))
+		}
+		assert.True(t, strings.HasSuffix(raw, none.Questions[0].Text+"\nAnswer:"))
+		for _, n := range []int{-1, 5} {
+			_, err = Open(name, Options{Data: path, Shots: n})
+			assert.ErrorContains(t, err, "has 0 to 4")
+		}
+		_, err = Open(name, Options{})
+		assert.ErrorContains(t, err, "no file of questions for "+name)
+	}
+	for _, name := range []string{Demo, DemoTrain, written(t, flat)} {
+		_, err := Open(name, Options{Shots: 1})
+		assert.ErrorContains(t, err, "has no worked examples")
+	}
+	gsm, err := Open(GSM8K, Options{Data: written(t, data[GSM8K])})
+	require.NoError(t, err)
+	q := gsm.Questions[0]
+	assert.Equal(t, []string{"1", "3", "It is 3.\nThe answer is 3."}, []string{q.ID, q.Key, q.Reference})
+	assert.Equal(t, Right, q.Grade(q.Reference))
+}
+
+// TestPublishedSets: the published files are read whole, and what is known of them holds.
+func TestPublishedSets(t *testing.T) {
+	for name, c := range map[string]struct {
+		file             string
+		questions, twins int
+		guess            float64
+	}{
+		CSQA:  {"csqa/dev_rand_split.jsonl", 1221, 24, 1221. / 5},
+		ARC:   {"arc_challenge/test.jsonl", 1172, -1, 1165./4 + 4./3 + 3./5},
+		GSM8K: {"gsm8k/test.jsonl", 1319, 0, 0},
+	} {
+		s, err := Open(name, Options{Data: sharedtest.Shared(t, "data", c.file)})
+		require.NoError(t, err)
+		assert.Len(t, s.Questions, c.questions)
+		twins, guess := 0, 0.0
+		for _, q := range s.Questions {
+			if guess += q.Guess; q.Twins {
+				twins++
+			}
+			require.Equal(t, Right, q.Grade(q.Reference), q.ID)
+			require.Equal(t, Silent, q.Grade("no"), q.ID)
+		}
+		assert.InDelta(t, c.guess, guess, 1e-9)
+		if c.twins >= 0 {
+			assert.Equal(t, c.twins, twins)
+		}
+	}
+}
+
+// FuzzRead: no file breaks the reader, and the questions that it gives can be asked and graded.
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{nested, flat, `{"question":"q","answer":"1","grader":"number"}`, "{}", "", "[", "\n\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, form := range []*Set{{parse: parse}, csqa(), gsm8k()} {
+			if form.read(bytes.NewReader(b), "F") != nil {
+				continue
+			}
+			for _, q := range form.Questions {
+				assert.NotEmpty(t, q.Text)
+				assert.NotEmpty(t, q.ID)
+				if q.Grade != nil {
+					q.Grade(string(b))
+				}
+				if q.Guess > 0 {
+					assert.Equal(t, Right, q.Grade("The answer is "+q.Key[:1]+"."))
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// collectFlags are those of `pilotfish router collect`.
+type collectFlags struct {
+	pair        pairFlags
+	data        string
+	out         string
+	raw         bool
+	questions   int
+	seed        uint64
+	reference   string
+	temperature float64
+	router      string
+	threshold   float64
+	budget      float64
+	labels      []string
+	max         int
+	shard       int
+	json        bool
+}
+
+// newRouterCollectCommand records what two models see along texts.
+func newRouterCollectCommand(a *app) *cobra.Command {
+	var f collectFlags
+	c := &cobra.Command{
+		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FOLDER",
+		Short: "Record what a small and a large model see along the same texts, for router train",
+		Long: `Record what a small and a large model see along the same texts, for router train.
+
+Each text is a prompt with an answer (--reference):
+  given    the one that the data bring: the default where each question has one
+  large    the large model's own greedy answer: the default elsewhere
+  sampled  one that the large model draws (--temp, --seed)
+  routed   one that both models decode with a router (--router, with --threshold or --budget)
+
+Both models read it whole. For each token of the answer the folder then holds the small model's final hidden state,
+margin, entropy, both choices, log-probabilities, and labels (--labels), which say where to ask the large model:
+  disagreement  wherever the choices differ
+  citer         where the small model's choice is not the reference's token and the large one's is; where neither is,
+                each goes on alone, and the final answers decide (arXiv 2502.01976). Only for answers that are right
+  r2r           where the choices differ and it matters: the large model goes on from both, and the final answers, or
+                without right ones the words of the sentence, decide (after arXiv 2505.21600)
+
+A gateway must be able to look at every token of a text (an exact audit), and does not tell all log-probabilities.
+
+The folder is written in files of --shard prompts each. A run that was stopped goes on when the same command is run
+again, and ends up with the same bytes. docs/traces.md has the format.`,
+		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,disagreement -o traces
+  pilotfish router collect --data demo-train --questions 1000 -o traces`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *collectFlags) register(c *cobra.Command) {
+	f.pair.register(c)
+	p := c.Flags()
+	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or demo, "+
+		"which are those of the pair that comes with the program (required)")
+	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
+	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
+	p.IntVar(&f.questions, "questions", 0, "use the first so many; 0 means all. Of demo-train there are as many as wanted: "+
+		"after the shipped ones they are drawn")
+	p.Uint64Var(&f.seed, "seed", 0, "of sampled answers, and of questions of demo-train that are drawn")
+	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, large, sampled or routed")
+	p.Float64Var(&f.temperature, "temp", 1, "temperature of sampled answers")
+	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
+	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
+		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
+	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 up to 1, "+
+		"instead of a fixed threshold")
+	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
+		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
+	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens of an answer, given ones too; what is longer is cut, and counted")
+	p.IntVar(&f.shard, "shard", 32, "prompts of a file: what a run that is stopped loses at most, and what is kept in memory")
+	p.BoolVar(&f.json, "json", false, "print one JSON object that tells what was collected")
+	for _, name := range []string{"data", "out"} {
+		cobra.CheckErr(c.MarkFlagRequired(name))
+	}
+}
+
+// check refuses wrong values, and flags that would have no effect, before anything is opened.
+func (f *collectFlags) check() error {
+	set := f.pair.set
+	ours := f.data == task.Demo || f.data == task.DemoTrain
+	if err := f.pair.check(ours); err != nil {
+		return err
+	}
+	reference := collect.Reference(f.reference)
+	switch {
+	case f.reference != "" && !slices.Contains(collect.References(), reference):
+		return usagef("--reference %.40q is not known: choose given, large, sampled or routed", f.reference)
+	case f.out == "":
+		return usagef("-o names no folder: give one for the traces")
+	case f.questions < 0:
+		return usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
+	case f.max < 1 || f.max > math.MaxInt32:
+		return usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
+	case f.shard < 1 || f.shard > 1<<20:
+		return usagef("--shard %d is out of range: give 1 to %d prompts", f.shard, 1<<20)
+	case reference == collect.Sampled && !(f.temperature > 0 && f.temperature <= math.MaxFloat64):
+		return usagef("--temp %v draws nothing: give a number above 0", f.temperature)
+	case set.Changed("seed") && reference != collect.Sampled && f.data != task.DemoTrain:
+		return usagef("--seed has no effect: nothing is drawn without --reference sampled or --data demo-train")
+	case set.Changed("temp") && reference != collect.Sampled:
+		return usagef("--temp has no effect without --reference sampled: leave it out, or add that")
+	case reference == collect.Routed && f.router == "":
+		return usagef("--reference routed needs a router: give its file with --router")
+	}
+	if err := checkRules(f.labels); err != nil {
+		return err
+	}
+	return f.checkRouted(reference == collect.Routed)
+}
+
+// checkRules refuses names of labels that no rule has.
+func checkRules(names []string) error {
+	for i, name := range names {
+		switch {
+		case !slices.Contains(collect.Rules(), name):
+			return usagef("--labels %.40q is not known: choose among %s", name, strings.Join(collect.Rules(), ", "))
+		case slices.Contains(names[:i], name):
+			return usagef("--labels names %s twice: leave one of them out", name)
+		}
+	}
+	return nil
+}
+
+// checkRouted refuses wrong flags of a router.
+func (f *collectFlags) checkRouted(routed bool) error {
+	set := f.pair.set
+	for _, name := range []string{"router", "threshold", "budget"} {
+		if set.Changed(name) && !routed {
+			return usagef("--%s has no effect without --reference routed: leave it out, or add that", name)
+		}
+	}
+	switch {
+	case set.Changed("threshold") && set.Changed("budget"):
+		return usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
+	case set.Changed("budget") && f.budget == 0:
+		return usagef("--budget 0 asks for no token: give a share above 0")
+	}
+	return errors.Join(inRange("threshold", f.threshold, 0, 1), inRange("budget", f.budget, 0, 1))
+}
+
+func (f *collectFlags) run(ctx context.Context, a *app) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	set, err := task.Open(f.data, task.Options{Most: f.questions, Seed: f.seed})
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	o, err := f.options(set)
+	if err != nil {
+		return err
+	}
+	models, err := f.pair.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer models.close()
+	o.Edge, o.Large, o.Far = models.edge, models.large, models.far
+	if models.large == nil { // the network is heard while all threads compute
+		before := runtime.GOMAXPROCS(models.edge.Threads() + 2)
+		defer runtime.GOMAXPROCS(before)
+	}
+	plan, err := collect.NewPlan(o)
+	if err != nil {
+		return err
+	}
+	return f.collect(ctx, a, plan)
+}
+
+// options are what the flags say of what is to be collected.
+func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
+	o := collect.Options{
+		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
+		Temperature: f.temperature, Seed: f.seed, Labels: f.labels, ShardPrompts: f.shard,
+		Compute: f.pair.model.compute(),
+	}
+	if f.router == "" {
+		return o, nil
+	}
+	file, err := readRouter(f.router)
+	if err != nil {
+		return o, err
+	}
+	b, err := os.ReadFile(f.router)
+	if err != nil {
+		return o, err
+	}
+	sum := sha256.Sum256(b)
+	o.RouterHash = hex.EncodeToString(sum[:])
+	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Threshold: &f.threshold, Budget: f.budget}
+	return o, nil
+}
+
+// collect runs a plan and tells how it goes.
+func (f *collectFlags) collect(ctx context.Context, a *app, plan *collect.Plan) error {
+	if f.reference == "" {
+		fmt.Fprintf(a.stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
+	}
+	for _, note := range plan.Notes() {
+		fmt.Fprintf(a.stderr, "pilotfish: %s\n", note)
+	}
+	begin := time.Now()
+	m := newMeter(a.stderr, "collect", inPieces)
+	sum, err := plan.Run(ctx, f.out, func(done, total int) { m.show(int64(done), int64(total)) })
+	m.close()
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		err = fmt.Errorf("%w; --raw goes on with the questions as texts instead", err)
+	}
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(begin).Seconds()
+	f.report(a, sum, seconds)
+	if !f.json {
+		return nil
+	}
+	return a.printJSON(map[string]any{"summary": collectEvent{sum, f.out, seconds}})
+}
+
+// collectEvent is the line of --json.
+type collectEvent struct {
+	*collect.Summary
+	Folder  string  `json:"folder"`
+	Seconds float64 `json:"seconds"` // of this run: what an earlier one did is not in it
+}
+
+// report tells people what was collected.
+func (f *collectFlags) report(a *app, s *collect.Summary, seconds float64) {
+	say := func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)
+	if s.LeftOut > 0 {
+		say("%d prompts were left out: they leave no room for an answer in the models' context", s.LeftOut)
+	}
+	if s.Cut > 0 {
+		say("%d answers were cut: they are longer than -n %d, or than the models' context has room for", s.Cut, f.max)
+	}
+	if s.Graded > 0 {
+		say("%d of %d graded answers are right", s.Right, s.Graded)
+	}
+	say("the models choose different tokens at %.2f%% of the positions", 100*s.DifferShare)
+	if s.Reference == string(collect.Routed) {
+		say("the large model chose %d of the tokens", s.Cloud)
+	}
+	for _, l := range s.Labels {
+		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
+	}
+	for _, p := range s.Pairs {
+		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share, p.Both)
+	}
+	if s.Rollouts > 0 {
+		say("labels took %d continued texts of %d tokens", s.Rollouts, s.RolloutTokens)
+	}
+}

@@ -1,0 +1,145 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// read collects what a session reads.
+func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine.Seen) {
+	t.Helper()
+	require.NoError(t, s.Read(t.Context(), text, from, func(one engine.Seen) error {
+		one.Hidden = slices.Clone(one.Hidden)
+		all = append(all, one)
+		return nil
+	}))
+	return all
+}
+
+// TestRead: at each position a session sees what the logits of the tokens before it say, whatever it read or wrote
+// before, and goes on from there as if it had not read.
+func TestRead(t *testing.T) {
+	e := open(t, model(t, nil), engine.Options{Context: 200})
+	r := rand.New(rand.NewPCG(1, 2))
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	margin, err := router.New(router.Options{Policy: router.Margin})
+	require.NoError(t, err)
+	var text []int32
+	for _, n := range []int{2, 90, 200, 70} {
+		text = text[:min(len(text), r.IntN(n))]
+		for len(text) < n {
+			text = append(text, r.Int32N(900))
+		}
+		from := 1 + r.IntN(n-1)
+		all := read(t, s, text, from)
+		require.Len(t, all, n-from)
+		for _, i := range []int{0, len(all) / 2, len(all) - 1} {
+			pos := from + i
+			logits, top, err := e.Logits(t.Context(), text[:pos], 2)
+			require.NoError(t, err)
+			head := &backend.Output{Top: top}
+			head.LogSumExp, head.Entropy = sums(logits)
+			got := all[i]
+			assert.Equal(t, pos, got.Pos)
+			assert.Equal(t, top[0].ID, got.Choice)
+			assert.InDelta(t, top[0].Logit-head.LogSumExp, got.LogProb, 1e-5)
+			assert.InDelta(t, logits[text[pos]]-head.LogSumExp, got.Given, 1e-5)
+			assert.InDelta(t, margin.Confidence(pos, head), got.Margin, 1e-5)
+			assert.InDelta(t, head.Entropy, got.Entropy, 1e-4)
+			assert.Len(t, got.Hidden, 64)
+		}
+		fresh, err := e.NewSession()
+		require.NoError(t, err)
+		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without what was read before")
+		if n < 200 {
+			again := engine.Request{MaxTokens: 5}
+			assert.Equal(t, generate(t, fresh, text, again), generate(t, s, text, again))
+		}
+	}
+}
+
+// TestReadHidden: the hidden state is that which a router sees as it decodes.
+func TestReadHidden(t *testing.T) {
+	e := open(t, model(t, nil), engine.Options{})
+	var confidences []float32
+	net, err := router.NewNet([]router.Layer{{In: 66, Out: 1, Weight: ramp(66), Bias: []float32{0.1}}}, true)
+	require.NoError(t, err)
+	policy, err := router.New(router.Options{Policy: router.Learned, Net: net, Threshold: new(float64)})
+	require.NoError(t, err)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	text := []int32{5, 6, 7}
+	for tok, err := range s.Routed(t.Context(), text, engine.Route{
+		Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: policy, Cloud: cloudOf(t, e),
+	}) {
+		require.NoError(t, err)
+		text, confidences = append(text, tok.ID), append(confidences, tok.Confidence)
+	}
+	other, err := e.NewSession()
+	require.NoError(t, err)
+	for i, one := range read(t, other, text, 3) {
+		head := &backend.Output{Hidden: one.Hidden, Entropy: one.Entropy}
+		head.Top = []backend.Candidate{{ID: one.Choice, Logit: float32(math.Log(float64(one.Margin)))}}
+		assert.InDelta(t, confidences[i], net.Confidence(head), 1e-6)
+	}
+}
+
+// cloudOf answers with the model itself.
+func cloudOf(t *testing.T, e *engine.Engine) engine.Cloud {
+	s, err := e.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s.Local(1)
+}
+
+// ramp are weights that rise from -1 to 1.
+func ramp(n int) []float32 {
+	w := make([]float32, n)
+	for i := range w {
+		w[i] = 2*float32(i)/float32(n-1) - 1
+	}
+	return w
+}
+
+func TestReadRefused(t *testing.T) {
+	e := open(t, model(t, nil), engine.Options{Context: 8})
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	none := func(engine.Seen) error { return nil }
+	for want, call := range map[string]func() error{
+		"from position 0 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 0, none) },
+		"from position 3 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 3, none) },
+		"does not fit":       func() error { return s.Read(t.Context(), make([]int32, 9), 1, none) },
+		"token 1000 is not":  func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, none) },
+		"token -1 is not":    func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, none) },
+		"the session is in use": func() error {
+			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return s.Read(t.Context(), []int32{1}, 1, none) })
+		},
+		"enough": func() error {
+			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return errors.New("enough") })
+		},
+		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, none) },
+	} {
+		assert.ErrorContains(t, call(), want)
+	}
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, func(engine.Seen) error { return errors.New("nothing is there") }))
+	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
