@@ -24,34 +24,25 @@ type Traces struct {
 	head   [][2]float32
 }
 
-// data tells the prompts of one set from those of others.
-type data struct {
-	hash string
-	seed uint64
-}
-
-// NewTraces joins sets of one small model. Prompts with the same number in sets of the same data and seed are the same
-// prompt.
+// NewTraces joins sets of one small model. Prompts with the same number in sets of the same data are the same prompt.
 func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	t := &Traces{starts: []int{0}}
-	prompts := map[data]int{} // most of any set
+	prompts := map[string]int{} // of each data, most of any set
 	for _, f := range folders {
 		if err := fits(folders[0], f, rule); err != nil {
 			return nil, err
 		}
 		s := f.Set.Settings()
-		key := data{s.Data, s.Seed}
-		prompts[key] = max(prompts[key], s.Prompts)
+		prompts[s.Data] = max(prompts[s.Data], s.Prompts)
 	}
-	first, next := map[data]int{}, 0 // number of the first prompt
+	first, next := map[string]int{}, 0 // number of the first prompt
 	for _, f := range folders {
 		s := f.Set.Settings()
-		key := data{s.Data, s.Seed}
-		if _, known := first[key]; !known {
-			first[key] = next
-			next += prompts[key]
+		if _, known := first[s.Data]; !known {
+			first[s.Data] = next
+			next += prompts[s.Data]
 		}
-		t.add(f.Set, first[key], s.Rule(rule))
+		t.add(f.Set, first[s.Data], s.Rule(rule))
 	}
 	return t, nil
 }

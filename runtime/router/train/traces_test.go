@@ -71,7 +71,7 @@ func TestTraces(t *testing.T) {
 	more.Reference = "routed"
 	two := store(t, more, 4, 2)
 	other := settings(9, 8)
-	other.Seed = 3
+	other.Data = "e"
 	three := store(t, other, 2, 3)
 	folders := []Folder{{"one", one}, {"two", two}, {"three", three}}
 	for rule, name := range []string{"disagreement", "r2r"} {
