@@ -105,34 +105,39 @@ type Point struct {
 	Recall    float64 // share of those that must not stand which are escalated; NaN if there are none
 }
 
-// At tells what each of the thresholds would do.
-func At(all []Verdict, thresholds ...float64) []Point {
-	s := sorted(all)
-	fallen := make([]int, len(s)+1) // of the first so many, those that must not stand
-	for i, v := range s {
-		fallen[i+1] = fallen[i]
-		if !v.Stands {
-			fallen[i+1]++
-		}
-	}
-	points := make([]Point, len(thresholds))
-	for i, t := range thresholds {
-		n, _ := slices.BinarySearchFunc(s, t, func(v Verdict, t float64) int { return cmp.Compare(float64(v.Confidence), t) })
-		points[i] = Point{
-			Threshold: t, Share: float64(n) / float64(len(s)),
-			Precision: float64(fallen[n]) / float64(n), Recall: float64(fallen[n]) / float64(fallen[len(s)]),
-		}
-	}
-	return points
+// Ranking is verdicts in the order of their confidence.
+type Ranking struct {
+	sorted []Verdict
+	fallen []int // of the first so many, those that must not stand
 }
 
-// ThresholdOf returns the threshold that escalates the share of the tokens that is nearest to the wanted one without being
-// above it. Tokens of equal confidence are escalated together or not at all.
-func ThresholdOf(all []Verdict, share float64) float64 {
-	s := sorted(all)
-	n := int(share * float64(len(s)))
-	if n >= len(s) {
+// Rank puts verdicts in order, the least confident first.
+func Rank(all []Verdict) *Ranking {
+	r := &Ranking{sorted: sorted(all), fallen: make([]int, len(all)+1)}
+	for i, v := range r.sorted {
+		r.fallen[i+1] = r.fallen[i]
+		if !v.Stands {
+			r.fallen[i+1]++
+		}
+	}
+	return r
+}
+
+// At tells what a threshold would do.
+func (r *Ranking) At(threshold float64) Point {
+	n, _ := slices.BinarySearchFunc(r.sorted, threshold, func(v Verdict, t float64) int {
+		return cmp.Compare(float64(v.Confidence), t)
+	})
+	all, fallen := len(r.sorted), float64(r.fallen[n])
+	return Point{threshold, float64(n) / float64(all), fallen / float64(n), fallen / float64(r.fallen[all])}
+}
+
+// Threshold returns the one that escalates the share of the tokens that is nearest to the wanted one without being above
+// it. Tokens of equal confidence are escalated together or not at all.
+func (r *Ranking) Threshold(share float64) float64 {
+	n := int(share * float64(len(r.sorted)))
+	if n >= len(r.sorted) {
 		return 1
 	}
-	return float64(s[n].Confidence)
+	return float64(r.sorted[n].Confidence)
 }

@@ -31,8 +31,11 @@ func TestMeasures(t *testing.T) {
 	assert.True(t, math.IsNaN(AUC(all[:1])), "one kind alone has no order")
 }
 
-func TestAt(t *testing.T) {
-	got := At(hand(), 0, 0.5, 0.8, 0.85, 1)
+func TestRankingAt(t *testing.T) {
+	var got []Point
+	for _, t := range []float64{0, 0.5, 0.8, 0.85, 1} {
+		got = append(got, Rank(hand()).At(t))
+	}
 	assert.Equal(t, []float64{0, 0.2, 0.2, 0.6, 0.8}, []float64{got[0].Share, got[1].Share, got[2].Share, got[3].Share, got[4].Share},
 		"below the threshold, not at it")
 	assert.True(t, math.IsNaN(got[0].Precision))
@@ -44,18 +47,20 @@ func TestAt(t *testing.T) {
 	assert.InDelta(t, 0.5, got[4].Threshold/2, 0)
 }
 
-// TestThresholdOf: the threshold for a share never takes more, and takes all but less than the ties that it cannot part.
-func TestThresholdOf(t *testing.T) {
+// TestThreshold: the threshold for a share never takes more, and takes all but less than the ties that it cannot part.
+func TestThreshold(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := make([]Verdict, 1000)
 	for i := range all {
 		all[i] = Verdict{r.Float32(), r.Float32() < 0.5}
 	}
+	rank := Rank(all)
 	for _, share := range []float64{0, 0.07, 0.5, 0.999} {
-		assert.InDelta(t, share, At(all, ThresholdOf(all, share))[0].Share, 1e-9)
+		assert.InDelta(t, share, rank.At(rank.Threshold(share)).Share, 1e-9)
 	}
-	assert.InDelta(t, 1, ThresholdOf(all, 1), 0)
-	assert.InDelta(t, 0.2, At(hand(), ThresholdOf(hand(), 0.5))[0].Share, 1e-9, "two that are equal stay together")
+	assert.InDelta(t, 1, rank.Threshold(1), 0)
+	rank = Rank(hand())
+	assert.InDelta(t, 0.2, rank.At(rank.Threshold(0.5)).Share, 1e-9, "two that are equal stay together")
 }
 
 // TestAUCIsTheChance: the count by ranks is the share of pairs in the right order.
