@@ -30,17 +30,21 @@ const maxLine = 1 << 20
 //
 // Where there is no answer, none is right or wrong. Questions with choices may also have the form of CommonsenseQA.
 func Read(r io.Reader, name string) (*Set, error) {
-	s := &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse}
-	return s, s.read(r, name)
+	s := ofFile(name)
+	return s, s.read(r, name, 0)
 }
 
-// read reads questions line by line.
-func (s *Set) read(r io.Reader, name string) error {
+// ofFile is the set of a file that is still to be read.
+func ofFile(name string) *Set { return &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse} }
+
+// read reads questions line by line, the first most of them; 0 means all. The hash is that of the whole file.
+func (s *Set) read(r io.Reader, name string, most int) error {
 	sum, seen := sha256.New(), map[string]int{}
-	lines := bufio.NewScanner(io.TeeReader(r, sum))
+	r = io.TeeReader(r, sum)
+	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	line := 0
-	for lines.Scan() {
+	for (most == 0 || len(s.Questions) < most) && lines.Scan() {
 		line++
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
@@ -65,6 +69,9 @@ func (s *Set) read(r io.Reader, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	case len(s.Questions) == 0:
 		return fmt.Errorf("%s: the file has no questions", name)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))
 	return nil

@@ -183,7 +183,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, form := range []*Set{{parse: parse}, csqa(), gsm8k()} {
-			if form.read(bytes.NewReader(b), "F") != nil {
+			if form.read(bytes.NewReader(b), "F", 0) != nil {
 				continue
 			}
 			for _, q := range form.Questions {

@@ -85,7 +85,7 @@ const (
 
 // Options say which questions of a set are wanted.
 type Options struct {
-	Most  int    // the first so many; 0: all, and of [DemoTrain] the shipped ones
+	Most  int    // the first so many, no line after them is looked at; 0: all, and of [DemoTrain] the shipped ones
 	Seed  uint64 // of the questions that are drawn
 	Data  string // the file that [CSQA], [ARC] and [GSM8K] are read from
 	Shots int    // worked examples before each question of these, at most [MostShots]
@@ -104,8 +104,8 @@ func Open(name string, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := Read(bytes.NewReader(b), name)
-		if err != nil {
+		s := ofFile(name)
+		if err := s.read(bytes.NewReader(b), name, o.Most); err != nil {
 			return nil, err
 		}
 		return s.first(o.Most)
@@ -121,16 +121,27 @@ func Open(name string, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, len(s.Shots))
 	}
 	s.Shots = s.Shots[:o.Shots]
-	if err := s.read(bytes.NewReader(b), o.Data); err != nil {
+	if err := s.read(bytes.NewReader(b), o.Data, o.Most); err != nil {
 		return nil, err
 	}
 	return s.first(o.Most)
 }
 
+// FewError says that a set has fewer questions than are wanted.
+type FewError struct {
+	Name              string
+	Questions, Wanted int
+}
+
+// Error implements error.
+func (e *FewError) Error() string {
+	return fmt.Sprintf("%s has %d questions, not %d", e.Name, e.Questions, e.Wanted)
+}
+
 // first leaves the first n questions; 0 means all.
 func (s *Set) first(n int) (*Set, error) {
 	if n > len(s.Questions) {
-		return nil, fmt.Errorf("%s has %d questions, not %d", s.Name, len(s.Questions), n)
+		return nil, &FewError{Name: s.Name, Questions: len(s.Questions), Wanted: n}
 	}
 	if n > 0 {
 		s.Questions = s.Questions[:n]

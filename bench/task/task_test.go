@@ -1,6 +1,9 @@
 package task
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +32,21 @@ func TestFile(t *testing.T) {
 	assert.Equal(t, s.Hash, first.Hash)
 	_, err = Open(path, Options{Most: 3})
 	assert.ErrorContains(t, err, "has 2 questions, not 3")
+	few, ok := errors.AsType[*FewError](err)
+	require.True(t, ok)
+	assert.Equal(t, FewError{Name: path, Questions: 2, Wanted: 3}, *few)
+
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(b, "\nnonsense"+strings.Repeat(" ", 10_000)...), 0o644))
+	two, err := Open(path, Options{Most: 2})
+	require.NoError(t, err, "the line after them is nobody's")
+	assert.NotEqual(t, s.Hash, two.Hash, "but the file is another one")
+	b, err = os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(b)), two.Hash)
+	_, err = Open(path, Options{})
+	assert.ErrorContains(t, err, "line 4")
 }
 
 // TestFileRefused: each error names the file and the line.

@@ -79,8 +79,21 @@ func flagTests() map[string]map[string]string {
 			"edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
 			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
+			"budget-live": "TestLiveRuns", "live-state": "TestLiveRuns", "explain": "TestExplainRun",
+			"value-gain": "TestPlan", "value-second": "TestPlan", "value-byte": "TestPlan", "value-ask": "TestPlan",
+			"costs":  "TestCostsReplay",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
+		"pilotfish router calibrate": joined(model, map[string]string{
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "large": "TestCalibrateOwn",
+			"cloud": "TestCalibrateGateway", "pin": "TestCalibrateGateway", "token-file": "TestCalibrateGateway",
+			"no-resume": "TestCalibrateGateway", "dictionary": "TestCalibrateGateway", "router": "TestCalibrateOwn",
+			"data": "TestCalibrateOwn", "raw": "TestCalibrateOwn", "questions": "TestCalibrateDemo",
+			"thresholds": "TestCalibrateDemo", "budget": "TestCalibrateDemo", "confidence": "TestCalibrateDemo",
+			"method": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
+			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
+		}),
+		"pilotfish router":      {},
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
@@ -205,7 +218,8 @@ func calls(m string) map[string][]string {
 		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
 		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
 		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
-		"pilotfish cloud ready": {},
+		"pilotfish cloud ready": {}, "pilotfish router": {},
+		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
 	}
 }
 

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -28,7 +25,8 @@ With --upstream, serial and pipelined-N ask inference engines over HTTP, through
 model, and as fast as the engines are: --cloud-ms is for paper and cloud then.
 
 The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON object
-{"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right.
+{"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right, or what its
+"grader" says: exact, number, or choice for questions with "choices".
 
 ` + modesHelp + `
 
@@ -81,47 +79,24 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 	return f.measure(ctx, a, o, s)
 }
 
-// readQuestions reads the first questions of a file of JSON lines: as many as were asked for, or at most the default.
+// readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
 func (f *routingFlags) readQuestions(path string) (all []bench.Question, err error) {
-	file, err := os.Open(path)
+	set, err := task.Open(path, task.Options{Most: f.questions})
+	if few, ok := errors.AsType[*task.FewError](err); ok {
+		if f.flags.Changed("questions") {
+			return nil, usagef("--questions %d is too many: %s has %d", f.questions, path, few.Questions)
+		}
+		set, err = task.Open(path, task.Options{})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for line := 1; len(all) < f.questions && lines.Scan(); line++ {
-		q, err := parseQuestion(lines.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", path, line, err)
+	for _, q := range set.Questions {
+		one := bench.Question{Text: q.Text}
+		if q.Grade != nil {
+			one.Correct = func(said string) bool { return q.Grade(said) == task.Right }
 		}
-		all = append(all, q)
-	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s: line %d is longer than 1 MB", path, len(all)+1)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case len(all) == 0:
-		return nil, fmt.Errorf("%s: the file has no questions", path)
-	case len(all) < f.questions && f.flags.Changed("questions"):
-		return nil, usagef("--questions %d is too many: %s has %d", f.questions, path, len(all))
+		all = append(all, one)
 	}
 	return all, nil
-}
-
-// parseQuestion reads one line.
-func parseQuestion(line []byte) (bench.Question, error) {
-	var q struct{ Question, Answer string }
-	if err := json.Unmarshal(line, &q); err != nil {
-		return bench.Question{}, err
-	}
-	if q.Question == "" {
-		return bench.Question{}, errors.New(`the object has no "question"`)
-	}
-	one := bench.Question{Text: q.Question}
-	if q.Answer != "" {
-		one.Correct = func(said string) bool { return strings.Contains(said, q.Answer) }
-	}
-	return one, nil
 }

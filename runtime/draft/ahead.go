@@ -47,7 +47,10 @@ func (r *run) audit(e *escalation) {
 	}
 	for pos := first; pos < end; pos++ {
 		if stands(pos) {
-			e.Audited++
+			if e.Audited++; e.Audited == 1 {
+				e.AuditedFrom = pos
+			}
+			e.AuditedTo = pos + 1
 		}
 	}
 	for _, f := range e.findings {

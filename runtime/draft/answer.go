@@ -79,6 +79,7 @@ func (r *run) take(res result) {
 	default:
 		e.timed(res)
 		e.compared, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
+		e.Top = res.answer.Top
 		if r.Deadline > 0 {
 			r.Breaker.succeeded()
 		}

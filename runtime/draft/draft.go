@@ -58,6 +58,11 @@ type Router interface {
 	Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64)
 }
 
+// Explainer is a router that tells more of a decision. It is asked after Decide, with the same arguments.
+type Explainer interface {
+	Explain(path uint64, pos int, head *backend.Output) (margin, entropy, threshold float64)
+}
+
 // Cloud asks the large model. Many calls may run at once, and their answers may come in any order.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
@@ -140,6 +145,7 @@ type Options struct {
 	Pick    func(pos int, head *backend.Output) int32
 	K       int      // best tokens wanted with each answer
 	Audit   bool     // have the small model's tokens compared with what the large one would have said
+	Explain bool     // tokens come with the reason of their decision, from a router that is an [Explainer]
 	Warm    int      // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
 	Breaker *Breaker // what is known of the cloud's health; nil: the decoder's own
 }
@@ -199,6 +205,9 @@ func (o Options) limit() (tokens int, stop string) {
 // need comes on top.
 func (o Options) Want(w backend.Want) backend.Want {
 	w.K = max(w.K, o.withDefaults().Branches)
+	if o.Explain {
+		w.K = max(w.K, 2) // for the margin
+	}
 	return w
 }
 

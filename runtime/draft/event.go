@@ -1,6 +1,10 @@
 package draft
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
 
 // Origin says who chose a token.
 type Origin string
@@ -64,6 +68,15 @@ type Token struct {
 	Confidence  float32
 	End         bool          // an end token: the last of the text, with nothing to print
 	CommitDelay time.Duration // from when it was drafted until it was shown
+	Reason      *Reason       // only with [Options.Explain], and where there is a router
+}
+
+// Reason is what a decision about a token was made of, for people.
+type Reason struct {
+	Local     int32   // the small model's token
+	Margin    float64 // p₁ - p₂ of the small model's two best tokens
+	Entropy   float64 // of its next token, in nats
+	Threshold float64 // the cloud is asked where the confidence is below
 }
 
 // Escalation is one question to the cloud. It is told when the text has passed it or it is dropped, and its ask has
@@ -91,11 +104,17 @@ type Escalation struct {
 	BytesDown       int
 	Drafted, Wasted int // tokens evaluated below it while it was open, and tokens that its answer made worthless
 	Audited         int // tokens before it that the router let stand and that its answer, as the first, compared
+	AuditedFrom     int // the first of their positions, and the one after the last: the small model's own between them
+	AuditedTo       int
 	// those of them where the large model would have said something else: escalations that were missed
 	Missed []Finding
+	Top    []backend.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
 }
+
+// Needless reports whether the large model said what the small one would have said by itself.
+func (q *Escalation) Needless() bool { return q.answer() && q.Token == q.Local }
 
 // answer reports whether the cloud's answer decided.
 func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Miss }
@@ -116,6 +135,7 @@ type Summary struct {
 	Failed      int   // an error, or an answer that is no token
 	Unasked     int   // not asked, since the cloud had failed just before
 	Hits        int   // of Answered, those whose token was drafted already
+	Needless    int   // of Answered, those whose token is the small model's own
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
@@ -190,6 +210,9 @@ func (s *Summary) addOutcome(q *Escalation) {
 	switch q.Outcome {
 	case Hit, Miss:
 		s.Answered++
+		if q.Needless() {
+			s.Needless++
+		}
 		if q.Outcome == Hit {
 			s.Hits++
 		}

@@ -96,6 +96,12 @@ func (w *world) Decide(path uint64, pos int, head *backend.Output) (float32, boo
 	return float32(c), c < w.share, next
 }
 
+// Explain depends on what was decided before as well.
+func (w *world) Explain(path uint64, pos int, head *backend.Output) (margin, entropy, threshold float64) {
+	h := mix(mix(path, uint64(pos)), uint64(head.Top[0].ID))
+	return share(h), share(mix(h, 1)), share(mix(h, 2))
+}
+
 var errFake = errors.New("fake failure")
 
 func (w *world) answer(text uint64) (int32, error) {
@@ -117,7 +123,9 @@ func (w *world) answer(text uint64) (int32, error) {
 // shown is what can be seen of a run.
 type shown struct {
 	Tokens    []Token
-	Escalated []int // positions
+	Reasons   []Reason // of the tokens, where they are wanted
+	Escalated []int    // positions
+	Needless  int      // escalations with the small model's own token for an answer
 	Stop      string
 	audit
 }
@@ -139,12 +147,18 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 		head := w.head(text)
 		t := Token{Pos: pos, ID: w.pick(pos, &head), Origin: Edge}
 		var escalate bool
+		why := Reason{Local: t.ID}
+		why.Margin, why.Entropy, why.Threshold = w.Explain(path, pos, &head)
+		s.Reasons = append(s.Reasons, why)
 		t.Confidence, escalate, path = w.Decide(path, pos, &head)
 		if escalate {
 			s.Escalated = append(s.Escalated, pos)
 			if id, err := cloud(text); err != nil {
 				t.Origin = EdgeTimeout
 			} else {
+				if id == t.ID {
+					s.Needless++
+				}
 				t.ID, t.Origin = id, FromCloud
 				from := w.audits(text, compared+len(prompt), pos) - len(prompt)
 				only, weight := w.sampled(text, from+len(prompt), pos)

@@ -626,6 +626,9 @@ func tallyEscalation(s *Summary, q *Escalation) {
 	s.AuditedFor, s.MissedFor = s.AuditedFor+q.Audited*weight, s.MissedFor+len(q.Missed)*weight
 	switch q.Outcome {
 	case Hit, Miss:
+		if q.Local == q.Token {
+			s.Needless++
+		}
 		s.Wait, s.Hidden, s.Exposed = s.Wait+q.Wait, s.Hidden+q.Hidden, s.Exposed+q.Exposed
 	case Late, Failed:
 		s.TimedOut += q.Wait

@@ -59,6 +59,7 @@ func newSchedule(seed uint64) *schedule {
 	for range 1 + of(5) {
 		s.prompt = append(s.prompt, int32(of(int(s.world.vocab))))
 	}
+	s.Explain = seed%2 == 0
 	s.Audit, s.warms, s.Warm = of(2) == 0, of(2) == 0, 1+of(20)
 	s.Vocab, s.End, s.Pick = int(s.world.vocab), s.world.end, s.world.pick
 	if of(4) > 0 {
@@ -160,7 +161,10 @@ func (f *fakes) clean(sum Summary) error {
 func (s *shown) collect(e Event) {
 	if e.Token != nil {
 		t := *e.Token
-		t.CommitDelay = 0
+		if t.Reason != nil {
+			s.Reasons = append(s.Reasons, *t.Reason)
+		}
+		t.CommitDelay, t.Reason = 0, nil
 		s.Tokens = append(s.Tokens, t)
 	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing {
 		s.Escalated = append(s.Escalated, q.Pos)
@@ -189,7 +193,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	}
 	d.fault = s.fault
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
-	got.Stop, got.audit = sum.Stop, auditOf(sum)
+	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
 	if err == nil {
 		err = f.clean(sum)
 	}
@@ -229,6 +233,10 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
 	case !slices.Equal(got.Escalated, want.Escalated):
 		return fmt.Errorf("escalations at %v, want %v", got.Escalated, want.Escalated)
+	case s.Explain && !slices.Equal(got.Reasons, want.Reasons), !s.Explain && got.Reasons != nil:
+		return fmt.Errorf("reasons %v, want %v", got.Reasons, want.Reasons)
+	case got.Needless != want.Needless:
+		return fmt.Errorf("%d needless escalations, want %d", got.Needless, want.Needless)
 	case got.Stop != want.Stop:
 		return fmt.Errorf("stopped for %q, want %q", got.Stop, want.Stop)
 	case s.Audit && got.audit != want.audit:

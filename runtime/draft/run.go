@@ -173,7 +173,9 @@ func (r *run) decide(n *node, head *backend.Output) {
 	}
 	local := r.Pick(n.pos+1, head)
 	if r.router != nil {
-		confidence, escalate, n.state = r.router.Decide(n.state, n.pos+1, head)
+		before := n.state
+		confidence, escalate, n.state = r.router.Decide(before, n.pos+1, head)
+		n.reason = r.because(before, n.pos+1, head, local)
 	} else {
 		confidence = probability(head, local)
 	}
@@ -185,6 +187,17 @@ func (r *run) decide(n *node, head *backend.Output) {
 	n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
 	n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Local: local, Confidence: confidence}
 	r.held = append(r.held, n.esc)
+}
+
+// because returns the reason of a decision, where it is wanted.
+func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *Reason {
+	e, ok := r.router.(Explainer)
+	if !r.Explain || !ok {
+		return nil
+	}
+	why := Reason{Local: local}
+	why.Margin, why.Entropy, why.Threshold = e.Explain(path, pos, head)
+	return &why
 }
 
 // probability of a token under the small model, before temperature: that of a candidate, or from all logits.

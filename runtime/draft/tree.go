@@ -20,6 +20,7 @@ type node struct {
 	evaluated  bool // the model holds it, and children or esc are set
 	pass       *pass
 	esc        *escalation // the question what follows; nil if the small model's token stands
+	reason     *Reason     // of the decision what follows; nil where it is not wanted
 	known      time.Time
 }
 
@@ -109,7 +110,7 @@ func (r *run) drop(n *node, by *escalation) {
 func (r *run) commit() (over bool) {
 	for !over && !r.stopped && r.tip.evaluated &&
 		(!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
-		next := r.tip.children[0]
+		next, reason := r.tip.children[0], r.tip.reason
 		if e := r.tip.esc; e != nil {
 			r.audit(e)
 			r.report(e)
@@ -125,7 +126,7 @@ func (r *run) commit() (over bool) {
 		}
 		r.tell(Event{Token: &Token{
 			Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
-			CommitDelay: time.Since(next.known),
+			CommitDelay: time.Since(next.known), Reason: reason,
 		}})
 		switch {
 		case next.end:

@@ -21,6 +21,9 @@ type DraftOptions = draft.Options
 // Event tells of one token that was shown, or of one question to the cloud.
 type Event = draft.Event
 
+// Escalation is a question to the cloud, as an [Event] tells of it.
+type Escalation = draft.Escalation
+
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary
 
@@ -44,6 +47,7 @@ type Route struct {
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
 	Observe func(Event)    // told of every token and every escalation, if given
+	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -95,6 +99,9 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 			return s.e.named(ctx, err)
 		}
 	}
+	if r.Costs == nil && r.Router != nil {
+		r.Costs = r.Router.NewCosts()
+	}
 	decoder, err := s.decoder(prompt, r)
 	if err != nil {
 		return err
@@ -104,6 +111,9 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		if r.Observe != nil {
 			r.Observe(e)
+		}
+		if q := e.Escalation; q != nil && r.Costs != nil {
+			tellCosts(r.Costs, q)
 		}
 		if p := e.Pass; p != nil {
 			s.summary.Passes++
@@ -132,6 +142,16 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
+}
+
+// tellCosts tells what became of a question that the text passed.
+func tellCosts(c *router.Costs, q *draft.Escalation) {
+	switch q.Outcome {
+	case draft.Hit, draft.Miss, draft.Late, draft.Failed:
+		c.Tell(router.Took{
+			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit, Bytes: q.BytesUp + q.BytesDown,
+		})
+	}
 }
 
 // Fits reports whether a router can decide for this model; the error says why not.
@@ -168,7 +188,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	want := o.Want(sampler.Want(backend.Want{K: 1}))
 	var policy draft.Router // a nil *router.Router must not become a router
 	if r.Router != nil {
-		want, policy = r.Router.Want(want), r.Router
+		want, policy = r.Router.Want(want), r.Router.With(r.Costs)
 	}
 	var pace time.Duration
 	if r.Pace > 0 {

@@ -13,12 +13,19 @@ import (
 	"strings"
 )
 
-// fetch brings one file to its place, unless it is there.
+// fetch brings one file of a repository to its place, unless it is there.
 func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
 	path, err := place(p.opt.Dir, r, w.name)
 	if err != nil {
 		return File{}, err
 	}
+	return p.fetchTo(ctx, path, p.resolveURL(r, w.name), w, report)
+}
+
+// fetchTo brings the file at an address to path, unless it is there.
+func (p *puller) fetchTo(
+	ctx context.Context, path string, from *url.URL, w remote, report func(done, size int64),
+) (File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return File{}, err
 	}
@@ -36,7 +43,10 @@ func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, s
 		return File{}, err
 	}
 	report(pt.size, pt.want.size)
-	if err := p.fill(ctx, p.resolveURL(r, w.name), pt, report); err != nil {
+	if err := p.fill(ctx, from, pt, report); err != nil {
+		if errors.Is(err, errOther) || pt.size == 0 {
+			return File{}, errors.Join(err, pt.remove())
+		}
 		pt.f.Close()
 		if ctx.Err() != nil {
 			return File{}, fmt.Errorf("%w; %s keeps what has arrived, the same command goes on from there", err, pt.f.Name())
@@ -72,6 +82,9 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 	}
 	return File{Path: path, Size: size, SHA256: sum}, nil
 }
+
+// errOther is a file that cannot be the wanted one, whatever else of it comes.
+var errOther = errors.New("this is another file")
 
 // fill fetches what is missing in pt.
 func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
@@ -157,7 +170,7 @@ func (p *part) learnSize(n int64) error {
 	case p.want.size < 0:
 		p.want.size = n
 	case p.want.size != n:
-		return fmt.Errorf("the server has %d bytes of %s, the hub says %d", n, p.want.name, p.want.size)
+		return fmt.Errorf("%w: the server has %d bytes of %s, it should have %d", errOther, n, p.want.name, p.want.size)
 	}
 	return nil
 }
@@ -168,7 +181,7 @@ func receive(pt *part, body io.Reader, report func(done, size int64)) error {
 	for {
 		n, err := body.Read(buf)
 		if pt.want.size >= 0 && pt.size+int64(n) > pt.want.size {
-			return fmt.Errorf("the server sends more than the %d bytes of %s", pt.want.size, pt.want.name)
+			return fmt.Errorf("%w: the server sends more than the %d bytes of %s", errOther, pt.want.size, pt.want.name)
 		}
 		if n > 0 {
 			if _, err := pt.Write(buf[:n]); err != nil {

@@ -8,6 +8,7 @@
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
 //	entropy   exp(-H), H the entropy of the next token       one over the number of equally likely tokens with that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
+//	value     that of learned, or without a router of margin  the threshold follows from what a question costs: [Costs]
 //
 // A decision is a function of the path alone, that is of the tokens before it and the decisions about them, so that
 // decoding with or without drafting decides alike.
@@ -34,10 +35,11 @@ const (
 	Margin  Policy = "margin"
 	Entropy Policy = "entropy"
 	Learned Policy = "learned"
+	Value   Policy = "value"
 )
 
 // Policies returns all policies in the order in which they are listed to users.
-func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned} }
+func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned, Value} }
 
 // ParsePolicy returns the policy of that name.
 func ParsePolicy(name string) (Policy, error) {
@@ -69,8 +71,10 @@ type Options struct {
 	Policy    Policy   // "" means never
 	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
 	Budget    float64  // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: the threshold stays
+	Live      *Live    // the threshold of this answer, in place of Threshold and Budget; nil: those count
 	Seed      uint64   // of the random policy
-	Net       *Net     // of the learned policy
+	Net       *Net     // of the learned policy, and if given of the value policy
+	Prices    Prices   // of the value policy, which has no other threshold
 }
 
 // Validate reports a value that is out of range.
@@ -87,6 +91,12 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
+	case o.Live != nil && (o.Threshold != nil || o.Budget != 0):
+		return errors.New("a live threshold excludes another threshold and a budget along the path")
+	case o.Policy == Value && (o.Live != nil || o.Threshold != nil || o.Budget != 0):
+		return errors.New("policy value: its threshold follows from prices, and excludes another one and a budget")
+	case o.Policy == Value:
+		return o.Prices.Validate()
 	}
 	return nil
 }
@@ -96,6 +106,7 @@ type Router struct {
 	o     Options
 	start float64        // threshold at the start of a path
 	on    backend.Router // the network on a device that evaluates it, or nil
+	costs *Costs         // of the text, for the value policy; nil: a question costs its price
 }
 
 // New makes a router.
@@ -107,17 +118,43 @@ func New(o Options) (*Router, error) {
 		o.Policy = Never
 	}
 	r := &Router{o: o, start: o.Policy.DefaultThreshold()}
-	if o.Threshold != nil {
+	switch {
+	case o.Threshold != nil:
 		r.start = *o.Threshold
+	case o.Live != nil:
+		r.start = o.Live.Value
+	case o.Budget > 0:
+		r.start = budgetStart(o.Policy, o.Budget)
 	}
 	return r, nil
+}
+
+// learns reports whether a network gives the confidence.
+func (r *Router) learns() bool { return r.o.Policy == Learned || r.o.Policy == Value && r.o.Net != nil }
+
+// NewCosts returns what follows the costs of one text for the value policy; nil for other policies.
+func (r *Router) NewCosts() *Costs {
+	if r.o.Policy != Value {
+		return nil
+	}
+	return NewCosts(r.o.Prices)
+}
+
+// With returns the router for a text whose costs c follows: those of the value policy, which other policies ignore.
+func (r *Router) With(c *Costs) *Router {
+	if r.o.Policy != Value || c == nil {
+		return r
+	}
+	with := *r
+	with.costs = c
+	return &with
 }
 
 // On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
 // confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays here.
 func (r *Router) On(d backend.Device) *Router {
 	there, ok := d.(backend.RouterDevice)
-	if !ok || r.o.Policy != Learned {
+	if !ok || !r.learns() {
 		return r
 	}
 	layers := make([]backend.RouterLayer, len(r.o.Net.Layers))
@@ -128,12 +165,14 @@ func (r *Router) On(d backend.Device) *Router {
 	if err != nil {
 		return r
 	}
-	return &Router{o: r.o, start: r.start, on: on}
+	with := *r
+	with.on = on
+	return &with
 }
 
 // Fits reports whether the router can decide for a model whose hidden states are dim wide; the error says why not.
 func (r *Router) Fits(dim int) error {
-	if r.o.Policy != Learned || r.o.Net.Dim() == dim {
+	if !r.learns() || r.o.Net.Dim() == dim {
 		return nil
 	}
 	return fmt.Errorf("the router takes hidden states of width %d, those of the model are %d wide: "+
@@ -142,11 +181,11 @@ func (r *Router) Fits(dim int) error {
 
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
-	switch r.o.Policy {
-	case Margin:
-		w.K = max(w.K, 2)
-	case Learned:
+	switch {
+	case r.learns():
 		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
+	case r.o.Policy == Margin || r.o.Policy == Value:
+		w.K = max(w.K, 2)
 	}
 	w.K = max(w.K, 1)
 	return w
@@ -163,26 +202,41 @@ func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence 
 		return confidence, true, path
 	}
 	count := countOf(path)
-	escalate = float64(confidence) < r.threshold(count)
+	escalate = float64(confidence) < r.threshold(count, pos)
 	return confidence, escalate, count.add(escalate).path()
+}
+
+// Explain tells of the decision that Decide makes with the same arguments: the margin and the entropy in nats of the
+// small model's next token, and the threshold. The margin is right if the head has its two best tokens. It is for
+// people; after Decide it changes nothing.
+func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entropy, threshold float64) {
+	gap, entropy = float64(margin(head)), float64(head.Entropy)
+	switch r.o.Policy {
+	case Never:
+		return gap, entropy, 0
+	case Always:
+		return gap, entropy, 1
+	}
+	return gap, entropy, r.threshold(countOf(path), pos)
 }
 
 // Confidence is that of the policy, in [0, 1].
 func (r *Router) Confidence(pos int, head *backend.Output) float32 {
+	switch {
+	case r.learns() && r.on != nil:
+		return head.Confidence
+	case r.learns():
+		return r.o.Net.Confidence(head)
+	}
 	switch r.o.Policy {
 	case Always:
 		return 0
 	case Random:
 		return uniform(r.o.Seed, uint64(pos))
-	case Margin:
+	case Margin, Value:
 		return margin(head)
 	case Entropy:
 		return certainty(head)
-	case Learned:
-		if r.on != nil {
-			return head.Confidence
-		}
-		return r.o.Net.Confidence(head)
 	}
 	return 1
 }

@@ -92,8 +92,8 @@ func TestDefaultThresholds(t *testing.T) {
 		assert.Equal(t, want, p.DefaultThreshold(), p)
 		plain, err := New(Options{Policy: p, Net: net})
 		require.NoError(t, err)
-		assert.Equal(t, want, plain.threshold(count{}), p)
-		assert.Equal(t, want, plain.threshold(count{1000, 3}), "%s: it stays where no budget is", p)
+		assert.Equal(t, want, plain.threshold(count{}, 0), p)
+		assert.Equal(t, want, plain.threshold(count{1000, 3}, 0), "%s: it stays where no budget is", p)
 		for pos := range 300 {
 			head := headOf(0.75+float64(pos)/2000, 0.25-float64(pos)/2000)
 			head.Hidden = []float32{float32(pos-150) / 100}
@@ -123,7 +123,8 @@ func TestDefaultThresholds(t *testing.T) {
 	}
 }
 
-// TestThresholdOfABudget pins the rule: gain·budget up with each token, gain down with each escalation.
+// TestThresholdOfABudget pins the rule: a tenth up for each escalation that the budget has left, a half down for each
+// that it has not.
 func TestThresholdOfABudget(t *testing.T) {
 	for _, c := range []struct {
 		start, budget float64
@@ -133,14 +134,15 @@ func TestThresholdOfABudget(t *testing.T) {
 		{0.8, 0.25, count{0, 0}, 0.8},
 		{0.8, 0.25, count{4, 0}, 0.9},
 		{0.8, 0.25, count{4, 1}, 0.8},
-		{0.8, 0.25, count{4, 3}, 0.6},
+		{0.8, 0.25, count{4, 2}, 0.3},
+		{0.8, 0.25, count{4, 3}, -0.2},
 		{0.2, 1, count{7, 5}, 0.4},
 		{0.2, 0, count{7, 5}, 0.2},
 		{0, 0.5, count{10, 0}, 0.5},
 	} {
 		r, err := New(Options{Policy: Margin, Threshold: &c.start, Budget: c.budget})
 		require.NoError(t, err)
-		assert.InDelta(t, c.want, r.threshold(c.at), 1e-12, "%+v", c)
+		assert.InDelta(t, c.want, r.threshold(c.at, 0), 1e-12, "%+v", c)
 		head := &backend.Output{LogSumExp: 0, Top: []backend.Candidate{{Logit: float32(math.Log(c.want))}}}
 		for step, want := range map[float32]bool{-1e-5: true, 1e-5: false} {
 			near := &backend.Output{LogSumExp: -step, Top: head.Top}
@@ -208,7 +210,7 @@ func TestRandom(t *testing.T) {
 }
 
 // TestBudget: whatever the confidences are, also when they change or work against the rule, the count of escalations
-// stays within 1/gain + 1 of the target, at every length.
+// is never more than 2.8 above the target nor more than 2 below, at every length.
 func TestBudget(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	streams := map[string]func(n, m int) float64{
@@ -232,7 +234,9 @@ func TestBudget(t *testing.T) {
 					if path = next; escalate {
 						m++
 					}
-					require.InDelta(t, budget*float64(n+1), m, 1/gain+1, "after %d tokens", n+1)
+					ahead := float64(m) - budget*float64(n+1)
+					require.LessOrEqual(t, ahead, 0.9/fall+1, "after %d tokens", n+1)
+					require.GreaterOrEqual(t, ahead, -(0.1/rise + 1), "after %d tokens", n+1)
 				}
 			})
 		}
@@ -270,7 +274,7 @@ func TestOptions(t *testing.T) {
 		assert.Equal(t, p, got)
 	}
 	_, err := ParsePolicy("sometimes")
-	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
+	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned, value")
 	for _, o := range []Options{
 		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())}, {Budget: 2}, {Budget: math.NaN()},
 		{Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)}, {Threshold: new(math.Nextafter(1, 2))},
@@ -285,7 +289,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err = New(Options{Policy: "sometimes"})
 	assert.ErrorContains(t, err, `policy "sometimes"`)
-	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned"}, Policies(), "as they are listed")
+	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "value"}, Policies(), "as they are listed")
 }
 
 func TestWant(t *testing.T) {
@@ -359,6 +363,6 @@ func TestOn(t *testing.T) {
 		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true}, on.on, "layer by layer, with the features of the head")
 	assert.Equal(t, r.o, on.o, "how it decides stays")
-	assert.Equal(t, r.threshold(count{9, 2}), on.threshold(count{9, 2}))
+	assert.Equal(t, r.threshold(count{9, 2}, 0), on.threshold(count{9, 2}, 0))
 	assert.Nil(t, r.on, "the router itself does not change")
 }

@@ -1,0 +1,399 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// textOf is the text of a prompt of a set.
+func textOf(t testing.TB, o *Options, set *trace.Set, number int) (prompt, answer []int32) {
+	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: o.Data.Questions[number].Text})
+	require.NoError(t, err)
+	about, from, to := set.Prompt(number)
+	require.Equal(t, len(prompt), about.Tokens)
+	for i := from; i < to; i++ {
+		answer = append(answer, set.At(i).Reference)
+	}
+	return prompt, answer
+}
+
+// generated is what a model makes of a text, up to its end token, by the engine alone.
+func generated(t testing.TB, e *engine.Engine, text []int32, most int, s sample.Options) []int32 {
+	session, err := e.NewSession()
+	require.NoError(t, err)
+	tokens, err := e.Tokenizer()
+	require.NoError(t, err)
+	text = append([]int32(nil), text...)
+	var all []int32
+	for t2, err := range session.Generate(t.Context(), text, engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}) {
+		require.NoError(t, err)
+		if all = append(all, t2.ID); tokens.IsEnd(t2.ID) {
+			break
+		}
+	}
+	return all
+}
+
+// TestPositions: each position holds what both models say of the tokens before it.
+func TestPositions(t *testing.T) {
+	o := demoOptions(t, 3, engine.Options{})
+	for _, reference := range References() {
+		o.Reference = reference
+		set, sum := gather(t, o)
+		require.Positive(t, set.Len())
+		assert.Equal(t, set.Len(), sum.Positions)
+		for number := range 3 {
+			prompt, answer := textOf(t, &o, set, number)
+			_, from, _ := set.Prompt(number)
+			for _, j := range []int{0, 4, len(answer) - 1} {
+				p := set.At(from + j)
+				text := append(append([]int32(nil), prompt...), answer[:j]...)
+				assert.EqualValues(t, number, p.Prompt)
+				assert.EqualValues(t, len(text), p.Pos)
+				small, logits := head(t, o.Edge, text)
+				assert.Equal(t, small.Top[0].ID, p.Small)
+				assert.InDelta(t, logOf(logits, p.Small), p.SmallLogProb, 1e-4)
+				assert.InDelta(t, logOf(logits, p.Reference), p.ReferenceSmall, 1e-4)
+				margin := math.Exp(logOf(logits, small.Top[0].ID)) - math.Exp(logOf(logits, small.Top[1].ID))
+				assert.InDelta(t, margin, p.Margin, 1e-4)
+				assert.InDelta(t, entropy(logits), p.Entropy, 1e-3)
+				large, logits := head(t, o.Large, text)
+				assert.Equal(t, large.Top[0].ID, p.Large)
+				assert.InDelta(t, logOf(logits, p.Large), p.LargeLogProb, 1e-4)
+				assert.InDelta(t, logOf(logits, p.Reference), p.ReferenceLarge, 1e-4)
+			}
+		}
+	}
+}
+
+func head(t testing.TB, e *engine.Engine, text []int32) (*backend.Output, []float32) {
+	logits, top, err := e.Logits(t.Context(), text, 2)
+	require.NoError(t, err)
+	return &backend.Output{Top: top}, logits
+}
+
+// logOf is a token's log-probability.
+func logOf(logits []float32, id int32) float64 {
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - float64(logits[id]))
+	}
+	return -math.Log(sum)
+}
+
+func entropy(logits []float32) (sum float64) {
+	for id := range logits {
+		l := logOf(logits, int32(id))
+		sum -= l * math.Exp(l)
+	}
+	return sum
+}
+
+// TestReferences: each kind of answer is what it is said to be, with its end.
+func TestReferences(t *testing.T) {
+	o := demoOptions(t, 4, engine.Options{})
+	tokens, err := o.Edge.Tokenizer()
+	require.NoError(t, err)
+	end, _ := tokens.EOS()
+	policy, err := router.New(o.Router)
+	require.NoError(t, err)
+	sampled := map[string]bool{}
+	for _, reference := range References() {
+		o.Reference = reference
+		set, _ := gather(t, o)
+		assert.Equal(t, string(reference), set.Settings().Reference)
+		for number, q := range o.Data.Questions {
+			prompt, answer := textOf(t, &o, set, number)
+			about, _, _ := set.Prompt(number)
+			assert.True(t, about.Graded)
+			assert.Equal(t, q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
+			switch reference {
+			case Given:
+				assert.Equal(t, append(tokens.Encode(q.Reference, false), end), answer)
+			case Large:
+				assert.Equal(t, generated(t, o.Large, prompt, 64, sample.Options{}), answer)
+			case Sampled:
+				s := sample.Options{Temperature: 2, Seed: seedOf(3, number)}
+				assert.Equal(t, generated(t, o.Large, prompt, 64, s), answer)
+				sampled[tokens.Decode(answer)] = true
+			case Routed:
+				s, err := o.Edge.NewSession()
+				require.NoError(t, err)
+				far, done, err := o.Far.Session(t.Context())
+				require.NoError(t, err)
+				var want []int32
+				cloud := 0
+				for tok, err := range s.Routed(t.Context(), prompt, engine.Route{
+					Request: engine.Request{MaxTokens: 64}, Router: policy, Cloud: far,
+					Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1},
+				}) {
+					require.NoError(t, err)
+					if want = append(want, tok.ID); tok.Origin == "cloud" {
+						cloud++
+					}
+				}
+				done()
+				assert.Equal(t, want, answer[:len(answer)-1])
+				assert.True(t, tokens.IsEnd(answer[len(answer)-1]))
+				assert.Contains(t, []int{cloud, cloud + 1}, about.Cloud, "and perhaps the end")
+			}
+		}
+	}
+	assert.Len(t, sampled, 4)
+	assert.NotEqual(t, seedOf(3, 1), seedOf(4, 1))
+}
+
+// TestGateway: a large model behind a gateway gives the traces that it gives here, but for probabilities that an audit
+// does not tell.
+func TestGateway(t *testing.T) {
+	here := demoOptions(t, 6, engine.Options{})
+	here.MaxTokens = 42
+	there := behind(t, here)
+	for _, reference := range References() {
+		here.Reference, there.Reference = reference, reference
+		want, sum := gather(t, here)
+		got, summed := gather(t, there)
+		require.Equal(t, want.Len(), got.Len())
+		a, b := make([]float32, want.Width()), make([]float32, want.Width())
+		told := 0
+		for i := range want.Len() {
+			x, y := want.At(i), got.At(i)
+			want.Hidden(a, i)
+			got.Hidden(b, i)
+			require.Equal(t, a, b)
+			require.True(t, math.IsNaN(float64(y.ReferenceLarge)))
+			if x.Large == x.Reference {
+				require.True(t, math.IsNaN(float64(y.LargeLogProb)))
+			} else {
+				require.InDelta(t, x.LargeLogProb, y.LargeLogProb, 0.01)
+				told++
+			}
+			y.LargeLogProb, y.ReferenceLarge = x.LargeLogProb, x.ReferenceLarge
+			require.Equal(t, x, y)
+		}
+		if reference == Sampled {
+			assert.Positive(t, told)
+		}
+		for p := range want.Prompts() {
+			x, _, _ := want.Prompt(p)
+			y, _, _ := got.Prompt(p)
+			require.Equal(t, x, y)
+		}
+		summed.Hash = sum.Hash
+		assert.Equal(t, sum, summed)
+		assert.Equal(t, here.Large.Name(), got.Settings().Large.Name)
+		assert.Empty(t, got.Settings().Large.Fingerprint)
+		assert.Equal(t, 512, got.Settings().Large.Context)
+	}
+}
+
+// TestSameBytes: neither how many texts are made at a time nor the size of shards changes a text.
+func TestSameBytes(t *testing.T) {
+	o := demoOptions(t, 9, engine.Options{})
+	o.Reference, o.MaxTokens = Sampled, 16
+	var first map[string]string
+	for _, parallel := range []int{1, 2, 5, 20} {
+		o.Parallel = parallel
+		dir := t.TempDir()
+		_, err := plan(t, o).Run(t.Context(), dir, nil)
+		require.NoError(t, err)
+		if files := filesOf(t, dir); first == nil {
+			assert.Len(t, files, 4, "three shards and the manifest")
+			first = files
+		} else {
+			require.Equal(t, first, files)
+		}
+	}
+	a, _ := gather(t, o)
+	o.ShardPrompts = 100
+	b, _ := gather(t, o)
+	require.Equal(t, a.Len(), b.Len())
+	for i := range a.Len() {
+		require.Equal(t, a.At(i), b.At(i))
+	}
+}
+
+// TestStopped: a run that is stopped after any number of prompts and begun again ends up with the same bytes, and has
+// lost less than a shard for each text at a time.
+func TestStopped(t *testing.T) {
+	o := demoOptions(t, 7, engine.Options{})
+	o.ShardPrompts, o.Parallel = 2, 1
+	whole := t.TempDir()
+	_, err := plan(t, o).Run(t.Context(), whole, nil)
+	require.NoError(t, err)
+	want := filesOf(t, whole)
+	enough := errors.New("enough")
+	for stop := range 8 {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_, err := plan(t, o).Run(ctx, dir, func(done, total int) {
+			assert.Equal(t, 7, total)
+			if done == stop {
+				cancel(enough)
+			}
+		})
+		if stop < 6 {
+			require.ErrorIs(t, err, enough)
+		} else if err != nil { // the last text may have been done
+			require.ErrorIs(t, err, enough)
+		}
+		first := -1
+		_, err = plan(t, o).Run(t.Context(), dir, func(done, _ int) {
+			if first < 0 {
+				first = done
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, filesOf(t, dir))
+		require.GreaterOrEqual(t, first, stop/2*2)
+	}
+}
+
+// TestKilled: so does one that the system kills. The test runs itself again for that.
+func TestKilled(t *testing.T) {
+	o := demoOptions(t, 7, engine.Options{})
+	o.ShardPrompts, o.Parallel = 2, 2
+	if dir := os.Getenv("COLLECT_INTO"); dir != "" {
+		at, err := strconv.Atoi(os.Getenv("COLLECT_KILLED_AT"))
+		require.NoError(t, err)
+		_, err = plan(t, o).Run(t.Context(), dir, func(done, _ int) {
+			if done >= at {
+				self, err := os.FindProcess(os.Getpid())
+				require.NoError(t, err)
+				require.NoError(t, self.Kill())
+				select {}
+			}
+		})
+		t.Fatal("still alive:", err)
+	}
+	whole := t.TempDir()
+	_, err := plan(t, o).Run(t.Context(), whole, nil)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, at := range []int{1, 3, 6} {
+		c := exec.Command(os.Args[0], "-test.run=^TestKilled$", "-test.timeout=60s")
+		c.Env = append(os.Environ(), "COLLECT_INTO="+dir, fmt.Sprint("COLLECT_KILLED_AT=", at))
+		out, err := c.CombinedOutput()
+		require.Error(t, err)
+		require.NotContains(t, string(out), "FAIL", "%s", out)
+	}
+	want := filesOf(t, whole)
+	assert.Greater(t, len(filesOf(t, dir)), 2)
+	assert.Less(t, len(filesOf(t, dir)), len(want))
+	_, err = plan(t, o).Run(t.Context(), dir, nil)
+	require.NoError(t, err)
+	assert.Equal(t, want, filesOf(t, dir))
+}
+
+// TestLongTexts: what does not fit is cut or left out, and counted.
+func TestLongTexts(t *testing.T) {
+	o := demoOptions(t, 6, engine.Options{})
+	var lengths []int
+	for _, q := range o.Data.Questions {
+		ids, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+		require.NoError(t, err)
+		lengths = append(lengths, len(ids))
+	}
+	limit := lengths[2] // no room for the third
+	for _, side := range []string{"edge", "large"} {
+		narrow := engine.Options{Context: limit}
+		c := o
+		if side == "edge" {
+			c.Edge = open(t, demo.Small(), narrow)
+		} else {
+			c.Large = open(t, demo.Large(), narrow)
+		}
+		for _, reference := range []Reference{Given, Large, Sampled} {
+			c.Reference = reference
+			set, sum := gather(t, c)
+			out, cut := 0, 0
+			for number, n := range lengths {
+				about, from, to := set.Prompt(number)
+				assert.Equal(t, n, about.Tokens)
+				assert.Equal(t, n >= limit, about.LeftOut)
+				assert.LessOrEqual(t, to-from, max(0, limit-n))
+				if about.LeftOut {
+					out++
+					assert.False(t, about.Cut)
+					assert.Zero(t, to-from)
+				} else if to-from == limit-n && about.Cut {
+					cut++
+				} else {
+					assert.Less(t, to-from, limit-n)
+				}
+			}
+			assert.Positive(t, out)
+			assert.Equal(t, []int{out, cut}, []int{sum.LeftOut, sum.Cut})
+		}
+	}
+	o.Reference, o.MaxTokens = Given, 5
+	set, sum := gather(t, o)
+	assert.Equal(t, 6, sum.Cut)
+	assert.Equal(t, 30, set.Len())
+	assert.Equal(t, 6, sum.Right, "the answer was given whole")
+	o.Reference = Large
+	_, sum = gather(t, o)
+	assert.Equal(t, []int{6, 30, 0}, []int{sum.Cut, sum.Positions, sum.Right})
+}
+
+// TestRaw: questions can be texts to go on with.
+func TestRaw(t *testing.T) {
+	o := demoOptions(t, 2, engine.Options{})
+	o.Raw, o.Reference, o.MaxTokens = true, Large, 6
+	set, _ := gather(t, o)
+	assert.True(t, set.Settings().Raw)
+	for number, q := range o.Data.Questions {
+		prompt, err := o.Edge.RawPrompt(q.Text)
+		require.NoError(t, err)
+		about, from, to := set.Prompt(number)
+		assert.Equal(t, len(prompt), about.Tokens)
+		var answer []int32
+		for i := from; i < to; i++ {
+			answer = append(answer, set.At(i).Reference)
+		}
+		assert.Equal(t, generated(t, o.Large, prompt, 6, sample.Options{}), answer)
+	}
+}
+
+// TestShots: worked examples come before each question.
+func TestShots(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	shot := task.Shot{Question: "Who?", Answer: "Nobody."}
+	o.Data.Shots = []task.Shot{shot}
+	set, _ := gather(t, o)
+	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: shot.Question},
+		tokenizer.Message{Role: "assistant", Content: shot.Answer},
+		tokenizer.Message{Role: "user", Content: o.Data.Questions[0].Text})
+	require.NoError(t, err)
+	about, _, _ := set.Prompt(0)
+	assert.Equal(t, len(prompt), about.Tokens)
+	assert.Equal(t, 1, set.Settings().Shots)
+}
+
+// TestFailure: what goes wrong names the question, and everything has ended when Run returns.
+func TestFailure(t *testing.T) {
+	o := demoOptions(t, 5, engine.Options{})
+	o.Reference = Large
+	p := plan(t, o)
+	require.NoError(t, o.Large.Close())
+	_, err := p.Run(t.Context(), t.TempDir(), nil)
+	assert.ErrorIs(t, err, engine.ErrClosed)
+}

@@ -1,0 +1,356 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// definition says what a rule says of position j of an answer, with everything decoded from nothing.
+func definition(
+	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool, grade func(string) task.Verdict,
+) trace.Verdict {
+	tokens, err := o.Edge.Tokenizer()
+	require.NoError(t, err)
+	outcome := func(e *engine.Engine, id int32) bool {
+		all := append(slices.Clone(answer[:j]), id)
+		if !tokens.IsEnd(id) && len(all) < o.MaxTokens {
+			text := append(slices.Clone(prompt), all...)
+			all = append(all, generated(t, e, text, o.MaxTokens-len(all), sample.Options{})...)
+		}
+		if last := len(all) - 1; tokens.IsEnd(all[last]) {
+			all = all[:last]
+		}
+		return grade(tokens.Decode(all)) == task.Right
+	}
+	worth := func(small *engine.Engine) trace.Verdict {
+		if outcome(o.Large, p.Large) && !outcome(small, p.Small) {
+			return trace.Escalate
+		}
+		return trace.Keep
+	}
+	switch {
+	case rule == RuleCiter && o.Reference == Routed && p.Small == p.Large:
+		return trace.Keep
+	case rule == RuleCiter && o.Reference == Routed:
+		return worth(o.Edge)
+	case rule == RuleCiter && !right:
+		return trace.Unknown
+	case rule == RuleCiter && p.Small == p.Reference:
+		return trace.Keep
+	case rule == RuleCiter && p.Large == p.Reference:
+		return trace.Escalate
+	case p.Small == p.Large:
+		return trace.Keep
+	case rule == RuleCiter:
+		return worth(o.Edge)
+	case rule == RuleR2R:
+		return worth(o.Large)
+	}
+	return trace.Escalate
+}
+
+// TestLabels: labels are those of the definition, for all kinds of answers; and with the large model's own answers, the
+// rule of CITER is plain disagreement wherever it says something.
+func TestLabels(t *testing.T) {
+	o := demoOptions(t, 5, engine.Options{})
+	o.MaxTokens = 40
+	seen := map[string]map[trace.Verdict]int{}
+	differ := 0
+	for _, reference := range References() {
+		o.Reference = reference
+		set, sum := gather(t, o)
+		for _, pair := range sum.Pairs {
+			differ += pair.Differ
+		}
+		for number, q := range o.Data.Questions {
+			prompt, answer := textOf(t, &o, set, number)
+			about, from, to := set.Prompt(number)
+			for i := from; i < to; i++ {
+				p := set.At(i)
+				for r, rule := range o.Labels {
+					want := definition(t, &o, rule, prompt, answer, i-from, p, about.Right, q.Grade)
+					require.Equal(t, want, p.Labels[r], "%s of %s, question %d, position %d", rule, reference, number, i-from)
+					if seen[rule] == nil {
+						seen[rule] = map[trace.Verdict]int{}
+					}
+					seen[rule][want]++
+				}
+				if citer := p.Labels[1]; reference == Large && citer != trace.Unknown {
+					require.Equal(t, p.Labels[0], citer)
+				}
+			}
+		}
+		assert.Equal(t, reference == Large, set.Settings().Collapse)
+		assert.Equal(t, reference == Large, len(plan(t, o).Notes()) == 1)
+	}
+	assert.Positive(t, differ, "the rules differ somewhere")
+	for rule, of := range seen {
+		assert.Positive(t, of[trace.Keep], rule)
+		assert.Positive(t, of[trace.Escalate], rule)
+		assert.Equal(t, rule == RuleCiter, of[trace.Unknown] > 0, rule)
+	}
+}
+
+// script is a model that goes on with answers as it is told: from the answer so far to what follows.
+type script struct {
+	tokens *tokenizer.Tokenizer
+	prompt int
+	lines  map[string]string
+	asked  []string
+}
+
+func (s *script) close() {}
+
+func (s *script) read(context.Context, []int32, int) ([]choice, error) { return nil, nil }
+
+func (s *script) follow(
+	_ context.Context, text []int32, most int, o sample.Options, yield func(id int32) bool,
+) error {
+	said := s.tokens.Decode(text[s.prompt:])
+	s.asked = append(s.asked, said)
+	rest, ok := s.lines[said]
+	if !ok || !o.Greedy() {
+		return errors.New("nobody expected: " + said)
+	}
+	ids := s.tokens.Encode(rest, false)
+	end, _ := s.tokens.EOS()
+	for _, id := range append(ids, end)[:min(len(ids)+1, most)] {
+		if !yield(id) {
+			break
+		}
+	}
+	return nil
+}
+
+// scripted is a worker and a draft of a reference, with models that follow scripts. Answers that say "yes" are right.
+func scripted(t *testing.T, o Options, reference string, small, large map[string]string) (*worker, *draft, *script, *script) {
+	tokens, err := open(t, demo.Small(), engine.Options{}).Tokenizer()
+	require.NoError(t, err)
+	w := &worker{Plan: &Plan{o: o}, tokens: tokens}
+	if w.o.Data == nil {
+		w.o.Data = new(task.Set)
+	}
+	d := &draft{prompt: []int32{1, 2}, answer: tokens.Encode(reference, false)}
+	d.question.Grade = func(answer string) task.Verdict {
+		if strings.Contains(answer, "yes") {
+			return task.Right
+		}
+		return task.Wrong
+	}
+	d.about.Graded, d.about.Right = true, d.question.Grade(reference) == task.Right
+	a, b := &script{tokens, 2, small, nil}, &script{tokens, 2, large, nil}
+	d.small, d.large = newTree(a, d.prompt, 200, tokens.IsEnd), newTree(b, d.prompt, 200, tokens.IsEnd)
+	return w, d, a, b
+}
+
+// TestRules: the rules on cases with known answers. The reference has one position that matters, its second token; the
+// choices are letters.
+func TestRules(t *testing.T) {
+	routed := Options{Reference: Routed}
+	given := Options{Reference: Given}
+	for _, c := range []struct {
+		name             string
+		o                Options
+		reference        string // its second token is the one that is judged
+		small, large     string // choices there
+		goSmall, goLarge map[string]string
+		want             map[string]trace.Verdict
+		asked            int // of both models
+	}{
+		{"all agree", given, "ab yes", "b", "b", nil, nil,
+			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 0},
+		{"both choose another", given, "ab yes", "c", "c", nil, nil,
+			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 0},
+		{"the small one is right", given, "ab yes", "b", "c", nil, map[string]string{"ac": " no"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 1},
+		{"the large one is right", given, "ab yes", "c", "b", nil, map[string]string{"ac": " yes"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate, RuleR2R: trace.Keep}, 1},
+		{"and it matters", given, "ab yes", "c", "b", nil, map[string]string{"ac": " no"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate, RuleR2R: trace.Escalate}, 1},
+		{"neither, the large one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " no"},
+			map[string]string{"ac": " yes", "ad": " yes"},
+			map[string]trace.Verdict{RuleCiter: trace.Escalate, RuleR2R: trace.Keep}, 3},
+		{"neither, both get there", given, "ab yes", "c", "d", map[string]string{"ac": " yes"},
+			map[string]string{"ac": " no", "ad": " yes"},
+			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Escalate}, 3},
+		{"neither, none gets there", given, "ab yes", "c", "d", map[string]string{"ac": " no"},
+			map[string]string{"ac": " no", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+		{"neither, the small one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " yes"},
+			map[string]string{"ac": " yes", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+		{"a wrong reference", given, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown, RuleR2R: trace.Escalate}, 1},
+		{"routed, it matters", routed, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate}, 1},
+		{"routed, it does not", routed, "ab yes", "b", "c", nil, map[string]string{"ac": " yes"},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep}, 1},
+		{"routed, agreed", routed, "ab no", "c", "c", nil, nil,
+			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, d, small, large := scripted(t, c.o, c.reference, c.goSmall, c.goLarge)
+			one := func(s string) int32 {
+				ids := w.tokens.Encode(s, false)
+				require.Len(t, ids, 1)
+				return ids[0]
+			}
+			d.answer = append([]int32{one("a"), one("b")}, w.tokens.Encode(strings.TrimPrefix(c.reference, "ab"), false)...)
+			end, _ := w.tokens.EOS()
+			d.answer = append(d.answer, end)
+			positions := make([]trace.Position, len(d.answer))
+			for i, id := range d.answer {
+				positions[i] = trace.Position{Reference: id, Small: id, Large: id}
+			}
+			positions[1].Small, positions[1].Large = one(c.small), one(c.large)
+			for _, rule := range Rules() {
+				if _, ok := c.want[rule]; ok {
+					w.o.Labels = append(w.o.Labels, rule)
+				}
+			}
+			require.NoError(t, w.label(t.Context(), d, positions))
+			for r, rule := range w.o.Labels {
+				assert.Equal(t, c.want[rule], positions[1].Labels[r], rule)
+				other := trace.Keep
+				if rule == RuleCiter && c.want[rule] == trace.Unknown {
+					other = trace.Unknown
+				}
+				assert.Equal(t, other, positions[0].Labels[r], rule)
+			}
+			got := len(small.asked) + len(large.asked)
+			assert.Equal(t, d.small.rollouts+d.large.rollouts, got)
+			assert.Equal(t, c.asked, got)
+		})
+	}
+}
+
+// TestSentences: without a right answer, the words up to the end of the sentence decide.
+func TestSentences(t *testing.T) {
+	for _, c := range []struct {
+		small, large string // what follows the two choices, which are c and d
+		want         trace.Verdict
+	}{
+		{" end. And on", " end. But not", trace.Escalate}, // the letters differ
+		{"", "", trace.Escalate},
+	} {
+		w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "ab", nil, map[string]string{"ac": c.small, "ad": c.large})
+		d.question.Grade = nil
+		d.answer = append(w.tokens.Encode("a", false), w.tokens.Encode("b", false)...)
+		c2 := w.tokens.Encode("c", false)[0]
+		d2 := w.tokens.Encode("d", false)[0]
+		positions := []trace.Position{{}, {Small: c2, Large: d2}}
+		require.Len(t, d.answer, 2)
+		require.NoError(t, w.label(t.Context(), d, positions))
+		assert.Equal(t, c.want, positions[1].Labels[0])
+		assert.Len(t, large.asked, 2)
+	}
+	// the same words by other tokens, after which the texts part
+	w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "", nil, map[string]string{
+		"a": " big, dog. It ran", "A": " big dog! He sat",
+	})
+	d.question.Grade = nil
+	d.answer = w.tokens.Encode("b", false)
+	positions := []trace.Position{{Small: w.tokens.Encode("a", false)[0], Large: w.tokens.Encode("A", false)[0]}}
+	require.NoError(t, w.label(t.Context(), d, positions))
+	assert.Equal(t, trace.Keep, positions[0].Labels[0])
+	assert.Equal(t, []string{"a", "A"}, large.asked)
+	assert.Less(t, d.large.tokens, 2*len(w.tokens.Encode(" big, dog. It ran", false)), "no further than the sentence")
+
+	// a sentence without an end
+	long := strings.Repeat("la ", 100)
+	w, d, _, _ = scripted(t, Options{Labels: []string{RuleR2R}}, "", nil, map[string]string{"a": long, "A": long})
+	d.question.Grade = nil
+	d.answer = w.tokens.Encode("b", false)
+	require.NoError(t, w.label(t.Context(), d, positions))
+	assert.Equal(t, trace.Keep, positions[0].Labels[0])
+	assert.Equal(t, 2*(sentenceTokens-1), d.large.tokens)
+}
+
+func TestWords(t *testing.T) {
+	for token, want := range map[string]bool{
+		".": true, "!": true, "?": true, " end. ": true, ".\n": true, "\n": true, "a\nb": true, "": false, " ": false,
+		"a": false, ".a": false, ",": false, "end.\t": true,
+	} {
+		assert.Equal(t, want, endsSentence(token), "%q", token)
+	}
+	assert.Equal(t, []string{"it", "s", "4", "über", "us"}, words(" It's 4: ÜBER-us!"))
+	assert.Empty(t, words(" .,!"))
+}
+
+// TestTree: nothing is asked twice, and what is known is what the model says.
+func TestTree(t *testing.T) {
+	_, d, s, _ := scripted(t, Options{}, "", map[string]string{"": "a bc", "x": "y bc", "a b": "??"}, nil)
+	tree := d.small
+	goOn := func(from string, stop func([]int32) bool) string {
+		all, err := tree.goOn(t.Context(), s.tokens.Encode(from, false), stop)
+		require.NoError(t, err)
+		if last := len(all) - 1; tree.isEnd(all[last]) {
+			all = all[:last]
+		} else {
+			require.NotNil(t, stop)
+		}
+		return s.tokens.Decode(all)
+	}
+	assert.Equal(t, "a bc", goOn("", nil))
+	assert.Equal(t, "a bc", goOn("", nil))
+	assert.Equal(t, "a bc", goOn("a", nil))
+	assert.Equal(t, []string{""}, s.asked)
+	tokens := tree.tokens
+	assert.Equal(t, "a", goOn("", func(a []int32) bool { return len(a) == 1 }))
+	assert.Equal(t, tokens, tree.tokens)
+	assert.Equal(t, "xy bc", goOn("x", nil))
+	assert.Equal(t, []string{"", "x"}, s.asked)
+	assert.Equal(t, 2, tree.rollouts)
+
+	all, err := tree.goOn(t.Context(), []int32{5}, func([]int32) bool { return true })
+	require.NoError(t, err)
+	assert.Equal(t, []int32{5}, all, "at its end already")
+	end, _ := s.tokens.EOS()
+	all, err = tree.goOn(t.Context(), []int32{end}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []int32{end}, all)
+	_, err = tree.goOn(t.Context(), s.tokens.Encode("z", false), nil)
+	assert.ErrorContains(t, err, "nobody expected: z")
+
+	// what was learnt leads through what was read, and a model is asked only from its end on
+	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"ab": "c"}, nil)
+	ids := append(s.tokens.Encode("a", false), s.tokens.Encode("b", false)...)
+	require.Len(t, ids, 2)
+	d.small.learn([]int32{ids[0], 9}, []int32{ids[0], ids[1]})
+	all, err = d.small.goOn(t.Context(), nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "abc", s.tokens.Decode(all[:3]))
+	assert.Equal(t, []string{"ab"}, s.asked)
+
+	// the limit holds, for what is known and for what is asked
+	for _, limit := range []int{3, 4} {
+		tree := newTree(s, []int32{1, 2}, limit, s.tokens.IsEnd)
+		s.lines[""] = "abcdef"
+		for range 2 {
+			all, err := tree.goOn(t.Context(), nil, nil)
+			require.NoError(t, err)
+			assert.Len(t, all, limit-2)
+		}
+	}
+	mute := newTree(muteModel{s}, []int32{1}, 9, s.tokens.IsEnd)
+	_, err = mute.goOn(t.Context(), nil, nil)
+	assert.ErrorContains(t, err, "gave no token")
+}
+
+// muteModel says nothing.
+type muteModel struct{ *script }
+
+func (muteModel) follow(context.Context, []int32, int, sample.Options, func(int32) bool) error {
+	return nil
+}

@@ -1,0 +1,107 @@
+package collect
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// open opens one of the demo's models until the test ends.
+func open(t testing.TB, b []byte, o engine.Options) *engine.Engine {
+	f, err := gguf.Parse(b)
+	require.NoError(t, err)
+	e, err := engine.New(f, "demo", o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	return e
+}
+
+// questions are some of the demo's.
+func questions(t testing.TB, n int) *task.Set {
+	set, err := task.Open(task.DemoTrain, task.Options{Most: n})
+	require.NoError(t, err)
+	return set
+}
+
+// demoOptions are those of n questions to the demo's pair, with all rules.
+func demoOptions(t testing.TB, n int, o engine.Options) Options {
+	edge, large := open(t, demo.Small(), o), open(t, demo.Large(), o)
+	service, err := large.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	f, err := gguf.Parse(demo.Router())
+	require.NoError(t, err)
+	net, err := router.ReadNet(f)
+	require.NoError(t, err)
+	return Options{
+		Edge: edge, Large: large, Far: service, Data: questions(t, n), MaxTokens: 64, Temperature: 2, Seed: 3,
+		Router: router.Options{Policy: router.Learned, Net: net}, RouterHash: "abc", Labels: Rules(), ShardPrompts: 4,
+	}
+}
+
+// behind puts the large model of o behind a gateway on loopback.
+func behind(t testing.TB, o Options) Options {
+	g, err := o.Far.(*engine.Service).Gateway(engine.GatewayOptions{})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-done)
+		assert.NoError(t, socket.Close())
+	})
+	r, err := o.Edge.Dial(t.Context(), socket.LocalAddr().String(), engine.DialOptions{Pin: g.Fingerprint()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	o.Large, o.Far = nil, r
+	return o
+}
+
+// plan is the plan of o, which has to be a good one.
+func plan(t testing.TB, o Options) *Plan {
+	p, err := NewPlan(o)
+	require.NoError(t, err)
+	return p
+}
+
+// gather collects into a folder of its own and opens it.
+func gather(t testing.TB, o Options) (*trace.Set, *Summary) {
+	dir := t.TempDir()
+	sum, err := plan(t, o).Run(t.Context(), dir, nil)
+	require.NoError(t, err)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, set.Close()) })
+	return set, sum
+}
+
+// filesOf returns sums of the files of a folder by name, but for the lock that a killed process leaves.
+func filesOf(t testing.TB, dir string) map[string]string {
+	all := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		all[filepath.Base(name)] = fmt.Sprintf("%d bytes, %x", len(b), sha256.Sum256(b))
+	}
+	delete(all, "lock")
+	return all
+}

@@ -1,0 +1,308 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// fakeGateway tells of itself what it is told.
+type fakeGateway struct {
+	engine.Far
+	audit   string
+	choices int
+}
+
+func (g fakeGateway) Audit() string { return g.audit }
+func (g fakeGateway) Choices() int  { return g.choices }
+func (g fakeGateway) Context() int  { return 300 }
+func (g fakeGateway) Model() string { return "theirs" }
+
+// TestPlanRefused: what cannot be collected is refused, and the error says what to do.
+func TestPlanRefused(t *testing.T) {
+	good := demoOptions(t, 3, engine.Options{})
+	for want, spoil := range map[string]func(o *Options){
+		`reference given: question 2 of`:     func(o *Options) { o.Reference, o.Data.Questions[1].Reference = Given, "" },
+		`reference "x": choose one of given`: func(o *Options) { o.Reference = "x" },
+		"a temperature of 0":                 func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
+		"a temperature of NaN":               func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
+		"a temperature of +Inf":              func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
+		"it needs a router file":             func(o *Options) { o.Reference, o.Router = Routed, router.Options{Policy: router.Margin} },
+		"a large model to ask":               func(o *Options) { o.Reference, o.Far = Routed, nil },
+		"policy learned: no router":          func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
+		`label rule "x": choose among dis`:   func(o *Options) { o.Labels = []string{"x"} },
+		`label rule "r2r" is named twice`:    func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		`question 3 of demo-train has no ri`: func(o *Options) { o.Data.Questions[2].Grade = nil },
+		"there is no large model":            func(o *Options) { o.Large = nil },
+		"theirs looks at none of":            func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
+		"theirs looks at one of":             func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
+		"its 20 best tokens only": func(o *Options) {
+			o.Large, o.Far, o.Reference = nil, fakeGateway{nil, "exact", 20}, Sampled
+		},
+	} {
+		o := good
+		o.Data = questions(t, 3)
+		spoil(&o)
+		_, err := NewPlan(o)
+		assert.ErrorContains(t, err, want)
+	}
+	o := good
+	o.Large, o.Far = nil, fakeGateway{nil, "exact", 20}
+	p := plan(t, o)
+	assert.Equal(t, 300, p.limit)
+	assert.Equal(t, 8, p.o.Parallel)
+	assert.Equal(t, 2, plan(t, good).o.Parallel)
+}
+
+// TestPlanDefaults: a plan says what was chosen.
+func TestPlanDefaults(t *testing.T) {
+	o := demoOptions(t, 2, engine.Options{})
+	o.MaxTokens, o.ShardPrompts, o.Labels, o.Compute = 0, 0, nil, "kv f32"
+	p := plan(t, o)
+	assert.Equal(t, Given, p.Reference())
+	s := p.settings
+	assert.Equal(t, []int{256, 32, 128, 2}, []int{s.MaxTokens, s.ShardPrompts, s.Width, s.Prompts})
+	assert.Equal(t, []any{router.TapFinalNorm, "kv f32", "", 512, 512}, []any{s.Tap, s.Small.Compute, s.Large.Compute,
+		s.Small.Context, s.Large.Context})
+	fingerprint, err := o.Edge.Fingerprint()
+	require.NoError(t, err)
+	assert.Equal(t, fingerprint, s.Small.Fingerprint)
+	fingerprint, err = o.Large.Fingerprint()
+	require.NoError(t, err)
+	assert.Equal(t, fingerprint, s.Large.Fingerprint)
+	assert.Equal(t, []string{o.Edge.Name(), o.Large.Name()}, []string{s.Small.Name, s.Large.Name})
+	assert.Equal(t, []string{o.Data.Hash, o.Data.Prompts}, []string{s.Data, s.Task})
+	assert.Nil(t, s.Sampling)
+	assert.Nil(t, s.Routing)
+	assert.Zero(t, s.Sentence)
+
+	o.Data.Questions[1].Reference = ""
+	assert.Equal(t, Large, plan(t, o).Reference())
+	o.Reference, o.Labels = Sampled, []string{RuleR2R}
+	s = plan(t, o).settings
+	assert.Equal(t, &trace.Sampling{Temperature: 2, Seed: 3}, s.Sampling)
+	assert.Equal(t, sentenceTokens, s.Sentence)
+	o.Reference = Routed
+	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.5}, plan(t, o).settings.Routing)
+	threshold := 0.25
+	o.Router.Threshold, o.Router.Budget = &threshold, 0.1
+	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.25, Budget: 0.1}, plan(t, o).settings.Routing)
+}
+
+// TestUngraded: without right answers, the rules that do without work.
+func TestUngraded(t *testing.T) {
+	o := demoOptions(t, 3, engine.Options{})
+	for i := range o.Data.Questions {
+		o.Data.Questions[i].Grade = nil
+	}
+	o.Labels, o.Reference = []string{RuleR2R}, Sampled
+	set, sum := gather(t, o)
+	assert.Zero(t, sum.Graded)
+	assert.Positive(t, sum.Labels[0].Escalate)
+	assert.Positive(t, sum.Rollouts)
+	about, _, _ := set.Prompt(0)
+	assert.False(t, about.Graded)
+}
+
+// TestSummary counts once more.
+func TestSummary(t *testing.T) {
+	o := demoOptions(t, 4, engine.Options{})
+	o.Reference = Sampled
+	set, got := gather(t, o)
+	want := Summary{
+		Reference: "sampled", Prompts: 4, Positions: set.Len(), Bytes: set.Bytes(), Hash: set.Hash(),
+		Labels: []LabelSummary{{Rule: "disagreement"}, {Rule: "citer"}, {Rule: "r2r"}},
+		Pairs: []PairSummary{{Rules: [2]string{"disagreement", "citer"}}, {Rules: [2]string{"disagreement", "r2r"}},
+			{Rules: [2]string{"citer", "r2r"}}},
+	}
+	for p := range 4 {
+		about, _, _ := set.Prompt(p)
+		want.Graded++
+		if about.Right {
+			want.Right++
+		}
+		if about.Cut {
+			want.Cut++
+		}
+		want.Rollouts += about.Rollouts
+		want.RolloutTokens += about.RolloutTokens
+	}
+	for i := range set.Len() {
+		p := set.At(i)
+		if p.Small != p.Large {
+			want.Differ++
+		}
+		for r := range 3 {
+			if p.Labels[r] != trace.Unknown {
+				want.Labels[r].Labelled++
+			}
+			if p.Labels[r] == trace.Escalate {
+				want.Labels[r].Escalate++
+			}
+		}
+		for n, pair := range [][2]int{{0, 1}, {0, 2}, {1, 2}} {
+			a, b := p.Labels[pair[0]], p.Labels[pair[1]]
+			if a != 0 && b != 0 {
+				want.Pairs[n].Both++
+				if a != b {
+					want.Pairs[n].Differ++
+				}
+			}
+		}
+	}
+	want.DifferShare = float64(want.Differ) / float64(want.Positions)
+	for r := range want.Labels {
+		want.Labels[r].Share = float64(want.Labels[r].Escalate) / float64(max(1, want.Labels[r].Labelled))
+	}
+	for r := range want.Pairs {
+		want.Pairs[r].Share = float64(want.Pairs[r].Differ) / float64(max(1, want.Pairs[r].Both))
+	}
+	assert.Equal(t, &want, got)
+	assert.Positive(t, got.Differ)
+	_, err := Summarize(t.TempDir())
+	assert.Error(t, err)
+}
+
+// flaky answers when it has failed so many times, or never.
+type flaky struct {
+	fails int
+	asked int
+	slow  time.Duration
+}
+
+var errFlaky = errors.New("the line is bad")
+
+func (f *flaky) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	if f.asked++; f.asked > f.fails {
+		return engine.CloudAnswer{Token: 7, Audited: len(q.Context) - q.AuditFrom}, nil
+	}
+	select {
+	case <-time.After(f.slow):
+		return engine.CloudAnswer{}, errFlaky
+	case <-ctx.Done():
+		return engine.CloudAnswer{}, ctx.Err()
+	}
+}
+
+// TestPatient: a question is asked a few times, with pauses, and not when nobody waits any more.
+func TestPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		f := &flaky{fails: 4}
+		a, err := patient{f}.Ask(t.Context(), engine.CloudQuestion{Context: []int32{1}})
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, a.Token)
+		assert.Equal(t, 7500*time.Millisecond, time.Since(begin))
+
+		f = &flaky{fails: 99}
+		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		assert.ErrorIs(t, err, errFlaky)
+		assert.ErrorContains(t, err, "asked 5 times")
+		assert.ErrorContains(t, err, "run the same command again")
+		assert.Equal(t, 5, f.asked)
+
+		begin = time.Now()
+		f = &flaky{fails: 1, slow: time.Hour}
+		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		require.NoError(t, err)
+		assert.Equal(t, answerTime+pause, time.Since(begin))
+		f = &flaky{fails: 99, slow: time.Hour}
+		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
+		assert.ErrorIs(t, err, errSilent)
+
+		for _, after := range []time.Duration{time.Second, answerTime / 2} { // in a pause, and while it waits
+			over := errors.New("over")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(after, func() { cancel(over) })
+			begin = time.Now()
+			f = &flaky{fails: 99, slow: time.Duration(after.Hours()*3600-1) * time.Minute}
+			_, err = patient{f}.Ask(ctx, engine.CloudQuestion{})
+			assert.ErrorIs(t, err, over)
+			assert.Equal(t, after, time.Since(begin))
+		}
+	})
+}
+
+// TestRoutedFailure: a text in which the small model's token would stand for want of an answer is none.
+func TestRoutedFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := demoOptions(t, 1, engine.Options{})
+		o.Reference = Routed
+		o.Far = oneCloud{&flaky{fails: 1 << 30}}
+		threshold := 1.0
+		o.Router.Threshold = &threshold
+		_, err := plan(t, o).Run(t.Context(), t.TempDir(), nil)
+		assert.ErrorIs(t, err, errFlaky)
+		assert.ErrorContains(t, err, "question 1: ")
+	})
+}
+
+// oneCloud is the same for all texts.
+type oneCloud struct{ engine.Cloud }
+
+func (c oneCloud) Session(context.Context) (engine.Cloud, func(), error) {
+	return c.Cloud, func() {}, nil
+}
+
+// TestShortAudit: an audit that does not look at everything is refused.
+func TestShortAudit(t *testing.T) {
+	for _, a := range []engine.CloudAnswer{{Audited: 2}, {Audited: 4}, {Audited: 3, Sampled: 3}} {
+		r := &remote{far: oneCloud{answer(a)}}
+		_, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
+		assert.ErrorContains(t, err, "its audit is not exact")
+		r.close()
+	}
+	r := &remote{far: oneCloud{answer{Audited: 3, Audit: []engine.CloudFinding{{Pos: 3, Token: 9, LogProb: -1}}}}}
+	got, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
+	require.NoError(t, err)
+	assert.Equal(t, []int32{3, 9, 5}, []int32{got[0].token, got[1].token, got[2].token})
+	assert.EqualValues(t, -1, got[1].logProb)
+}
+
+// answer is a cloud that gives it always.
+type answer engine.CloudAnswer
+
+func (a answer) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return engine.CloudAnswer(a), nil
+}
+
+// TestRemoteFollow: a gateway is asked token by token, each after the one before.
+func TestRemoteFollow(t *testing.T) {
+	var asked [][]int32
+	r := &remote{far: oneCloud{counting(func(q engine.CloudQuestion) int32 {
+		asked = append(asked, q.Context)
+		assert.InDelta(t, 0.5, q.Sampling.Temperature, 0)
+		return int32(len(q.Context))
+	})}}
+	defer r.close()
+	var got []int32
+	more := func(id int32) bool {
+		got = append(got, id)
+		return id < 4
+	}
+	s := sample.Options{Temperature: 0.5}
+	require.NoError(t, r.follow(t.Context(), []int32{8, 9}, 10, s, more))
+	assert.Equal(t, []int32{2, 3, 4}, got)
+	assert.Equal(t, [][]int32{{8, 9}, {8, 9, 2}, {8, 9, 2, 3}}, asked)
+	got = nil
+	require.NoError(t, r.follow(t.Context(), []int32{8}, 2, s, more))
+	assert.Equal(t, []int32{1, 2}, got)
+}
+
+// counting is a cloud of a function.
+type counting func(engine.CloudQuestion) int32
+
+func (c counting) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return engine.CloudAnswer{Token: c(q)}, nil
+}

@@ -1,0 +1,270 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// StopNoRoom is the [Answer.Stop] of a question that does not fit the context: there is no answer.
+const StopNoRoom = "no room"
+
+// Answer is what became of one question in one run.
+type Answer struct {
+	Question string   `json:"question"`           // its id
+	Run      string   `json:"run"`                // [Run.Name]
+	Verdict  string   `json:"verdict,omitempty"`  // right, wrong or silent; absent where there is no right answer
+	Stop     string   `json:"stop"`               // why it ended: end, length, context, or [StopNoRoom]
+	Tokens   []int32  `json:"tokens"`             // an end token included
+	Pieces   []string `json:"pieces"`             // the text that each of them adds
+	Origins  string   `json:"origins"`            // who chose each: e, the small model, or c, the large one
+	Missed   []int    `json:"missed,omitempty"`   // of the tokens e, those where the large model would have chosen another
+	Needless []int    `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen, too
+	Audited  int      `json:"audited,omitempty"`  // tokens e that the large model compared
+	// the same by weight, where the tokens that it compared were drawn at random: how many they stand for
+	AuditedFor int `json:"audited_for,omitempty"`
+	MissedFor  int `json:"missed_for,omitempty"`
+
+	Asks int `json:"asks,omitempty"` // questions to the large model
+	Read int `json:"read,omitempty"` // tokens that it had to have read for them: prompt and answer before the last one
+	Up   int `json:"up,omitempty"`   // bytes of these
+	Down int `json:"down,omitempty"`
+
+	Same         string  `json:"same,omitempty"` // the run whose decisions are the same here: its answer, its figures
+	Milliseconds float64 `json:"ms"`             // until the answer was complete; the only field that chance has a part in
+}
+
+// Text is the whole answer.
+func (a *Answer) Text() string { return strings.Join(a.Pieces, "") }
+
+// cloudTokens counts the tokens that the large model chose.
+func (a *Answer) cloudTokens() int { return strings.Count(a.Origins, "c") }
+
+// The letters of [Answer.Origins].
+func letter(o draft.Origin) byte {
+	if o == draft.FromCloud {
+		return 'c'
+	}
+	return 'e'
+}
+
+// decoding is one question in all runs.
+type decoding struct {
+	*work
+	session  *engine.Session
+	question task.Question
+	prompt   []int32
+	known    []decided
+}
+
+// decided is an answer with the thresholds of its policy that lead to it: above the confidence of each token that was
+// asked for, and at most that of each token that was kept.
+type decided struct {
+	policy      router.Policy
+	above, most float64
+	answer      Answer
+}
+
+// answer decodes and grades. An answer that is known under another threshold is not decoded again.
+func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
+	if len(d.prompt) >= d.Context {
+		a := Answer{Question: d.question.ID, Run: r.Name(), Stop: StopNoRoom, Tokens: []int32{}, Pieces: []string{}}
+		if d.question.Grade != nil {
+			a.Verdict = task.Silent.String()
+		}
+		return a, nil
+	}
+	if r.Threshold != nil {
+		for _, k := range d.known {
+			if k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
+				same := k.answer
+				same.Run, same.Same = r.Name(), k.answer.Run
+				return same, nil
+			}
+		}
+	}
+	a, err := d.insist(ctx, r)
+	if err != nil {
+		return a, err
+	}
+	if d.question.Grade != nil {
+		text := a.Text()
+		if d.Raw {
+			text = d.Set.Cut(text)
+		}
+		a.Verdict = d.question.Grade(text).String()
+	}
+	if r.Threshold != nil {
+		d.known[len(d.known)-1].answer = a
+	}
+	return a, nil
+}
+
+// unanswered says that the cloud left a question without an answer.
+type unanswered struct{ err error }
+
+func (u *unanswered) Error() string { return "the large model gave no answer: " + u.err.Error() }
+func (u *unanswered) Unwrap() error { return u.err }
+
+// insist decodes, and tries again where the cloud does not answer: an answer with tokens of the small model in place of
+// those that were asked for would be graded as another run's.
+func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
+	for try := 1; ; try++ {
+		a, err := d.decode(ctx, r)
+		if _, again := errors.AsType[*unanswered](err); !again || try == tries {
+			return a, err
+		}
+		pause := time.NewTimer(d.Pause << (try - 1))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return a, context.Cause(ctx)
+		}
+	}
+}
+
+// decode answers the question once.
+func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
+	far, end, err := d.Far.Session(ctx)
+	if err != nil {
+		return a, &unanswered{err}
+	}
+	defer end()
+	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, above: -1, most: 2}}
+	t.a = Answer{Question: d.question.ID, Run: r.Name()}
+	sampling := d.Sampling
+	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
+	route := engine.Route{
+		Request: engine.Request{MaxTokens: d.maxTokens(), Sampling: sampling},
+		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1},
+		Observe: t.take,
+	}
+	if r.Policy != router.Never {
+		route.Cloud = far
+		if route.Router, err = r.router(sampling.Seed, d.Net); err != nil {
+			return a, err
+		}
+	}
+	begin := time.Now()
+	for token, err := range d.session.Routed(ctx, d.prompt, route) {
+		switch {
+		case err != nil:
+			return a, err
+		case t.failed != nil:
+			return a, &unanswered{t.failed}
+		}
+		t.a.Pieces[len(t.a.Pieces)-1] = token.Text
+	}
+	if t.failed != nil {
+		return a, &unanswered{t.failed}
+	}
+	t.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
+	t.finish(d.session.Summary())
+	if err := t.auditRest(ctx, far, d.prompt); err != nil {
+		return a, err
+	}
+	if r.Threshold != nil {
+		d.known = append(d.known, t.known)
+	}
+	return t.a, nil
+}
+
+// maxTokens is how long an answer may be.
+func (d *decoding) maxTokens() int {
+	room := d.Context - len(d.prompt)
+	if d.MaxTokens == 0 {
+		return room
+	}
+	return min(d.MaxTokens, room)
+}
+
+// taker makes an answer of the events of decoding.
+type taker struct {
+	prompt int // length in tokens
+	a      Answer
+	known  decided
+	until  int   // position up to which the large model has compared the tokens
+	failed error // why a question to the large model has no answer
+}
+
+// take notes an event.
+func (t *taker) take(e draft.Event) {
+	switch {
+	case e.Token != nil:
+		t.token(e.Token)
+	case e.Escalation != nil:
+		t.escalation(e.Escalation)
+	}
+}
+
+func (t *taker) token(k *draft.Token) {
+	t.a.Tokens, t.a.Pieces = append(t.a.Tokens, k.ID), append(t.a.Pieces, "")
+	t.a.Origins += string(letter(k.Origin))
+	if k.Origin == draft.FromCloud {
+		t.known.above = max(t.known.above, float64(k.Confidence))
+	} else {
+		t.known.most = min(t.known.most, float64(k.Confidence))
+	}
+}
+
+func (t *taker) escalation(q *draft.Escalation) {
+	t.a.Asks++
+	t.a.Up, t.a.Down = t.a.Up+q.BytesUp, t.a.Down+q.BytesDown
+	if q.Outcome != draft.Hit && q.Outcome != draft.Miss {
+		if q.Outcome != draft.Dropped {
+			t.failed = fmt.Errorf("%w", q.Err)
+		}
+		return
+	}
+	t.a.Read, t.until = max(t.a.Read, q.Pos), q.Pos+1
+	if q.Local == q.Token {
+		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
+	}
+	t.audit(q.Audited, max(1, q.AuditWeight), q.Missed)
+}
+
+// audit notes what a comparison found: of so many tokens, each standing for weight tokens.
+func (t *taker) audit(audited, weight int, missed []draft.Finding) {
+	t.a.Audited, t.a.AuditedFor = t.a.Audited+audited, t.a.AuditedFor+audited*weight
+	for _, f := range missed {
+		t.a.Missed, t.a.MissedFor = append(t.a.Missed, f.Pos-t.prompt), t.a.MissedFor+weight
+	}
+}
+
+// finish takes what the whole text has and its tokens do not: the rest of a character that was cut off.
+func (t *taker) finish(s engine.Summary) {
+	t.a.Stop = s.Stop
+	if rest := len(s.Text) - len(t.a.Text()); rest > 0 {
+		t.a.Pieces[len(t.a.Pieces)-1] += s.Text[len(s.Text)-rest:]
+	}
+}
+
+// auditRest has the large model compare what came after its last token. That costs the answer nothing: no bytes of it
+// count.
+func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
+	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
+	if from >= len(text) {
+		return nil
+	}
+	answer, err := far.Ask(ctx, engine.CloudQuestion{Context: text, AuditFrom: from})
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &unanswered{err}
+	}
+	audited, weight := min(answer.Audited, len(text)-from), 1
+	if answer.Sampled > 0 && audited > 0 {
+		audited, weight = 1, audited
+	}
+	t.audit(audited, weight, answer.Audit)
+	return nil
+}

@@ -1,0 +1,265 @@
+package eval
+
+import (
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// NonInferior is the least ratio of accuracies that counts as no worse than the large model alone.
+const NonInferior = 0.95
+
+// Versus is a run against another one over the same questions. Intervals are those of the paired bootstrap.
+type Versus struct {
+	Difference stats.Interval  `json:"accuracy_difference"`
+	Ratio      *stats.Interval `json:"accuracy_ratio,omitempty"` // absent where the other one has nothing right
+	OnlyThis   int             `json:"only_this_right"`          // questions
+	OnlyThat   int             `json:"only_that_right"`
+	McNemar    float64         `json:"mcnemar_p"` // exact, two-sided
+	// the low end of the ratio's interval is at least [NonInferior]; against the large model alone
+	NonInferior *bool `json:"non_inferior,omitempty"`
+}
+
+// Area tells of the curve of a policy: its quality against the share of tokens from the large model, in straight lines
+// between its runs and those of the small and the large model alone. Quality is the accuracy, or where answers are
+// neither right nor wrong the agreement with the large model.
+type Area struct {
+	Policy string                    `json:"policy"`
+	From   float64                   `json:"from"` // the shares that the curves of all policies reach
+	To     float64                   `json:"to"`
+	Area   stats.Interval            `json:"area"`       // mean quality over these shares
+	Minus  map[string]stats.Interval `json:"area_minus"` // by other policy
+	At     []At                      `json:"at"`
+}
+
+// At is the quality of a policy at one share.
+type At struct {
+	Share   float64                   `json:"share"`
+	Quality stats.Interval            `json:"quality"`
+	Minus   map[string]stats.Interval `json:"quality_minus"` // by other policy
+}
+
+// atShares are the shares at which policies are compared.
+func atShares() []float64 { return []float64{0.07, 0.1, 0.2, 0.3} }
+
+// rivals are the policies that others are compared with.
+func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
+
+// columns are what one run adds to the sums of a resample, by question.
+type columns struct{ right, graded, agreeing, compared, cloud, tokens []float64 }
+
+// resample is what the runs come to when questions count as often as they were drawn.
+type resample struct {
+	accuracy, agreement, share []float64 // by run
+	curves                     map[router.Policy]stats.Curve
+}
+
+// comparison collects statistics and where they go.
+type comparison struct {
+	of    []func(*resample) float64
+	sinks []func(stats.Interval)
+}
+
+func (c *comparison) add(sink func(stats.Interval), of func(*resample) float64) {
+	c.of, c.sinks = append(c.of, of), append(c.sinks, sink)
+}
+
+// compare fills in everything that takes the bootstrap.
+func (t *table) compare(r *Report) {
+	var c comparison
+	for i := range t.runs {
+		one := &r.Runs[i]
+		c.add(func(v stats.Interval) {
+			if !math.IsNaN(v.Value) {
+				one.Agreement = &v
+			}
+		}, func(s *resample) float64 { return s.agreement[i] })
+		if t.graded {
+			one.Always, one.Never = t.versus(&c, i, t.always), t.versus(&c, i, t.never)
+		}
+	}
+	r.Policies = t.areas(&c)
+	for i, v := range stats.Bootstrap(len(t.questions), 1, t.resampled(c.of)) {
+		c.sinks[i](v)
+	}
+	for i, run := range t.runs {
+		if v := r.Runs[i].Always; v != nil && v.Ratio != nil {
+			v.NonInferior = new(v.Ratio.Low >= NonInferior)
+		}
+		if at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) }); at >= 0 {
+			r.Runs[i].Curve = &r.Policies[at]
+		}
+	}
+}
+
+// versus compares a run with another one; nil where there is none, or it is the same.
+func (t *table) versus(c *comparison, run, with int) *Versus {
+	if with < 0 || with == run {
+		return nil
+	}
+	v := new(Versus)
+	for i, q := range t.questions {
+		this, that := t.answers[run][i].Verdict == task.Right.String(), t.answers[with][i].Verdict == task.Right.String()
+		switch {
+		case q.Grade == nil || this == that:
+		case this:
+			v.OnlyThis++
+		default:
+			v.OnlyThat++
+		}
+	}
+	v.McNemar = stats.McNemar(v.OnlyThis, v.OnlyThat)
+	c.add(func(i stats.Interval) { v.Difference = i },
+		func(s *resample) float64 { return s.accuracy[run] - s.accuracy[with] })
+	c.add(func(i stats.Interval) {
+		if !math.IsNaN(i.Value) {
+			v.Ratio = &i
+		}
+	}, func(s *resample) float64 {
+		if s.accuracy[with] == 0 {
+			return math.NaN()
+		}
+		return s.accuracy[run] / s.accuracy[with]
+	})
+	return v
+}
+
+// areas are the curves of the policies, over the shares that all of them reach.
+func (t *table) areas(c *comparison) []Area {
+	curves := t.sample(t.columns(), ones(len(t.questions))).curves
+	from, to := 0.0, 1.0
+	var policies []router.Policy
+	for _, run := range t.runs {
+		curve := curves[run.Policy]
+		if len(curve) == 0 || slices.Contains(policies, run.Policy) {
+			continue
+		}
+		policies = append(policies, run.Policy)
+		from, to = max(from, curve[0].X), min(to, curve[len(curve)-1].X)
+	}
+	if from >= to {
+		return nil
+	}
+	list := make([]Area, len(policies))
+	for i, p := range policies {
+		list[i] = Area{Policy: string(p), From: from, To: to, Minus: map[string]stats.Interval{}}
+		list[i].compare(c, p, policies)
+	}
+	return list
+}
+
+// compare adds the statistics of one policy's curve.
+func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy) {
+	from, to := a.From, a.To
+	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool { return r == p || !slices.Contains(policies, r) })
+	c.add(func(v stats.Interval) { a.Area = v }, func(s *resample) float64 { return s.curves[p].Area(from, to) })
+	for _, r := range against {
+		c.add(func(v stats.Interval) { a.Minus[string(r)] = v },
+			func(s *resample) float64 { return s.curves[p].Area(from, to) - s.curves[r].Area(from, to) })
+	}
+	for _, share := range atShares() {
+		if share < from || share > to {
+			continue
+		}
+		a.At = append(a.At, At{Share: share, Minus: map[string]stats.Interval{}})
+	}
+	for i := range a.At {
+		at := &a.At[i]
+		c.add(func(v stats.Interval) { at.Quality = v }, func(s *resample) float64 { return s.curves[p].At(at.Share) })
+		for _, r := range against {
+			c.add(func(v stats.Interval) { at.Minus[string(r)] = v },
+				func(s *resample) float64 { return s.curves[p].At(at.Share) - s.curves[r].At(at.Share) })
+		}
+	}
+}
+
+// ones is a weight of one for each question.
+func ones(n int) []int {
+	w := make([]int, n)
+	for i := range w {
+		w[i] = 1
+	}
+	return w
+}
+
+// resampled returns what [stats.Bootstrap] calls.
+func (t *table) resampled(of []func(*resample) float64) func(weight []int) []float64 {
+	columns := t.columns()
+	return func(weight []int) []float64 {
+		s := t.sample(columns, weight)
+		values := make([]float64, len(of))
+		for i, f := range of {
+			values[i] = f(s)
+		}
+		return values
+	}
+}
+
+// columns are those of all runs.
+func (t *table) columns() []columns {
+	all := make([]columns, len(t.runs))
+	for run, answers := range t.answers {
+		c := &all[run]
+		for i, a := range answers {
+			right, graded := 0.0, 0.0
+			if t.questions[i].Grade != nil {
+				graded = 1
+			}
+			if a.Verdict == task.Right.String() {
+				right = 1
+			}
+			cloud := a.cloudTokens()
+			c.right, c.graded = append(c.right, right), append(c.graded, graded)
+			c.agreeing = append(c.agreeing, float64(cloud+a.AuditedFor-a.MissedFor))
+			c.compared = append(c.compared, float64(cloud+a.AuditedFor))
+			c.cloud, c.tokens = append(c.cloud, float64(cloud)), append(c.tokens, float64(len(a.Tokens)))
+		}
+	}
+	return all
+}
+
+// sample is what the runs come to with such weights of the questions.
+func (t *table) sample(all []columns, weight []int) *resample {
+	n := len(all)
+	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), map[router.Policy]stats.Curve{}}
+	for i, c := range all {
+		s.accuracy[i] = quotient(weight, c.right, c.graded)
+		s.agreement[i] = quotient(weight, c.agreeing, c.compared)
+		s.share[i] = quotient(weight, c.cloud, c.tokens)
+	}
+	quality := s.agreement
+	if t.graded {
+		quality = s.accuracy
+	}
+	points := map[router.Policy][]stats.Point{}
+	for i, r := range t.runs {
+		if i != t.never && i != t.always {
+			points[r.Policy] = append(points[r.Policy], stats.Point{X: s.share[i], Y: quality[i]})
+		}
+	}
+	for p, list := range points {
+		for _, end := range []int{t.never, t.always} {
+			if end >= 0 {
+				list = append(list, stats.Point{X: s.share[end], Y: quality[end]})
+			}
+		}
+		s.curves[p] = stats.NewCurve(list)
+	}
+	return s
+}
+
+// quotient is the weighted sum of a by that of b; not a number where that is 0.
+func quotient(weight []int, a, b []float64) float64 {
+	above, below := 0.0, 0.0
+	for i, w := range weight {
+		above += float64(w) * a[i]
+		below += float64(w) * b[i]
+	}
+	if below == 0 {
+		return math.NaN()
+	}
+	return above / below
+}

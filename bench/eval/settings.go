@@ -1,0 +1,65 @@
+package eval
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Settings are all that answers depend on. A file of answers goes on only with the settings that it began with.
+type Settings struct {
+	Format      int      `json:"format"` // of the file: [logFormat]
+	Task        string   `json:"task"`
+	Data        string   `json:"data"` // SHA-256 of the questions
+	Questions   int      `json:"questions"`
+	Prompts     string   `json:"prompts"` // [task.Set.Prompts]
+	Shots       int      `json:"shots"`
+	Raw         bool     `json:"raw"`
+	Small       string   `json:"small"`     // fingerprint of the small model
+	Large       string   `json:"large"`     // that of the large one, or the name that its gateway gives
+	Router      string   `json:"router"`    // SHA-256 of the router file; "" for none
+	Arithmetic  string   `json:"computing"` // what the small model computes with: backend, keys and values
+	Context     int      `json:"context"`   // the longest text, in tokens
+	MaxTokens   int      `json:"max_tokens"`
+	Temperature float64  `json:"temperature"`
+	Seed        uint64   `json:"seed"`
+	Runs        []string `json:"runs"`
+}
+
+// About is what else is known of answers, for those who read them.
+type About struct {
+	Version string `json:"version"` // of the program
+	Command string `json:"command"` // that began
+	Small   string `json:"small"`   // general.name of the models
+	Large   string `json:"large"`
+	Machine string `json:"machine"`
+	Date    string `json:"date"` // when it began
+}
+
+// differences says in which fields two settings differ, each with both values.
+func (s Settings) differences(now Settings) string {
+	var all []string
+	before, after := reflect.ValueOf(s), reflect.ValueOf(now)
+	for i := range before.NumField() {
+		a, b := before.Field(i).Interface(), after.Field(i).Interface()
+		if !reflect.DeepEqual(a, b) {
+			name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("json"), ",")
+			all = append(all, fmt.Sprintf("%s (there %s, here %s)", name, shown(a), shown(b)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// shown is a value of a field as the file has it, not too long.
+func shown(v any) string {
+	const most = 80
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
+}

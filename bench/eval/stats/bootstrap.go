@@ -1,0 +1,53 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Resamples is how often the bootstrap draws.
+const Resamples = 2000
+
+// Bootstrap returns an interval for each of several statistics of n questions, by the percentile method (Efron 1979):
+// the questions are drawn n times with replacement, [Resamples] times over, and the interval is between the quantiles of
+// the statistics of these draws. It is paired: all statistics, whatever runs they compare, see the same questions in
+// each draw. of gets how often each question was drawn, and returns the statistics in the same order each time. Draws in
+// which a statistic is not a number are left out of its interval, which is not a number where the statistic is not.
+func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
+	weight := make([]int, n)
+	for i := range weight {
+		weight[i] = 1
+	}
+	values := of(weight)
+	drawn := make([][]float64, len(values))
+	r := rand.New(rand.NewPCG(seed, 0x6576616c))
+	for range Resamples {
+		clear(weight)
+		for range n {
+			weight[r.IntN(n)]++
+		}
+		for i, v := range of(weight) {
+			if !math.IsNaN(v) {
+				drawn[i] = append(drawn[i], v)
+			}
+		}
+	}
+	all := make([]Interval, len(values))
+	for i, v := range values {
+		all[i] = between(v, drawn[i])
+	}
+	return all
+}
+
+// between is the interval of a value whose draws are known.
+func between(value float64, drawn []float64) Interval {
+	if math.IsNaN(value) || len(drawn) == 0 {
+		return Interval{math.NaN(), math.NaN(), math.NaN()}
+	}
+	slices.Sort(drawn)
+	const tail = (1 - Confidence) / 2
+	return Interval{value, stat.Quantile(tail, stat.Empirical, drawn, nil), stat.Quantile(1-tail, stat.Empirical, drawn, nil)}
+}

@@ -1,0 +1,13 @@
+// Package stats has the statistics with which runs over the same questions are compared. What is drawn is drawn from a
+// seed: the same numbers give the same intervals.
+package stats
+
+// Interval is an estimate between two bounds at [Confidence].
+type Interval struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Confidence of all intervals, two-sided.
+const Confidence = 0.95

@@ -1,0 +1,37 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Wilson is the interval of Wilson (JASA 1927) of a share of k in n, 0 ≤ k ≤ n. With n = 0 nothing is known: 0 to 1.
+func Wilson(k, n int) Interval {
+	if n == 0 {
+		return Interval{math.NaN(), 0, 1}
+	}
+	z := distuv.UnitNormal.Quantile((1 + Confidence) / 2)
+	p, m := float64(k)/float64(n), float64(n)
+	middle := (p + z*z/(2*m)) / (1 + z*z/m)
+	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	i := Interval{p, middle - half, middle + half}
+	if k == 0 {
+		i.Low = 0 // exactly, whatever rounding leaves
+	}
+	if k == n {
+		i.High = 1
+	}
+	return i
+}
+
+// McNemar is the exact two-sided p-value (McNemar, Psychometrika 1947) of the hypothesis that of two runs neither is
+// more often right, from the questions that only the first has right and those that only the second has: twice the
+// chance that of as many coin tosses at most the smaller number is heads, at most 1.
+func McNemar(first, second int) float64 {
+	n := first + second
+	if n == 0 {
+		return 1
+	}
+	return min(1, 2*distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(min(first, second))))
+}

@@ -1,0 +1,254 @@
+package eval
+
+import (
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Oracle is the name of a line of [Report.Runs] that was not decoded: the text of the large model, of which only the
+// tokens count as escalated that the small model would not have chosen there. No router can give this text for less.
+const Oracle = "oracle"
+
+// RunReport is what was found in one run. Its JSON is a contract: rates are in 0..1, and what does not apply is absent.
+// Means are over all answers, rates of tokens over the tokens of all answers together.
+type RunReport struct {
+	Policy    string   `json:"policy"`
+	Threshold *float64 `json:"threshold,omitempty"`
+	Budget    *float64 `json:"budget,omitempty"`
+	Answers   int      `json:"answers"`
+
+	Right        *int     `json:"right,omitempty"`
+	Silent       *int     `json:"silent,omitempty"`  // without a choice, or a number: not right
+	NoRoom       int      `json:"no_room,omitempty"` // of the silent: the question does not fit the context
+	Accuracy     *float64 `json:"accuracy,omitempty"`
+	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
+	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
+	Chance       *float64 `json:"chance,omitempty"`    // accuracy of guessing among the options
+	AtChance     *bool    `json:"at_chance,omitempty"` // that lies within the interval
+	Distinct     *Part    `json:"without_equal_options,omitempty"`
+
+	EscalatedShare float64  `json:"escalated_share"`   // of the tokens, end tokens included: the large model's
+	Asks           float64  `json:"asks_per_answer"`   //
+	Tokens         float64  `json:"tokens_per_answer"` // end tokens included
+	Milliseconds   float64  `json:"ms_per_answer"`     // mean, several answers at a time
+	BytesUp        *float64 `json:"bytes_up_per_answer,omitempty"`
+	BytesDown      *float64 `json:"bytes_down_per_answer,omitempty"`
+	Read           float64  `json:"cloud_tokens_read_per_answer"`    // prompt and answer before the last ask
+	Decoded        float64  `json:"cloud_tokens_decoded_per_answer"` // one for each ask
+
+	// of the small model's tokens that the large one compared: it would have chosen another
+	Missed *float64 `json:"missed_share,omitempty"`
+	// of the large model's tokens: the small one would have chosen it, too
+	Needless *float64 `json:"needless_share,omitempty"`
+	// of all tokens: the large model's choice for the text before it
+	Agreement *stats.Interval `json:"agreement,omitempty"`
+
+	Always *Versus `json:"versus_always,omitempty"` // this run against the large model alone
+	Never  *Versus `json:"versus_never,omitempty"`  // against the small model alone
+	Curve  *Area   `json:"curve,omitempty"`         // of the policy, all its runs together
+}
+
+// Part is the accuracy over a part of the questions.
+type Part struct {
+	Answers      int     `json:"answers"`
+	Accuracy     float64 `json:"accuracy"`
+	AccuracyLow  float64 `json:"accuracy_low"`
+	AccuracyHigh float64 `json:"accuracy_high"`
+}
+
+// Name is that of the run.
+func (r *RunReport) Name() string {
+	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold}
+	if r.Budget != nil {
+		run.Budget = *r.Budget
+	}
+	return run.Name()
+}
+
+// Report is the comparison of all runs.
+type Report struct {
+	Questions int         // answered in all runs
+	Asked     int         // in the set
+	Graded    bool        // answers are right or wrong
+	NoRoom    int         // questions that do not fit the context
+	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
+	Policies  []Area      // of the policies with a curve
+}
+
+// Summarize compares the runs over the questions that are answered in all of them.
+func Summarize(set *task.Set, runs []Run, log *Log) *Report {
+	t := newTable(set, runs, log)
+	r := &Report{Questions: len(t.questions), Asked: len(set.Questions), Graded: t.graded}
+	if r.Questions == 0 {
+		return r
+	}
+	for i, run := range runs {
+		one := t.report(i)
+		one.Policy, one.Threshold = string(run.Policy), run.Threshold
+		if run.Budget > 0 {
+			one.Budget = &run.Budget
+		}
+		r.NoRoom = one.NoRoom
+		r.Runs = append(r.Runs, one)
+	}
+	t.compare(r)
+	if t.always >= 0 {
+		r.Runs = append(r.Runs, t.oracle(r.Runs[t.always]))
+	}
+	return r
+}
+
+// table is all answers, by run and question.
+type table struct {
+	questions     []task.Question // answered in all runs
+	runs          []Run
+	answers       [][]Answer // [run][question]
+	graded        bool
+	never, always int // the runs of these policies; -1 where there are none
+}
+
+func newTable(set *task.Set, runs []Run, log *Log) *table {
+	t := &table{runs: runs, answers: make([][]Answer, len(runs)), never: -1, always: -1}
+	for i, r := range runs {
+		switch r.Policy {
+		case router.Never:
+			t.never = i
+		case router.Always:
+			t.always = i
+		}
+	}
+	for _, q := range set.Questions {
+		row := make([]Answer, 0, len(runs))
+		for _, r := range runs {
+			if a, ok := log.Answer(q.ID, r.Name()); ok {
+				row = append(row, a)
+			}
+		}
+		if len(row) < len(runs) {
+			continue
+		}
+		t.questions = append(t.questions, q)
+		t.graded = t.graded || q.Grade != nil
+		for i, a := range row {
+			t.answers[i] = append(t.answers[i], a)
+		}
+	}
+	return t
+}
+
+// sums are what the answers of a run add up to.
+type sums struct {
+	graded, right, silent, noRoom      int
+	tokens, cloud, asks, read          int
+	up, down                           int
+	audited, missed, answered, needful int // by weight; tokens of the cloud, and those of them that were needed
+	ms, guess                          float64
+	distinct, distinctRight            int // graded questions without two equal options
+	twins                              bool
+}
+
+func (t *table) sums(run int) (s sums) {
+	for i, a := range t.answers[run] {
+		s.add(a, t.questions[i])
+	}
+	return s
+}
+
+func (s *sums) add(a Answer, q task.Question) {
+	s.tokens += len(a.Tokens)
+	s.cloud += a.cloudTokens()
+	s.asks, s.read = s.asks+a.Asks, s.read+a.Read
+	s.up, s.down = s.up+a.Up, s.down+a.Down
+	s.audited, s.missed = s.audited+a.AuditedFor, s.missed+a.MissedFor
+	s.needful += a.cloudTokens() - len(a.Needless)
+	s.ms += a.Milliseconds
+	if a.Stop == StopNoRoom {
+		s.noRoom++
+	}
+	if q.Grade == nil {
+		return
+	}
+	right := 0
+	switch a.Verdict {
+	case task.Right.String():
+		right = 1
+	case task.Silent.String():
+		s.silent++
+	}
+	s.graded, s.right, s.guess = s.graded+1, s.right+right, s.guess+q.Guess
+	if q.Twins {
+		s.twins = true
+	} else {
+		s.distinct, s.distinctRight = s.distinct+1, s.distinctRight+right
+	}
+}
+
+// report sums up one run.
+func (t *table) report(run int) RunReport {
+	s := t.sums(run)
+	n := float64(len(t.questions))
+	r := RunReport{
+		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens), Asks: float64(s.asks) / n,
+		Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n, Decoded: float64(s.asks) / n,
+	}
+	if s.up > 0 {
+		r.BytesUp, r.BytesDown = new(float64(s.up)/n), new(float64(s.down)/n)
+	}
+	if s.audited > 0 {
+		r.Missed = new(share(s.missed, s.audited))
+	}
+	if s.cloud > 0 {
+		r.Needless = new(1 - share(s.needful, s.cloud))
+	}
+	if s.graded > 0 {
+		r.grade(s)
+	}
+	return r
+}
+
+// grade sets what there is to say of answers that are right or wrong.
+func (r *RunReport) grade(s sums) {
+	w := stats.Wilson(s.right, s.graded)
+	r.Right, r.Silent = &s.right, &s.silent
+	r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
+	if s.guess > 0 {
+		chance := s.guess / float64(s.graded)
+		r.Chance, r.AtChance = &chance, new(w.Low <= chance && chance <= w.High)
+	}
+	if s.twins && s.distinct > 0 {
+		d := stats.Wilson(s.distinctRight, s.distinct)
+		r.Distinct = &Part{s.distinct, d.Value, d.Low, d.High}
+	}
+}
+
+// share is a/b, 0 where there is nothing to divide by.
+func share(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// oracle is the large model alone, of whose tokens only those count that the small one would not have chosen.
+func (t *table) oracle(always RunReport) RunReport {
+	s := t.sums(t.always)
+	r := RunReport{
+		Policy: Oracle, Answers: always.Answers, NoRoom: always.NoRoom, Tokens: always.Tokens,
+		EscalatedShare: share(s.needful, s.tokens), Asks: float64(s.needful) / float64(always.Answers),
+		Agreement: always.Agreement, Needless: new(0.0), Missed: new(0.0),
+	}
+	r.Decoded, r.Read = r.Asks, always.Read
+	if s.graded > 0 {
+		r.grade(s)
+	}
+	return r
+}
+
+// Names are the names of runs, for [Settings].
+func Names(runs []Run) (all []string) {
+	for _, r := range runs {
+		all = append(all, r.Name())
+	}
+	return all
+}

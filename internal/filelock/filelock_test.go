@@ -1,0 +1,53 @@
+package filelock
+
+import (
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLock: one has the lock until it lets go, and then nothing is left of it.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.lock")
+	unlock, err := Lock(path)
+	require.NoError(t, err)
+	_, err = Lock(path)
+	require.ErrorIs(t, err, ErrHeld)
+	assert.ErrorContains(t, err, path)
+	unlock()
+	assert.NoFileExists(t, path)
+	unlock, err = Lock(path)
+	require.NoError(t, err)
+	unlock()
+	_, err = Lock(filepath.Join(path, "none", "x"))
+	assert.Error(t, err)
+	assert.NotErrorIs(t, err, ErrHeld)
+}
+
+// TestLockAtOnce: of many that try, never two have it.
+func TestLockAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.lock")
+	var holders, had atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				unlock, err := Lock(path)
+				if err != nil {
+					assert.ErrorIs(t, err, ErrHeld)
+					continue
+				}
+				assert.EqualValues(t, 1, holders.Add(1))
+				had.Add(1)
+				holders.Add(-1)
+				unlock()
+			}
+		})
+	}
+	all.Wait()
+	assert.Positive(t, had.Load())
+}
