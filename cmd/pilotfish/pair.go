@@ -37,7 +37,11 @@ func (p *pairFlags) check(ours bool) error {
 	case ours && !small && (large || cloud):
 		return usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
 	case ours && !small:
-		return nil
+		for _, name := range []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages"} {
+			if p.set.Changed(name) {
+				return usagef("--%s is for a small model of your own: name it with -m, or leave --%s out", name, name)
+			}
+		}
 	case !small:
 		return usagef("there is no small model: name its file with -m")
 	case !large && !cloud:
