@@ -19,6 +19,7 @@ type pairFlags struct {
 	model   modelFlags
 	large   string
 	gateway gatewayFlags
+	threads bool // --threads is not for the models alone
 }
 
 func (p *pairFlags) register(c *cobra.Command) {
@@ -38,7 +39,7 @@ func (p *pairFlags) check(ours bool) error {
 		return usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
 	case ours && !small:
 		for _, name := range []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages"} {
-			if p.set.Changed(name) {
+			if p.set.Changed(name) && !(name == "threads" && p.threads) {
 				return usagef("--%s is for a small model of your own: name it with -m, or leave --%s out", name, name)
 			}
 		}

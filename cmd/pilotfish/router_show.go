@@ -185,7 +185,7 @@ func heldText(e aboutEvent) string {
 	if e.AUC == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the prompts: area under the curve %.4f, calibration error %.4f", share(e.Validation), e.AUC, e.Calibration)
+	return fmt.Sprintf("%s of the prompts: area %.4f, calibration error %.4f", share(e.Validation), e.AUC, e.Calibration)
 }
 
 // worth is what a router is worth on positions, beside the policies that need none.
@@ -308,8 +308,9 @@ func (w *worth) print(out io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintln(out, `
-precision: share of the escalated tokens whose label says so; recall: share of the
-tokens whose label says so that are escalated, which the last table compares`)
+precision: share of the escalated tokens whose label says so
+recall: share of the tokens whose label says so that are escalated, as in the
+last table for each policy`)
 	return err
 }
 

@@ -75,6 +75,7 @@ What the second round gained is printed, for texts of both kinds.`,
 }
 
 func (f *trainFlags) register(c *cobra.Command) {
+	f.pair.threads = true
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router to (required)")

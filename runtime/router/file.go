@@ -113,10 +113,28 @@ func Read(f *gguf.File) (*File, error) {
 			return nil, err
 		}
 	}
+	if err := r.About.validate(); err != nil {
+		return nil, err
+	}
 	if r.Certificate, err = readCertificate(f); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// validate refuses figures that are no shares.
+func (a *About) validate() error {
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"validation_share", a.Validation}, {"escalate_share", a.Escalate}, {"auc", a.AUC}, {"calibration_error", a.Calibration},
+	} {
+		if !(v.value >= 0 && v.value <= 1) {
+			return fmt.Errorf("%s.%s is %v, not within 0 to 1", architecture, v.name, v.value)
+		}
+	}
+	return nil
 }
 
 // readCertificate returns the certificate of a file, which has all of its fields or none; nil if none.

@@ -10,9 +10,13 @@ import (
 )
 
 const (
-	batch = 512       // positions of one step
-	block = 32 * 1024 // positions that are shuffled together: texts in random order, so that files are read nearly as they lie
+	mostBatch = 512       // positions of one step: fewer where there are few, see batchOf
+	block     = 32 * 1024 // that are shuffled together: texts in random order, so that files are read nearly as they lie
 )
+
+// batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do not
+// mean few steps.
+func batchOf(n int) int { return min(max(1, n/(100*chunk)), mostBatch/chunk) * chunk }
 
 // The seeds of what is drawn, apart from the split, as second numbers of a generator.
 const (
@@ -33,9 +37,10 @@ type trainer struct {
 	adam     *adam
 	keep     int // labels of the positions to learn from
 	escalate int
+	batch    int        // positions of a step
 	weight   [2]float64 // of a position that may stand, and of one that may not; their mean is 1
 	workers  []*worker
-	grads    [batch / chunk][]float32
+	grads    [][]float32 // of the chunks of a batch
 }
 
 func newTrainer(src Source, o Options, parts *parts, pool *cpu.Pool) (t *trainer, err error) {
@@ -43,6 +48,7 @@ func newTrainer(src Source, o Options, parts *parts, pool *cpu.Pool) (t *trainer
 	if t.keep, t.escalate, err = count(src, parts.train); err != nil {
 		return nil, err
 	}
+	t.batch = batchOf(t.keep + t.escalate)
 	var sample []int
 	t.stream(drawSample, func(rows []int) bool {
 		sample = append(sample, rows...)
@@ -57,12 +63,12 @@ func newTrainer(src Source, o Options, parts *parts, pool *cpu.Pool) (t *trainer
 	t.weight[1] = ratio * t.weight[0]
 	t.shape = shape{width: t.in.width, units: max(o.Hidden, 0)}
 	t.theta = t.shape.start(t.in.used, math.Log(keep/escalate)-t.correction(), t.rand(drawWeights))
-	t.adam = newAdam(len(t.theta), o, (t.keep+t.escalate+batch-1)/batch*o.Epochs)
+	t.adam = newAdam(len(t.theta), o, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
 	for range o.Threads {
 		t.workers = append(t.workers, newWorker(t.shape))
 	}
-	for i := range t.grads {
-		t.grads[i] = make([]float32, t.shape.size())
+	for range t.batch / chunk {
+		t.grads = append(t.grads, make([]float32, t.shape.size()))
 	}
 	return t, nil
 }
@@ -91,8 +97,8 @@ func (t *trainer) stream(draw uint64, f func(rows []int) bool) {
 		}
 		r.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		at := 0
-		for ; len(rows)-at >= batch || last && at < len(rows); at += batch {
-			if !f(rows[at:min(at+batch, len(rows))]) {
+		for ; len(rows)-at >= t.batch || last && at < len(rows); at += t.batch {
+			if !f(rows[at:min(at+t.batch, len(rows))]) {
 				return
 			}
 		}
