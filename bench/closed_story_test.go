@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 
 var (
 	storyPrompts  = flag.Int("story-prompts", 150, "beginnings of stories to learn from")
+	storyWrite    = flag.String("story-write", "", "file to write these beginnings to, as router collect takes them")
 	storyRounds   = flag.Int("story-rounds", 2, "rounds of training: all but the first on texts decoded with the router before")
 	storyFeatures = flag.String("story-features", "both", "what the router looks at: hidden, head or both")
 	storyHidden   = flag.Int("story-hidden", 128, "its hidden units")
@@ -77,6 +79,9 @@ func questionsOf(t testing.TB, all []string) *task.Set {
 	e := json.NewEncoder(&b)
 	for _, text := range all {
 		require.NoError(t, e.Encode(map[string]string{"question": text}))
+	}
+	if *storyWrite != "" {
+		require.NoError(t, os.WriteFile(*storyWrite, b.Bytes(), 0o600))
 	}
 	set, err := task.Read(&b, "stories")
 	require.NoError(t, err)
