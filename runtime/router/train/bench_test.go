@@ -17,8 +17,8 @@ var (
 )
 
 // BenchmarkTrain trains on traces of width 896 with 64 hidden units, features both, from mapped files that were read just
-// before. It reports seconds per epoch, multiplications by weights per second, and the most memory of the process that is
-// not of files. The first epoch includes mean and deviation.
+// before. It reports seconds per epoch, multiplications by weights per second, and the memory of the process that is not of
+// files, at the end. The first epoch includes mean and deviation.
 func BenchmarkTrain(b *testing.B) {
 	const width, each = 896, 100
 	s := settings(*positions/each, width)
@@ -36,13 +36,13 @@ func BenchmarkTrain(b *testing.B) {
 			each := b.Elapsed() / time.Duration(b.N**epochs)
 			b.ReportMetric(each.Seconds(), "s/epoch")
 			b.ReportMetric(2*float64(src.Len())*width*64/float64(each.Nanoseconds()), "GMAC/s")
-			b.ReportMetric(anonymousPeak(b), "MB")
+			b.ReportMetric(anonymous(b), "MB")
 		})
 	}
 }
 
-// anonymousPeak is memory in use that is not of files, in MB; 0 where the system does not tell.
-func anonymousPeak(b *testing.B) float64 {
+// anonymous is the memory in use that is not of files, in MB; 0 where the system does not tell.
+func anonymous(b *testing.B) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0

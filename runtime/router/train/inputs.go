@@ -44,14 +44,13 @@ func (in *inputs) raw(x []float32, i int) {
 	}
 }
 
-// row sets x [width] to the standardised features of position i.
+// row sets x [used] to the standardised features of position i.
 func (in *inputs) row(x []float32, i int) {
 	in.raw(x[:in.used], i)
 	mean, scale := in.mean[:in.used], in.scale[:in.used]
 	for j, v := range x[:in.used] {
 		x[j] = (v - mean[j]) * scale[j]
 	}
-	clear(x[in.used:])
 }
 
 // sampled is how many positions tell mean and deviation: the error of a mean is then a 256th of the deviation.

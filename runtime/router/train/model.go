@@ -71,12 +71,12 @@ func newWorker(s shape) *worker {
 	return w
 }
 
-// load sets the inputs to positions, and rows that are left to zeros.
+// load sets the inputs to at most chunk positions. What is left of the rows stays as it was: nobody looks at its outputs,
+// and its dz is 0.
 func (w *worker) load(in *inputs, rows []int) {
 	for k, i := range rows {
 		in.row(w.x.Row(k), i)
 	}
-	clear(w.x.F[len(rows)*w.x.N:])
 }
 
 // forward sets z to the outputs of the network for the first len(z) inputs.
