@@ -62,10 +62,15 @@ func (f *evalFlags) register(c *cobra.Command) {
 	p.BoolVar(&f.json, "json", false, "print one JSON object per policy and threshold")
 }
 
-// policyNames are all policies, for people.
+// evalPolicies are those whose answers do not depend on what asking costs at the time.
+func evalPolicies() []router.Policy {
+	return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Value })
+}
+
+// policyNames are these, for people.
 func policyNames() string {
 	var all []string
-	for _, p := range router.Policies() {
+	for _, p := range evalPolicies() {
 		all = append(all, string(p))
 	}
 	return strings.Join(all, ", ")
@@ -127,11 +132,11 @@ func (f *evalFlags) checkTask(name string) error {
 
 // runs are the policies with their thresholds and budgets.
 func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
-	thresholds, err := shares("threshold", f.thresholds, true)
+	thresholds, err := numbers("threshold", f.thresholds, true)
 	if err != nil {
 		return nil, err
 	}
-	budgets, err := shares("budget", f.budgets, false)
+	budgets, err := numbers("budget", f.budgets, false)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +163,8 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	return all, f.checkUse(policies)
 }
 
-// shares reads a list of different numbers up to 1, above 0 or from it.
-func shares(flag, list string, zero bool) (all []float64, err error) {
+// numbers reads a list of different numbers up to 1, above 0 or from it.
+func numbers(flag, list string, zero bool) (all []float64, err error) {
 	if list == "" {
 		return nil, nil
 	}
@@ -180,7 +185,7 @@ func shares(flag, list string, zero bool) (all []float64, err error) {
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.set.Changed("model")
 	if f.policies == "" && !f.pair.set.Changed("policy") {
-		all = router.Policies()
+		all = evalPolicies()
 		if !own {
 			all = slices.DeleteFunc(all, func(p router.Policy) bool { return p == router.Learned })
 		}
@@ -191,6 +196,8 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 		switch {
 		case err != nil:
 			return nil, usagef("--policy: %w", err)
+		case p == router.Value:
+			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s", policyNames())
 		case slices.Contains(all, p):
 			return nil, usagef("--policy names %s twice: give each once", p)
 		case p == router.Learned && !own:

@@ -19,6 +19,7 @@ type pairFlags struct {
 	model   modelFlags
 	large   string
 	gateway gatewayFlags
+	threads bool // --threads is not for the models alone
 }
 
 func (p *pairFlags) register(c *cobra.Command) {
