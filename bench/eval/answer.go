@@ -81,14 +81,8 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		}
 		return a, nil
 	}
-	if r.Threshold != nil {
-		for _, k := range d.known {
-			if k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
-				same := k.answer
-				same.Run, same.Same = r.Name(), k.answer.Run
-				return same, nil
-			}
-		}
+	if same, ok := d.same(r); ok {
+		return same, nil
 	}
 	a, err := d.insist(ctx, r)
 	if err != nil {
@@ -105,6 +99,18 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		d.known[len(d.known)-1].answer = a
 	}
 	return a, nil
+}
+
+// same is the answer of another threshold whose decisions this run would make, too.
+func (d *decoding) same(r Run) (Answer, bool) {
+	for _, k := range d.known {
+		if r.Threshold != nil && k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
+			a := k.answer
+			a.Run, a.Same = r.Name(), k.answer.Run
+			return a, true
+		}
+	}
+	return Answer{}, false
 }
 
 // unanswered says that the cloud left a question without an answer.

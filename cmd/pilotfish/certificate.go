@@ -85,12 +85,12 @@ func named(name string) string {
 	return fmt.Sprintf(" (%.60s)", printable(name))
 }
 
-// promptOf returns the ids of a text: as it stands, or as the question of a chat.
-func promptOf(e *engine.Engine, text string, raw bool) ([]int32, error) {
+// promptOf returns the ids of a text: as it stands, or as the question of a chat, behind other messages if there are some.
+func promptOf(e *engine.Engine, text string, raw bool, before ...tokenizer.Message) ([]int32, error) {
 	if raw {
 		return e.RawPrompt(text)
 	}
-	ids, err := e.Chat(tokenizer.Message{Role: "user", Content: text})
+	ids, err := e.Chat(append(before, tokenizer.Message{Role: "user", Content: text})...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
 	}

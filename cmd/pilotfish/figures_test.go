@@ -143,10 +143,11 @@ func TestRunReport(t *testing.T) {
 	e.RoutedEvent = &RoutedEvent{
 		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8,
 		Audit: "exact", Audited: 40, Missed: 3, AuditedFor: 40, MissedFor: 3, BytesUp: 700, BytesDown: 80,
-		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100,
+		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100, tokens: 10, EscalatedShare: 0.4, Needless: 1,
 	}
-	assert.Equal(t, `4 of 9 tokens come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
+	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
 answers took 900 ms in all; drafting went on for 401 ms of that
+1 of 5 answers were the small model's own choice (20.0%): questions without a need
 2 tokens are the small model's because the answer was late or failed, so that the text may differ from that of serial decoding without a deadline: `+
 		late.Error()+`
 of 40 tokens that were not asked for, the cloud would have chosen 3 differently (7.5%)
@@ -165,6 +166,7 @@ func TestRoutedEvent(t *testing.T) {
 	r := draft.Summary{
 		Cloud: 1, Timeouts: 2, Escalations: 3, Hits: 4, Asks: 5, Drafted: 6, Wasted: 7, Audited: 8, Missed: 9,
 		AuditedFor: 108, MissedFor: 109,
+		Tokens: 8, Needless: 18,
 		BytesUp: 10, BytesDown: 11, Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103,
 		Wait: 104, Hidden: 105, TimedOut: 106,
 	}
@@ -172,7 +174,7 @@ func TestRoutedEvent(t *testing.T) {
 		lost: 17 * time.Millisecond}
 	b, err := json.Marshal(routedEvent(r, w))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"cloud_tokens":1,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
+	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"audited_for":108,"missed_for":109,
 		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17}`, string(b))

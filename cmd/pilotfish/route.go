@@ -27,6 +27,7 @@ type routeFlags struct {
 	deadline  deadline
 	edgeTPS   float64
 	noAudit   bool
+	value     bool // the policy value is possible
 
 	file *router.File // what --router names, or what comes with the model; set by router
 }
@@ -35,18 +36,22 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	r.set, r.deadline = f, deadline(800*time.Millisecond)
 	var policies, thresholds []string
 	for _, p := range router.Policies() {
+		if p == router.Value {
+			continue // of a run alone: it follows the time that answers take
+		}
 		policies = append(policies, string(p))
 		if p != router.Never && p != router.Always {
 			thresholds = append(thresholds, fmt.Sprintf("%v with %s", p.DefaultThreshold(), p))
 		}
 	}
-	f.StringVar(&r.policy, "policy", "margin",
-		"`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", "))
+	f.StringVar(&r.policy, "policy", "",
+		"`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", ")+
+			" (default learned with --router, else margin)")
 	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 "+
 		"(default "+strings.Join(thresholds, ", ")+")")
 	f.Float64Var(&r.budget, "budget", 0,
 		"ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
-	f.StringVar(&r.routerGGM, "router", "", "router `file` for --policy learned")
+	f.StringVar(&r.routerGGM, "router", "", "router `file`, for --policy learned")
 	f.IntVar(&r.branches, "branches", 2, "guesses at each answer to draft on from")
 	f.IntVar(&r.window, "window", 32, "most tokens to draft past the oldest question that waits for its answer")
 	f.IntVar(&r.inflight, "inflight", 4, "most questions that wait for their answers at a time")
@@ -127,9 +132,9 @@ func inRange(name string, v, low, high float64) error {
 
 // router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
 func (r *routeFlags) router(own []byte) (router.Options, error) {
-	policy, err := router.ParsePolicy(r.policy)
+	policy, err := r.rule()
 	if err != nil {
-		return router.Options{}, usagef("--policy: %w", err)
+		return router.Options{}, err
 	}
 	o := router.Options{Policy: policy, Budget: r.budget}
 	if err := r.checkPolicy(policy, own != nil); err != nil {
@@ -141,7 +146,7 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	switch {
 	case policy == router.Learned && r.routerGGM == "":
 		r.file, err = parseRouter(own)
-	case policy == router.Learned:
+	case r.routerGGM != "":
 		r.file, err = readRouter(r.routerGGM)
 	}
 	if err == nil && r.file != nil {
@@ -150,10 +155,29 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	return o, err
 }
 
+// rule is the policy that is named, or the default.
+func (r *routeFlags) rule() (router.Policy, error) {
+	switch {
+	case r.policy != "" || r.given("policy"):
+	case r.given("router"):
+		return router.Learned, nil
+	default:
+		return router.Margin, nil
+	}
+	policy, err := router.ParsePolicy(r.policy)
+	if err != nil {
+		return "", usagef("--policy: %w", err)
+	}
+	if policy == router.Value && !r.value {
+		return "", usagef("--policy value is for run: it follows the time that answers take, so that modes would not compare")
+	}
+	return policy, nil
+}
+
 // checkPolicy refuses flags that the policy has no use for.
 func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
 	for _, name := range []string{"threshold", "budget"} {
-		if (policy == router.Never || policy == router.Always) && r.given(name) {
+		if (policy == router.Never || policy == router.Always || policy == router.Value) && r.given(name) {
 			return usagef("--%s has no effect with --policy %s: leave one of them out", name, policy)
 		}
 	}
@@ -162,7 +186,9 @@ func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
 		return usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
 	case r.given("budget") && r.budget == 0:
 		return usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
-	case policy != router.Learned && r.given("router"):
+	case policy == router.Value && r.given("router") && r.routerGGM == "":
+		return usagef("--router names no file: give one, or leave it out")
+	case policy != router.Learned && policy != router.Value && r.given("router"):
 		return usagef("--router has no effect with --policy %s: give --policy learned", policy)
 	case policy == router.Learned && r.routerGGM == "" && (r.given("router") || !own):
 		return usagef("--policy learned needs a router: give its file with --router")

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +25,7 @@ type runFlags struct {
 	model     modelFlags
 	profile   profileFlag
 	route     routeFlags
+	policy    policyFlags
 	gateway   gatewayFlags
 	mode      string
 	system    string
@@ -58,6 +57,11 @@ late (--deadline) or fails, the small model's token stands: the text is always c
 tokens that were and why. With --deadline off, pipelined and serial decoding give the same tokens. A wrong address,
 certificate, access token or model ends the run at once, and it exits with 1.
 
+What is asked for follows a budget: unless told otherwise, 7% of the tokens. With a router that has a certificate (see
+router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold moves
+along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is less
+sure than that, however often it is. docs/routing.md has the rules.
+
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
 run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
@@ -84,7 +88,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
 	f.gateway.register(p)
-	f.route.register(p)
+	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
 		"serial: stop at each question to the cloud until its answer is there; "+
 		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial "+
@@ -105,11 +109,23 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
 
+// registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
+func (f *runFlags) registerRouting(p *pflag.FlagSet) {
+	f.route.register(p)
+	f.policy.register(p)
+	f.route.value = true
+	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
+	p.Lookup("router").Usage += " and value. With a certificate, its threshold is used unless another one is given"
+	p.Lookup("threshold").Usage = "ask where the confidence is below this, 0 (never) to 1, in place of a budget"
+	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the router has "+
+		"a certificate for it, else a target (default %v)", defaultBudget)
+}
+
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := f.check(args); err != nil {
 		return err
 	}
-	route, dial, err := f.routing(a)
+	route, dial, p, err := f.routing(a)
 	if err != nil {
 		return err
 	}
@@ -122,11 +138,17 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := a.preload(ctx, e); err != nil {
 		return err
 	}
+	if p != nil {
+		if route.Router, err = p.prepare(a, f, e); err != nil {
+			return err
+		}
+	}
 	s, err := e.NewSession()
 	if err != nil {
 		return err
 	}
 	out := newRunOutput(a, f, time.Since(begin), e, s)
+	out.plan = p
 	ids, err := f.prompt(a, e, args)
 	if err != nil {
 		return err
@@ -137,8 +159,8 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	return f.routed(ctx, a, e, ids, route, dial, out)
 }
 
-// routing returns what the flags say of decoding, and of the gateway where there is one.
-func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, err error) {
+// routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
+func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *plan, err error) {
 	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
 		f.sampling.Seed = uint64(rand.Uint32()) // ten digits are enough to type
 	}
@@ -146,24 +168,31 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, err er
 		MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd, Lookup: int(f.lookup),
 	}
 	if !f.set.Changed("cloud") {
-		return r, o, nil
+		return r, o, nil, nil
 	}
 	if o, err = f.gateway.parse(a); err != nil {
-		return r, o, err
+		return r, o, nil, err
 	}
 	if r.Draft, err = f.route.draft(); err != nil {
-		return r, o, err
+		return r, o, nil, err
 	}
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}
-	policy, err := f.route.router(nil)
-	if err != nil {
-		return r, o, err
+	if r.Draft.Explain = f.policy.explain; f.policy.explain {
+		r.Draft.K = 1
 	}
 	r.Pace = f.route.edgeTPS
-	r.Router, err = router.New(policy)
-	return r, o, err
+	if p, err = f.plan(); err != nil {
+		return r, o, nil, err
+	}
+	if p.options.Policy == router.Value {
+		r.Costs = router.NewCosts(p.options.Prices)
+	}
+	if f.policy.costs != "" {
+		r.Costs, err = readCosts(f.policy.costs)
+	}
+	return r, o, p, err
 }
 
 // routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
@@ -175,7 +204,15 @@ func (f *runFlags) routed(
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
-	o.Attempted, r.Observe, out.watch = w.attempted, w.observe, w
+	var err error
+	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
+	if f.policy.explain {
+		out.explain = new(explainer)
+		if out.tokens, err = e.Tokenizer(); err != nil {
+			return err
+		}
+		r.Observe = func(e engine.Event) { w.observe(e); out.explain.observe(e) }
+	}
 	remote, err := f.gateway.dial(begun, a, e, o)
 	if err != nil {
 		return err
@@ -211,21 +248,13 @@ func (f *runFlags) prompt(a *app, e *engine.Engine, args []string) ([]int32, err
 		return parseIDs(f.ids)
 	}
 	text, err := readPrompt(a, args)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case f.raw:
-		return e.RawPrompt(text)
 	}
-	chat := []tokenizer.Message{{Role: "user", Content: text}}
 	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
-		chat = slices.Insert(chat, 0, tokenizer.Message{Role: "system", Content: f.system})
+		return promptOf(e, text, false, tokenizer.Message{Role: "system", Content: f.system})
 	}
-	ids, err := e.Chat(chat...)
-	if errors.Is(err, tokenizer.ErrUnsupported) {
-		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
-	}
-	return ids, err
+	return promptOf(e, text, f.raw)
 }
 
 // readPrompt returns the arguments as one text, or what is piped in.

@@ -52,6 +52,7 @@ func (f *runFlags) checkRouting() error {
 	var gateway pflag.FlagSet
 	new(gatewayFlags).register(&gateway)
 	new(routeFlags).register(&gateway)
+	new(policyFlags).register(&gateway)
 	var err error
 	refuse := func(name, where, help string) {
 		if err == nil && f.set.Changed(name) {

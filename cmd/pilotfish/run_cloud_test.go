@@ -113,7 +113,7 @@ func TestEndedBeforeAsking(t *testing.T) {
 	require.NoError(t, c.ParseFlags([]string{"-m", tinyModel(t, "q8_0"), "--cloud", closedPort, "--json"}))
 	var stdout bytes.Buffer
 	a := &app{stdout: &stdout, stderr: io.Discard, env: os.Getenv}
-	route, dial, err := f.routing(a)
+	route, dial, _, err := f.routing(a)
 	require.NoError(t, err)
 	e, err := f.model.open()
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestFlagsOfRouting(t *testing.T) {
 	parse := func(args string) (engine.Route, engine.DialOptions) {
 		f := parsedRun(t, "--cloud h:1 "+args)
 		require.NoError(t, f.check(nil))
-		r, o, err := f.routing(&app{})
+		r, o, _, err := f.routing(&app{})
 		require.NoError(t, err)
 		r.Router = nil
 		return r, o
@@ -221,14 +221,15 @@ func TestFlagsOfRouting(t *testing.T) {
 		assert.Equal(t, want.Policy == router.Learned, o.Net != nil, args)
 		o.Net = nil
 		assert.Equal(t, want, o, args)
-		r, _, err := f.routing(&app{})
+		_, _, p, err := f.routing(&app{})
 		require.NoError(t, err)
-		assert.NotNil(t, r.Router, args)
+		assert.NotNil(t, p, args)
 	}
-	local, _, err := parsedRun(t, "-n 3").routing(&app{})
+	local, _, none, err := parsedRun(t, "-n 3").routing(&app{})
 	require.NoError(t, err)
 	assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 3, Sampling: sample.Options{TopP: 1}}},
 		local, "nothing to ask")
+	assert.Nil(t, none)
 }
 
 func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // runOutput prints what `pilotfish run` generates.
@@ -18,6 +21,10 @@ type runOutput struct {
 	context int           // tokens of the longest text
 	session *engine.Session
 	watch   *cloudWatch // nil without a cloud
+	plan    *plan       // what the cloud may be asked for; nil without a cloud
+	costs   *router.Costs
+	explain *explainer // nil where nothing is to be explained
+	tokens  *tokenizer.Tokenizer
 	remote  *engine.Remote
 	write   func(engine.Token) error
 	ids     []int32
@@ -36,6 +43,16 @@ type tokenEvent struct {
 	Text       string  `json:"text"`
 	Origin     string  `json:"origin"`
 	Confidence float32 `json:"confidence"`
+
+	*Decision // with --explain only
+}
+
+// Decision is what the decision about a token was made of. (It has a capital because encoding/json sets only such
+// embedded fields.)
+type Decision struct {
+	Margin    float64 `json:"margin"`    // p₁ - p₂ of the small model's two best tokens
+	Entropy   float64 `json:"entropy"`   // of its next token, in nats
+	Threshold float64 `json:"threshold"` // the cloud is asked where the confidence is below
 }
 
 // summaryEvent is the last line of --json. Its fields are a contract.
@@ -66,11 +83,14 @@ type summaryEvent struct {
 // fields.)
 type RoutedEvent struct {
 	CloudTokens int `json:"cloud_tokens"`
+	// of all tokens, an end token included, those that the cloud chose
+	EscalatedShare float64 `json:"escalated_share"`
 	// tokens of the small model that stood because an answer was late or failed
 	Timeouts     int `json:"timeouts"`
 	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same; the older name
 	Escalations  int `json:"escalations"`         // questions that the text passed
 	Answered     int `json:"answered"`            // of these, answered
+	Needless     int `json:"needless"`            // of the answered, those with the small model's own token for an answer
 	Unanswered   int `json:"unanswered"`          // of these, without an answer
 	Hits         int `json:"hits"`
 	Asks         int `json:"asks"`
@@ -89,6 +109,20 @@ type RoutedEvent struct {
 	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafting that held
 	ExposedMS  float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
 	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
+
+	Policy    string   `json:"policy,omitempty"`
+	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target (none), or live (over many runs)
+	Budget    float64  `json:"budget,omitempty"`    // that is promised
+	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
+	// what was proven of the threshold, and why that may not hold of this run
+	Certificate *certificateEvent `json:"certificate,omitempty"`
+	Doubts      []string          `json:"doubts,omitempty"`
+	LiveBefore  *router.Live      `json:"live_before,omitempty"` // with --budget-live: its state before this answer
+	Live        *router.Live      `json:"live,omitempty"`        // and after it
+	Costs       []router.Cost     `json:"costs,omitempty"`       // with --policy value, for --costs
+	Explain     []explanation     `json:"explain,omitempty"`     // with --explain
+
+	tokens int // of all, an end token included
 }
 
 // routed prints what is generated with the help of remote, and returns why it ended early.
@@ -119,7 +153,13 @@ func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
 func (o *runOutput) token(t engine.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
-		return o.a.printJSON(tokenEvent{Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence})
+		e := tokenEvent{Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence}
+		if o.explain != nil {
+			if why := o.explain.at(t.Pos); why != nil {
+				e.Decision = &Decision{Margin: why.Margin, Entropy: why.Entropy, Threshold: why.Threshold}
+			}
+		}
+		return o.a.printJSON(e)
 	}
 	o.printed += len(t.Text)
 	return o.write(t)
@@ -128,6 +168,7 @@ func (o *runOutput) token(t engine.Token) error {
 // finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout
 // takes no more, and as text where not even the prompt was run, it prints nothing.
 func (o *runOutput) finish(ctx context.Context, err error) error {
+	o.keepLive()
 	s := o.session.Summary()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
 		return err
@@ -167,6 +208,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		if o.remote != nil {
 			e.Audit = o.remote.Audit()
 		}
+		o.promised(e.RoutedEvent)
 		if err == nil {
 			err = w.why()
 		}
@@ -177,10 +219,48 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	return e
 }
 
+// keepLive keeps the live threshold for the next run. That it cannot be kept is no reason to fail this one.
+func (o *runOutput) keepLive() {
+	r := o.session.Routing()
+	if o.plan == nil || o.plan.live == nil || r.Tokens == 0 {
+		return
+	}
+	if err := o.plan.live.update(r.Cloud+r.Timeouts, r.Tokens); err != nil {
+		fmt.Fprintf(o.a.stderr, "\npilotfish: the live threshold of this run is lost: %v\n", err)
+	}
+}
+
+// promised adds what was promised of the share, and what decisions were made of.
+func (o *runOutput) promised(r *RoutedEvent) {
+	if p := o.plan; p != nil {
+		r.Policy, r.Promise = string(p.options.Policy), p.kind
+		if p.kind != "" {
+			r.Budget = p.budget
+		}
+		if p.options.Budget == 0 && p.kind != live {
+			r.Threshold = p.options.Threshold
+		}
+		if p.kind == certified {
+			r.Certificate = new(newCertificateEvent(p.certificate))
+			r.Doubts = p.late(o.remote, r.Timeouts)
+		}
+		if l := p.live; l != nil {
+			r.Threshold, r.LiveBefore, r.Live = &l.before.Value, &l.before, &l.after
+		}
+	}
+	if o.costs != nil {
+		r.Costs = o.costs.Record()
+	}
+	if o.explain != nil {
+		r.Explain = o.explain.shown()
+	}
+}
+
 // routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
 func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
-		CloudTokens: r.Cloud, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
+		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
+		tokens: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
@@ -193,6 +273,7 @@ func (o *runOutput) report(e summaryEvent) {
 		fmt.Fprintf(o.a.stderr, "drawn with --seed %d, which gives the same text again\n", *e.Seed)
 	}
 	if e.RoutedEvent != nil {
+		o.reportExplain()
 		o.reportCloud(e)
 	}
 	fmt.Fprintf(o.a.stderr,
@@ -205,24 +286,55 @@ func (o *runOutput) report(e summaryEvent) {
 	}
 }
 
+// reportExplain prints the table of --explain.
+func (o *runOutput) reportExplain() {
+	if o.explain != nil {
+		o.explain.print(o.a.stderr, o.tokens)
+	}
+}
+
 // reportCloud says what came from the cloud, and what did not.
 func (o *runOutput) reportCloud(e summaryEvent) {
 	r := e.RoutedEvent
+	o.reportPromise(r)
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
 		return
 	}
-	const all = "%d of %d tokens come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"
+	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"
 	fmt.Fprintf(o.a.stderr, all,
-		r.CloudTokens, e.GeneratedTokens, r.Answered, r.Escalations, r.BytesUp, r.BytesDown)
+		r.CloudTokens, r.tokens, 100*r.EscalatedShare, r.Answered, r.Escalations, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
 		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS, r.HiddenMS)
+	}
+	if r.Needless > 0 {
+		fmt.Fprintf(o.a.stderr, "%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n",
+			r.Needless, r.Answered, 100*float64(r.Needless)/float64(r.Answered))
 	}
 	if r.Unanswered > 0 {
 		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, "+
 			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
 	}
 	o.reportAudit(r)
+}
+
+// reportPromise says what was promised of the share, before what it is.
+func (o *runOutput) reportPromise(r *RoutedEvent) {
+	switch {
+	case r.Promise == certified && len(r.Doubts) == 0:
+		fmt.Fprintln(o.a.stderr, certificateText(o.plan.certificate))
+	case r.Promise == certified:
+		fmt.Fprintf(o.a.stderr, "%s\nhere that is a target, not a bound: %s\n",
+			certificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
+	case r.Promise == target:
+		fmt.Fprintf(o.a.stderr, "budget %s (a target, not a bound): ", share(r.Budget))
+	case r.Promise == live:
+		fmt.Fprintf(o.a.stderr, "budget %s over all runs: %s of %d tokens so far; threshold %.4g here, %.4g next\n",
+			share(r.Budget), share(r.Live.Share()), r.Live.Tokens, r.LiveBefore.Value, r.Live.Value)
+	}
+	if o.costs != nil && o.costs.Lacking() {
+		fmt.Fprintln(o.a.stderr, "the costs of --costs do not reach as far as this text: it is not the run that they are of")
+	}
 }
 
 // reportAudit says how the cloud would have chosen where it was not asked.

@@ -207,9 +207,9 @@ func TestRoutingOptions(t *testing.T) {
 	up, file := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
 	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o600))
 	require.NoError(t, os.WriteFile(file, demo.Router(), 0o600))
-	net, err := parseRouter(demo.Router())
+	shipped, err := parseRouter(demo.Router())
 	require.NoError(t, err)
-	learned := new(router.Net)
+	net, learned := shipped.Net, new(router.Net)
 	type options struct {
 		bench.RoutingOptions
 		Stage     bench.StageOptions
@@ -274,6 +274,7 @@ func TestRoutingOptions(t *testing.T) {
 		"--threshold 0":                 func(o *options) { o.Router.Threshold = new(0.0) },
 		"--budget 0.07":                 func(o *options) { o.Router.Budget = 0.07 },
 		"--policy learned --router NET": func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
+		"--router NET":                  func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
 		"--policy random --budget 1":    func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
 		"--modes paper --deadline 1h":   func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
 		"--edge-tps 0.1 --modes local":  func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },

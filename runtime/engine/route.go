@@ -21,6 +21,13 @@ type DraftOptions = draft.Options
 // Event tells of one token that was shown, or of one question to the cloud.
 type Event = draft.Event
 
+// What an [Event] tells of.
+type (
+	Escalation = draft.Escalation // a question to the cloud
+	ShownToken = draft.Token      // a token, with its origin
+	Reason     = draft.Reason     // what the decision about it was made of
+)
+
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// explanation is what is known of a token and its decision. Its fields are a contract.
+type explanation struct {
+	Pos        int     `json:"pos"`
+	ID         int32   `json:"id"`
+	Origin     string  `json:"origin"`
+	Confidence float32 `json:"confidence"`
+	Margin     float64 `json:"margin"`    // p₁ - p₂ of the small model
+	Entropy    float64 `json:"entropy"`   // of its next token, in nats
+	Threshold  float64 `json:"threshold"` // the cloud is asked where the confidence is below
+	Local      int32   `json:"local"`     // the small model's token
+	Outcome    string  `json:"outcome"`   // stands, or of the question: hit, miss, late, failed, unasked
+	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm of
+	// its probability, where that is known too
+	Cloud        *int32   `json:"cloud"`
+	CloudLogProb *float32 `json:"cloud_logprob"`
+}
+
+// explainer gathers what is known of tokens from the events of decoding.
+type explainer struct {
+	rows []explanation
+}
+
+// observe is told of every event.
+func (x *explainer) observe(e engine.Event) {
+	if t := e.Token; t != nil && t.Reason != nil && !t.End {
+		why := t.Reason
+		row := explanation{
+			Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Confidence: t.Confidence, Margin: why.Margin,
+			Entropy: why.Entropy, Threshold: why.Threshold, Local: why.Local, Outcome: "stands",
+		}
+		if had := x.at(t.Pos); had != nil { // its question was told of before
+			row.Outcome, row.Cloud, row.CloudLogProb = had.Outcome, had.Cloud, had.CloudLogProb
+			*had = row
+			return
+		}
+		x.rows = append(x.rows, row)
+	}
+	q := e.Escalation
+	if q == nil {
+		return
+	}
+	switch q.Outcome {
+	case "hit", "miss", "late", "failed", "unasked":
+		x.asked(q)
+	}
+}
+
+// asked takes in a question that the text passed, and what its answer said of tokens before.
+func (x *explainer) asked(q *engine.Escalation) {
+	row := x.at(q.Pos)
+	if row == nil { // its token is told of next
+		x.rows = append(x.rows, explanation{Pos: q.Pos})
+		row = &x.rows[len(x.rows)-1]
+	}
+	row.Outcome = string(q.Outcome)
+	if q.Outcome == "hit" || q.Outcome == "miss" {
+		row.Cloud = new(q.Token)
+		for _, c := range q.Top {
+			if c.ID == q.Token {
+				row.CloudLogProb = new(c.Logit)
+			}
+		}
+	}
+	for i := range x.rows {
+		if r := &x.rows[i]; q.Audited > 0 && r.Pos >= q.AuditedFrom && r.Pos < q.AuditedTo && r.Origin == "edge" {
+			r.Cloud = new(r.ID)
+		}
+	}
+	for _, f := range q.Missed {
+		if r := x.at(f.Pos); r != nil {
+			r.Cloud, r.CloudLogProb = new(f.Token), new(f.LogProb)
+		}
+	}
+}
+
+// at is the row of a position; nil where there is none yet.
+func (x *explainer) at(pos int) *explanation {
+	i, found := slices.BinarySearchFunc(x.rows, pos, func(r explanation, pos int) int { return r.Pos - pos })
+	if !found {
+		return nil
+	}
+	return &x.rows[i]
+}
+
+// shown are the rows of tokens that were shown.
+func (x *explainer) shown() []explanation {
+	return slices.DeleteFunc(slices.Clone(x.rows), func(r explanation) bool { return r.Origin == "" })
+}
+
+// print prints a table. Tokens stand in quotes, so that none does anything to a terminal.
+func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
+	const line = "%6s %-18s %6s %6s %7s %7s %-8s %-18s %s\n"
+	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
+	for _, r := range x.shown() {
+		choice, p := "", ""
+		switch {
+		case r.Cloud == nil:
+		case *r.Cloud == r.Local:
+			choice = "the same"
+		default:
+			choice = quoted(tokens, *r.Cloud)
+		}
+		if r.CloudLogProb != nil {
+			p = fmt.Sprintf("%.2f", *r.CloudLogProb)
+		}
+		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
+			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold), r.Outcome, choice, p)
+		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
+	}
+}
+
+// quoted is a token in quotes, in ASCII, 18 characters at most.
+func quoted(tokens *tokenizer.Tokenizer, id int32) string {
+	text := string(tokens.Bytes(id))
+	if tokens.IsControl(id) {
+		text = tokens.Text(id)
+	}
+	q := fmt.Sprintf("%+q", text)
+	if len(q) > 18 {
+		q = q[:15] + `.."`
+	}
+	return q
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// policyFlags say what a single run may take from the cloud, beside [routeFlags].
+type policyFlags struct {
+	live      bool
+	liveState string
+	explain   bool
+	costs     string
+	prices    router.Prices
+}
+
+func (p *policyFlags) register(f *pflag.FlagSet) {
+	f.BoolVar(&p.live, "budget-live", false, "keep to --budget from one run to the next: the threshold stays as it is within "+
+		"an answer and moves at its end. It is kept in your cache folder, for each router, model and budget")
+	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: keep the threshold in this `file`")
+	f.BoolVar(&p.explain, "explain", false, "say of each token why the cloud was asked or not, and what it said: "+
+		"a table on stderr, or fields of --json")
+	f.Float64Var(&p.prices.Gain, "value-gain", 1, "with --policy value: `worth` of a right token in the place of a wrong one")
+	f.Float64Var(&p.prices.Second, "value-second", 1, "with --policy value: `price` of a second of waiting with nothing to draft")
+	f.Float64Var(&p.prices.Byte, "value-byte", 0.0005, "with --policy value: `price` of a byte, sent or received")
+	f.Float64Var(&p.prices.Ask, "value-ask", 0.2, "with --policy value: `price` of a question")
+	f.StringVar(&p.costs, "costs", "", "with --policy value: decide by the costs that an earlier run recorded: a `file` with what "+
+		"its --json printed")
+}
+
+// check refuses flags of a rule that is not in use.
+func (p *policyFlags) check(given func(string) bool, policy router.Policy) error {
+	for _, name := range []string{"value-gain", "value-second", "value-byte", "value-ask", "costs"} {
+		if policy != router.Value && given(name) {
+			return usagef("--%s has no effect with --policy %s: give --policy value", name, policy)
+		}
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"value-gain", p.prices.Gain}, {"value-second", p.prices.Second}, {"value-byte", p.prices.Byte},
+		{"value-ask", p.prices.Ask},
+	} {
+		if err := inRange(v.name, v.value, 0, math.MaxFloat64); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.prices.Gain == 0:
+		return usagef("--value-gain 0 makes no question worth its price: give more than 0, or --policy never")
+	case given("live-state") && !p.live:
+		return usagef("--live-state has no effect without --budget-live: add it")
+	case given("live-state") && p.liveState == "":
+		return usagef("--live-state names no file: give one, or leave it out")
+	case p.live && given("threshold"):
+		return usagef("--budget-live and --threshold exclude each other: the threshold then moves by itself")
+	case p.live && (policy == router.Never || policy == router.Always || policy == router.Value):
+		return usagef("--budget-live has no effect with --policy %s: leave one of them out", policy)
+	case given("costs") && p.costs == "":
+		return usagef("--costs names no file: give one, or leave it out")
+	}
+	return nil
+}
+
+// The kinds of promise that a run makes of its share of tokens from the cloud.
+const (
+	certified = "certified" // a bound, proven of texts like those of the certificate
+	target    = "target"    // along the path; no bound for a short text
+	live      = "live"      // over all runs
+)
+
+// plan is which tokens a run asks the cloud for, and what is known of how many they will be.
+type plan struct {
+	options     router.Options
+	file        *router.File // of the router; nil where the policy has none
+	kind        string       // of the promise; "" where there is none
+	budget      float64      // that is promised
+	certificate *router.Certificate
+	doubts      []string // why the certificate may not hold here
+	live        *liveState
+}
+
+// plan says what the flags ask for. It opens no model.
+func (f *runFlags) plan() (*plan, error) {
+	o, err := f.route.router(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.policy.check(f.set.Changed, o.Policy); err != nil {
+		return nil, err
+	}
+	if o.Policy == router.Value {
+		o.Prices = f.policy.prices
+	}
+	p := &plan{options: o, file: f.route.file, budget: defaultBudget}
+	if f.route.given("budget") {
+		p.budget = f.route.budget
+	}
+	if p.file != nil && o.Policy == router.Learned {
+		p.certificate = p.file.Certificate
+	}
+	switch c := p.certificate; {
+	case o.Policy == router.Never, o.Policy == router.Always, o.Policy == router.Value, o.Threshold != nil:
+		p.certificate = nil
+	case f.policy.live:
+		p.kind, p.options.Budget = live, 0
+	case c != nil && (!f.route.given("budget") || p.budget >= c.Budget):
+		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
+	default:
+		p.kind, p.options.Budget = target, p.budget
+		if c != nil {
+			p.options.Threshold = &c.Threshold // where the path begins
+		}
+	}
+	return p, nil
+}
+
+// prepare makes the router for a model: one for another width is refused, and doubts are said.
+func (p *plan) prepare(a *app, f *runFlags, e *engine.Engine) (*router.Router, error) {
+	if p.file != nil {
+		if err := fitting(p.file, e, f.route.routerGGM); err != nil {
+			return nil, err
+		}
+		a.warnForeign(p.file, e)
+	}
+	if p.kind == certified {
+		p.doubts = f.doubts(p.certificate, e)
+	}
+	if p.kind == live {
+		var err error
+		if p.live, err = openLive(f, p, e); err != nil {
+			return nil, err
+		}
+		p.options.Live = &p.live.before
+	}
+	return router.New(p.options)
+}
+
+// doubts are the ways in which a run is not like those of the certificate, as far as is known before it begins.
+func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string) {
+	doubt := func(here bool, format string, args ...any) {
+		if here {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	own, err := e.Fingerprint()
+	doubt(err != nil || own != c.Model, "it was made with another small model")
+	doubt(f.max != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
+		c.MaxTokens, orAny(f.max), f.max)
+	switch {
+	case f.set.Changed("tokens"):
+		doubt(true, "it is of texts, not of token ids (--tokens)")
+	case f.set.Changed("system"):
+		doubt(true, "it is of chats without a message of the system (--system)")
+	default:
+		doubt(promptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt, promptKind(f.raw))
+	}
+	doubt(f.sampling.Temperature > 0, "it is of greedy decoding (--temp)")
+	doubt(f.ignoreEnd, "its answers ended at end tokens (--ignore-eos)")
+	return all
+}
+
+// orAny is the most tokens in words.
+func orAny(n int) string {
+	if n == 0 {
+		return "any number"
+	}
+	return fmt.Sprint(n)
+}
+
+// late adds what is known of the certificate when the run has ended.
+func (p *plan) late(remote *engine.Remote, timeouts int) []string {
+	if p.kind != certified {
+		return nil
+	}
+	all := slices.Clone(p.doubts)
+	name := ""
+	if remote != nil {
+		name = remote.Model()
+	}
+	if name != "" && p.certificate.LargeName != "" && name != p.certificate.LargeName {
+		all = append(all, fmt.Sprintf("it was made with another large model%s, this one is%s",
+			named(p.certificate.LargeName), named(name)))
+	}
+	if timeouts > 0 {
+		all = append(all, fmt.Sprintf("%d tokens stood without an answer", timeouts))
+	}
+	return all
+}
+
+// mostRecord is the longest file of a record, in bytes.
+const mostRecord = 64 << 20
+
+// readCosts returns the costs that a run recorded, from what its --json printed.
+func readCosts(path string) (*router.Costs, error) {
+	b, err := readSmall(path, mostRecord)
+	if err != nil {
+		return nil, fmt.Errorf("--costs: %w", err)
+	}
+	costs, err := parseCosts(b)
+	if err != nil {
+		return nil, fmt.Errorf("--costs %s: %w", path, err)
+	}
+	return costs, nil
+}
+
+// readSmall reads a file of at most so many bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, which is more than such a file ever has", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
