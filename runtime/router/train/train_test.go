@@ -227,7 +227,7 @@ func TestGradient(t *testing.T) {
 		}
 		grads := [2][]float32{make([]float32, len(theta)), make([]float32, len(theta))}
 		for c, at := 0, 0; at < len(some); c, at = c+1, at+chunk {
-			tr.gradient(tr.workers[c], grads[c], some[at:min(at+chunk, len(some))], len(some))
+			tr.gradient(tr.workers[0], grads[c], some[at:min(at+chunk, len(some))], len(some))
 		}
 		for i := range theta {
 			const step = 1e-5
@@ -241,6 +241,70 @@ func TestGradient(t *testing.T) {
 			assert.InDelta(t, want, grads[0][i]+grads[1][i], 1e-5+1e-4*math.Abs(want), "%d units, weight %d", units, i)
 		}
 	}
+}
+
+// newTest returns a trainer of one thread over a source.
+func newTest(t *testing.T, src Source, o Options) *trainer {
+	t.Helper()
+	o = o.defaults()
+	parts, err := split(src, o.Validation, o.Seed)
+	require.NoError(t, err)
+	pool := cpu.NewPool(1)
+	t.Cleanup(pool.Close)
+	tr, err := newTrainer(src, o, parts, pool)
+	require.NoError(t, err)
+	return tr
+}
+
+// TestShortBatch: the last batch of an epoch learns from its own positions alone.
+func TestShortBatch(t *testing.T) {
+	src, _ := planted(2000, 3, 3)
+	tr := newTest(t, src, Options{})
+	require.Greater(t, tr.batch, chunk)
+	var batches [][]int
+	tr.stream(1, func(rows []int) bool { batches = append(batches, slices.Clone(rows)); return len(batches) < 2 })
+	tr.step(batches[0])
+	short := batches[1][:20]
+	g := make([]float32, len(tr.theta))
+	tr.gradient(newWorker(tr.shape), g, short, len(short))
+	want := make([]float32, len(g))
+	for i := range g {
+		want[i] = 0.9*tr.adam.m[i] + 0.1*g[i]
+	}
+	tr.step(short)
+	assert.InDeltaSlice(t, want, tr.adam.m, 1e-7)
+}
+
+// ordered is a source that notes in which order hidden states are read.
+type ordered struct {
+	*rows
+	read []int
+}
+
+func (o *ordered) Hidden(dst []float32, i int) {
+	o.read = append(o.read, i)
+	o.rows.Hidden(dst, i)
+}
+
+// TestEpochsDiffer: each epoch has an order of its own.
+func TestEpochsDiffer(t *testing.T) {
+	src, _ := planted(30, 3, 3)
+	o := &ordered{rows: src}
+	tr := newTest(t, o, Options{})
+	var orders [][]int
+	for e := range 3 {
+		o.read = nil
+		require.NoError(t, tr.epoch(t.Context(), e+1))
+		orders = append(orders, o.read)
+	}
+	assert.NotEqual(t, orders[0], orders[1])
+	assert.NotEqual(t, orders[1], orders[2])
+	assert.ElementsMatch(t, orders[0], orders[1])
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(assert.AnError)
+	o.read = nil
+	assert.ErrorIs(t, tr.epoch(ctx, 4), assert.AnError)
+	assert.Len(t, o.read, tr.batch, "it ends between two batches")
 }
 
 // TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for them,
@@ -268,13 +332,7 @@ func TestClassWeights(t *testing.T) {
 			assert.InDelta(t, share, r.Net.Of(h, 0, 0), 0.01, "balance %v", balance)
 		}
 	}
-	pool := cpu.NewPool(1)
-	defer pool.Close()
-	o := Options{Balance: 1}.defaults()
-	parts, err := split(src, o.Validation, 0)
-	require.NoError(t, err)
-	tr, err := newTrainer(src, o, parts, pool)
-	require.NoError(t, err)
+	tr := newTest(t, src, Options{Balance: 1})
 	assert.InDelta(t, float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1], 1e-6, "both classes count alike")
 	assert.InDelta(t, float64(tr.keep+tr.escalate), float64(tr.keep)*tr.weight[0]+float64(tr.escalate)*tr.weight[1], 1e-6)
 }
