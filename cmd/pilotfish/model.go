@@ -65,33 +65,36 @@ func (m *modelFlags) registerCommon(c *cobra.Command) {
 		"compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
 }
 
-// open opens the model. Wrong values are wrong usage, a bad file is a failure.
-func (m *modelFlags) open() (*engine.Engine, error) {
+// options are those of the engine. Wrong values are wrong usage.
+func (m *modelFlags) options() (o engine.Options, err error) {
 	switch {
 	case m.exact && m.backend != string(engine.CPU):
-		return nil, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
+		return o, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
 	case m.exact && m.kv == string(engine.KVF16):
-		return nil, usagef("--exact keeps keys and values in float32: leave out --kv f16")
+		return o, usagef("--exact keeps keys and values in float32: leave out --kv f16")
 	case m.threads < 0 || m.threads > mostThreads:
-		return nil, usagef("--threads %d is out of range: give 0 to %d", m.threads, mostThreads)
+		return o, usagef("--threads %d is out of range: give 0 to %d", m.threads, mostThreads)
 	case m.context < 0:
-		return nil, usagef("--ctx %d is negative: give 0 or more", m.context)
+		return o, usagef("--ctx %d is negative: give 0 or more", m.context)
 	}
-	kv, err := parseKV(m.kv)
+	o = engine.Options{Threads: m.threads, Context: m.context, Exact: m.exact}
+	if o.KV, err = parseKV(m.kv); err != nil {
+		return o, err
+	}
+	if o.Backend, err = parseBackend(m.backend); err != nil {
+		return o, err
+	}
+	o.HugePages, err = parseHugePages(m.huge, o.Backend)
+	return o, err
+}
+
+// open opens the model. Wrong values are wrong usage, a bad file is a failure.
+func (m *modelFlags) open() (*engine.Engine, error) {
+	o, err := m.options()
 	if err != nil {
 		return nil, err
 	}
-	where, err := parseBackend(m.backend)
-	if err != nil {
-		return nil, err
-	}
-	huge, err := parseHugePages(m.huge, where)
-	if err != nil {
-		return nil, err
-	}
-	return engine.Open(m.path, engine.Options{
-		Backend: where, Threads: m.threads, Context: m.context, KV: kv, Exact: m.exact, HugePages: huge,
-	})
+	return engine.Open(m.path, o)
 }
 
 // compute is what was asked for that can change the last bits of what the model computes; "" where it is as usual.

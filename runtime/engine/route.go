@@ -21,8 +21,12 @@ type DraftOptions = draft.Options
 // Event tells of one token that was shown, or of one question to the cloud.
 type Event = draft.Event
 
-// Escalation is a question to the cloud, as an [Event] tells of it.
-type Escalation = draft.Escalation
+// What an [Event] tells of.
+type (
+	Escalation = draft.Escalation // a question to the cloud
+	ShownToken = draft.Token      // a token, with its origin
+	Reason     = draft.Reason     // what the decision about it was made of
+)
 
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary

@@ -449,11 +449,7 @@ func TestEarlyStopping(t *testing.T) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
-	all := make([]int, len(keep))
-	for i := range all {
-		all[i] = i
-	}
-	assert.InDelta(t, seen[least].Loss, loss(logits, keep, all, 1, 0), 1e-3, "the weights of that epoch")
+	assert.InDelta(t, seen[least].Loss, loss(logits, keep, every(len(keep)), 1, 0), 1e-3, "the weights of that epoch")
 }
 
 // TestPlatt: logits that are off by a scale and a shift are put right, and logits that part the kinds stay finite.
@@ -480,6 +476,62 @@ func TestPlatt(t *testing.T) {
 	assert.False(t, ok)
 	_, _, ok = platt(logits, keep, nil)
 	assert.False(t, ok)
+}
+
+// TestJudgeScales: scale and shift are those that fit all prompts held back, where one half says of the other that they
+// help; else there are none.
+func TestJudgeScales(t *testing.T) {
+	src, _ := planted(600, 3, 4)
+	tr := newTest(t, src, Options{Validation: 0.5})
+	held := tr.parts.held
+	one, other := tr.halves(held.Rows)
+	require.Greater(t, len(one), 500)
+	require.Greater(t, len(other), 500)
+	halves := map[int]bool{}
+	for _, k := range one {
+		halves[src.prompt[held.Rows[k]]] = true
+	}
+	for _, k := range other {
+		assert.False(t, halves[src.prompt[held.Rows[k]]], "a prompt is in one half")
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	logits, keep, honest := make([]float64, len(held.Rows)), make([]bool, len(held.Rows)), make([]float64, len(held.Rows))
+	for k, i := range held.Rows {
+		honest[k] = 2 * r.NormFloat64()
+		logits[k] = 5*honest[k] + 3
+		keep[k] = r.Float64() < sigmoid(honest[k])
+		src.label[i] = Escalate
+		if keep[k] {
+			src.label[i] = Keep
+		}
+	}
+	got := &Result{Held: held}
+	tr.judge(got, logits)
+	scale, shift, ok := platt(logits, keep, every(len(logits)))
+	require.True(t, ok)
+	assert.InDelta(t, scale, got.Scale, 1e-9)
+	assert.InDelta(t, shift, got.Shift, 1e-9)
+	assert.Less(t, got.Calibration, 0.05)
+	assert.Greater(t, got.Uncalibrated, 0.1)
+
+	for _, k := range one { // too bold in one half, honest in the other
+		logits[k] = 5 * honest[k]
+	}
+	for _, k := range other {
+		logits[k] = honest[k]
+	}
+	tr.judge(got, logits)
+	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift}, "what would help one half only is left")
+	assert.InDelta(t, got.Uncalibrated, got.Calibration, 1e-12)
+}
+
+// every is the numbers below n.
+func every(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // TestBatch: few positions make small batches, many make whole ones.

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// demoPairFiles writes the demo's models and router to files.
+func demoPairFiles(t *testing.T) (small, large, net string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		return path
+	}
+	return write("small.gguf", demo.Small()), write("large.gguf", demo.Large()), write("router.gguf", demo.Router())
+}
+
+// demoData writes the first questions of the demo's training split to a file.
+func demoData(t *testing.T, n int) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, q := range demo.Questions(demo.Train)[:n] {
+		fmt.Fprintf(&b, "{\"question\":%q}\n", q.Text)
+	}
+	path := filepath.Join(t.TempDir(), "prompts.jsonl")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path
+}
+
+// calibration is a line of `router calibrate --json`.
+type calibration struct {
+	thresholdEvent
+	Certificate *certificateEvent
+	File        string
+	Needed      int
+}
+
+// calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
+func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
+	t.Helper()
+	got, stdout, stderr := call(t, append([]string{"router", "calibrate"}, args...)...)
+	require.Equal(t, code, got, stderr)
+	all := lines[calibration](t, stdout)
+	require.NotEmpty(t, all, stderr)
+	return all[:len(all)-1], all[len(all)-1], stderr
+}
+
+// TestCalibrateDemo: the demo's router gets a certificate of what was decoded, with the flags that were given; where
+// nothing can be shown there is none, and no file.
+func TestCalibrateDemo(t *testing.T) {
+	ownFolders(t)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--thresholds", "0.3,0.9", "--budget", "0.08",
+		"--confidence", "0.7", "--json"}
+	steps, last, _ := calibrated(t, exitDone, usual...)
+	require.Len(t, steps, 2)
+	require.NotNil(t, last.Certificate)
+	c := *last.Certificate
+	assert.Equal(t, out, last.File)
+	assert.Equal(t, []any{0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
+		[]any{c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
+	for i, s := range steps {
+		assert.Equal(t, []float64{0.3, 0.9}[i], s.Threshold)
+		assert.Equal(t, 60, s.Prompts)
+		assert.InDelta(t, float64(s.Escalated)/float64(s.Tokens), s.Share, 1e-12)
+		assert.Equal(t, s.PValue <= 1-0.7, s.Certified)
+		if s.Certified && (i == 1 || !steps[1].Certified) {
+			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens}, []any{c.Threshold, c.Share, c.PValue, c.Tokens})
+		}
+	}
+	file, err := readRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, c, newCertificateEvent(file.Certificate))
+	shipped, err := parseRouter(demo.Router())
+	require.NoError(t, err)
+	assert.Equal(t, shipped.Net, file.Net)
+	for of, b := range map[string][]byte{c.Model: demo.Small(), c.Large: demo.Large()} {
+		f, err := gguf.Parse(b)
+		require.NoError(t, err)
+		sum, err := f.Fingerprint()
+		require.NoError(t, err)
+		assert.Equal(t, sum, of)
+	}
+
+	p := func(flags ...string) float64 {
+		steps, _, _ := calibrated(t, exitDone, append(usual, flags...)...)
+		return steps[0].PValue
+	}
+	assert.Equal(t, steps[0].PValue, p())
+	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
+	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
+	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+
+	require.NoError(t, os.Remove(out))
+	steps, last, stderr := calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
+	assert.Len(t, steps, 1)
+	assert.Nil(t, last.Certificate)
+	assert.Greater(t, last.Needed, 60)
+	assert.Contains(t, stderr, fmt.Sprintf("about %d prompts like these would be needed, 60 were tested", last.Needed))
+	steps, last, stderr = calibrated(t, exitFailed, append(usual, "--budget", "0.001")...)
+	assert.Len(t, steps, 1)
+	assert.Zero(t, last.Needed)
+	assert.Contains(t, stderr, "not below the budget")
+	_, _, stderr = calibrated(t, exitFailed, append(usual, "--confidence", "0.99", "-n", "200")...)
+	assert.Contains(t, stderr, "with -n 40 fewer would do")
+	assert.NoFileExists(t, out)
+
+	code, stdout, stderr := call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48", "--confidence", "0.5")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
+	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +verdict$`, strings.ReplaceAll(stdout, "\t", " "))
+	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
+	assert.Contains(t, stdout, "written to "+out)
+	assert.Contains(t, stderr, "choosing thresholds")
+}
+
+// TestCalibrateOwn: models, a router and prompts of one's own, as chats or as they stand; prompts without room for an
+// answer are left out and counted.
+func TestCalibrateOwn(t *testing.T) {
+	ownFolders(t)
+	small, large, net := demoPairFiles(t)
+	data := demoData(t, 30)
+	more, err := os.OpenFile(data, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(more, "{\"question\":%q}\n", strings.Repeat("where does she live? ", 100))
+	require.NoError(t, err)
+	require.NoError(t, more.Close())
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
+		"--thresholds", "0.01", "--confidence", "0.3", "--json"}
+	steps, last, stderr := calibrated(t, exitDone, args...)
+	assert.Equal(t, 30, steps[0].Prompts)
+	assert.Contains(t, stderr, "1 of 31 prompts are left out")
+	assert.Equal(t, router.Chat, last.Certificate.Prompt)
+	sum, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	name, _ := sum.String("general.name")
+	assert.Equal(t, name, last.Certificate.LargeName)
+	raw, last, _ := calibrated(t, exitDone, append(args, "--raw")...)
+	assert.Equal(t, router.Raw, last.Certificate.Prompt)
+	assert.NotEqual(t, steps[0].Tokens, raw[0].Tokens)
+
+	// onto itself: the certificate is replaced, and the network stays
+	same := append(args, "--router", out, "--thresholds", "0.02")
+	_, last, _ = calibrated(t, exitDone, same...)
+	assert.Equal(t, 0.02, last.Certificate.Threshold)
+	again, err := readRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, 0.02, again.Certificate.Threshold)
+
+	narrow := narrowRouter(t, 5, "")
+	for want, flags := range map[string][]string{
+		"width 5, those of the model are 128 wide": {"--router", narrow},
+		"no such file":    {"--data", "/nowhere/x.jsonl"},
+		"/nowhere/x.gguf": {"--router", "/nowhere/x.gguf"},
+	} {
+		code, stdout, stderr := call(t, append(append([]string{"router", "calibrate"}, args...), flags...)...)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+	}
+	other := narrowRouter(t, 128, "another model's fingerprint")
+	_, _, stderr = calibrated(t, exitDone, append(args, "--router", other)...)
+	assert.Contains(t, stderr, "trained for another model")
+}
+
+// narrowRouter writes a router for hidden states of a width that says it belongs to a model.
+func narrowRouter(t *testing.T, width int, model string) string {
+	t.Helper()
+	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}}, false)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, writeRouter(path, &router.File{Net: n, About: router.About{Model: model}}))
+	return path
+}
+
+// TestCalibrateGateway: the large model may stand behind a gateway; its questions are those that a device asks.
+func TestCalibrateGateway(t *testing.T) {
+	ownFolders(t)
+	small, large, net := demoPairFiles(t)
+	secret := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(secret, []byte("a secret of sixteen bytes\n"), 0o600))
+	address, pin, _ := startCloud(t, "-m", large, "--token-file", secret)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	args := []string{"-m", small, "--router", net, "--data", demoData(t, 20), "-o", out, "-n", "48",
+		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume", "--json"}
+	steps, last, _ := calibrated(t, exitDone, args...)
+	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
+	assert.NotEmpty(t, last.Certificate.LargeName)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
+	local := []string{"-m", small, "--large", large}
+	here, _, _ := calibrated(t, exitDone, append(local, append(args[2:14], "--json")...)...)
+	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
+	assert.Equal(t, here[0].PValue, steps[0].PValue)
+
+	for want, flags := range map[string][]string{
+		"--pin":         {"--pin", onePin(1)},
+		"access token":  {"--token-file", writeToken(t, "no secret of this gateway")},
+		"no dictionary": {"--dictionary", writeToken(t, "no dictionary")},
+	} {
+		code, _, stderr := call(t, append(append([]string{"router", "calibrate"}, args...), flags...)...)
+		assert.NotEqual(t, exitDone, code)
+		if want == "no dictionary" {
+			want = "dictionary"
+		}
+		assert.Contains(t, stderr, want)
+	}
+}
+
+func writeToken(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// TestCalibrateRefused: wrong values are refused before anything is opened, with the flag and what to do.
+func TestCalibrateRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "out",
+		"--out=":                            "-o names no file",
+		"-o X --budget 0":                   "--budget 0 is out of range",
+		"-o X --budget 1":                   "--budget 1",
+		"-o X --budget NaN":                 "--budget NaN",
+		"-o X --confidence 1":               "--confidence 1",
+		"-o X --confidence 0":               "--confidence 0",
+		"-o X --method sure":                "--method: \"sure\"",
+		"-o X -n 0":                         "-n 0",
+		"-o X --questions -1":               "--questions -1",
+		"-o X --thresholds 0.5,0.4":         `--thresholds: "0.4"`,
+		"-o X --thresholds 0":               `--thresholds: "0"`,
+		"-o X --thresholds 1.1":             `--thresholds: "1.1"`,
+		"-o X --thresholds x":               `--thresholds: "x"`,
+		"-o X --thresholds NaN":             `--thresholds: "NaN"`,
+		"-o X --large L":                    "-m",
+		"-o X -m M":                         "--large",
+		"-o X -m M --large L":               "--router",
+		"-o X -m M --large L --router R":    "--data",
+		"-o X --threads 3":                  "--threads has no effect",
+		"-o X --pin 00":                     "--pin has no effect",
+		"-o X -m M --large L --threads -1":  "--threads -1",
+		"-o X -m M --large L --kv f64":      "--kv f64",
+		"-o X -m M --large L --cloud h:443": "leave one of them out",
+	} {
+		code, stdout, stderr := call(t, append([]string{"router", "calibrate"}, strings.Fields(args)...)...)
+		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want, args)
+	}
+	code, _, stderr := call(t, "router")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "which command")
+}

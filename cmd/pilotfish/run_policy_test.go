@@ -1,0 +1,483 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// certifiedRouter writes the demo's router with a certificate: threshold 0.625 for 7% with confidence 90%.
+func certifiedRouter(t *testing.T, change func(*router.Certificate)) string {
+	t.Helper()
+	file, err := parseRouter(demo.Router())
+	require.NoError(t, err)
+	e, err := embedded(demo.Small(), "small")
+	require.NoError(t, err)
+	defer e.Close()
+	c := &router.Certificate{
+		Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
+		PValue: 0.01, Method: "learn-then-test, betting", Prompt: router.Chat,
+	}
+	if c.Model, err = e.Fingerprint(); err != nil {
+		require.NoError(t, err)
+	}
+	if change != nil {
+		change(c)
+	}
+	file.Certificate = c
+	path := filepath.Join(t.TempDir(), "certified.gguf")
+	require.NoError(t, writeRouter(path, file))
+	return path
+}
+
+// TestPlan: what the flags ask the cloud for, and what is promised of it. A run without any of them has a budget of 7%.
+func TestPlan(t *testing.T) {
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	with := certifiedRouter(t, nil)
+	usual := router.Prices{Gain: 1, Second: 1, Byte: 0.0005, Ask: 0.2}
+	priced := func(gain, second, one, ask float64) router.Prices {
+		return router.Prices{Gain: gain, Second: second, Byte: one, Ask: ask}
+	}
+	type promise struct {
+		kind   string
+		budget float64
+	}
+	for args, want := range map[string]struct {
+		router.Options
+		promise
+	}{
+		"":                             {router.Options{Policy: router.Margin, Budget: 0.07}, promise{target, 0.07}},
+		"--budget 0.2":                 {router.Options{Policy: router.Margin, Budget: 0.2}, promise{target, 0.2}},
+		"--budget 1":                   {router.Options{Policy: router.Margin, Budget: 1}, promise{target, 1}},
+		"--policy entropy":             {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{target, 0.07}},
+		"--policy random":              {router.Options{Policy: router.Random, Budget: 0.07}, promise{target, 0.07}},
+		"--threshold 0.8":              {router.Options{Policy: router.Margin, Threshold: new(0.8)}, promise{"", 0.07}},
+		"--policy never":               {router.Options{Policy: router.Never}, promise{"", 0.07}},
+		"--policy always":              {router.Options{Policy: router.Always}, promise{"", 0.07}},
+		"--router NET":                 {router.Options{Policy: router.Learned, Budget: 0.07}, promise{target, 0.07}},
+		"--router NET --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)}, promise{"", 0.07}},
+		"--policy learned --router WITH": {
+			router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07},
+		},
+		"--router WITH":                 {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
+		"--router WITH --budget 0.07":   {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
+		"--router WITH --budget 0.1":    {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
+		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)}, promise{"", 0.07}},
+		"--router WITH --budget 0.05": {
+			router.Options{Policy: router.Learned, Threshold: new(0.625), Budget: 0.05}, promise{target, 0.05},
+		},
+		"--budget-live":                           {router.Options{Policy: router.Margin}, promise{live, 0.07}},
+		"--budget-live --budget 0.2":              {router.Options{Policy: router.Margin}, promise{live, 0.2}},
+		"--budget-live --router WITH":             {router.Options{Policy: router.Learned}, promise{live, 0.07}},
+		"--policy value":                          {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --router WITH":            {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --value-gain 3":           {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)}, promise{"", 0.07}},
+		"--policy value --value-second 4":         {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)}, promise{"", 0.07}},
+		"--policy value --value-byte 5":           {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)}, promise{"", 0.07}},
+		"--policy value --value-ask 6":            {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)}, promise{"", 0.07}},
+		"--policy value --value-ask 0 --raw":      {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)}, promise{"", 0.07}},
+		"--policy margin --budget-live --explain": {router.Options{Policy: router.Margin}, promise{live, 0.07}},
+	} {
+		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
+		require.NoError(t, f.check(nil), args)
+		p, err := f.plan()
+		require.NoError(t, err, args)
+		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
+		p.options.Net = nil
+		assert.Equal(t, want.Options, p.options, args)
+		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
+	}
+}
+
+// TestPlanRefused: rules that exclude each other, and flags without an effect.
+func TestPlanRefused(t *testing.T) {
+	ownFolders(t)
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	for args, want := range map[string]string{
+		"--value-gain 2":                                "--value-gain has no effect with --policy margin",
+		"--value-second 2 --policy entropy":             "--value-second has no effect",
+		"--value-byte 2":                                "--value-byte has no effect",
+		"--value-ask 2":                                 "--value-ask has no effect",
+		"--costs f":                                     "--costs has no effect",
+		"--policy value --value-gain 0":                 "--value-gain 0",
+		"--policy value --value-ask -1":                 "--value-ask -1",
+		"--policy value --value-byte NaN":               "--value-byte NaN",
+		"--policy value --value-second Inf":             "--value-second +Inf",
+		"--policy value --budget 0.1":                   "--budget has no effect with --policy value",
+		"--policy value --threshold 0.1":                "--threshold has no effect with --policy value",
+		"--policy value --costs=":                       "--costs names no file",
+		"--policy value --router=":                      "--router names no file",
+		"--budget-live --policy value":                  "--budget-live has no effect with --policy value",
+		"--budget-live --policy never":                  "--budget-live has no effect with --policy never",
+		"--budget-live --threshold 0.5":                 "exclude each other",
+		"--live-state f":                                "--live-state has no effect without --budget-live",
+		"--budget-live --live-state=":                   "--live-state names no file",
+		"--budget-live --budget 1":                      "--budget 1 with --budget-live",
+		"--policy=":                                     "--policy",
+		"--router " + net + " --policy random":          "--router has no effect with --policy random",
+		"--router " + net + " --value-ask 1":            "--value-ask has no effect with --policy learned",
+		"--budget-live --live-state f --policy always ": "--budget-live has no effect with --policy always",
+	} {
+		words := append([]string{"run", "-m", tinyModel(t, "q8_0"), "--tokens", "1", "--cloud", closedPort}, strings.Fields(args)...)
+		code, stdout, stderr := call(t, words...)
+		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want, args)
+	}
+	for _, flag := range []string{"--explain", "--budget-live", "--value-gain=1", "--costs=f", "--live-state=f"} {
+		code, _, stderr := call(t, "run", "-m", "x", flag, "hello")
+		assert.Equal(t, exitUsage, code)
+		assert.Contains(t, stderr, "has no effect without a gateway")
+	}
+	code, _, stderr := call(t, "demo", "--policy", "value", "--modes", "serial")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--policy value is for run")
+}
+
+// demoRuns is a gateway of the demo's large model, and what runs its small one on a question of the demo.
+func demoRuns(t *testing.T) func(flags ...string) (tokens []runEvent, s *summaryEvent, stderr string) {
+	t.Helper()
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	return func(flags ...string) (tokens []runEvent, s *summaryEvent, stderr string) {
+		t.Helper()
+		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json"}, flags...)
+		code, stdout, stderr := call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
+		require.Equal(t, exitDone, code, stderr)
+		all := lines[runEvent](t, stdout)
+		require.NotNil(t, all[len(all)-1].Summary)
+		return all[:len(all)-1], all[len(all)-1].Summary, stderr
+	}
+}
+
+// TestCertifiedRun: a certificate's threshold is used and what was proven is said; where this run is not like those that
+// it was proven of, that is said too.
+func TestCertifiedRun(t *testing.T) {
+	run := demoRuns(t)
+	with := certifiedRouter(t, nil)
+	_, s, stderr := run("--router", with, "-n", "48")
+	assert.Empty(t, stderr)
+	require.NotNil(t, s.Certificate)
+	assert.Equal(t, []any{certified, 0.07, 0.625, "learned"}, []any{s.Promise, s.Budget, *s.Threshold, s.Policy})
+	assert.Equal(t, 400, s.Certificate.Prompts)
+	assert.Empty(t, s.Doubts)
+	_, plain, _ := run("--router", with, "-n", "48", "--threshold", "0.625")
+	assert.Equal(t, plain.Tokens, s.Tokens)
+	assert.Nil(t, plain.Certificate)
+	assert.Empty(t, plain.Promise)
+
+	other := certifiedRouter(t, func(c *router.Certificate) {
+		c.Model, c.MaxTokens, c.Prompt, c.LargeName = "another", 40, router.Raw, "another\x1b[2J"
+	})
+	_, s, stderr = run("--router", other, "-n", "48", "--temp", "0.1", "--seed", "1", "--ignore-eos")
+	assert.Empty(t, stderr)
+	doubts := strings.Join(s.Doubts, "\n")
+	for _, part := range []string{
+		"another small model", "at most 40 tokens, this one may have 48", `of the kind "raw", this one is chat`,
+		"greedy", "--ignore-eos", `another large model (another\x1b[2J)`,
+	} {
+		assert.Contains(t, doubts, part)
+	}
+	assert.Len(t, s.Doubts, 6)
+	_, s, _ = run("--router", with, "-n", "48", "--system", "hello")
+	assert.Len(t, s.Doubts, 1)
+	_, s, _ = run("--router", with, "-n", "48", "--budget", "0.03")
+	assert.Equal(t, []any{target, 0.03}, []any{s.Promise, s.Budget})
+	assert.Nil(t, s.Threshold, "it moves")
+	assert.Nil(t, s.Certificate)
+
+	foreign := narrowRouter(t, 128, "another model")
+	_, _, stderr = run("--router", foreign)
+	assert.Contains(t, stderr, "trained for another model")
+}
+
+// TestPromiseSaid: what is promised comes before what was asked, with what it means.
+func TestPromiseSaid(t *testing.T) {
+	said := func(p *plan, r *RoutedEvent) string {
+		var out strings.Builder
+		o := &runOutput{a: &app{stderr: &out}, f: &runFlags{}, plan: p, watch: newCloudWatch(nil, nil, nil)}
+		o.reportCloud(summaryEvent{RoutedEvent: r})
+		return out.String()
+	}
+	counts := RoutedEvent{CloudTokens: 4, Escalations: 4, Answered: 4, tokens: 58, EscalatedShare: 4.0 / 58, BytesUp: 9, BytesDown: 8}
+	const asked = "4 of 58 tokens (6.9%) come from the cloud, which answered 4 of 4 questions; 9 bytes up, 8 down\n"
+	with := func(change func(*RoutedEvent)) *RoutedEvent {
+		r := counts
+		change(&r)
+		return &r
+	}
+	head := func(text string) string { return strings.Split(text, "\nanswers took")[0] + "\n" }
+	assert.Equal(t, asked, head(said(nil, &counts)))
+	assert.Equal(t, "budget 7% (a target, not a bound): "+asked,
+		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget = target, 0.07 }))))
+	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
+		Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
+	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts (2% of 16000 tokens; " +
+		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
+	assert.Equal(t, proven+asked, head(said(p, with(func(r *RoutedEvent) { r.Promise = certified }))))
+	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n"+asked, head(said(p, with(func(r *RoutedEvent) {
+		r.Promise, r.Doubts = certified, []string{"a", "b"}
+	}))))
+	before, after := router.NewLive(0.07, 0.5), router.NewLive(0.07, 0.25)
+	after.Tokens, after.Escalated = 200, 10
+	assert.Equal(t, "budget 7% over all runs: 5% of 200 tokens so far; threshold 0.5 here, 0.25 next\n"+asked,
+		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget, r.LiveBefore, r.Live = live, 0.07, before, after }))))
+	assert.Equal(t, "budget 7% (a target, not a bound): the cloud was not asked for any of these tokens\n",
+		said(nil, &RoutedEvent{Promise: target, Budget: 0.07}))
+}
+
+// TestRouterWidth: a router for another model is refused before anything is decoded, by each command that takes one.
+func TestRouterWidth(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	net := narrowRouter(t, 64, "")
+	for _, args := range [][]string{
+		{"run", "-m", small, "--cloud", closedPort, "--router", net, "--tokens", "1"},
+		{"run", "-m", small, "--cloud", closedPort, "--router", net, "--policy", "value", "--tokens", "1"},
+		{"demo", "--router", net, "--modes", "serial", "--questions", "1"},
+		{"demo", "--router", net, "--modes", "paper", "--questions", "1"},
+		{"bench", "routing", "--workload", demoData(t, 1), "-m", small, "--large", large, "--router", net, "--modes", "pipelined-2"},
+	} {
+		code, stdout, stderr := call(t, args...)
+		assert.Equal(t, exitFailed, code, args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, "width 64, those of the model are 128 wide", args)
+	}
+}
+
+// TestLiveRuns: the threshold goes from one run to the next in a file, and only there; each run can be repeated from the
+// state before it.
+func TestLiveRuns(t *testing.T) {
+	run := demoRuns(t)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	var before []router.Live
+	var tokens [][]int32
+	expect := router.NewLive(0.2, liveStart)
+	for range 3 {
+		_, s, stderr := run("--budget-live", "--budget", "0.2", "-n", "30")
+		require.Empty(t, stderr)
+		assert.Equal(t, []any{live, 0.2}, []any{s.Promise, s.Budget})
+		assert.Equal(t, *expect, *s.LiveBefore)
+		assert.Equal(t, expect.Value, *s.Threshold)
+		before, tokens = append(before, *s.LiveBefore), append(tokens, s.Tokens)
+		expect.Update(s.CloudTokens, len(s.Tokens))
+		if s.Stop == "end" {
+			t.Fatal("the answer is longer than 30 tokens")
+		}
+		assert.Equal(t, *expect, *s.Live)
+	}
+	files, err := filepath.Glob(filepath.Join(cache, "pilotfish", "live", "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	run("--budget-live", "--budget", "0.3", "-n", "9")
+	run("--budget-live", "--budget", "0.2", "-n", "9", "--policy", "entropy")
+	files, _ = filepath.Glob(filepath.Join(cache, "pilotfish", "live", "*"))
+	assert.Len(t, files, 3, "each budget and each policy has its own")
+
+	mine := filepath.Join(t.TempDir(), "deep", "state.json")
+	for i, b := range before {
+		text, err := json.Marshal(b)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+		require.NoError(t, os.WriteFile(mine, text, 0o600))
+		_, s, _ := run("--budget-live", "--budget", "0.2", "-n", "30", "--live-state", mine)
+		assert.Equal(t, tokens[i], s.Tokens, "run %d again", i)
+	}
+	require.NoError(t, os.Remove(mine))
+	with := certifiedRouter(t, nil)
+	_, s, _ := run("--budget-live", "--router", with, "--live-state", mine)
+	assert.Equal(t, 0.625, *s.Threshold, "a certificate says where to begin")
+	small, _, _ := demoPairFiles(t)
+	for text, want := range map[string]string{
+		"{": "delete it", `{"budget":0.2,"threshold":null,"tokens":1,"escalated":2}`: "delete it",
+		`{"budget":0.5,"threshold":0.1,"tokens":0,"escalated":0}`: "follows a budget of 50%",
+	} {
+		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state", mine, "hi")
+		assert.NotEqual(t, exitDone, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+		assert.Contains(t, stderr, mine)
+	}
+}
+
+// TestLiveTogether: runs that end at the same time leave a state that is whole.
+func TestLiveTogether(t *testing.T) {
+	s := liveState{path: filepath.Join(t.TempDir(), "state.json"), before: *router.NewLive(0.1, 0.5)}
+	var all sync.WaitGroup
+	for range 20 {
+		mine := s
+		all.Go(func() {
+			for range 20 {
+				assert.NoError(t, mine.update(1, 10))
+			}
+		})
+	}
+	all.Wait()
+	l, err := readLive(s.path, 0.1, 0)
+	require.NoError(t, err)
+	assert.Equal(t, l.Tokens, 10*l.Escalated)
+	assert.InDelta(t, 0.5, l.Value, 1e-9)
+	left, err := os.ReadDir(filepath.Dir(s.path))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
+// TestCostsReplay: a run by the value rule records what questions cost, and the record decides alike in another mode.
+func TestCostsReplay(t *testing.T) {
+	run := demoRuns(t)
+	value := []string{"--policy", "value", "--value-ask", "0.1", "--value-second", "30", "--value-byte", "0.001"}
+	_, s, _ := run(append(value, "--mode", "serial")...) // answers are there before the next decision
+	require.NotEmpty(t, s.Costs)
+	assert.Equal(t, 0.1, s.Costs[0].Cost)
+	assert.Positive(t, s.CloudTokens)
+	different := false
+	for _, c := range s.Costs {
+		assert.Zero(t, c.Pos%16)
+		different = different || c.Cost != s.Costs[0].Cost
+	}
+	assert.True(t, different, "costs are those of what happened")
+	record := filepath.Join(t.TempDir(), "record.jsonl")
+	line, err := json.Marshal(map[string]any{"summary": s})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(record, append([]byte("{\"pos\":1}\n"), line...), 0o600))
+	for _, mode := range []string{"serial", "pipelined"} {
+		_, again, _ := run(append(value, "--mode", mode, "--costs", record)...)
+		assert.Equal(t, s.Tokens, again.Tokens, mode)
+		assert.Equal(t, s.CloudTokens, again.CloudTokens, mode)
+		assert.Equal(t, s.Costs, again.Costs, mode)
+	}
+
+	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
+	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))
+	o := &runOutput{a: &app{stderr: new(strings.Builder)}, f: &runFlags{}}
+	o.costs, err = readCosts(record)
+	require.NoError(t, err)
+	small, _, _ := demoPairFiles(t)
+	for text, want := range map[string]string{
+		"": "unexpected end", `{"summary":{}}`: "no costs", `{"pos":1}`: "no costs",
+		`{"summary":{"costs":[{"pos":3,"cost":1}]}}`: "costs[0].pos is 3",
+	} {
+		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--policy", "value", "--costs", record, "hi")
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+		assert.Contains(t, stderr, "--costs "+record)
+	}
+}
+
+// FuzzCosts: no record panics, and what is accepted is what it says.
+func FuzzCosts(f *testing.F) {
+	f.Add([]byte(`{"summary":{"costs":[{"pos":0,"cost":0.5},{"pos":32,"cost":0}]}}`))
+	f.Add([]byte("{}\n{\"summary\":{\"costs\":[{\"pos\":-16,\"cost\":1e999}]}}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := parseCosts(b); err == nil {
+			for _, one := range c.Record() {
+				require.GreaterOrEqual(t, one.Cost, 0.0)
+			}
+		}
+	})
+}
+
+// TestExplainRun: each token comes with what its decision was made of, and in the end with what the large model said.
+func TestExplainRun(t *testing.T) {
+	run := demoRuns(t)
+	plain, s, _ := run("--threshold", "0.8")
+	assert.Nil(t, plain[0].Decision)
+	assert.Empty(t, s.Explain)
+	tokens, s, _ := run("--threshold", "0.8", "--explain")
+	require.Len(t, s.Explain, len(tokens))
+	hits, same, unknown := 0, 0, 0
+	for i, e := range tokens {
+		x := s.Explain[i]
+		require.NotNil(t, e.Decision)
+		assert.Equal(t, *e.Decision, Decision{x.Margin, x.Entropy, x.Threshold})
+		assert.Equal(t, []any{e.Pos, e.ID, e.Origin, e.Confidence}, []any{x.Pos, x.ID, x.Origin, x.Confidence})
+		assert.Equal(t, 0.8, x.Threshold)
+		assert.InDelta(t, float64(x.Confidence), x.Margin, 1e-6, "the policy is the margin")
+		assert.Equal(t, x.Confidence < 0.8, x.Outcome != "stands")
+		switch {
+		case x.Outcome != "stands":
+			hits++
+			assert.Equal(t, "cloud", x.Origin)
+			assert.Equal(t, x.ID, *x.Cloud)
+			require.NotNil(t, x.CloudLogProb)
+			assert.LessOrEqual(t, *x.CloudLogProb, float32(0))
+		case x.Cloud == nil:
+			unknown++
+		default:
+			same++
+			assert.Equal(t, x.ID, x.Local)
+		}
+	}
+	assert.Equal(t, s.Answered, hits)
+	assert.Equal(t, s.Audited, same)
+	assert.Positive(t, unknown, "behind the last question nobody looked")
+
+	f := parsedRun(t, "--cloud h:1 --explain")
+	r, _, _, err := f.routing(&app{})
+	require.NoError(t, err)
+	assert.True(t, r.Draft.Explain)
+	assert.Equal(t, 1, r.Draft.K)
+}
+
+// TestExplainTable: the table is for terminals: 100 columns at most, nothing of a token but ASCII in quotes.
+func TestExplainTable(t *testing.T) {
+	e, err := embedded(demo.Small(), "small")
+	require.NoError(t, err)
+	defer e.Close()
+	tokens, err := e.Tokenizer()
+	require.NoError(t, err)
+	x := new(explainer)
+	tell := func(ev engine.Event) { x.observe(ev) }
+	reason := func(local int32) *engine.Reason {
+		return &engine.Reason{Local: local, Margin: 0.5, Entropy: 12.3456, Threshold: -0.125}
+	}
+	stand := func(pos int, id int32) {
+		tell(engine.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25, Reason: reason(id)}})
+	}
+	stand(123456, 300)
+	stand(123457, 301)
+	tell(engine.Event{Escalation: &engine.Escalation{
+		Pos: 123458, Outcome: "miss", Local: 302, Token: 303, Audited: 2, AuditedFrom: 123456, AuditedTo: 123458,
+		Missed: []engine.CloudFinding{{Pos: 123457, Token: 400, LogProb: -0.5}},
+	}})
+	tell(engine.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25, Reason: reason(302)}})
+	tell(engine.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
+	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
+	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123470, Outcome: "dropped"}})
+	var out strings.Builder
+	x.print(&out, tokens)
+	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.Len(t, rows, 5)
+	for _, row := range rows {
+		assert.LessOrEqual(t, len(row), 100)
+		assert.Regexp(t, `^[ -~]+$`, row)
+	}
+	assert.Regexp(t, `^123456 ".*" +0\.250 +0\.500 +12\.346 +-0\.125 stands +the same$`, rows[1])
+	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
+	assert.Regexp(t, `miss +".*"$`, rows[3])
+	assert.Regexp(t, `late$`, rows[4])
+	for id := range int32(tokens.Size()) {
+		q := quoted(tokens, id)
+		require.LessOrEqual(t, len(q), 18)
+		require.True(t, regexp.MustCompile(`^"[ -~]*"$`).MatchString(q), fmt.Sprint(id, q))
+	}
+}

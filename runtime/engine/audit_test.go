@@ -1,0 +1,186 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// choices are those of a model along a text, from a position on, by position.
+func choices(t *testing.T, e *engine.Engine, text []int32, from int) map[int]int32 {
+	t.Helper()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	all := map[int]int32{}
+	require.NoError(t, s.Read(t.Context(), text, from, func(seen engine.Seen) error {
+		all[seen.Pos] = seen.Choice
+		return nil
+	}))
+	return all
+}
+
+// audited is what one text's live audit counts, and where.
+type audited struct {
+	answered, needless, audited, missed int
+	edge                                []int // positions that were compared
+}
+
+// offline counts the same from the final text and its origins, by what both models choose along it.
+func offline(t *testing.T, edge, large *engine.Engine, text []int32, origins []draft.Origin) (a audited) {
+	t.Helper()
+	from := len(text) - len(origins)
+	small, big := choices(t, edge, text, from), choices(t, large, text, from)
+	last := 0
+	for i, o := range origins {
+		if o == draft.FromCloud {
+			last = from + i
+		}
+	}
+	for i, o := range origins {
+		pos := from + i
+		switch {
+		case o == draft.FromCloud:
+			a.answered++
+			require.Equal(t, big[pos], text[pos])
+			if small[pos] == text[pos] {
+				a.needless++
+			}
+		case pos < last:
+			a.audited, a.edge = a.audited+1, append(a.edge, pos)
+			if big[pos] != text[pos] {
+				a.missed++
+			}
+		}
+	}
+	return a
+}
+
+// TestAuditAgrees: the live counts of missed and of needless escalations are those of a comparison of the final text
+// with what both models choose along it, with random models and with trained ones, serial and pipelined.
+func TestAuditAgrees(t *testing.T) {
+	embedded := func(b []byte) *engine.Engine {
+		f, err := gguf.Parse(b)
+		require.NoError(t, err)
+		e, err := engine.New(f, "demo", engine.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	var total audited
+	check := func(edge, large *engine.Engine, cloud *engine.Service, prompt []int32, o router.Options, mode draft.Mode) {
+		r, err := router.New(o)
+		require.NoError(t, err)
+		s, err := edge.NewSession()
+		require.NoError(t, err)
+		far, end, err := cloud.Session(t.Context())
+		require.NoError(t, err)
+		defer end()
+		var live audited
+		var origins []draft.Origin
+		text := append([]int32(nil), prompt...)
+		for _, err := range s.Routed(t.Context(), prompt, engine.Route{
+			Request: engine.Request{MaxTokens: 40}, Router: r, Cloud: &delayed{Cloud: far},
+			Draft: draft.Options{Mode: mode, Deadline: -1, Audit: true, Branches: 3},
+			Observe: func(e engine.Event) {
+				if k := e.Token; k != nil {
+					text, origins = append(text, k.ID), append(origins, k.Origin)
+				}
+				if q := e.Escalation; q != nil && q.Audited > 0 {
+					for pos := q.AuditedFrom; pos < q.AuditedTo; pos++ {
+						if origins[pos-len(prompt)] == draft.Edge {
+							live.edge = append(live.edge, pos)
+						}
+					}
+				}
+			},
+		}) {
+			require.NoError(t, err)
+		}
+		sum := s.Routing()
+		live.answered, live.needless, live.audited, live.missed = sum.Answered, sum.Needless, sum.Audited, sum.Missed
+		want := offline(t, edge, large, text, origins)
+		assert.Equal(t, want, live, "%+v, mode %v", o, mode)
+		total.needless, total.missed = total.needless+live.needless, total.missed+live.missed
+		total.answered, total.audited = total.answered+live.answered, total.audited+live.audited
+	}
+	small, big, service := pair(t)
+	trained, teacher := embedded(demo.Small()), embedded(demo.Large())
+	taught, err := teacher.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	defer taught.Close()
+	for _, mode := range []draft.Mode{draft.Serial, draft.Pipelined} {
+		for seed := range uint64(4) {
+			o := router.Options{Policy: router.Random, Threshold: new(0.2), Seed: seed}
+			check(small, big, service, []int32{3, 1, 4, int32(seed)}, o, mode)
+			ids, err := trained.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.HeldOut)[seed].Text})
+			require.NoError(t, err)
+			check(trained, teacher, taught, ids, o, mode)
+			check(trained, teacher, taught, ids, router.Options{Policy: router.Margin, Threshold: new(0.5)}, mode)
+		}
+	}
+	t.Logf("%d of %d answers needless, %d of %d tokens missed", total.needless, total.answered, total.missed, total.audited)
+	assert.Positive(t, total.needless)
+	assert.Less(t, total.needless, total.answered)
+	assert.Positive(t, total.missed)
+	assert.Less(t, total.missed, total.audited)
+}
+
+// TestRouterOfAnotherWidth: it is an error before anything runs, and the session goes on.
+func TestRouterOfAnotherWidth(t *testing.T) {
+	edge, _, cloud := pair(t)
+	net, err := router.NewNet([]router.Layer{{In: 3, Out: 1, Weight: make([]float32, 3), Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	s, err := edge.NewSession()
+	require.NoError(t, err)
+	for _, o := range []router.Options{
+		{Policy: router.Learned, Net: net}, {Policy: router.Value, Net: net, Prices: router.Prices{Gain: 1}},
+	} {
+		r, err := router.New(o)
+		require.NoError(t, err)
+		assert.ErrorContains(t, edge.Fits(r), "width 3")
+		for _, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{Router: r, Cloud: cloud.Local(1)}) {
+			require.ErrorContains(t, err, "width 3, those of the model are")
+		}
+		assert.Zero(t, s.KVTokens())
+	}
+	for _, err := range s.Generate(t.Context(), []int32{1, 2}, engine.Request{MaxTokens: 2}) {
+		require.NoError(t, err)
+	}
+}
+
+// TestRouteCosts: with the value policy the costs that are given follow the questions of the text; without, it has its
+// own.
+func TestRouteCosts(t *testing.T) {
+	edge, _, cloud := pair(t)
+	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1, Ask: 0.01, Second: 1}})
+	require.NoError(t, err)
+	costs := r.NewCosts()
+	var tokens [][]int32
+	for _, c := range []*router.Costs{costs, nil} {
+		s, err := edge.NewSession()
+		require.NoError(t, err)
+		var ids []int32
+		for token, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{
+			Request: engine.Request{MaxTokens: 40, IgnoreEnd: true}, Router: r, Costs: c, Cloud: cloud.Local(1),
+			Draft: draft.Options{Mode: draft.Serial, Deadline: -1},
+		}) {
+			require.NoError(t, err)
+			ids = append(ids, token.ID)
+		}
+		assert.Positive(t, s.Routing().Answered)
+		tokens = append(tokens, ids)
+	}
+	record := costs.Record()
+	require.Len(t, record, 3)
+	assert.Equal(t, router.Cost{Pos: 0, Cost: 0.01}, record[0])
+	assert.Greater(t, record[1].Cost, 0.01, "answers take time")
+	assert.Len(t, tokens[1], 40)
+}
