@@ -51,7 +51,7 @@ type calibration struct {
 // calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
 func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
 	t.Helper()
-	got, stdout, stderr := call(t, append([]string{"router", "calibrate", "--json"}, args...)...)
+	got, stdout, stderr := call(t, append([]string{"router", "calibrate"}, args...)...)
 	require.Equal(t, code, got, stderr)
 	all := lines[calibration](t, stdout)
 	require.NotEmpty(t, all, stderr)
@@ -64,7 +64,7 @@ func TestCalibrateDemo(t *testing.T) {
 	ownFolders(t)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--thresholds", "0.3,0.9", "--budget", "0.08",
-		"--confidence", "0.7"}
+		"--confidence", "0.7", "--json"}
 	steps, last, _ := calibrated(t, exitDone, usual...)
 	require.Len(t, steps, 2)
 	require.NotNil(t, last.Certificate)
@@ -140,7 +140,7 @@ func TestCalibrateOwn(t *testing.T) {
 	require.NoError(t, more.Close())
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
-		"--thresholds", "0.01", "--confidence", "0.3"}
+		"--thresholds", "0.01", "--confidence", "0.3", "--json"}
 	steps, last, stderr := calibrated(t, exitDone, args...)
 	assert.Equal(t, 30, steps[0].Prompts)
 	assert.Contains(t, stderr, "1 of 31 prompts are left out")
@@ -196,7 +196,7 @@ func TestCalibrateGateway(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", large, "--token-file", secret)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", demoData(t, 20), "-o", out, "-n", "48",
-		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume"}
+		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume", "--json"}
 	steps, last, _ := calibrated(t, exitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
 	assert.NotEmpty(t, last.Certificate.LargeName)
@@ -204,7 +204,7 @@ func TestCalibrateGateway(t *testing.T) {
 	require.NoError(t, err)
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
 	local := []string{"-m", small, "--large", large}
-	here, _, _ := calibrated(t, exitDone, append(local, args[2:14]...)...)
+	here, _, _ := calibrated(t, exitDone, append(local, append(args[2:14], "--json")...)...)
 	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
 	assert.Equal(t, here[0].PValue, steps[0].PValue)
 
