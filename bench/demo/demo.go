@@ -1,7 +1,8 @@
 // Package demo holds the tiny trained pair: a small and a large Qwen2 model of an invented world, the router that
 // belongs to the small one, and the questions that tell what routing between them is worth. The small model was told
 // only some of the world's facts truly, so there is something to ask the large one for: the two words of each answer
-// that are knowledge. train.py makes all of it; README.md has the recipe and what the files were measured to be worth.
+// that are knowledge. train.py makes all but the router, which two commands of the program make; README.md has the
+// recipe and what the files were measured to be worth.
 package demo
 
 import (
@@ -34,9 +35,8 @@ func Small() []byte { return small }
 // written to.
 func Large() []byte { return large }
 
-// Router returns the GGUF file of the small model's router: from a final hidden state h of width D = 128 to the
-// confidence 1/(1+exp(-z)), z = w₂·max(0, W₀·h + b₀) + b₂, that the greedy token may stand. Its tensors are
-// router.0.weight [D, 64], router.0.bias, router.2.weight [64, 1], router.2.bias. The bytes must not be written to.
+// Router returns the GGUF file of the small model's router: from a final hidden state of width 128, the margin and the
+// certainty of the next token to the confidence that the greedy token may stand. The bytes must not be written to.
 func Router() []byte { return router }
 
 // The splits of the questions. Both ask about all names: neither model saw the held-out questions, but their facts.

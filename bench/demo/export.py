@@ -1,4 +1,4 @@
-"""GGUF version 3 out of PyTorch: the two models with their tokenizer, and the router."""
+"""GGUF version 3 out of PyTorch: the two models with their tokenizer."""
 
 import struct
 
@@ -104,16 +104,3 @@ def model(path, m, tok, name, matrices):
     ]
     tensors = [(n, matrices if t.dim() > 1 else F32, t) for n, t in m.state_dict().items()]
     write(path, pairs + vocabulary(tok), tensors)
-
-
-def router(path, r, model_name):
-    """Write a router, which belongs to the model of the given name."""
-    hidden, width = r[0].weight.shape
-    pairs = [
-        ("general.architecture", STRING, "pilotfish-router"),
-        ("general.name", STRING, model_name),
-        ("pilotfish-router.embedding_length", U32, width),
-        ("pilotfish-router.hidden_length", U32, hidden),
-        ("pilotfish-router.input", STRING, "hidden"),
-    ]
-    write(path, pairs, [(f"router.{n}", F32, t) for n, t in r.state_dict().items()])

@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-"""Train the demo pair and its router, and write everything that the Go package embeds.
+"""Train the demo pair, and write what the Go package embeds, but for the router, which README.md tells how to make.
 
 Stages, all by default and in this order: `small` and `large` train a model each into the folder --work (they may run at
-the same time, as two processes), `router` trains the router on the final hidden states of the small model, `export`
-writes the three GGUF files and the questions to --out, `measure` prints what the models in --work are worth. Needs
-PyTorch and nothing else. Every draw comes from a fixed seed and each process uses one thread, so that the same machine
-and PyTorch make the same files.
+the same time, as two processes), `export` writes the two GGUF files and the questions to --out, `measure` prints what
+the models in --work are worth. Needs PyTorch and nothing else. Every draw comes from a fixed seed and each process uses
+one thread, so that the same machine and PyTorch make the same files.
 """
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import math
 import pathlib
@@ -24,13 +22,11 @@ from torch.nn import functional as F
 import bpe
 import export
 import lesson
-import router
 import world
 from model import Qwen2, Shape
 
 BATCH = 48
 WARM_UP = 100  # steps until the rate of learning is full; it then falls along a cosine to a twentieth
-ROUTER_STEPS = 1500
 QUICK = 20  # steps of everything with --quick
 SEED_WEIGHTS, SEED_BATCHES, SEED_QUESTIONS = 2, 3, 7
 QUESTIONS = {"train": 800, "held-out": 400}
@@ -107,13 +103,6 @@ def write_questions(facts, path):
                 f.write(json.dumps(line) + "\n")
 
 
-def write_sums(out):
-    """Write the sums by which a test knows that the files are those that were measured."""
-    names = [*(f"{size}.gguf" for size in RECIPES), "router.gguf", "questions.jsonl"]
-    sums = (f"{hashlib.sha256((out / n).read_bytes()).hexdigest()}  {n}\n" for n in names)
-    (out / "SHA256SUMS").write_text("".join(sums), newline="\n")
-
-
 def measure(name, model, tok, asked):
     """Print how a model continues the true answers of questions."""
     hidden, tokens, knowledge = lesson.read(model, tok, asked)
@@ -133,18 +122,6 @@ def measure(name, model, tok, asked):
     print(f"  below 0.9: {unsure.mean():.4f} of all, {unsure[knowledge].mean():.3f} of knowledge")
 
 
-def measure_router(r, model, tok, asked):
-    """Print how well a router's confidence tells right from wrong and how honest it is, beside the top probability."""
-    hidden, right, knowledge = router.lessons(model, tok, asked)
-    with torch.no_grad():
-        learned = r(hidden)[:, 0].sigmoid()
-        top = model.logits(hidden).softmax(-1).amax(-1)
-    for name, confidence in (("router", learned), ("top probability", top)):
-        for what, which in (("all tokens", torch.ones_like(knowledge)), ("knowledge", knowledge)):
-            c, y = confidence[which], right[which]
-            print(f"{name}, {what}: AUC {router.auc(c, y):.4f}, ECE {router.calibration_error(c, y):.4f}")
-
-
 def run(stages, work, out, quick):
     """Run the stages."""
     facts = world.make()
@@ -153,30 +130,22 @@ def run(stages, work, out, quick):
         if size in stages:
             steps = QUICK if quick else recipe.steps
             train(dataclasses.replace(recipe, steps=steps), facts, tok, work / f"{size}.pt")
-    if not set(stages) & {"router", "export", "measure"}:
+    if not set(stages) & {"export", "measure"}:
         return
     models = {size: load(recipe, work / f"{size}.pt") for size, recipe in RECIPES.items()}
-    if "router" in stages:
-        r = router.train(models["small"], tok, facts, QUICK if quick else ROUTER_STEPS)
-        torch.save(r.state_dict(), work / "router.pt")
-    r = router.new(models["small"].shape.width)
-    r.load_state_dict(torch.load(work / "router.pt"))
     if "export" in stages:
         for size, recipe in RECIPES.items():
             export.model(out / f"{size}.gguf", models[size], tok, recipe.name, recipe.stored)
-        export.router(out / "router.gguf", r, RECIPES["small"].name)
         write_questions(facts, out / "questions.jsonl")
-        write_sums(out)
     if "measure" in stages:
         held_out = questions(facts, "held-out")
         for size, model in models.items():
             measure(size, model, tok, held_out)
-        measure_router(r, models["small"], tok, held_out)
 
 
 def main():
     here = pathlib.Path(__file__).resolve().parent
-    stages = ["small", "large", "router", "export", "measure"]
+    stages = ["small", "large", "export", "measure"]
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stages) + "; all by default")
     p.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each, to see that it runs; learns nothing")

@@ -93,7 +93,22 @@ func flagTests() map[string]map[string]string {
 			"method": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
 			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
 		}),
-		"pilotfish router":      {},
+		"pilotfish router": {},
+		"pilotfish router train": joined(pairTests(), map[string]string{
+			"out": "TestTrainCommand", "json": "TestTrainCommand", "label": "TestTrainFlags", "features": "TestTrainFlags",
+			"hidden": "TestTrainFlags", "epochs": "TestTrainFlags", "learning-rate": "TestTrainFlags",
+			"weight-decay": "TestTrainFlags", "balance": "TestTrainFlags", "validation": "TestTrainFlags",
+			"seed": "TestTrainFlags", "rounds": "TestTrainRounds", "share": "TestTrainRounds", "data": "TestTrainRounds",
+			"data-seed": "TestTrainRounds", "on-policy": "TestTrainRounds",
+		}),
+		"pilotfish router show": {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
+		"pilotfish router collect": joined(pairTests(), map[string]string{
+			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
+			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
+			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
+			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
+			"shard": "TestCollectFlags", "json": "TestCollectJSON",
+		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
@@ -220,6 +235,12 @@ func calls(m string) map[string][]string {
 		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
 		"pilotfish cloud ready": {}, "pilotfish router": {},
 		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
+		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--rounds", "2", "--data", "demo-train",
+			"--on-policy", "/nowhere/more"},
+		"pilotfish router show": {"/nowhere/r.gguf", "/nowhere/traces"},
+		"pilotfish router collect": {
+			"--data", "demo", "-o", "/nowhere/traces", "--reference", "routed", "--router", "/nowhere/r.gguf",
+		},
 	}
 }
 

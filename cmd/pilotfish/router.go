@@ -13,6 +13,6 @@ func newRouterCommand(a *app) *cobra.Command {
 			return usagef("which command? See `pilotfish router --help`")
 		},
 	}
-	c.AddCommand(newRouterCollectCommand(a), newRouterCalibrateCommand(a))
+	c.AddCommand(newRouterCollectCommand(a), newRouterTrainCommand(a), newRouterCalibrateCommand(a), newRouterShowCommand(a))
 	return c
 }

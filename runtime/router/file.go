@@ -33,6 +33,7 @@ type About struct {
 	Prompts     int     // texts it learnt from, those held back for validation not counted
 	Positions   int     // tokens of these
 	Seed        int     // of all draws of training
+	Validation  float64 // share of the prompts that was held back
 	Escalate    float64 // share of the positions whose label was to escalate
 	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
@@ -77,6 +78,7 @@ func (a *About) entries() []entry {
 		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
 		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label, "features", &a.Features,
 		"rounds", &a.Rounds, "prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
+		"validation_share", &a.Validation,
 		"escalate_share", &a.Escalate, "auc", &a.AUC, "calibration_error", &a.Calibration,
 	)
 }
@@ -111,10 +113,28 @@ func Read(f *gguf.File) (*File, error) {
 			return nil, err
 		}
 	}
+	if err := r.About.validate(); err != nil {
+		return nil, err
+	}
 	if r.Certificate, err = readCertificate(f); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// validate refuses figures that are no shares.
+func (a *About) validate() error {
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"validation_share", a.Validation}, {"escalate_share", a.Escalate}, {"auc", a.AUC}, {"calibration_error", a.Calibration},
+	} {
+		if !(v.value >= 0 && v.value <= 1) {
+			return fmt.Errorf("%s.%s is %v, not within 0 to 1", architecture, v.name, v.value)
+		}
+	}
+	return nil
 }
 
 // readCertificate returns the certificate of a file, which has all of its fields or none; nil if none.

@@ -95,3 +95,18 @@ func TestCertificateRefused(t *testing.T) {
 	_, err = Read(f)
 	assert.ErrorContains(t, err, "label")
 }
+
+// TestAboutRefused: a figure that is no share is named.
+func TestAboutRefused(t *testing.T) {
+	for key, change := range map[string]func(*About){
+		"validation_share":  func(a *About) { a.Validation = -0.5 },
+		"escalate_share":    func(a *About) { a.Escalate = 1.5 },
+		"auc":               func(a *About) { a.AUC = math.NaN() },
+		"calibration_error": func(a *About) { a.Calibration = math.Inf(1) },
+	} {
+		r := everyField(t)
+		change(&r.About)
+		_, err := Read(stored(t, r))
+		assert.ErrorContains(t, err, key)
+	}
+}

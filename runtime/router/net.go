@@ -185,13 +185,22 @@ func (n *Net) Dim() int {
 
 // Confidence is sigmoid(f(features of head)). A hidden state of another width is a bug of the caller and panics.
 func (n *Net) Confidence(head *backend.Output) float32 {
-	if len(head.Hidden) != n.Dim() {
-		panic(fmt.Sprintf("router: a hidden state of %d for a network of %d", len(head.Hidden), n.Dim()))
+	if !n.HeadFeatures {
+		return n.Of(head.Hidden, 0, 0)
+	}
+	return n.Of(head.Hidden, margin(head), certainty(head))
+}
+
+// Of is the confidence at a hidden state [Dim], a margin p₁ - p₂ and a certainty exp(-H), of which a network without
+// HeadFeatures takes the hidden state alone. A hidden state of another width is a bug of the caller and panics.
+func (n *Net) Of(hidden []float32, margin, certainty float32) float32 {
+	if len(hidden) != n.Dim() {
+		panic(fmt.Sprintf("router: a hidden state of %d for a network of %d", len(hidden), n.Dim()))
 	}
 	x, y := make([]float32, n.width), make([]float32, n.width)
-	copy(x, head.Hidden)
+	copy(x, hidden)
 	if n.HeadFeatures {
-		x[n.Dim()], x[n.Dim()+1] = margin(head), certainty(head)
+		x[n.Dim()], x[n.Dim()+1] = margin, certainty
 	}
 	for i, l := range n.Layers {
 		l.apply(y, x)

@@ -252,8 +252,10 @@ func margin(head *backend.Output) float32 {
 	return clamp(p(0) - p(1))
 }
 
-// certainty is exp(-H).
-func certainty(head *backend.Output) float32 { return clamp(math.Exp(-float64(head.Entropy))) }
+// Certainty is exp(-H) of an entropy H in nats, in [0, 1]: what the policy entropy and networks with HeadFeatures take.
+func Certainty(entropy float32) float32 { return clamp(math.Exp(-float64(entropy))) }
+
+func certainty(head *backend.Output) float32 { return Certainty(head.Entropy) }
 
 // clamp keeps what rounding left outside of [0, 1] within it. Not a number is no confidence.
 func clamp(x float64) float32 {

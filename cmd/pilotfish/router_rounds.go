@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// roundFlags are those of rounds after the first, whose texts are decoded with the router of the round before.
+type roundFlags struct {
+	count  int
+	share  float64
+	data   string
+	seed   uint64
+	folder string
+}
+
+func (r *roundFlags) register(p *pflag.FlagSet) {
+	p.IntVar(&r.count, "rounds", 1, "how often to train, 1 to 9: after the first time on texts decoded with the router of the time before, too")
+	p.Float64Var(&r.share, "share", 0.1, "with --rounds: about which `share` of the tokens the large model chooses in these texts, "+
+		"above 0 and below 1")
+	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, as router collect takes them")
+	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed of router collect, where it drew questions of demo-train")
+	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, one folder in it for each round")
+}
+
+// check refuses what would have no effect, and what is missing.
+func (r *roundFlags) check(pair *pairFlags) error {
+	switch {
+	case r.count < 1 || r.count > 9:
+		return usagef("--rounds %d is out of range: give 1 to 9", r.count)
+	case !(r.share > 0 && r.share < 1):
+		return usagef("--share %v is out of range: give a share above 0 and below 1", r.share)
+	}
+	if r.count == 1 {
+		for _, name := range []string{
+			"share", "data", "data-seed", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume", "dictionary",
+			"ctx", "kv", "backend", "exact", "huge-pages",
+		} {
+			if pair.set.Changed(name) {
+				return usagef("--%s has no effect in one round, which only reads traces: leave it out, or add --rounds 2", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case r.data == "":
+		return usagef("--rounds %d decodes the questions again: name what they were collected from with --data", r.count)
+	case r.folder == "":
+		return usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy", r.count)
+	case pair.set.Changed("data-seed") && r.data != task.DemoTrain:
+		return usagef("--data-seed has no effect: questions are drawn for --data demo-train only")
+	}
+	return pair.check(r.data == task.Demo || r.data == task.DemoTrain)
+}
+
+// onPolicy runs the rounds after the first.
+func (c *course) onPolicy(ctx context.Context) error {
+	set, err := c.questions()
+	if err != nil {
+		return err
+	}
+	models, err := c.f.pair.open(ctx, c.a)
+	if err != nil {
+		return err
+	}
+	defer models.close()
+	if models.large == nil { // the network is heard while all threads compute
+		before := runtime.GOMAXPROCS(models.edge.Threads() + 2)
+		defer runtime.GOMAXPROCS(before)
+	}
+	fingerprint, err := models.edge.Fingerprint()
+	if err != nil {
+		return err
+	}
+	if s := c.folders[0].Set.Settings(); fingerprint != s.Small.Fingerprint {
+		return fmt.Errorf("%s is of the small model %q, -m names %q: give the model that the traces are of",
+			c.folders[0].Name, s.Small.Name, models.edge.Name())
+	}
+	for len(c.rounds) < c.f.rounds.count {
+		folder, err := c.decode(ctx, models, set)
+		if err != nil {
+			return err
+		}
+		c.folders = append(c.folders, folder)
+		if err := c.train(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// questions are those of the first folder.
+func (c *course) questions() (*task.Set, error) {
+	s := c.folders[0].Set.Settings()
+	set, err := task.Open(c.f.rounds.data, task.Options{Most: s.Prompts, Seed: c.f.rounds.seed})
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if set.Hash != s.Data {
+		return nil, fmt.Errorf("--data %s is not what %s was collected from: name the same file, unchanged",
+			c.f.rounds.data, c.folders[0].Name)
+	}
+	return set, nil
+}
+
+// decode makes the traces of the next round: texts decoded with the router of the last one. Its threshold is that which
+// escalates the wanted share of the positions held back.
+func (c *course) decode(ctx context.Context, models *pair, set *task.Set) (train.Folder, error) {
+	last := c.rounds[len(c.rounds)-1]
+	held := train.Judge(c.src, last.result.Held.Rows, last.file.Net, c.f.options().Threads)
+	threshold := router.Rank(held).Threshold(c.f.rounds.share)
+	sum := sha256.Sum256(last.bytes)
+	s := c.folders[0].Set.Settings()
+	plan, err := collect.NewPlan(collect.Options{
+		Edge: models.edge, Large: models.large, Far: models.far, Data: set, Raw: s.Raw, Reference: collect.Routed,
+		MaxTokens: s.MaxTokens, Labels: []string{c.rule}, Compute: c.f.pair.model.compute(),
+		RouterHash: hex.EncodeToString(sum[:]),
+		Router:     router.Options{Policy: router.Learned, Net: last.file.Net, Threshold: &threshold},
+	})
+	if err != nil {
+		return train.Folder{}, err
+	}
+	dir := filepath.Join(c.f.rounds.folder, fmt.Sprintf("round-%d", len(c.rounds)+1))
+	m := newMeter(c.a.stderr, "decode", inPieces)
+	did, err := plan.Run(ctx, dir, func(done, total int) { m.show(int64(done), int64(total)) })
+	m.close()
+	if err != nil {
+		return train.Folder{}, err
+	}
+	fmt.Fprintf(c.a.stderr, "decoded %d prompts at a threshold of %.4g: %d of %d tokens from the large model (%.2f%%)\n",
+		did.Prompts, threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
+	opened, err := trace.Open(dir)
+	return train.Folder{Name: dir, Set: opened}, err
+}

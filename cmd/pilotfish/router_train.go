@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// trainFlags are those of `pilotfish router train`.
+type trainFlags struct {
+	pair       pairFlags // for rounds after the first
+	out        string
+	label      string
+	features   string
+	hidden     int
+	epochs     int
+	rate       float64
+	decay      float64
+	balance    float64
+	validation float64
+	seed       int
+	rounds     roundFlags
+	json       bool
+}
+
+// newRouterTrainCommand makes a router from traces.
+func newRouterTrainCommand(a *app) *cobra.Command {
+	var f trainFlags
+	c := &cobra.Command{
+		Use:   "train FOLDER... -o FILE [flags]",
+		Short: "Make a router from what router collect recorded",
+		Long: `Make a router from what router collect recorded.
+
+The network is linear, ReLU, linear, and looks (--features) at the small model's final hidden state (hidden), at margin and
+entropy of its next token (head: with no layer in the middle this is logistic regression, the cheap baseline), or at both.
+It learns the labels of one rule (--label) by cross-entropy, and gives the confidence that a token may stand.
+
+A share of the prompts (--validation) is held back, whole: training ends when the loss on them has stopped falling, and
+all that is said of the router is said of them. Scale and shift of the logits are fitted to them where that makes one half
+of them better by what the other half says. A seed gives the same file with any number of threads (-t).
+
+With --rounds 2 both models then decode the prompts with the router of the first round, at about --share of the tokens
+from the large one; what they come by is added to the traces, and a second router is trained: texts in use are those that
+a router leads to. This needs the models (-m with --large or --cloud, or neither for the demo's) and the questions that
+the first folder was collected from (--data). Folders of such texts stay in --on-policy, where a run that was stopped goes on.
+What the second round gained is printed, for texts of both kinds.`,
+		Example: `  pilotfish router train traces -o router.gguf
+  pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl --on-policy routed`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("there are no traces: name the folders that `pilotfish router collect` filled")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *trainFlags) register(c *cobra.Command) {
+	f.pair.threads = true
+	f.pair.register(c)
+	p := c.Flags()
+	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router to (required)")
+	p.StringVar(&f.label, "label", "", "`rule` whose labels to learn (default: the one that the folders have)")
+	p.StringVar(&f.features, "features", string(train.Both), "what the router looks at: hidden, head or both")
+	p.IntVar(&f.hidden, "hidden", 64, "units of the layer in the middle, at most 4096; 0 leaves it out, "+
+		"which is the default with --features head")
+	p.IntVar(&f.epochs, "epochs", 20, "most passes over the traces")
+	p.Float64Var(&f.rate, "learning-rate", 0.002, "of Adam, at its highest, above 0 up to 1")
+	p.Float64Var(&f.decay, "weight-decay", 0, "of the weights, a share of the rate, 0 to 1")
+	p.Float64Var(&f.balance, "balance", 0, "weight of the rarer label: 0 counts each token alike, 1 each label; "+
+		"the confidence is corrected for it")
+	p.Float64Var(&f.validation, "validation", 0.1, "`share` of the prompts to hold back, above 0 and below 1")
+	p.IntVar(&f.seed, "seed", 0, "of all that is drawn, 0 or more")
+	p.BoolVar(&f.json, "json", false, "one JSON object per round, per comparison of rounds, and for the file")
+	f.rounds.register(p)
+	cobra.CheckErr(c.MarkFlagRequired("out"))
+}
+
+// check refuses wrong values, and flags that would have no effect.
+func (f *trainFlags) check() error {
+	switch {
+	case f.out == "":
+		return usagef("-o names no file: give one for the router")
+	case !slices.Contains([]train.Features{train.Hidden, train.Head, train.Both}, train.Features(f.features)):
+		return usagef("--features %.40q is not known: choose hidden, head or both", f.features)
+	case f.label != "" && !slices.Contains(collect.Rules(), f.label):
+		return usagef("--label %.40q is not known: choose one of %s", f.label, strings.Join(collect.Rules(), ", "))
+	case f.hidden < 0 || f.hidden > 4096:
+		return usagef("--hidden %d is out of range: give 0 to 4096", f.hidden)
+	case f.epochs < 1:
+		return usagef("--epochs %d is too few: give 1 or more", f.epochs)
+	case !(f.rate > 0 && f.rate <= 1):
+		return usagef("--learning-rate %v is out of range: give a number above 0, up to 1", f.rate)
+	case !(f.validation > 0 && f.validation < 1):
+		return usagef("--validation %v is out of range: give a share above 0 and below 1", f.validation)
+	case f.seed < 0:
+		return usagef("--seed %d is negative: give 0 or more", f.seed)
+	case f.pair.model.threads < 0 || f.pair.model.threads > mostThreads:
+		return usagef("--threads %d is out of range: give 0 to %d", f.pair.model.threads, mostThreads)
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"weight-decay", f.decay}, {"balance", f.balance}} {
+		if err := inRange(v.name, v.value, 0, 1); err != nil {
+			return err
+		}
+	}
+	return f.rounds.check(&f.pair)
+}
+
+// options are what the flags say of training.
+func (f *trainFlags) options() train.Options {
+	o := train.Options{
+		Features: train.Features(f.features), Hidden: f.hidden, Epochs: f.epochs, Rate: f.rate, Decay: f.decay,
+		Balance: f.balance, Validation: f.validation, Seed: uint64(f.seed), Threads: f.pair.model.threads,
+	}
+	if f.hidden == 0 || o.Features == train.Head && !f.pair.set.Changed("hidden") {
+		o.Hidden = train.Linear
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	return o
+}
+
+func (f *trainFlags) run(ctx context.Context, a *app, dirs []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	folders, err := openFolders(dirs)
+	c := &course{a: a, f: f, folders: folders, given: len(folders)}
+	defer func() { closeFolders(c.folders) }()
+	if err != nil {
+		return err
+	}
+	if c.rule, err = ruleOf(folders, f.label); err != nil {
+		return err
+	}
+	if err := c.train(ctx); err != nil {
+		return err
+	}
+	if f.rounds.count > 1 {
+		if err := c.onPolicy(ctx); err != nil {
+			return err
+		}
+	}
+	return c.finish()
+}
+
+// openFolders opens folders of traces: after an error, those before it.
+func openFolders(dirs []string) (all []train.Folder, err error) {
+	for _, dir := range dirs {
+		set, err := trace.Open(dir)
+		if err != nil {
+			return all, fmt.Errorf("traces: %w", err)
+		}
+		all = append(all, train.Folder{Name: dir, Set: set})
+	}
+	return all, nil
+}
+
+func closeFolders(all []train.Folder) {
+	for _, f := range all {
+		f.Set.Close() // only read
+	}
+}
+
+// ruleOf is the rule whose labels are wanted: the only one, where none is named.
+func ruleOf(folders []train.Folder, wanted string) (string, error) {
+	rules := folders[0].Set.Settings().Labels
+	switch {
+	case wanted != "":
+		return wanted, nil
+	case len(rules) == 0:
+		return "", fmt.Errorf("%s has no labels: collect it again with --labels", folders[0].Name)
+	case len(rules) > 1:
+		return "", usagef("%s has labels of %s: choose one with --label", folders[0].Name, strings.Join(rules, ", "))
+	}
+	return rules[0], nil
+}
+
+// course is one call of the command.
+type course struct {
+	a       *app
+	f       *trainFlags
+	rule    string
+	folders []train.Folder // given ones, then those of later rounds
+	given   int
+	src     *train.Traces // of all folders
+	rounds  []round
+}
+
+// round is one training.
+type round struct {
+	result *train.Result
+	file   *router.File
+	bytes  []byte
+}
+
+// train trains a router on all folders.
+func (c *course) train(ctx context.Context) error {
+	src, err := train.NewTraces(c.folders, c.rule)
+	if err != nil {
+		return err
+	}
+	c.src = src
+	o := c.f.options()
+	number := len(c.rounds) + 1
+	m := newMeter(c.a.stderr, fmt.Sprintf("round %d", number), inPieces)
+	o.Observe = func(e train.Epoch) { m.show(int64(e.Number), int64(o.Epochs)) }
+	begin := time.Now()
+	r, err := train.Train(ctx, src, o)
+	m.close()
+	if err != nil {
+		return err
+	}
+	file := &router.File{Net: r.Net, About: c.about(r)}
+	var b bytes.Buffer
+	if err := file.Write(gguf.NewWriter(&b)); err != nil {
+		return err
+	}
+	c.rounds = append(c.rounds, round{r, file, b.Bytes()})
+	return c.report(number, r, time.Since(begin))
+}
+
+// about says how the router was made.
+func (c *course) about(r *train.Result) router.About {
+	s := c.folders[0].Set.Settings()
+	about := router.About{
+		Version: buildVersion(), Model: s.Small.Fingerprint, ModelName: s.Small.Name, Tap: s.Tap, Label: c.rule,
+		Data: hashOf(c.folders), Features: c.f.features, Rounds: len(c.rounds) + 1, Prompts: r.Prompts,
+		Positions: r.Positions, Seed: c.f.seed, Validation: c.f.validation, Escalate: r.Escalate, Calibration: r.Calibration,
+	}
+	for _, f := range c.folders { // of those behind a gateway it is not known
+		if l := f.Set.Settings().Large; about.LargeName == "" || about.Large == "" && l.Fingerprint != "" {
+			about.Large, about.LargeName = l.Fingerprint, l.Name
+		}
+	}
+	if !math.IsNaN(r.AUC) {
+		about.AUC = r.AUC
+	}
+	return about
+}
+
+// hashOf tells folders of traces from others: the SHA-256 of their hashes, a line each.
+func hashOf(folders []train.Folder) string {
+	sum := sha256.New()
+	for _, f := range folders {
+		fmt.Fprintln(sum, f.Set.Hash())
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// roundEvent is the line of --json for one training.
+type roundEvent struct {
+	Round         int      `json:"round"`
+	Prompts       int      `json:"prompts"` // learnt from
+	Positions     int      `json:"positions"`
+	Escalate      float64  `json:"escalate_share"` // of these
+	HeldPrompts   int      `json:"held_prompts"`
+	HeldPositions int      `json:"held_positions"`
+	Epochs        int      `json:"epochs"`
+	Best          int      `json:"best_epoch"`
+	CrossEntropy  float64  `json:"cross_entropy"` // nats, on the prompts held back, as all that follows
+	AUC           *float64 `json:"auc,omitempty"` // absent where they have one label only
+	Calibration   float64  `json:"calibration_error"`
+	Uncalibrated  float64  `json:"uncalibrated_error"` // before scale and shift of the logits
+	Scale         float64  `json:"scale"`
+	Shift         float64  `json:"shift"`
+	Seconds       float64  `json:"seconds"`
+}
+
+// report tells of one training.
+func (c *course) report(number int, r *train.Result, took time.Duration) error {
+	e := roundEvent{
+		number, r.Prompts, r.Positions, r.Escalate, r.Held.Prompts, len(r.Held.Rows), r.Epochs, r.Best, r.Loss,
+		number0(r.AUC), r.Calibration, r.Uncalibrated, r.Scale, r.Shift, took.Seconds(),
+	}
+	if c.f.json {
+		return c.a.printJSON(e)
+	}
+	_, err := fmt.Fprintf(c.a.stdout, `round %d: %d positions of %d prompts, %.2f%% to escalate; best of %d epochs: %d (%.1f s)
+  on %d positions of %d prompts held back: area under the curve %s, cross-entropy %.4f, calibration error %.4f
+`, number, e.Positions, e.Prompts, 100*e.Escalate, e.Epochs, e.Best, e.Seconds, e.HeldPositions, e.HeldPrompts,
+		figure(r.AUC), e.CrossEntropy, e.Calibration)
+	return err
+}
+
+// number0 is nil for what is no number, which JSON cannot hold.
+func number0(x float64) *float64 {
+	if math.IsNaN(x) {
+		return nil
+	}
+	return &x
+}
+
+// figure is a number with four places, or a dash where there is none.
+func figure(x float64) string {
+	if math.IsNaN(x) {
+		return "-"
+	}
+	return fmt.Sprintf("%.4f", x)
+}
+
+// finish compares the rounds, and writes the router of the last one.
+func (c *course) finish() error {
+	if len(c.rounds) > 1 {
+		if err := c.compare(); err != nil {
+			return err
+		}
+	}
+	last := c.rounds[len(c.rounds)-1]
+	if err := replaceFile(c.f.out, last.bytes); err != nil {
+		return err
+	}
+	if c.f.json {
+		return c.a.printJSON(map[string]any{"file": c.f.out, "router": newAboutEvent(last.file)})
+	}
+	_, err := fmt.Fprintf(c.a.stdout, "written to %s\n", c.f.out)
+	return err
+}
+
+// compare prints what every round is worth on the positions held back, apart for given texts and for those of each later
+// round.
+func (c *course) compare() error {
+	var all []comparison
+	for kind := range len(c.rounds) {
+		rows := c.heldOf(kind)
+		if len(rows) == 0 {
+			continue
+		}
+		for n, r := range c.rounds {
+			all = append(all, c.judge(kind, n, r.file.Net, rows))
+		}
+	}
+	if c.f.json {
+		for _, e := range all {
+			if err := c.a.printJSON(map[string]any{"comparison": e}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(c.a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "held back, texts\tpositions\trouter of\tarea\tcross-entropy\tmissed at %.4g%%\n", 100*c.f.rounds.share)
+	for _, e := range all {
+		fmt.Fprintf(t, "%s\t%d\tround %d\t%s\t%.4f\t%s\n", e.Texts, e.Positions, e.Round, pointer(e.AUC), e.CrossEntropy,
+			pointer(e.Missed))
+	}
+	return t.Flush()
+}
+
+func pointer(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return figure(*x)
+}
+
+// comparison is the worth of one round's router on one kind of texts.
+type comparison struct {
+	Texts        string   `json:"texts"` // given, or those of which round
+	Positions    int      `json:"positions"`
+	Round        int      `json:"round"` // of the router
+	AUC          *float64 `json:"auc,omitempty"`
+	CrossEntropy float64  `json:"cross_entropy"`
+	Share        float64  `json:"share"`            // of the positions that are escalated
+	Missed       *float64 `json:"missed,omitempty"` // share of those that should be which are not
+}
+
+// heldOf returns the positions held back in given texts (kind 0) or in those of a later round.
+func (c *course) heldOf(kind int) (rows []int) {
+	for _, i := range c.rounds[len(c.rounds)-1].result.Held.Rows {
+		if max(0, c.src.Folder(i)-c.given+1) == kind {
+			rows = append(rows, i)
+		}
+	}
+	return rows
+}
+
+func (c *course) judge(kind, n int, net *router.Net, rows []int) comparison {
+	v := train.Judge(c.src, rows, net, c.f.options().Threads)
+	rank := router.Rank(v)
+	at := rank.At(rank.Threshold(c.f.rounds.share))
+	e := comparison{
+		Texts: "given", Positions: len(rows), Round: n + 1, AUC: number0(router.AUC(v)),
+		CrossEntropy: router.CrossEntropy(v), Share: at.Share, Missed: number0(1 - at.Recall),
+	}
+	if kind > 0 {
+		e.Texts = fmt.Sprintf("decoded with round %d", kind)
+	}
+	return e
+}

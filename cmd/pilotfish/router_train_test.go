@@ -1,0 +1,409 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// traceSettings are those of a small set.
+func traceSettings() trace.Settings {
+	return trace.Settings{
+		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
+		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
+		Labels: []string{"disagreement", "r2r"}, ShardPrompts: 32,
+	}
+}
+
+// traces writes a set of 20 positions for each prompt. By the first rule the sign of the first feature says, mostly,
+// whether a token may stand; by the second that of the second.
+func traces(t *testing.T, s trace.Settings) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "traces")
+	w, err := trace.Create(dir, s)
+	require.NoError(t, err)
+	defer w.Close()
+	r := rand.New(rand.NewPCG(1, 1))
+	label := func(z float64) trace.Verdict {
+		if r.Float64() < 1/(1+math.Exp(-4*z)) {
+			return trace.Keep
+		}
+		return trace.Escalate
+	}
+	for shard := range s.Shards() {
+		first, end := s.ShardRange(shard)
+		texts := make([]trace.Text, end-first)
+		for i := range texts {
+			texts[i].Tokens = 2
+			for range 20 {
+				h := make([]float32, s.Width)
+				for j := range h {
+					h[j] = float32(r.NormFloat64())
+				}
+				p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
+				for rule := range s.Labels {
+					p.Labels[rule] = label(float64(h[rule]))
+				}
+				texts[i].Positions = append(texts[i].Positions, p)
+				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, w.Write(shard, texts))
+	}
+	return dir
+}
+
+// trained is a line of `router train --json`, of any kind.
+type trained struct {
+	roundEvent
+	Comparison *comparison
+	File       string
+	Router     *aboutEvent
+}
+
+// trainOn runs `router train --json` and returns its lines and the file.
+func trainOn(t *testing.T, args ...string) ([]trained, string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "router.gguf")
+	code, stdout, stderr := call(t, append([]string{"router", "train", "--json", "-o", out}, args...)...)
+	require.Equal(t, exitDone, code, stderr)
+	return lines[trained](t, stdout), out
+}
+
+// TestTrainCommand: the file says how it was made, what is printed is what it says, and it is the same every time.
+func TestTrainCommand(t *testing.T) {
+	dir := traces(t, traceSettings())
+	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
+	require.Len(t, got, 2)
+	assert.Equal(t, 54, got[0].Prompts)
+	assert.Equal(t, 54*20, got[0].Positions)
+	assert.Equal(t, 6, got[0].HeldPrompts)
+	assert.Equal(t, out, got[1].File)
+	require.NotNil(t, got[0].AUC)
+	assert.Greater(t, *got[0].AUC, 0.7)
+	file, err := readRouter(out)
+	require.NoError(t, err)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	about := file.About
+	assert.Regexp(t, "^[0-9a-f]{64}$", about.Data)
+	assert.Equal(t, router.About{
+		Version: buildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big", Tap: "final-norm",
+		Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54, Positions: 54 * 20,
+		Validation: 0.1, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
+	}, about)
+	assert.Nil(t, file.Certificate)
+	assert.Equal(t, newAboutEvent(file), *got[1].Router)
+
+	again := filepath.Join(t.TempDir(), "again.gguf")
+	code, stdout, stderr := call(t, "router", "train", dir, "--label", "disagreement", "-t", "3", "--out", again)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "round 1: 1080 positions of 54 prompts")
+	assert.Contains(t, stdout, fmt.Sprintf("area under the curve %.4f", *got[0].AUC))
+	assert.Contains(t, stdout, "written to "+again)
+	one, err := os.ReadFile(out)
+	require.NoError(t, err)
+	two, err := os.ReadFile(again)
+	require.NoError(t, err)
+	assert.Equal(t, one, two, "byte for byte, with any number of threads")
+}
+
+// TestTrainFlags: each flag changes what is trained, in the way that it says.
+func TestTrainFlags(t *testing.T) {
+	dir := traces(t, traceSettings())
+	show := func(args ...string) (roundEvent, *router.File) {
+		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
+		file, err := readRouter(out)
+		require.NoError(t, err)
+		return got[0].roundEvent, file
+	}
+	base, plain := show()
+	_, file := show("--label", "r2r")
+	assert.Equal(t, "r2r", file.About.Label)
+	assert.NotEqual(t, plain.Net, file.Net)
+	_, file = show("--features", "hidden")
+	assert.False(t, file.Net.HeadFeatures)
+	assert.Equal(t, "hidden", file.About.Features)
+	_, file = show("--features", "head")
+	assert.Len(t, file.Net.Layers, 1, "logistic regression")
+	_, file = show("--features", "head", "--hidden", "5")
+	assert.Equal(t, 5, file.Net.Layers[0].Out)
+	_, file = show("--hidden", "7")
+	assert.Equal(t, 7, file.Net.Layers[0].Out)
+	_, file = show("--hidden", "0")
+	assert.Len(t, file.Net.Layers, 1)
+	few, _ := show("--epochs", "2")
+	assert.Equal(t, 2, few.Epochs)
+	held, file := show("--validation", "0.5")
+	assert.Equal(t, 30, held.HeldPrompts)
+	assert.InDelta(t, 0.5, file.About.Validation, 0)
+	_, file = show("--seed", "4")
+	assert.Equal(t, 4, file.About.Seed)
+	assert.NotEqual(t, plain.Net, file.Net)
+	for _, flag := range [][]string{{"--learning-rate", "0.0001"}, {"--weight-decay", "0.5"}, {"--balance", "1"}} {
+		other, file := show(flag...)
+		assert.NotEqual(t, plain.Net, file.Net, flag)
+		assert.Equal(t, base.Positions, other.Positions)
+	}
+}
+
+// TestTrainRefuses: wrong usage, and traces that cannot be learnt from, with what to do; nothing is written.
+func TestTrainRefuses(t *testing.T) {
+	dir := traces(t, traceSettings())
+	out := filepath.Join(t.TempDir(), "router.gguf")
+	other := traceSettings()
+	other.Small = trace.Model{Fingerprint: "x", Name: "another"}
+	foreign := traces(t, other)
+	wide := traceSettings()
+	wide.Width = 7
+	wider := traces(t, wide)
+	none := traceSettings()
+	none.Labels = nil
+	for _, c := range []struct {
+		code int
+		line string
+		want string
+	}{
+		{exitUsage, "", "name the folders"},
+		{exitUsage, dir, "choose one with --label"},
+		{exitUsage, dir + " --label no", `--label "no" is not known`},
+		{exitUsage, dir + " --features all", `--features "all" is not known`},
+		{exitUsage, dir + " --hidden 4097", "--hidden 4097 is out of range"},
+		{exitUsage, dir + " --epochs 0", "--epochs 0"},
+		{exitUsage, dir + " --learning-rate 0", "--learning-rate 0"},
+		{exitUsage, dir + " --weight-decay 2", "--weight-decay 2"},
+		{exitUsage, dir + " --balance 2", "--balance 2"},
+		{exitUsage, dir + " --validation 0", "--validation 0"},
+		{exitUsage, dir + " --validation 1", "--validation 1"},
+		{exitUsage, dir + " --seed -1", "--seed"},
+		{exitUsage, dir + " -t 5000", "--threads 5000"},
+		{exitUsage, dir + " --rounds 10", "--rounds 10"},
+		{exitUsage, dir + " --rounds 2", "--data"},
+		{exitUsage, dir + " --rounds 2 --data q", "--on-policy"},
+		{exitUsage, dir + " --rounds 2 --data q --on-policy d", "name its file with -m"},
+		{exitUsage, dir + " --rounds 2 --data demo --on-policy d --data-seed 3", "--data-seed has no effect"},
+		{exitUsage, dir + " --rounds 2 --share 0 --data demo --on-policy d", "--share 0"},
+		{exitFailed, dir + " --label citer", `no labels "citer"`},
+		{exitFailed, dir + " nowhere", "nowhere"},
+		{exitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
+		{exitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
+		{exitFailed, traces(t, none), "has no labels"},
+		{exitFailed, dir + " --label r2r --rounds 2 --data demo --on-policy " + t.TempDir(), "is not what " + dir},
+	} {
+		code, stdout, stderr := call(t, append([]string{"router", "train", "-o", out}, strings.Fields(c.line)...)...)
+		assert.Equal(t, c.code, code, c.line)
+		assert.Contains(t, stderr, c.want, c.line)
+		if c.code == exitUsage {
+			assert.Empty(t, stdout)
+		}
+	}
+	for _, flag := range []string{
+		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1", "--pin=a",
+		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact", "--huge-pages=off",
+	} {
+		code, _, stderr := call(t, "router", "train", "-o", out, dir, "--label", "r2r", flag)
+		assert.Equal(t, exitUsage, code, flag)
+		name, _, _ := strings.Cut(flag, "=")
+		assert.Contains(t, stderr, name+" has no effect in one round")
+	}
+	assert.NoFileExists(t, out)
+}
+
+// TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
+// wanted share; both are compared on texts of both kinds; a run that is repeated decodes nothing again.
+func TestTrainRounds(t *testing.T) {
+	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
+	code, _, stderr := call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50", "-o", dir)
+	require.Equal(t, exitDone, code, stderr)
+	line := []string{dir, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3"}
+	got, out := trainOn(t, line...)
+	require.Len(t, got, 2+4+1)
+	file, err := readRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, 2, file.About.Rounds)
+	assert.Equal(t, 2, got[1].Round)
+	assert.Greater(t, got[1].Positions, got[0].Positions)
+	assert.Equal(t, got[0].HeldPrompts, got[1].HeldPrompts, "the same prompts are held back")
+	assert.Equal(t, got[1].Positions, file.About.Positions)
+	var kinds []string
+	for _, e := range got[2:6] {
+		require.NotNil(t, e.Comparison)
+		kinds = append(kinds, fmt.Sprintf("%s, round %d", e.Comparison.Texts, e.Comparison.Round))
+		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
+		assert.Greater(t, e.Comparison.Share, 0.15)
+	}
+	assert.Equal(t, []string{
+		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
+	}, kinds)
+	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
+
+	set, err := trace.Open(filepath.Join(more, "round-2"))
+	require.NoError(t, err)
+	s := set.Settings()
+	require.NoError(t, set.Close())
+	assert.Equal(t, "routed", s.Reference)
+	assert.Equal(t, 50, s.MaxTokens)
+	assert.Equal(t, []string{"disagreement"}, s.Labels)
+	shard := filepath.Join(more, "round-2", "shard-00000.trace")
+	before, err := os.Stat(shard)
+	require.NoError(t, err)
+	again, _ := trainOn(t, line...)
+	after, err := os.Stat(shard)
+	require.NoError(t, err)
+	assert.Equal(t, before.ModTime(), after.ModTime())
+	assert.Equal(t, got[1].AUC, again[1].AUC)
+
+	code, stdout, stderr := call(t, append([]string{"router", "train", "-o", out}, line...)...)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Regexp(t, `given +\d+ +round 2`, stdout)
+	assert.Regexp(t, `decoded with round 1 +\d+ +round 1`, stdout)
+	assert.Contains(t, stdout, "missed at 20%")
+	assert.Contains(t, stderr, "tokens from the large model")
+
+	code, _, stderr = call(t, append([]string{"router", "train", "-o", out, "--data-seed", "5"}, line...)...)
+	assert.Equal(t, exitDone, code, "40 questions are shipped ones, whatever the seed: %s", stderr)
+	other := append(slices.Clone(line), "-m", demoFile("large.gguf"), "--large", demoFile("large.gguf"))
+	code, _, stderr = call(t, append([]string{"router", "train", "-o", out}, other...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "give the model that the traces are of")
+}
+
+// shown is a line of `router show --json`.
+type shown struct {
+	File   string
+	Router *aboutEvent
+	Traces *worthEvent
+}
+
+// TestShowCommand: what the file says, and with traces how good it is, the same as text, JSON and pictures.
+func TestShowCommand(t *testing.T) {
+	dir := traces(t, traceSettings())
+	_, out := trainOn(t, dir, "--label", "disagreement", "--validation", "0.25")
+	file, err := readRouter(out)
+	require.NoError(t, err)
+
+	code, stdout, stderr := call(t, "router", "show", out)
+	require.Equal(t, exitDone, code, stderr)
+	for _, want := range []string{
+		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement", "900 tokens of 45 prompts",
+		"25% of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
+	} {
+		assert.Contains(t, stdout, want)
+	}
+	assert.NotContains(t, stdout, "precision")
+
+	code, stdout, stderr = call(t, "router", "show", "--json", out, dir)
+	require.Equal(t, exitDone, code, stderr)
+	got := lines[shown](t, stdout)
+	require.Len(t, got, 2)
+	assert.Equal(t, newAboutEvent(file), *got[0].Router)
+	w := got[1].Traces
+	assert.True(t, w.Held, "the traces are those that it learnt from")
+	assert.Equal(t, 15, w.Prompts)
+	assert.Equal(t, 300, w.Tokens)
+	require.Len(t, w.Policies, 3)
+	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as the file says")
+	assert.InDelta(t, file.About.Calibration, w.Policies[0].Calibration, 1e-3)
+	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin says nothing of these labels")
+	sum := 0
+	for _, b := range w.Reliability {
+		sum += b.Tokens
+	}
+	assert.Equal(t, 300, sum)
+	for _, p := range w.Policies {
+		for i, b := range p.Budgets {
+			assert.LessOrEqual(t, b.Share, shares()[i]+1e-9)
+			assert.InDelta(t, shares()[i], b.Share, 0.005)
+		}
+	}
+
+	pictures := filepath.Join(t.TempDir(), "new", "figures")
+	code, stdout, stderr = call(t, "router", "show", out, dir, "--svg", pictures)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "300 tokens of 15 prompts")
+	assert.Contains(t, stdout, "only prompts that training held back")
+	assert.Contains(t, stdout, fmt.Sprintf("%.4f", *w.Policies[2].AUC))
+	for line := range strings.Lines(stdout) {
+		if !strings.Contains(line, "made by") && !strings.Contains(line, out) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
+		}
+	}
+	for _, name := range []string{"reliability", "share", "precision-recall", "policies"} {
+		b, err := os.ReadFile(filepath.Join(pictures, name+".svg"))
+		require.NoError(t, err)
+		assert.NoError(t, xml.Unmarshal(b, new(struct{})), name)
+		assert.NotContains(t, string(b), "NaN")
+	}
+
+	code, stdout, stderr = call(t, "router", "show", "--json", out, dir, "--label", "r2r")
+	require.Equal(t, exitDone, code, stderr)
+	got = lines[shown](t, stdout)
+	assert.Equal(t, "r2r", got[1].Traces.Label)
+	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it learnt another rule")
+
+	fresh := traceSettings()
+	fresh.Data = "others"
+	code, stdout, stderr = call(t, "router", "show", out, traces(t, fresh))
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
+	assert.Contains(t, stdout, "all prompts of the traces")
+}
+
+// TestShowRefuses: what does not fit together is refused by name.
+func TestShowRefuses(t *testing.T) {
+	dir := traces(t, traceSettings())
+	_, out := trainOn(t, dir, "--label", "disagreement")
+	wide, foreign := traceSettings(), traceSettings()
+	wide.Width, foreign.Small = 7, trace.Model{Fingerprint: "x", Name: "another"}
+	for _, c := range []struct {
+		code int
+		line string
+		want string
+	}{
+		{exitUsage, "", "there is no router"},
+		{exitUsage, out + " --svg d", "--svg has no effect without traces"},
+		{exitUsage, out + " --label r2r", "--label has no effect without traces"},
+		{exitFailed, "nowhere.gguf", "nowhere.gguf"},
+		{exitFailed, out + " nowhere", "nowhere"},
+		{exitFailed, out + " " + traces(t, wide), "another small model"},
+		{exitFailed, out + " " + traces(t, foreign), `is of "another"`},
+		{exitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
+	} {
+		code, _, stderr := call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)
+		assert.Equal(t, c.code, code, c.line)
+		assert.Contains(t, stderr, c.want, c.line)
+	}
+}
+
+// TestShowDamagedText: what a file says is shown as it stands, never as orders to a terminal.
+func TestShowDamagedText(t *testing.T) {
+	dir := traces(t, traceSettings())
+	_, out := trainOn(t, dir, "--label", "r2r")
+	file, err := readRouter(out)
+	require.NoError(t, err)
+	file.About.ModelName, file.About.Label = "\x1b[2J", "a\nb"
+	require.NoError(t, writeRouter(out, file))
+	code, stdout, stderr := call(t, "router", "show", out)
+	require.Equal(t, exitDone, code, stderr)
+	assert.NotContains(t, stdout, "\x1b")
+	assert.Contains(t, stdout, `a\nb`)
+	code, stdout, stderr = call(t, "router", "show", "--json", out)
+	require.Equal(t, exitDone, code, stderr)
+	assert.True(t, json.Valid([]byte(stdout)))
+}

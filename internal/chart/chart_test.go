@@ -1,0 +1,86 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// elements reads a picture: what of each name there is, with its text in "text".
+func elements(t *testing.T, b []byte) map[string][]map[string]string {
+	all := map[string][]map[string]string{}
+	d := xml.NewDecoder(bytes.NewReader(b))
+	var open []map[string]string
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		switch e := token.(type) {
+		case xml.StartElement:
+			one := map[string]string{}
+			for _, a := range e.Attr {
+				one[a.Name.Local] = a.Value
+			}
+			all[e.Name.Local] = append(all[e.Name.Local], one)
+			open = append(open, one)
+		case xml.CharData:
+			if len(open) > 0 {
+				open[len(open)-1]["text"] += string(e)
+			}
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// find returns the elements of a class.
+func find(all []map[string]string, class string) (some []map[string]string) {
+	for _, e := range all {
+		if e["class"] == class {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+func TestChart(t *testing.T) {
+	c := Chart{
+		Title: `of <"a" & b>`, X: Axis{Label: "tokens, %", End: 0.5}, Y: Axis{Label: "right & wrong"},
+		Bars: []Bar{{0.1, 0.2, 0.5}},
+		Lines: []Line{
+			{Name: "one", X: []float64{0, 0.5, 0.25, 0.25, 9}, Y: []float64{0, 1, math.NaN(), 0.5, -1}},
+			{X: []float64{0}, Y: []float64{0}, Dashed: true},
+			{Name: "three"},
+		},
+	}
+	got := c.SVG()
+	assert.Equal(t, got, c.SVG())
+	all := elements(t, got)
+	lines := find(all["path"], "l c0")
+	require.Len(t, lines, 2, "the line, and itself in the legend")
+	assert.Equal(t, "M70.0 360.0L620.0 40.0M345.0 200.0L620.0 360.0", lines[0]["d"], "parted, and kept inside")
+	assert.Len(t, find(all["path"], "l c1 d"), 1, "no name, no legend")
+	bars := find(all["rect"], "b")
+	require.Len(t, bars, 1)
+	assert.Equal(t, map[string]string{"class": "b", "x": "180.0", "y": "200.0", "width": "110.0", "height": "160.0"}, bars[0])
+	var texts []string
+	for _, e := range all["text"] {
+		texts = append(texts, e["text"])
+	}
+	assert.Equal(t, `of <"a" & b>`, texts[0])
+	for _, want := range []string{"tokens, %", "right & wrong", "one", "three", "10%", "50%", "100%", "0%"} {
+		assert.Contains(t, texts, want)
+	}
+	assert.NotContains(t, string(got), "NaN")
+	assert.Contains(t, string(got), "prefers-color-scheme:dark")
+	assert.Equal(t, 1, strings.Count(string(got), "<svg "))
+}

@@ -1,0 +1,112 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+)
+
+// inputs turns positions into rows of numbers that a network is trained on: the features that it looks at, each less its
+// mean, over its deviation.
+type inputs struct {
+	src         Source
+	hidden      bool // the hidden state is among the features
+	head        bool // margin and certainty are, after it
+	used        int  // features
+	width       int  // of a row: features, and zeros up to a multiple of what the products take at once
+	mean, scale []float32
+}
+
+// multiple of the columns that products of float32 take fastest.
+const multiple = 16
+
+func newInputs(src Source, f Features) *inputs {
+	in := &inputs{src: src, hidden: f != Head, head: f != Hidden}
+	if in.hidden {
+		in.used += src.Width()
+	}
+	if in.head {
+		in.used += 2
+	}
+	in.width = (in.used + multiple - 1) / multiple * multiple
+	in.mean, in.scale = make([]float32, in.width), make([]float32, in.width)
+	return in
+}
+
+// raw sets x [used] to the features of position i.
+func (in *inputs) raw(x []float32, i int) {
+	if in.hidden {
+		in.src.Hidden(x[:in.src.Width()], i)
+	}
+	if in.head {
+		x[in.used-2], x[in.used-1] = in.src.Head(i)
+	}
+}
+
+// row sets x [used] to the standardised features of position i.
+func (in *inputs) row(x []float32, i int) {
+	in.raw(x[:in.used], i)
+	mean, scale := in.mean[:in.used], in.scale[:in.used]
+	for j, v := range x[:in.used] {
+		x[j] = (v - mean[j]) * scale[j]
+	}
+}
+
+// sampled is how many positions tell mean and deviation: the error of a mean is then a 256th of the deviation.
+const sampled = 1 << 16
+
+// standardise finds mean and deviation of each feature over positions. A feature that does not change is left out: its
+// scale is 0.
+func (in *inputs) standardise(rows []int, pool *cpu.Pool) error {
+	chunks := (len(rows) + chunk - 1) / chunk
+	sums := make([]moments, chunks)
+	pool.Run(chunks, 1, func(_, lo, hi int) {
+		x := make([]float32, in.used)
+		for c := lo; c < hi; c++ {
+			sums[c] = in.moments(x, rows[c*chunk:min((c+1)*chunk, len(rows))])
+		}
+	})
+	all := newMoments(in.used)
+	for _, m := range sums { // in their order, whoever took them
+		if m.bad >= 0 {
+			return fmt.Errorf("position %d: a feature is not a finite number: collect the traces again", m.bad)
+		}
+		for j := range all.sum {
+			all.sum[j] += m.sum[j]
+			all.square[j] += m.square[j]
+		}
+	}
+	n := float64(len(rows))
+	for j := range all.sum {
+		mean := all.sum[j] / n
+		in.mean[j] = float32(mean)
+		if variance := all.square[j]/n - mean*mean; variance > 1e-12*(mean*mean+1e-12) {
+			in.scale[j] = float32(1 / math.Sqrt(variance))
+		}
+	}
+	return nil
+}
+
+// moments are sums over positions.
+type moments struct {
+	sum, square []float64
+	bad         int // a position with a feature that is not finite; -1 if there is none
+}
+
+func newMoments(n int) moments { return moments{make([]float64, n), make([]float64, n), -1} }
+
+func (in *inputs) moments(x []float32, rows []int) moments {
+	m := newMoments(in.used)
+	for _, i := range rows {
+		in.raw(x, i)
+		for j, v := range x {
+			m.sum[j] += float64(v)
+			m.square[j] += float64(v) * float64(v)
+			if v-v != 0 {
+				m.bad = i
+			}
+		}
+	}
+	return m
+}

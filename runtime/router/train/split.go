@@ -1,0 +1,120 @@
+package train
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// span is the positions of one text, in order.
+type span struct{ from, to int }
+
+// parts is the positions to learn from and those held back. No prompt is in both.
+type parts struct {
+	train   []span // of texts, in the order of the source
+	prompts int    // of these
+	held    Held
+}
+
+// Hold returns the positions that [Train] holds back of a source, with the same share and seed. More texts for the same
+// prompts do not change on which side a prompt is.
+func Hold(src Source, share float64, seed uint64) (Held, error) {
+	p, err := split(src, share, seed)
+	if err != nil {
+		return Held{}, err
+	}
+	return p.held, nil
+}
+
+// split holds back a share of the prompts that have labels: those whose numbers have the least hashes.
+func split(src Source, share float64, seed uint64) (*parts, error) {
+	texts := textsOf(src)
+	var prompts []int
+	for _, s := range texts {
+		if labelled(src, s) {
+			prompts = append(prompts, src.Prompt(s.from))
+		}
+	}
+	slices.Sort(prompts)
+	prompts = slices.Compact(prompts)
+	switch len(prompts) {
+	case 0:
+		return nil, errors.New("no position has a label: collect traces with the label that is asked for")
+	case 1:
+		return nil, errors.New("all labels are of one prompt, and none can be held back: collect more prompts")
+	}
+	slices.SortFunc(prompts, func(a, b int) int {
+		return cmp.Or(cmp.Compare(hash(seed, a), hash(seed, b)), cmp.Compare(a, b))
+	})
+	n := min(max(1, int(math.Round(share*float64(len(prompts))))), len(prompts)-1)
+	held := map[int]bool{}
+	for _, p := range prompts[:n] {
+		held[p] = true
+	}
+	p := &parts{prompts: len(prompts) - n, held: Held{Prompts: n}}
+	for _, s := range texts {
+		if !held[src.Prompt(s.from)] {
+			p.train = append(p.train, s)
+			continue
+		}
+		for i := s.from; i < s.to; i++ {
+			if src.Label(i) != Unlabelled {
+				p.held.Rows = append(p.held.Rows, i)
+			}
+		}
+	}
+	return p, nil
+}
+
+// textsOf cuts a source where the prompt changes.
+func textsOf(src Source) (all []span) {
+	for i := range src.Len() {
+		if i == 0 || src.Prompt(i) != src.Prompt(i-1) {
+			all = append(all, span{i, i})
+		}
+		all[len(all)-1].to++
+	}
+	return all
+}
+
+// labelled reports whether a text has a label.
+func labelled(src Source, s span) bool {
+	for i := s.from; i < s.to; i++ {
+		if src.Label(i) != Unlabelled {
+			return true
+		}
+	}
+	return false
+}
+
+// count returns how many positions of the texts have each label, and refuses texts that all say the same.
+func count(src Source, texts []span) (keep, escalate int, err error) {
+	for _, s := range texts {
+		for i := s.from; i < s.to; i++ {
+			switch src.Label(i) {
+			case Keep:
+				keep++
+			case Escalate:
+				escalate++
+			}
+		}
+	}
+	if keep == 0 || escalate == 0 {
+		return 0, 0, fmt.Errorf("of the positions to learn from %d may stand and %d may not: "+
+			"there is nothing to tell apart; collect more prompts", keep, escalate)
+	}
+	return keep, escalate, nil
+}
+
+// hash looks random and is a pure function of its arguments: the output function of SplitMix64 (Steele, Lea and Flood,
+// OOPSLA 2014) over both.
+func hash(seed uint64, n int) uint64 { return mix(mix(seed) + uint64(n)) }
+
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

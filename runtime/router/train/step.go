@@ -1,0 +1,207 @@
+package train
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+const (
+	mostBatch = 512       // positions of one step: fewer where there are few, see batchOf
+	block     = 32 * 1024 // that are shuffled together: texts in random order, so that files are read nearly as they lie
+)
+
+// batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do not
+// mean few steps.
+func batchOf(n int) int { return min(max(1, n/(100*chunk)), mostBatch/chunk) * chunk }
+
+// The seeds of what is drawn, apart from the split, as second numbers of a generator.
+const (
+	drawWeights = iota
+	drawSample
+	drawEpoch // and up: the number of the epoch is added
+)
+
+// trainer is a training under way.
+type trainer struct {
+	src      Source
+	o        Options
+	parts    *parts
+	pool     *cpu.Pool
+	in       *inputs
+	shape    shape
+	theta    []float32
+	adam     *adam
+	keep     int // labels of the positions to learn from
+	escalate int
+	batch    int        // positions of a step
+	weight   [2]float64 // of a position that may stand, and of one that may not; their mean is 1
+	workers  []*worker
+	grads    [][]float32 // of the chunks of a batch
+}
+
+func newTrainer(src Source, o Options, parts *parts, pool *cpu.Pool) (t *trainer, err error) {
+	t = &trainer{src: src, o: o, parts: parts, pool: pool, in: newInputs(src, o.Features)}
+	if t.keep, t.escalate, err = count(src, parts.train); err != nil {
+		return nil, err
+	}
+	t.batch = batchOf(t.keep + t.escalate)
+	var sample []int
+	t.stream(drawSample, func(rows []int) bool {
+		sample = append(sample, rows...)
+		return len(sample) < sampled
+	})
+	if err := t.in.standardise(sample, pool); err != nil {
+		return nil, err
+	}
+	keep, escalate := float64(t.keep), float64(t.escalate)
+	ratio := math.Pow(keep/escalate, o.Balance) // w_escalate / w_keep
+	t.weight[0] = (keep + escalate) / (keep + ratio*escalate)
+	t.weight[1] = ratio * t.weight[0]
+	t.shape = shape{width: t.in.width, units: max(o.Hidden, 0)}
+	t.theta = t.shape.start(t.in.used, math.Log(keep/escalate)-t.correction(), t.rand(drawWeights))
+	t.adam = newAdam(len(t.theta), o, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
+	for range o.Threads {
+		t.workers = append(t.workers, newWorker(t.shape))
+	}
+	for range t.batch / chunk {
+		t.grads = append(t.grads, make([]float32, t.shape.size()))
+	}
+	return t, nil
+}
+
+func (t *trainer) rand(what uint64) *rand.Rand { return rand.New(rand.NewPCG(t.o.Seed, what)) }
+
+// correction is what the logits of weighted classes lack: ln(w_escalate/w_keep); see the package's comment.
+func (t *trainer) correction() float64 { return math.Log(t.weight[1] / t.weight[0]) }
+
+// stream calls f with the positions to learn from, a batch at a time, in an order that the draw decides, until f has
+// enough: texts are shuffled, and then the positions of as many texts as make a block.
+func (t *trainer) stream(draw uint64, f func(rows []int) bool) {
+	r := t.rand(draw)
+	texts := append([]span(nil), t.parts.train...)
+	r.Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+	var rows []int
+	for n, s := range texts {
+		for i := s.from; i < s.to; i++ {
+			if t.src.Label(i) != Unlabelled {
+				rows = append(rows, i)
+			}
+		}
+		last := n == len(texts)-1
+		if len(rows) < block && !last {
+			continue
+		}
+		r.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		at := 0
+		for ; len(rows)-at >= t.batch || last && at < len(rows); at += t.batch {
+			if !f(rows[at:min(at+t.batch, len(rows))]) {
+				return
+			}
+		}
+		rows = rows[:copy(rows, rows[min(at, len(rows)):])]
+	}
+}
+
+// epoch takes a step for each batch.
+func (t *trainer) epoch(ctx context.Context, number int) error {
+	t.stream(drawEpoch+uint64(number), func(rows []int) bool {
+		t.step(rows)
+		return ctx.Err() == nil
+	})
+	return context.Cause(ctx)
+}
+
+// step learns from one batch.
+func (t *trainer) step(rows []int) {
+	chunks := (len(rows) + chunk - 1) / chunk
+	t.pool.Run(chunks, 1, func(worker, lo, hi int) {
+		for c := lo; c < hi; c++ {
+			t.gradient(t.workers[worker], t.grads[c], rows[c*chunk:min((c+1)*chunk, len(rows))], len(rows))
+		}
+	})
+	at := t.adam.next()
+	t.pool.Run(len(t.theta), 4096, func(_, lo, hi int) {
+		sum := t.grads[0][lo:hi]
+		for _, g := range t.grads[1:chunks] {
+			for i, v := range g[lo:hi] {
+				sum[i] += v
+			}
+		}
+		t.adam.update(t.theta, sum, lo, at)
+	})
+}
+
+// gradient sets g to the share of a chunk in the gradient of the mean loss of a batch of so many positions.
+func (t *trainer) gradient(w *worker, g []float32, rows []int, of int) {
+	p := t.shape.of(t.theta)
+	w.load(t.in, rows)
+	var logits [chunk]float64
+	z := logits[:len(rows)]
+	w.forward(z, t.shape, p)
+	clear(w.dz[:])
+	for k, i := range rows {
+		weight, y := t.weight[1], 0.0
+		if t.src.Label(i) == Keep {
+			weight, y = t.weight[0], 1
+		}
+		w.dz[k] = float32(weight * (sigmoid(z[k]) - y) / float64(of))
+	}
+	w.backward(t.shape.of(g), t.shape, p)
+}
+
+// logits returns the outputs of the network for positions, corrected for class weights.
+func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
+	z := make([]float64, len(rows))
+	p := t.shape.of(t.theta)
+	t.pool.Run((len(rows)+chunk-1)/chunk, 1, func(worker, lo, hi int) {
+		w := t.workers[worker]
+		for c := lo; c < hi && ctx.Err() == nil; c++ {
+			from, to := c*chunk, min((c+1)*chunk, len(rows))
+			w.load(t.in, rows[from:to])
+			w.forward(z[from:to], t.shape, p)
+		}
+	})
+	for i := range z {
+		z[i] += t.correction()
+	}
+	return z, context.Cause(ctx)
+}
+
+// network returns the router that computes scale·z + shift, z being the corrected output, from features as they are: the
+// standardisation is folded into the first layer.
+func (t *trainer) network(scale, shift float64) (*router.Net, error) {
+	p, n, in := t.shape.of(t.theta), t.shape.rows(), t.in
+	from := 0 // of the features in the network's inputs: without hidden state its weights are zero
+	first := router.Layer{In: t.src.Width(), Out: n, Bias: make([]float32, n)}
+	if in.head {
+		first.In += 2
+	}
+	if !in.hidden {
+		from = t.src.Width()
+	}
+	first.Weight = make([]float32, first.In*n)
+	for u := range n {
+		bias := float64(p.b1[u])
+		for j := range in.used {
+			w := float64(p.w1[u*t.shape.width+j]) * float64(in.scale[j])
+			first.Weight[u*first.In+from+j] = float32(w)
+			bias -= w * float64(in.mean[j])
+		}
+		first.Bias[u] = float32(bias)
+	}
+	layers := []router.Layer{first}
+	if t.shape.units > 0 {
+		layers = append(layers, router.Layer{In: n, Out: 1, Weight: p.w2, Bias: p.b2})
+	}
+	last := &layers[len(layers)-1]
+	weight, bias := make([]float32, len(last.Weight)), float64(last.Bias[0])
+	for i, w := range last.Weight {
+		weight[i] = float32(scale * float64(w))
+	}
+	last.Weight, last.Bias = weight, []float32{float32(scale*(bias+t.correction()) + shift)}
+	return router.NewNet(layers, in.head)
+}

@@ -1,0 +1,247 @@
+// Package train teaches a router which tokens of the small model may stand, from positions whose answer is known. It has
+// no I/O and no clock: positions come through [Source], and draws are functions of a seed.
+//
+// The network is linear → ReLU → linear on the final hidden state h, on margin and certainty of the head, or on all of
+// them; without the layer in the middle it is logistic regression. With label y = 1 where the token may stand, and z the
+// output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
+//
+//	ℓ = -y·ln σ(z) - (1-y)·ln σ(-z)
+//
+// This is the loss of CITER (arXiv 2502.01976, which trains on preferences): by Bradley and Terry, of two actions with
+// rewards r_keep and r_escalate the first is preferred with probability exp(r_keep)/(exp(r_keep) + exp(r_escalate)) =
+// σ(r_keep - r_escalate). Only the difference of rewards is ever seen, so let z be it: the log-likelihood of the
+// preference "keep over escalate" is ln σ(z), that of the other ln σ(-z), and the sum over pairs is -Σℓ.
+//
+// Classes may be weighted, as far more tokens may stand than may not. With weights w_keep and w_escalate, the z that is
+// best where a share p of tokens may stand solves σ(z) = w_keep·p/(w_keep·p + w_escalate·(1-p)), which is z = logit p +
+// ln(w_keep/w_escalate). So ln(w_escalate/w_keep) is added to the bias of the last layer before anything is judged or
+// calibrated, and σ of it is p again.
+//
+// The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction and decoupled weight decay (Loshchilov and
+// Hutter, arXiv 1711.05101); the rate rises over the first twentieth of the steps and then falls along a half cosine.
+// Inputs are standardised with mean and deviation of a sample, as single dimensions of hidden states may be hundreds of
+// times as large as others, and that is folded into the first layer at the end. Some prompts, never single tokens, are held back:
+// training ends when the loss on them has stopped falling, and the weights that were best there are kept.
+//
+// Bound. An epoch over N positions of width D with H hidden units multiplies and adds N·D·H times forward and as often for
+// the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products are those
+// of kernels/cpu, see bench/NOTES.md for what was measured.
+//
+// Promise: for one seed the result is the same, bit for bit, whatever the number of threads: the gradient of a batch is
+// the sum of those of fixed chunks, in fixed order. Another kind of CPU may round otherwise.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Label is what is known of the small model's token at a position.
+type Label uint8
+
+// The labels.
+const (
+	Unlabelled Label = iota // nothing: the position is left out
+	Keep                    // it may stand
+	Escalate                // the large model is to choose
+)
+
+// Source is positions to learn from. Positions of one text stand together. Its methods are called from several
+// goroutines at once.
+type Source interface {
+	Len() int                               // positions
+	Width() int                             // of the hidden state
+	Prompt(i int) int                       // the same number for all texts that follow the same prompt
+	Label(i int) Label                      // of position i
+	Hidden(dst []float32, i int)            // sets dst [Width]
+	Head(i int) (margin, certainty float32) // p₁ - p₂ and exp(-H), as [router.Net.Of] takes them
+}
+
+// Features are what a network looks at.
+type Features string
+
+// The features.
+const (
+	Hidden Features = "hidden" // the hidden state
+	Head   Features = "head"   // margin and certainty: the cheap baseline
+	Both   Features = "both"
+)
+
+// Linear in place of a number of hidden units means that there is no layer of them.
+const Linear = -1
+
+// Options say how to train. The zero value works.
+type Options struct {
+	Features   Features // "" means Both
+	Hidden     int      // hidden units, at most 4096; 0 means 64, or none for Head; [Linear] means none
+	Epochs     int      // most; 0 means 20
+	Rate       float64  // of learning, at its highest; 0 means 0.002
+	Decay      float64  // of weights, per step as a share of the rate
+	Balance    float64  // class weights: 0, none, to 1, both classes count alike
+	Validation float64  // share of the prompts that is held back, below 1; 0 means 0.1
+	Seed       uint64
+	Threads    int         // 0 means 1
+	Observe    func(Epoch) // told after each epoch, if given
+}
+
+// Epoch is what one pass over the positions left.
+type Epoch struct {
+	Number int     // from 1
+	Loss   float64 // mean cross-entropy of the prompts held back, in nats
+	Best   bool    // no earlier one left less
+}
+
+// Result is a trained router, and how it was judged on the prompts held back.
+type Result struct {
+	Net          *router.Net
+	Epochs, Best int     // that were run; whose weights were kept
+	Prompts      int     // learnt from
+	Positions    int     // of these, labelled
+	Escalate     float64 // share of these whose label is to escalate
+	Held         Held    // the prompts held back
+	Loss         float64 // cross-entropy on them, nats
+	AUC          float64 // on them; NaN if they have one label only
+	Calibration  float64 // expected calibration error on them, ten bins
+	Scale, Shift float64 // of the logits: 1 and 0 where calibrating them was not worth it; see [Train]
+	Uncalibrated float64 // expected calibration error before that
+}
+
+// Held is the positions that training does not see.
+type Held struct {
+	Prompts int
+	Rows    []int // labelled positions, in order
+}
+
+func (o Options) defaults() Options {
+	if o.Features == "" {
+		o.Features = Both
+	}
+	if o.Hidden == 0 {
+		o.Hidden = 64
+		if o.Features == Head {
+			o.Hidden = Linear
+		}
+	}
+	if o.Epochs == 0 {
+		o.Epochs = 20
+	}
+	if o.Rate == 0 {
+		o.Rate = 0.002
+	}
+	if o.Validation == 0 {
+		o.Validation = 0.1
+	}
+	o.Threads = max(o.Threads, 1)
+	return o
+}
+
+// Validate reports a value that is out of range.
+func (o Options) Validate() error {
+	switch {
+	case o.Features != "" && o.Features != Hidden && o.Features != Head && o.Features != Both:
+		return fmt.Errorf("features %q: choose hidden, head or both", o.Features)
+	case o.Hidden < Linear || o.Hidden > maxHidden:
+		return fmt.Errorf("%d hidden units: give at most %d", o.Hidden, maxHidden)
+	case o.Epochs < 0:
+		return fmt.Errorf("%d epochs: give 1 or more", o.Epochs)
+	case !(o.Rate >= 0 && o.Rate <= 1):
+		return fmt.Errorf("a rate of learning of %v is not within 0 to 1", o.Rate)
+	case !(o.Decay >= 0 && o.Decay <= 1):
+		return fmt.Errorf("a weight decay of %v is not within 0 to 1", o.Decay)
+	case !(o.Balance >= 0 && o.Balance <= 1):
+		return fmt.Errorf("a balance of %v is not within 0 to 1", o.Balance)
+	case !(o.Validation >= 0 && o.Validation < 1):
+		return fmt.Errorf("a validation share of %v is not at least 0 and below 1", o.Validation)
+	}
+	return nil
+}
+
+const (
+	maxHidden = 4096
+	patience  = 4 // epochs without a better loss after which training ends
+)
+
+// Train trains a router. After training it fits a scale and a shift of the logits to one half of the prompts held back
+// (Platt, 1999); where these lower the cross-entropy of the other half, they are fitted to both and become part of the
+// last layer. It stops between two batches when ctx ends.
+func Train(ctx context.Context, src Source, o Options) (*Result, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.defaults()
+	parts, err := split(src, o.Validation, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	pool := cpu.NewPool(o.Threads)
+	defer pool.Close()
+	t, err := newTrainer(src, o, parts, pool)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Prompts: parts.prompts, Positions: t.keep + t.escalate, Held: parts.held,
+		Escalate: float64(t.escalate) / float64(t.keep+t.escalate)}
+	if err := t.run(ctx, r); err != nil {
+		return nil, err
+	}
+	logits, err := t.logits(ctx, parts.held.Rows)
+	if err != nil {
+		return nil, err
+	}
+	t.judge(r, logits)
+	r.Net, err = t.network(r.Scale, r.Shift)
+	return r, err
+}
+
+// run trains until the epochs are over, or the loss on what is held back has not fallen for a while. The weights that
+// were best stay in t.
+func (t *trainer) run(ctx context.Context, r *Result) error {
+	var best []float32
+	least := math.Inf(1)
+	for e := 1; e <= t.o.Epochs && e-r.Best <= patience; e++ {
+		if err := t.epoch(ctx, e); err != nil {
+			return err
+		}
+		logits, err := t.logits(ctx, t.parts.held.Rows)
+		if err != nil {
+			return err
+		}
+		loss := 0.0
+		for i, z := range logits {
+			loss += crossEntropy(z, t.src.Label(t.parts.held.Rows[i]) == Keep)
+		}
+		loss /= float64(len(logits))
+		if math.IsNaN(loss) {
+			return fmt.Errorf("epoch %d: the weights are no longer numbers: train with a smaller rate of learning than %v",
+				e, t.o.Rate)
+		}
+		r.Epochs = e
+		if loss < least {
+			least, r.Best = loss, e
+			best = append(best[:0], t.theta...)
+		}
+		if t.o.Observe != nil {
+			t.o.Observe(Epoch{Number: e, Loss: loss, Best: r.Best == e})
+		}
+	}
+	if best == nil {
+		return errors.New("no epoch left a loss that is a number: train with a smaller rate of learning")
+	}
+	copy(t.theta, best)
+	return nil
+}
+
+// crossEntropy is -ln σ(z) where the token may stand, else -ln σ(-z), in nats.
+func crossEntropy(z float64, keep bool) float64 {
+	if keep {
+		z = -z
+	}
+	return max(z, 0) + math.Log1p(math.Exp(-math.Abs(z))) // ln(1 + exp z) without overflow
+}
+
+func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }

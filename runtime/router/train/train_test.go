@@ -1,0 +1,583 @@
+package train
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// rows is a source in memory.
+type rows struct {
+	width  int
+	hidden []float32 // [Len, width]
+	head   [][2]float32
+	label  []Label
+	prompt []int
+}
+
+func (r *rows) Len() int                    { return len(r.label) }
+func (r *rows) Width() int                  { return r.width }
+func (r *rows) Prompt(i int) int            { return r.prompt[i] }
+func (r *rows) Label(i int) Label           { return r.label[i] }
+func (r *rows) Hidden(dst []float32, i int) { copy(dst, r.hidden[i*r.width:(i+1)*r.width]) }
+func (r *rows) Head(i int) (margin, certainty float32) {
+	return r.head[i][0], r.head[i][1]
+}
+
+func (r *rows) add(prompt int, l Label, margin, certainty float32, hidden ...float32) {
+	r.hidden = append(r.hidden, hidden...)
+	r.head = append(r.head, [2]float32{margin, certainty})
+	r.label, r.prompt = append(r.label, l), append(r.prompt, prompt)
+}
+
+// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times as
+// large as the others and far from 0, and with what the head says of them. One position in nine has no label.
+func planted(prompts, width int, seed uint64) (src *rows, truth []float64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	src = &rows{width: width}
+	h := make([]float32, width)
+	for p := range prompts {
+		for range 5 + r.IntN(30) {
+			for j := range h {
+				h[j] = float32(r.NormFloat64())
+			}
+			margin, certainty := r.Float32(), r.Float32()
+			z := 1 + 3*math.Abs(float64(h[0]+h[1])) - 2*math.Abs(float64(h[2])) + 4*float64(margin) - 2*float64(certainty)
+			h[0] = 1000*h[0] + 5000
+			l := Escalate
+			if r.Float64() < sigmoid(z) {
+				l = Keep
+			}
+			if r.IntN(9) == 0 {
+				l = Unlabelled
+			}
+			src.add(p, l, margin, certainty, h...)
+			truth = append(truth, z)
+		}
+	}
+	return src, truth
+}
+
+func mustTrain(t *testing.T, src Source, o Options) *Result {
+	t.Helper()
+	r, err := Train(t.Context(), src, o)
+	require.NoError(t, err)
+	return r
+}
+
+// TestTrainLearns: each kind of network learns what its features tell, nearly as well as who knows the rule; what
+// is said of it is what it does in use.
+func TestTrainLearns(t *testing.T) {
+	src, truth := planted(800, 6, 1)
+	for _, c := range []struct {
+		o    Options
+		lost float64 // of the area under the curve of the rule itself, at most
+	}{
+		{Options{Features: Both, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
+		{Options{Features: Both, Balance: 1, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
+		{Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.005}, 0.08},
+		{Options{Features: Head, Threads: 2, Epochs: 30, Rate: 0.05}, 0.25},
+	} {
+		r := mustTrain(t, src, c.o)
+		var best []router.Verdict
+		for _, i := range r.Held.Rows {
+			best = append(best, router.Verdict{Confidence: float32(sigmoid(truth[i])), Stands: src.label[i] == Keep})
+		}
+		got := Judge(src, r.Held.Rows, r.Net, 2)
+		assert.InDelta(t, router.AUC(best), r.AUC, c.lost, "%+v", c.o)
+		assert.InDelta(t, router.AUC(got), r.AUC, 1e-4, "%+v", c.o)
+		assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4, "%+v", c.o)
+		assert.InDelta(t, router.CalibrationError(router.Reliability(got)), r.Calibration, 2e-3, "%+v", c.o)
+		assert.Less(t, r.Calibration, 0.05, "%+v", c.o)
+		keep, escalate, err := count(src, textsOf(src))
+		require.NoError(t, err)
+		assert.Equal(t, keep+escalate, r.Positions+len(r.Held.Rows))
+		assert.InDelta(t, float64(escalate)/float64(keep+escalate), r.Escalate, 0.02)
+		assert.Equal(t, 720, r.Prompts)
+		assert.Equal(t, 80, r.Held.Prompts)
+	}
+}
+
+// TestTrainFeatures: each kind of network has the form that a router file has, and takes what it says.
+func TestTrainFeatures(t *testing.T) {
+	src, _ := planted(40, 6, 1)
+	short := Options{Epochs: 2}
+	for _, c := range []struct {
+		f      Features
+		hidden int
+		head   bool
+		shapes [][2]int
+	}{
+		{"", 0, true, [][2]int{{8, 64}, {64, 1}}},
+		{Both, 3, true, [][2]int{{8, 3}, {3, 1}}},
+		{Both, Linear, true, [][2]int{{8, 1}}},
+		{Hidden, 0, false, [][2]int{{6, 64}, {64, 1}}},
+		{Hidden, Linear, false, [][2]int{{6, 1}}},
+		{Head, 0, true, [][2]int{{8, 1}}},
+		{Head, 5, true, [][2]int{{8, 5}, {5, 1}}},
+	} {
+		o := short
+		o.Features, o.Hidden = c.f, c.hidden
+		n := mustTrain(t, src, o).Net
+		assert.Equal(t, c.head, n.HeadFeatures)
+		var shapes [][2]int
+		for _, l := range n.Layers {
+			shapes = append(shapes, [2]int{l.In, l.Out})
+		}
+		assert.Equal(t, c.shapes, shapes)
+		if c.f == Head {
+			for u := range n.Layers[0].Out {
+				assert.Equal(t, make([]float32, 6), n.Layers[0].Weight[u*8:u*8+6], "the hidden state does not count")
+				assert.NotZero(t, n.Layers[0].Weight[u*8+6])
+			}
+		}
+	}
+}
+
+// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives others.
+func TestTrainIsRepeatable(t *testing.T) {
+	src, _ := planted(300, 20, 2)
+	o := Options{Epochs: 3, Seed: 7, Balance: 0.5}
+	want := mustTrain(t, src, o)
+	for _, procs := range []int{1, 2, 4} {
+		before := runtime.GOMAXPROCS(procs)
+		for _, threads := range []int{1, 2, 3, 8} {
+			o.Threads = threads
+			assert.Equal(t, want, mustTrain(t, src, o), "%d threads on %d processors", threads, procs)
+		}
+		runtime.GOMAXPROCS(before)
+	}
+	o.Seed = 8
+	other := mustTrain(t, src, o)
+	assert.NotEqual(t, want.Net, other.Net)
+	assert.NotEqual(t, want.Held, other.Held)
+}
+
+// reference is the mean weighted loss of a network at positions, in float64, as its formula stands.
+func reference(s shape, theta []float64, x [][]float64, keep []bool, weight [2]float64) float64 {
+	sum := 0.0
+	for k, x := range x {
+		z := theta[len(theta)-1]
+		for u := range s.rows() {
+			a := 0.0
+			for j, v := range x {
+				a += theta[u*s.width+j] * v
+			}
+			if s.units == 0 {
+				z += a
+				continue
+			}
+			a += theta[s.units*s.width+u]
+			z += theta[s.units*(s.width+1)+u] * max(a, 0)
+		}
+		if keep[k] {
+			sum -= weight[0] * math.Log(sigmoid(z))
+		} else {
+			sum -= weight[1] * math.Log(sigmoid(-z))
+		}
+	}
+	return sum / float64(len(x))
+}
+
+// TestGradient compares each component of the gradient of a batch with a central difference of the loss in float64.
+func TestGradient(t *testing.T) {
+	for _, units := range []int{Linear, 1, 5} {
+		src, _ := planted(20, 4, 3)
+		o := Options{Features: Both, Hidden: units, Balance: 1}.defaults()
+		parts, err := split(src, o.Validation, 0)
+		require.NoError(t, err)
+		pool := cpu.NewPool(2)
+		defer pool.Close()
+		o.Threads = 2
+		tr, err := newTrainer(src, o, parts, pool)
+		require.NoError(t, err)
+		var some []int
+		tr.stream(1, func(rows []int) bool { some = slices.Clone(rows); return false })
+		for len(some) < chunk+37 { // a whole chunk and a part of one
+			some = append(some, some[len(some)-chunk/2])
+		}
+		r := rand.New(rand.NewPCG(5, 5))
+		for i := range tr.theta {
+			tr.theta[i] = float32(r.NormFloat64() * 0.5)
+		}
+		for u := range tr.shape.rows() { // those that stand for no feature stay 0
+			clear(tr.theta[u*tr.shape.width+tr.in.used : (u+1)*tr.shape.width])
+		}
+		x, keep := make([][]float64, len(some)), make([]bool, len(some))
+		theta := make([]float64, len(tr.theta))
+		for i, v := range tr.theta {
+			theta[i] = float64(v)
+		}
+		row := make([]float32, tr.in.width)
+		for k, i := range some {
+			tr.in.row(row, i)
+			x[k], keep[k] = make([]float64, len(row)), src.label[i] == Keep
+			for j, v := range row {
+				x[k][j] = float64(v)
+			}
+		}
+		grads := [2][]float32{make([]float32, len(theta)), make([]float32, len(theta))}
+		for c, at := 0, 0; at < len(some); c, at = c+1, at+chunk {
+			tr.gradient(tr.workers[0], grads[c], some[at:min(at+chunk, len(some))], len(some))
+		}
+		for i := range theta {
+			const step = 1e-5
+			was := theta[i]
+			theta[i] = was + step
+			up := reference(tr.shape, theta, x, keep, tr.weight)
+			theta[i] = was - step
+			down := reference(tr.shape, theta, x, keep, tr.weight)
+			theta[i] = was
+			want := (up - down) / (2 * step)
+			assert.InDelta(t, want, grads[0][i]+grads[1][i], 1e-5+1e-4*math.Abs(want), "%d units, weight %d", units, i)
+		}
+	}
+}
+
+// newTest returns a trainer of one thread over a source.
+func newTest(t *testing.T, src Source, o Options) *trainer {
+	t.Helper()
+	o = o.defaults()
+	parts, err := split(src, o.Validation, o.Seed)
+	require.NoError(t, err)
+	pool := cpu.NewPool(1)
+	t.Cleanup(pool.Close)
+	tr, err := newTrainer(src, o, parts, pool)
+	require.NoError(t, err)
+	return tr
+}
+
+// TestShortBatch: the last batch of an epoch learns from its own positions alone.
+func TestShortBatch(t *testing.T) {
+	src, _ := planted(2000, 3, 3)
+	tr := newTest(t, src, Options{})
+	require.Greater(t, tr.batch, chunk)
+	var batches [][]int
+	tr.stream(1, func(rows []int) bool { batches = append(batches, slices.Clone(rows)); return len(batches) < 2 })
+	tr.step(batches[0])
+	short := batches[1][:20]
+	g := make([]float32, len(tr.theta))
+	tr.gradient(newWorker(tr.shape), g, short, len(short))
+	want := make([]float32, len(g))
+	for i := range g {
+		want[i] = 0.9*tr.adam.m[i] + 0.1*g[i]
+	}
+	tr.step(short)
+	assert.InDeltaSlice(t, want, tr.adam.m, 1e-7)
+}
+
+// ordered is a source that notes in which order hidden states are read.
+type ordered struct {
+	*rows
+	read []int
+}
+
+func (o *ordered) Hidden(dst []float32, i int) {
+	o.read = append(o.read, i)
+	o.rows.Hidden(dst, i)
+}
+
+// TestEpochsDiffer: each epoch has an order of its own.
+func TestEpochsDiffer(t *testing.T) {
+	src, _ := planted(30, 3, 3)
+	o := &ordered{rows: src}
+	tr := newTest(t, o, Options{})
+	var orders [][]int
+	for e := range 3 {
+		o.read = nil
+		require.NoError(t, tr.epoch(t.Context(), e+1))
+		orders = append(orders, o.read)
+	}
+	assert.NotEqual(t, orders[0], orders[1])
+	assert.NotEqual(t, orders[1], orders[2])
+	assert.ElementsMatch(t, orders[0], orders[1])
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(assert.AnError)
+	o.read = nil
+	assert.ErrorIs(t, tr.epoch(ctx, 4), assert.AnError)
+	assert.Len(t, o.read, tr.batch, "it ends between two batches")
+}
+
+// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for them,
+// the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
+func TestClassWeights(t *testing.T) {
+	shares := []float64{0.5, 0.9, 0.98}
+	src := &rows{width: len(shares)}
+	const each = 50
+	for i := range 60 * each { // every prompt has exactly these shares
+		for s, share := range shares {
+			h := make([]float32, len(shares))
+			h[s] = 1
+			l := Keep
+			if float64(i%each) >= share*each {
+				l = Escalate
+			}
+			src.add(i/each, l, 0, 0, h...)
+		}
+	}
+	for _, balance := range []float64{0, 0.5, 1} {
+		r := mustTrain(t, src, Options{Features: Hidden, Hidden: Linear, Balance: balance, Epochs: 300, Rate: 0.02})
+		for s, share := range shares {
+			h := make([]float32, len(shares))
+			h[s] = 1
+			assert.InDelta(t, share, r.Net.Of(h, 0, 0), 0.01, "balance %v", balance)
+		}
+	}
+	tr := newTest(t, src, Options{Balance: 1})
+	assert.InDelta(t, float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1], 1e-6, "both classes count alike")
+	assert.InDelta(t, float64(tr.keep+tr.escalate), float64(tr.keep)*tr.weight[0]+float64(tr.escalate)*tr.weight[1], 1e-6)
+}
+
+// TestSplit: prompts are held back whole, as many as asked for, the same whatever else is in the source.
+func TestSplit(t *testing.T) {
+	src, _ := planted(200, 3, 4)
+	for i := range src.prompt { // every prompt has two texts that are far apart
+		src.prompt[i] %= 100
+	}
+	for share, want := range map[float64]int{0.1: 10, 0.25: 25, 0.001: 1, 0.999: 99} {
+		p, err := split(src, share, 3)
+		require.NoError(t, err)
+		assert.Equal(t, want, p.held.Prompts)
+		assert.Equal(t, 100-want, p.prompts)
+		held := map[int]bool{}
+		for _, i := range p.held.Rows {
+			held[src.prompt[i]] = true
+			assert.NotEqual(t, Unlabelled, src.label[i])
+		}
+		assert.Len(t, held, want)
+		learnt := 0
+		for _, s := range p.train {
+			assert.False(t, held[src.prompt[s.from]])
+			for i := s.from; i < s.to; i++ {
+				assert.Equal(t, src.prompt[s.from], src.prompt[i])
+				if src.label[i] != Unlabelled {
+					learnt++
+				}
+			}
+		}
+		keep, escalate, err := count(src, textsOf(src))
+		require.NoError(t, err)
+		assert.Equal(t, keep+escalate, learnt+len(p.held.Rows), "every position is on one of the sides")
+	}
+	one, err := Hold(src, 0.1, 3)
+	require.NoError(t, err)
+	twice := &rows{width: src.width}
+	for range 2 {
+		for i := range src.prompt {
+			twice.add(src.prompt[i], src.label[i], 0, 0, src.hidden[3*i:3*i+3]...)
+		}
+	}
+	two, err := Hold(twice, 0.1, 3)
+	require.NoError(t, err)
+	for k, i := range one.Rows {
+		assert.Equal(t, i, two.Rows[k])
+		assert.Equal(t, i+src.Len(), two.Rows[len(one.Rows)+k])
+	}
+	another, err := Hold(src, 0.1, 4)
+	require.NoError(t, err)
+	assert.NotEqual(t, one, another)
+}
+
+// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another order.
+func TestStream(t *testing.T) {
+	src, _ := planted(3000, 3, 5)
+	parts, err := split(src, 0.1, 0)
+	require.NoError(t, err)
+	tr := &trainer{src: src, parts: parts, batch: 320}
+	read := func(draw uint64) (all []int) {
+		var sizes []int
+		tr.stream(draw, func(rows []int) bool {
+			all, sizes = append(all, rows...), append(sizes, len(rows))
+			return true
+		})
+		for _, n := range sizes[:len(sizes)-1] {
+			assert.Equal(t, 320, n)
+		}
+		assert.Positive(t, sizes[len(sizes)-1])
+		return all
+	}
+	all := read(1)
+	require.Greater(t, len(all), block, "more than one block")
+	assert.Equal(t, all, read(1))
+	assert.NotEqual(t, all, read(2))
+	seen := map[int]bool{}
+	for _, i := range all {
+		assert.False(t, seen[i])
+		seen[i] = true
+	}
+	keep, escalate, err := count(src, parts.train)
+	require.NoError(t, err)
+	assert.Len(t, all, keep+escalate)
+	apart := 0
+	for k := range all[1:] {
+		if src.prompt[all[k]] != src.prompt[all[k+1]] {
+			apart++
+		}
+	}
+	assert.Greater(t, apart, len(all)*9/10, "neighbours are of different texts")
+}
+
+// TestEarlyStopping: training ends a few epochs after the best one, and keeps that one's weights.
+func TestEarlyStopping(t *testing.T) {
+	src, _ := planted(30, 20, 6) // so few that they can be learnt by heart
+	var seen []Epoch
+	o := Options{Epochs: 200, Rate: 0.02, Observe: func(e Epoch) { seen = append(seen, e) }}
+	r := mustTrain(t, src, o)
+	require.Len(t, seen, r.Epochs)
+	assert.Less(t, r.Epochs, 200)
+	assert.Equal(t, r.Best+patience, r.Epochs)
+	least := 0
+	for i, e := range seen {
+		assert.Equal(t, i+1, e.Number)
+		assert.Equal(t, e.Loss < seen[least].Loss || i == 0, e.Best)
+		if e.Best {
+			least = i
+		}
+	}
+	assert.Equal(t, r.Best, least+1)
+	logits, keep := []float64{}, []bool{}
+	for _, v := range Judge(src, r.Held.Rows, r.Net, 2) {
+		c := float64(v.Confidence)
+		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
+	}
+	all := make([]int, len(keep))
+	for i := range all {
+		all[i] = i
+	}
+	assert.InDelta(t, seen[least].Loss, loss(logits, keep, all, 1, 0), 1e-3, "the weights of that epoch")
+}
+
+// TestPlatt: logits that are off by a scale and a shift are put right, and logits that part the kinds stay finite.
+func TestPlatt(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	var logits []float64
+	var keep []bool
+	var all []int
+	for i := range 20000 {
+		z := 2 * r.NormFloat64()
+		logits, keep, all = append(logits, (z+1)/0.25), append(keep, r.Float64() < sigmoid(z)), append(all, i)
+	}
+	scale, shift, ok := platt(logits, keep, all)
+	assert.True(t, ok)
+	assert.InDelta(t, 0.25, scale, 0.01)
+	assert.InDelta(t, -1, shift, 0.06)
+	scale, shift, ok = platt([]float64{-1, 1}, []bool{false, true}, []int{0, 1})
+	assert.True(t, ok)
+	assert.InDelta(t, math.Log(2), scale, 1e-6, "targets of 2/3 and 1/3")
+	assert.InDelta(t, 0, shift, 1e-6)
+	_, _, ok = platt([]float64{-1, 1}, []bool{true, false}, []int{0, 1})
+	assert.False(t, ok, "the order would turn round")
+	_, _, ok = platt([]float64{-1, 1}, []bool{true, true}, []int{0, 1})
+	assert.False(t, ok)
+	_, _, ok = platt(logits, keep, nil)
+	assert.False(t, ok)
+}
+
+// TestBatch: few positions make small batches, many make whole ones.
+func TestBatch(t *testing.T) {
+	for n, want := range map[int]int{1: 64, 10_000: 64, 12_800: 128, 51_200: 512, 1_000_000: 512} {
+		assert.Equal(t, want, batchOf(n), n)
+	}
+}
+
+// TestSchedule: the rate rises to the full one and falls to a hundredth of it.
+func TestSchedule(t *testing.T) {
+	assert.InDelta(t, 0.1, schedule(1, 200), 1e-12)
+	assert.InDelta(t, 1, schedule(10, 200), 1e-12)
+	assert.InDelta(t, 0.505, schedule(105, 200), 1e-9)
+	assert.InDelta(t, 0.01, schedule(200, 200), 1e-12)
+	assert.InDelta(t, 1, schedule(1, 1), 1e-12)
+}
+
+// TestAdam: the first two steps, by hand.
+func TestAdam(t *testing.T) {
+	a := newAdam(2, Options{Rate: 0.1, Decay: 0.5}, 1)
+	theta := []float32{1, 2}
+	at := a.next()
+	a.update(theta[:2], []float32{3}, 1, at)
+	assert.Equal(t, float32(1), theta[0], "only from the given one on")
+	assert.InDelta(t, 2-0.1*(1+0.5*2), theta[1], 1e-6, "the first step is the rate, and the decay")
+	at.rate = 0.1
+	at.m, at.v = 1/(1-0.9*0.9), 1/(1-0.999*0.999)
+	assert.InDelta(t, at.m, a.next().m, 1e-12)
+	before := float64(theta[1])
+	a.update(theta, []float32{-1}, 1, at)
+	m, v := 0.9*0.1*3+0.1*-1, 0.999*0.001*9+0.001
+	assert.InDelta(t, before-0.1*(m*at.m/math.Sqrt(v*at.v)+0.5*before), theta[1], 1e-6)
+}
+
+// TestConstantFeature: a feature that was always the same in training does not count in use.
+func TestConstantFeature(t *testing.T) {
+	src, _ := planted(60, 3, 9)
+	for i := range src.label {
+		src.hidden[3*i+1] = 7.3
+	}
+	n := mustTrain(t, src, Options{Epochs: 2}).Net
+	assert.Equal(t, n.Of([]float32{5000, 7.3, 1}, 0.5, 0.5), n.Of([]float32{5000, 9, 1}, 0.5, 0.5))
+	assert.NotEqual(t, n.Of([]float32{5000, 7.3, 1}, 0.5, 0.5), n.Of([]float32{6000, 7.3, 1}, 0.5, 0.5))
+}
+
+// TestTrainRefuses: what cannot be learnt from is refused with a reason.
+func TestTrainRefuses(t *testing.T) {
+	good := func() *rows { src, _ := planted(20, 3, 1); return src }
+	for want, change := range map[string]func(*rows, *Options){
+		`features "all"`:                 func(_ *rows, o *Options) { o.Features = "all" },
+		"-2 hidden units":                func(_ *rows, o *Options) { o.Hidden = -2 },
+		"4097 hidden units":              func(_ *rows, o *Options) { o.Hidden = 4097 },
+		"-1 epochs":                      func(_ *rows, o *Options) { o.Epochs = -1 },
+		"rate of learning of -1":         func(_ *rows, o *Options) { o.Rate = -1 },
+		"rate of learning of NaN":        func(_ *rows, o *Options) { o.Rate = math.NaN() },
+		"weight decay of 2":              func(_ *rows, o *Options) { o.Decay = 2 },
+		"balance of 1.5":                 func(_ *rows, o *Options) { o.Balance = 1.5 },
+		"validation share of 1":          func(_ *rows, o *Options) { o.Validation = 1 },
+		"no position has a label":        func(r *rows, _ *Options) { clear(r.label) },
+		"all labels are of one prompt":   func(r *rows, _ *Options) { clear(r.prompt) },
+		"may stand and 0 may not":        func(r *rows, _ *Options) { all(r.label, Keep) },
+		"0 may stand and":                func(r *rows, _ *Options) { all(r.label, Escalate) },
+		"a feature is not a finite":      func(r *rows, _ *Options) { all(r.hidden, float32(math.NaN())) },
+		"a feature is not a finite numb": func(r *rows, _ *Options) { all(r.hidden, float32(math.Inf(1))) },
+	} {
+		src, o := good(), Options{Epochs: 1}
+		change(src, &o)
+		_, err := Train(t.Context(), src, o)
+		assert.ErrorContains(t, err, want)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(assert.AnError)
+	_, err := Train(ctx, good(), Options{})
+	assert.ErrorIs(t, err, assert.AnError)
+}
+
+func all[E any](s []E, v E) {
+	for i := range s {
+		s[i] = v
+	}
+}
+
+// TestJudge: verdicts are those of the rows, in their order, however many threads there are.
+func TestJudge(t *testing.T) {
+	src, _ := planted(20, 3, 1)
+	n := mustTrain(t, src, Options{Epochs: 1}).Net
+	rows := Labelled(src)
+	assert.Less(t, len(rows), src.Len())
+	want := Judge(src, rows, n, 1)
+	assert.Equal(t, want, Judge(src, rows, n, 3))
+	margin, entropy := JudgeHead(src, rows)
+	for k, i := range rows {
+		require.NotEqual(t, Unlabelled, src.label[i])
+		m, c := src.Head(i)
+		stands := src.label[i] == Keep
+		assert.Equal(t, router.Verdict{Confidence: n.Of(src.hidden[3*i:3*i+3], m, c), Stands: stands}, want[k])
+		assert.Equal(t, router.Verdict{Confidence: m, Stands: stands}, margin[k])
+		assert.Equal(t, router.Verdict{Confidence: c, Stands: stands}, entropy[k])
+	}
+}
