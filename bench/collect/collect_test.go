@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -370,6 +371,28 @@ func TestRaw(t *testing.T) {
 			answer = append(answer, set.At(i).Reference)
 		}
 		assert.Equal(t, generated(t, o.Large, prompt, 6, sample.Options{}), answer)
+	}
+}
+
+// TestFollow: an answer that is given follows its question with a space where the set wants one.
+func TestFollow(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	path := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
+	var err error
+	o.Data, err = task.Open(task.GSM8K, task.Options{Data: path})
+	require.NoError(t, err)
+	tokens, err := o.Edge.Tokenizer()
+	require.NoError(t, err)
+	for raw, before := range map[bool]string{false: "", true: " "} {
+		o.Raw = raw
+		set, sum := gather(t, o)
+		var answer []int32
+		for i := range set.Len() - 1 {
+			answer = append(answer, set.At(i).Reference)
+		}
+		assert.Equal(t, before+o.Data.Questions[0].Reference, tokens.Decode(answer))
+		assert.Equal(t, 1, sum.Right)
 	}
 }
 

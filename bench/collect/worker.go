@@ -108,7 +108,11 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 	room := most - len(d.prompt)
 	switch w.o.Reference {
 	case Given:
-		d.answer = w.tokens.Encode(d.question.Reference, false)
+		answer := d.question.Reference
+		if w.o.Raw {
+			answer = w.o.Data.Follow(answer)
+		}
+		d.answer = w.tokens.Encode(answer, false)
 		if w.end >= 0 {
 			d.answer = append(d.answer, w.end)
 		}

@@ -199,3 +199,17 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestFollow: an answer follows a text as those of the worked examples do.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
+	s, err := Open(GSM8K, Options{Data: path, Shots: 1})
+	require.NoError(t, err)
+	shot, whole := s.Shots[0], s.Raw(s.Questions[0])
+	s.Shots = nil
+	assert.True(t, strings.HasPrefix(whole, s.Raw(Question{Text: shot.Question})+s.Follow(shot.Answer)))
+	s, err = Open(path, Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "2", s.Follow("2"), "a text is gone on with as it stands")
+}

@@ -66,6 +66,14 @@ func (s *Set) Raw(q Question) string {
 	return b.String() + q.Text + s.lead
 }
 
+// Follow is an answer as it follows the text of [Set.Raw].
+func (s *Set) Follow(answer string) string {
+	if s.lead != "" {
+		answer = " " + answer
+	}
+	return answer
+}
+
 // Cut is what of a continued text belongs to the answer: all before the next question.
 func (s *Set) Cut(answer string) string {
 	if s.next != "" {

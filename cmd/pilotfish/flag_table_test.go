@@ -107,7 +107,7 @@ func flagTests() map[string]map[string]string {
 			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
 			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
 			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
-			"shard": "TestCollectFlags", "json": "TestCollectJSON",
+			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish cloud": joined(model, map[string]string{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,6 +26,8 @@ import (
 type collectFlags struct {
 	pair        pairFlags
 	data        string
+	task        string
+	shots       int
 	out         string
 	raw         bool
 	questions   int
@@ -80,6 +83,9 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or demo, "+
 		"which are those of the pair that comes with the program (required)")
+	p.StringVar(&f.task, "task", "", "`name` of a data set in whose own form the file of --data is, csqa, gsm8k or arc: its "+
+		"questions are asked, and the answers graded, as eval does")
+	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
 	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
 	p.IntVar(&f.questions, "questions", 0, "use the first so many; 0 means all. Of demo-train there are as many as wanted: "+
@@ -113,6 +119,12 @@ func (f *collectFlags) check() error {
 	switch {
 	case f.reference != "" && !slices.Contains(collect.References(), reference):
 		return usagef("--reference %.40q is not known: choose given, large, sampled or routed", f.reference)
+	case f.task != "" && !slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, f.task):
+		return usagef("--task %.40q is not known: choose csqa, gsm8k or arc", f.task)
+	case f.task != "" && ours:
+		return usagef("--task is for a file of questions: name it with --data, or leave --task out")
+	case set.Changed("shots") && f.task == "":
+		return usagef("--shots has no effect without --task: leave it out, or add that")
 	case f.out == "":
 		return usagef("-o names no folder: give one for the traces")
 	case f.questions < 0:
@@ -170,7 +182,9 @@ func (f *collectFlags) run(ctx context.Context, a *app) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	set, err := task.Open(f.data, task.Options{Most: f.questions, Seed: f.seed})
+	set, err := task.Open(cmp.Or(f.task, f.data), task.Options{
+		Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots,
+	})
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}

@@ -177,6 +177,21 @@ func TestCollectFlags(t *testing.T) {
 	assert.InDelta(t, 0.2, settings.Routing.Budget, 0)
 }
 
+// TestCollectTask: a public data set is asked as eval asks it.
+func TestCollectTask(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "gsm8k.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"One and one?","answer":"1+1=2\n#### 2"}`), 0o600))
+	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", file}
+	sum, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--labels", "citer")...)
+	set, err := task.Open(task.GSM8K, task.Options{Data: file})
+	require.NoError(t, err)
+	assert.Equal(t, set.Prompts, settings.Task)
+	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
+	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
+	assert.Equal(t, 1, settings.Shots)
+	assert.NotEqual(t, sum.Positions, two.Positions, "an answer begins with a space where there is no chat")
+}
+
 // TestCollectJSON: --json prints one object to stdout, which is empty otherwise.
 func TestCollectJSON(t *testing.T) {
 	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", t.TempDir()}
@@ -244,12 +259,17 @@ func TestCollectRefused(t *testing.T) {
 	pair := " -m " + demoFile("small.gguf") + " --large " + demoFile("large.gguf")
 	router := " --router " + demoFile("router.gguf")
 	for line, want := range map[string]string{
-		"":                            "2|data",
-		"--data demo --reference x":   "2|--reference \"x\" is not known: choose given",
-		"--data demo --questions=-1":  "2|--questions -1 is negative",
-		"--data demo -n 0":            "2|-n 0 is out of range",
-		"--data demo --shard 0":       "2|--shard 0 is out of range",
-		"--data demo --shard 2000000": "2|--shard 2000000 is out of range",
+		"":                          "2|data",
+		"--data demo --task csqa":   "2|--task is for a file",
+		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose csqa",
+		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
+		"--data " + bad + " --task arc --shots 99" + pair:                    "1|99 worked examples are not possible: arc has 0 to 4",
+		"--data " + bad + " --task gsm8k" + pair:                             "1|bad.jsonl: line 1",
+		"--data demo --reference x":                                          "2|--reference \"x\" is not known: choose given",
+		"--data demo --questions=-1":                                         "2|--questions -1 is negative",
+		"--data demo -n 0":                                                   "2|-n 0 is out of range",
+		"--data demo --shard 0":                                              "2|--shard 0 is out of range",
+		"--data demo --shard 2000000":                                        "2|--shard 2000000 is out of range",
 		"--data demo --reference sampled --temp 0":                           "2|--temp 0 draws nothing",
 		"--data demo --reference sampled --temp NaN":                         "2|--temp NaN draws nothing",
 		"--data demo --seed 1":                                               "2|--seed has no effect",
