@@ -48,9 +48,6 @@ func (p *pairFlags) check(ours bool) error {
 	case !large && !cloud:
 		return usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
 	}
-	if _, err := p.model.options(); err != nil {
-		return err
-	}
 	return p.gateway.checkUse()
 }
 
