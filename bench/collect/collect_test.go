@@ -357,6 +357,21 @@ func TestLongTexts(t *testing.T) {
 	assert.Equal(t, []int{6, 30, 0}, []int{sum.Cut, sum.Positions, sum.Right})
 }
 
+// TestExactRoom: an answer that ends just where the room ends is not cut.
+func TestExactRoom(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	for _, reference := range References() {
+		o.Reference, o.MaxTokens = reference, 64
+		set, sum := gather(t, o)
+		require.Zero(t, sum.Cut)
+		for less := range 2 {
+			o.MaxTokens = set.Len() - less
+			got, sum := gather(t, o)
+			assert.Equal(t, []int{less, set.Len() - less}, []int{sum.Cut, got.Len()}, reference)
+		}
+	}
+}
+
 // TestRaw: questions can be texts to go on with.
 func TestRaw(t *testing.T) {
 	o := demoOptions(t, 2, engine.Options{})
