@@ -360,6 +360,7 @@ func TestLongTexts(t *testing.T) {
 // TestExactRoom: an answer that ends just where the room ends is not cut.
 func TestExactRoom(t *testing.T) {
 	o := demoOptions(t, 1, engine.Options{})
+	o.Temperature = 0.5
 	for _, reference := range References() {
 		o.Reference, o.MaxTokens = reference, 64
 		set, sum := gather(t, o)
