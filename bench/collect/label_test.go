@@ -65,6 +65,9 @@ func definition(
 // TestLabels: labels are those of the definition, for all kinds of answers; and with the large model's own answers, the
 // rule of CITER is plain disagreement wherever it says something.
 func TestLabels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decodes each text anew for each label")
+	}
 	o := demoOptions(t, 5, engine.Options{})
 	o.MaxTokens = 40
 	seen := map[string]map[trace.Verdict]int{}
@@ -332,6 +335,16 @@ func TestTree(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "abc", s.tokens.Decode(all[:3]))
 	assert.Equal(t, []string{"ab"}, s.asked)
+
+	// what goes on into a text that is known is followed, not asked
+	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"a": "b", "": "a"}, nil)
+	_, err = d.small.goOn(t.Context(), ids[:1], nil)
+	require.NoError(t, err)
+	assert.Equal(t, 2, d.small.tokens, "and the end")
+	all, err = d.small.goOn(t.Context(), nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "ab", s.tokens.Decode(all[:2]))
+	assert.Equal(t, 3, d.small.tokens)
 
 	// the limit holds, for what is known and for what is asked
 	for _, limit := range []int{3, 4} {
