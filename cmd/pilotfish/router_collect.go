@@ -271,10 +271,10 @@ func (f *collectFlags) report(a *app, s *collect.Summary, seconds float64) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)
 	if s.LeftOut > 0 {
-		say("%d prompts were left out: they leave no room for an answer in the models' context", s.LeftOut)
+		say("prompts left out, as they leave no room for an answer in the models' context: %d", s.LeftOut)
 	}
 	if s.Cut > 0 {
-		say("%d answers were cut: they are longer than -n %d, or than the models' context has room for", s.Cut, f.max)
+		say("answers cut, as they are longer than -n %d or than the models' context has room for: %d", f.max, s.Cut)
 	}
 	if s.Graded > 0 {
 		say("%d of %d graded answers are right", s.Right, s.Graded)

@@ -356,8 +356,8 @@ func TestCollectNotes(t *testing.T) {
 	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
 	require.Positive(t, sum.LeftOut)
 	require.Positive(t, sum.Cut)
-	assert.Contains(t, stderr, fmt.Sprintf("%d prompts were left out", sum.LeftOut))
-	assert.Contains(t, stderr, fmt.Sprintf("%d answers were cut", sum.Cut))
+	assert.Contains(t, stderr, fmt.Sprintf("prompts left out, as they leave no room for an answer in the models' context: %d\n", sum.LeftOut))
+	assert.Contains(t, stderr, fmt.Sprintf("answers cut, as they are longer than -n 256 or than the models' context has room for: %d\n", sum.Cut))
 	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--labels", "citer,r2r",
 		"--router", demoFile("router.gguf"))
 	assert.Contains(t, stderr, "the large model chose ")
