@@ -44,9 +44,10 @@ func generated(t testing.TB, e *engine.Engine, text []int32, most int, s sample.
 	require.NoError(t, err)
 	text = append([]int32(nil), text...)
 	var all []int32
-	for t2, err := range session.Generate(t.Context(), text, engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}) {
+	r := engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}
+	for tok, err := range session.Generate(t.Context(), text, r) {
 		require.NoError(t, err)
-		if all = append(all, t2.ID); tokens.IsEnd(t2.ID) {
+		if all = append(all, tok.ID); tokens.IsEnd(tok.ID) {
 			break
 		}
 	}

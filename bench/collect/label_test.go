@@ -20,7 +20,8 @@ import (
 
 // definition says what a rule says of position j of an answer, with everything decoded from nothing.
 func definition(
-	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool, grade func(string) task.Verdict,
+	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool,
+	grade func(string) task.Verdict,
 ) trace.Verdict {
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
@@ -139,7 +140,9 @@ func (s *script) follow(
 }
 
 // scripted is a worker and a draft of a reference, with models that follow scripts. Answers that say "yes" are right.
-func scripted(t *testing.T, o Options, reference string, small, large map[string]string) (*worker, *draft, *script, *script) {
+func scripted(
+	t *testing.T, o Options, reference string, small, large map[string]string,
+) (*worker, *draft, *script, *script) {
 	tokens, err := open(t, demo.Small(), engine.Options{}).Tokenizer()
 	require.NoError(t, err)
 	w := &worker{Plan: &Plan{o: o}, tokens: tokens}
@@ -190,9 +193,11 @@ func TestRules(t *testing.T) {
 			map[string]string{"ac": " no", "ad": " yes"},
 			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Escalate}, 3},
 		{"neither, none gets there", given, "ab yes", "c", "d", map[string]string{"ac": " no"},
-			map[string]string{"ac": " no", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+			map[string]string{"ac": " no", "ad": " no"},
+			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"neither, the small one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " yes"},
-			map[string]string{"ac": " yes", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+			map[string]string{"ac": " yes", "ad": " no"},
+			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"a wrong reference", given, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown, RuleR2R: trace.Escalate}, 1},
 		{"routed, it matters", routed, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
@@ -247,7 +252,8 @@ func TestSentences(t *testing.T) {
 		{" end. And on", " end. But not", trace.Escalate}, // the letters differ
 		{"", "", trace.Escalate},
 	} {
-		w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "ab", nil, map[string]string{"ac": c.small, "ad": c.large})
+		lines := map[string]string{"ac": c.small, "ad": c.large}
+		w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "ab", nil, lines)
 		d.question.Grade = nil
 		d.answer = append(w.tokens.Encode("a", false), w.tokens.Encode("b", false)...)
 		c2 := w.tokens.Encode("c", false)[0]

@@ -38,7 +38,9 @@ func TestPlanRefused(t *testing.T) {
 		"a temperature of 0":                 func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
 		"a temperature of NaN":               func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
 		"a temperature of +Inf":              func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
-		"it needs a router file":             func(o *Options) { o.Reference, o.Router = Routed, router.Options{Policy: router.Margin} },
+		"it needs a router file": func(o *Options) {
+			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
+		},
 		"a large model to ask":               func(o *Options) { o.Reference, o.Far = Routed, nil },
 		"policy learned: no router":          func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
 		`label rule "x": choose among dis`:   func(o *Options) { o.Labels = []string{"x"} },

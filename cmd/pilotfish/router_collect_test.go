@@ -204,7 +204,9 @@ func TestCollectJSON(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(stdout, "\n"))
 	var got struct{ Summary map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
-	for _, name := range []string{"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash"} {
+	for _, name := range []string{
+		"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash",
+	} {
 		assert.Contains(t, got.Summary, name)
 	}
 }
@@ -356,8 +358,8 @@ func TestCollectNotes(t *testing.T) {
 	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
 	require.Positive(t, sum.LeftOut)
 	require.Positive(t, sum.Cut)
-	assert.Contains(t, stderr, fmt.Sprintf("prompts left out, as they leave no room for an answer in the models' context: %d\n", sum.LeftOut))
-	assert.Contains(t, stderr, fmt.Sprintf("answers cut, as they are longer than -n 256 or than the models' context has room for: %d\n", sum.Cut))
+	assert.Contains(t, stderr, fmt.Sprintf("no room for an answer in the models' context: %d\n", sum.LeftOut))
+	assert.Contains(t, stderr, fmt.Sprintf("-n 256 or than the models' context has room for: %d\n", sum.Cut))
 	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--labels", "citer,r2r",
 		"--router", demoFile("router.gguf"))
 	assert.Contains(t, stderr, "the large model chose ")
@@ -404,7 +406,8 @@ func TestCollectStories(t *testing.T) {
 	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")
 	file := filepath.Join(t.TempDir(), "q.jsonl")
 	long := strings.Repeat(" Lily ran to the big red ball.", 40)
-	require.NoError(t, os.WriteFile(file, []byte(`{"question":" Once upon a time"}`+"\n"+`{"question":"`+long+`"}`), 0o600))
+	two := `{"question":" Once upon a time"}` + "\n" + `{"question":"` + long + `"}`
+	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 	pair := []string{"-m", small, "--large", large, "--data", file}
 	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--labels", "r2r,disagreement")...)
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})

@@ -137,7 +137,9 @@ func TestReadRefused(t *testing.T) {
 		"token -1 is not":    func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, none) },
 		"token -2 is not":    func() error { return s.Read(t.Context(), []int32{1, -2}, 1, none) },
 		"the session is in use": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return s.Read(t.Context(), []int32{1}, 1, none) })
+			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error {
+				return s.Read(t.Context(), []int32{1}, 1, none)
+			})
 		},
 		"enough": func() error {
 			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return errors.New("enough") })
@@ -150,7 +152,8 @@ func TestReadRefused(t *testing.T) {
 	assert.Equal(t, 2, s.KVTokens(), "nobody asked what follows the last one")
 	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, none))
 	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
-	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, func(engine.Seen) error { return errors.New("nothing is there") }))
+	nothing := func(engine.Seen) error { return errors.New("nothing is there") }
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, nothing))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }
 
