@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	f.oneThread()
 	models, err := f.pair.open(ctx, a)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		o.MaxTokens = set.Tokens
 	}
 	var sum string
-	if o.Net, sum, err = f.net(a, name, models); err != nil {
+	if o.Net, sum, err = f.net(a, models, runs); err != nil {
 		return err
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
@@ -99,6 +101,7 @@ func (f *evalFlags) ask(ctx context.Context, a *app, o eval.Options) error {
 		defer runtime.GOMAXPROCS(before)
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
+	m.paced, m.first = true, int64(o.Log.Answers())
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
 	err := o.Run(ctx)
 	m.close()
@@ -137,16 +140,30 @@ func (f *evalFlags) finish(a *app, o eval.Options) error {
 }
 
 // page writes the HTML report. A page that is there is replaced when the new one is whole.
-func (f *evalFlags) page(o eval.Options, r *eval.Report) (err error) {
-	part := f.html + ".part"
-	out, err := os.Create(part)
+func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
+	var b bytes.Buffer
+	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
+	if err == nil {
+		err = replaceFile(f.html, b.Bytes())
+	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
-	if err := errors.Join(eval.WriteHTML(out, o.Set, o.Runs, o.Log, r), out.Close()); err != nil {
-		return errors.Join(fmt.Errorf("--html: %w", err), os.Remove(part))
+	return nil
+}
+
+// tiny is the size in bytes of models that compute faster on one thread each than on several.
+const tiny = 64 << 20
+
+// oneThread leaves each of two tiny models one thread: while one computes, so does the other for another question.
+func (f *evalFlags) oneThread() {
+	small, err := os.Stat(f.pair.model.path)
+	if err != nil || small.Size() > tiny || f.pair.set.Changed("threads") {
+		return
 	}
-	return os.Rename(part, f.html)
+	if large, err := os.Stat(f.pair.large); err == nil && large.Size() <= tiny {
+		f.pair.model.threads = 1
+	}
 }
 
 // evalLine is one line of --json: what was found in a run, and how.

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -92,12 +92,12 @@ func defaultThresholds(p router.Policy) []float64 {
 // check refuses wrong values and flags without an effect, and returns the runs.
 func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	for _, err := range []error{
+		f.checkTask(name),
 		f.pair.check(name == task.Demo),
 		checkRange("questions", f.questions, 0, mostQuestions, "1 or more, or 0 for all"),
 		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
 		inRange("temp", f.temp, 0, 100),
-		f.checkTask(name),
 	} {
 		if err != nil {
 			return nil, err
@@ -227,24 +227,23 @@ func (f *evalFlags) sampling() sample.Options {
 	return sample.Options{Temperature: f.temp, Seed: f.seed}
 }
 
-// net reads the router and the SHA-256 of its file, if there is one to read.
-func (f *evalFlags) net(a *app, name string, models *pair) (*router.Net, string, error) {
-	b, where := demo.Router(), ""
-	switch {
-	case f.router != "":
+// net reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) net(a *app, models *pair, runs []eval.Run) (*router.Net, string, error) {
+	if !slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Learned }) {
+		return nil, "", nil
+	}
+	b := demo.Router()
+	if f.router != "" {
 		var err error
 		if b, err = os.ReadFile(f.router); err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("--router: %w", err)
 		}
-		where = f.router
-	case name != task.Demo || f.pair.set.Changed("model"):
-		return nil, "", nil
 	}
 	file, err := parseRouter(b)
 	if err != nil {
-		return nil, "", usagef("--router %s: %w", cmp.Or(where, "(the demo's)"), err)
+		return nil, "", fmt.Errorf("--router %s: %w", f.router, err)
 	}
-	if err := fitting(file, models.edge, where); err != nil {
+	if err := fitting(file, models.edge, f.router); err != nil {
 		return nil, "", err
 	}
 	a.warnForeign(file, models.edge)
