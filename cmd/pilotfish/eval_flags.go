@@ -110,8 +110,8 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 func (f *evalFlags) checkTask(name string) error {
 	public := slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, name)
 	switch given := f.pair.set.Changed; {
-	case name == task.DemoTrain:
-		return usagef("%s is what routers learn from: judge them with demo", name)
+	case name == task.DemoTrain || name == csqaTrain:
+		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
 	case given("data") && f.data == "":
 		return usagef("--data names no file: give one, or leave it out")
 	case !public && given("data"):

@@ -178,6 +178,7 @@ func TestEvalRefused(t *testing.T) {
 		"demo --data x":                       "--data is for csqa, gsm8k and arc",
 		"demo --data=":                        "--data names no file",
 		"demo-train":                          "judge them with demo",
+		"csqa-train" + pair:                   "judge them with csqa",
 		"arc" + pair:                          "arc needs the file of its questions: give it with --data",
 		"demo --shots 1":                      "--shots has no effect with demo",
 		"csqa --shots 5" + pair:               "--shots 5 is out of range: give 0 to 4",
@@ -202,7 +203,7 @@ func TestEvalRefused(t *testing.T) {
 		"demo -n -1":                              "--max-tokens -1 is out of range",
 		"demo --parallel 0":                       "--parallel 0 is out of range",
 		"demo --temp -1":                          "--temp -1 is out of range",
-		"fetch arc":                               `"arc" cannot be fetched: name csqa or gsm8k`,
+		"fetch arc":                               `"arc" cannot be fetched: name csqa, csqa-train, gsm8k; for`,
 		"fetch csqa --dir=":                       "--dir names no folder",
 	} {
 		code, stdout, stderr := call(t, append([]string{"eval"}, strings.Fields(args)...)...)
