@@ -81,7 +81,8 @@ func TestPage(t *testing.T) {
 	require.Len(t, d.Questions, 4)
 	b := d.Questions[1]
 	assert.Equal(t, []int{0, 1, 2}, b.Of)
-	assert.Equal(t, pageAnswer{Verdict: "wrong", Stop: "end", Tokens: 4, Spans: [][2]string{{"e", "x"}, {"E", "xx"}, {"e", "x"}}}, b.Answers[0])
+	assert.Equal(t, pageAnswer{Verdict: "wrong", Stop: "end", Tokens: 4,
+		Spans: [][2]string{{"e", "x"}, {"E", "xx"}, {"e", "x"}}}, b.Answers[0])
 	assert.Equal(t, pageAnswer{Verdict: "right", Stop: "end", Tokens: 4, Cloud: 2,
 		Spans: [][2]string{{"e", "x"}, {"c", "x"}, {"E", "x"}, {"C", "x"}}}, b.Answers[2])
 	assert.Equal(t, []int{0, 1, 0}, d.Questions[0].Of, "what is the same stands there once")

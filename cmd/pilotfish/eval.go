@@ -24,17 +24,17 @@ func newEvalCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
 		Short: "Compare policies: accuracy against the share of tokens from the large model",
-		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the share of
-tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
+		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the
+share of tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
 large model is waited for: this is about answers, "bench routing" is about time.
 
   csqa        CommonsenseQA, 1,221 questions with five options, fetched by "pilotfish eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems, fetched by "pilotfish eval fetch gsm8k"
   arc         ARC, with --data FILE
   demo        held-out questions about the world of the demo; without -m by the demo's models
-  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact or
-              number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are compared by
-              how far they are the large model's own text
+  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
+              or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
+              compared by how far they are the large model's own text
 
 With -o each answer is kept in a file as soon as it is graded, and the same command goes on where it was stopped, also
 by kill -9. An answer whose decisions are those of another threshold is not decoded twice.
@@ -183,7 +183,7 @@ type runInfo struct {
 }
 
 func newRunInfo(b eval.About) runInfo {
-	return runInfo{Version: b.Version, Command: b.Command, Date: b.Date, Machine: b.Machine, Model: b.Small, Large: b.Large}
+	return runInfo{b.Version, b.Command, b.Date, b.Machine, b.Small, b.Large}
 }
 
 // settings are all that answers depend on, and what else there is to know of them.

@@ -41,7 +41,8 @@ type evalFlags struct {
 func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "", "`file` with the questions of csqa, gsm8k or arc (default: what `pilotfish eval fetch` fetched)")
+	p.StringVar(&f.data, "data", "",
+		"`file` with the questions of csqa, gsm8k or arc (default: what eval fetch has fetched)")
 	p.IntVar(&f.questions, "questions", 0, "ask the first so many questions; 0 means all")
 	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
 		" (default all, learned if there is a router)")
@@ -49,11 +50,13 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"(default: five or six for each policy)")
 	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens for each policy to ask for, above 0 up to 1, "+
 		"in place of thresholds or beside them")
-	p.StringVar(&f.router, "router", "", "router `file` for the policy learned (default with demo and no -m: the demo's own)")
+	p.StringVar(&f.router, "router", "",
+		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
 	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
 	p.IntVarP(&f.max, "max-tokens", "n", 0,
-		"most tokens of an answer; 0 means as many as the context holds (default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
+		"most tokens of an answer; 0 means as many as the context holds "+
+			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
 	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always takes the best token")
 	p.Uint64Var(&f.seed, "seed", 0, "of the policy random, and of the draws with --temp")
 	p.IntVar(&f.parallel, "parallel", 4, "questions at the same time, 1 to 64")
@@ -197,7 +200,8 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 		case err != nil:
 			return nil, usagef("--policy: %w", err)
 		case p == router.Value:
-			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s", policyNames())
+			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s",
+				policyNames())
 		case slices.Contains(all, p):
 			return nil, usagef("--policy names %s twice: give each once", p)
 		case p == router.Learned && !own:

@@ -87,7 +87,8 @@ func TestEvalDemo(t *testing.T) {
 		`(?m)^run +right +interval +silent +cloud +asks +tokens +ms +missed +needless +agree$`,
 		`(?m)^always +100\.0% +67\.6–100\.0 +0 +100\.0% `, `(?m)^oracle +100\.0% `, `(?m)^missed +of the small`,
 		`(?m)^run +of always +interval +>= 0\.95 +McNemar +of never +interval +McNemar$`, `(?m)^margin 0\.97 +1\.000 +1\.000 to 1\.000 +yes +1 `,
-		`(?m)^policy +share +height +interval +over random +over margin +over entropy$`, `(?m)^learned +all +0\.\d+ `, `(?m)^entropy +10% `,
+		`(?m)^policy +share +height +interval +over random +over margin +over entropy$`,
+		`(?m)^learned +all +0\.\d+ `, `(?m)^entropy +10% `,
 	} {
 		assert.Regexp(t, want, stdout)
 	}
@@ -104,7 +105,8 @@ func TestEvalFlags(t *testing.T) {
 
 	fewer, _ := evaluated(t, append(ownPair("--questions", "3"), short...)...)
 	assert.Equal(t, 3, fewer["never"].Answers)
-	chosen, _ := evaluated(t, append(ownPair(), file, "-n", "5", "--policy", "margin, entropy", "--threshold", "0.25,1", "--budget", "0.5")...)
+	chosen, _ := evaluated(t, append(ownPair(), file, "-n", "5", "--policy", "margin, entropy", "--threshold", "0.25,1",
+		"--budget", "0.5")...)
 	assert.Len(t, chosen, 6)
 	assert.InDelta(t, 1, chosen["entropy 1"].EscalatedShare, 0.2)
 	assert.InDelta(t, 0.5, chosen["margin 50%"].EscalatedShare, 0.35)
@@ -122,7 +124,8 @@ func TestEvalFlags(t *testing.T) {
 	one, _ := evaluated(t, append(ownPair("--parallel", "1"), short...)...)
 	assert.Equal(t, usual["random 0.3"].Agreement, one["random 0.3"].Agreement)
 
-	learned, _ := evaluated(t, append(ownPair("--router", demoFile("router.gguf")), file, "--policy", "learned", "--threshold", "0.9")...)
+	learned, _ := evaluated(t, append(ownPair("--router", demoFile("router.gguf")), file, "--policy", "learned",
+		"--threshold", "0.9")...)
 	own, _ := evaluated(t, "demo", "--questions", "6", "-n", "256", "--policy", "learned", "--threshold", "0.9")
 	assert.Equal(t, own["learned 0.9"].EscalatedShare, learned["learned 0.9"].EscalatedShare)
 	code, _, stderr := call(t, append([]string{"eval", file, "--router", demoFile("small.gguf")}, ownPair()...)...)
@@ -136,7 +139,8 @@ func TestEvalTasks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"answerKey":"B","id":"one","question":{"stem":"Where?","choices":[`+
 		`{"label":"A","text":"here"},{"label":"B","text":"there"},{"label":"C","text":"There"}]}}`+"\n"+
-		`{"answerKey":"B","id":"two","question":{"stem":"Where?","choices":[{"label":"A","text":"here"},{"label":"B","text":"there"}]}}`), 0o600))
+		`{"answerKey":"B","id":"two","question":{"stem":"Where?","choices":[`+
+		`{"label":"A","text":"here"},{"label":"B","text":"there"}]}}`), 0o600))
 	args := append(ownPair("--data", path, "--policy", "never,margin", "--threshold", "0.5"), "csqa")
 	none, _ := evaluated(t, args...)
 	never := none["never"]
@@ -165,7 +169,7 @@ func TestEvalTasks(t *testing.T) {
 	assert.Contains(t, stderr, "csqa-dev.jsonl is not the published file")
 }
 
-const flatQuestion = `{"answerKey":"A","id":"x","question":"Where?","choices":{"label":["A","B"],"text":["here","there"]}}`
+const flatQuestion = `{"answerKey":"A","question":"Where?","choices":{"label":["A","B"],"text":["here","there"]}}`
 
 // TestEvalRefused: what is wrong is named with what to do, before anything is opened.
 func TestEvalRefused(t *testing.T) {
@@ -246,7 +250,8 @@ func TestEvalOut(t *testing.T) {
 	assert.Equal(t, first, again)
 	for more, field := range map[string]string{
 		"--questions=5": "questions (there 4, here 5)", "--threshold=0.6": "runs (there [\"never\",\"margin 0.5\"]",
-		"-n=9": "max_tokens (there 64, here 9)", "--raw": "raw (there false, here true)", "--temp=1": "temperature (there 0, here 1)",
+		"-n=9": "max_tokens (there 64, here 9)", "--raw": "raw (there false, here true)",
+		"--temp=1": "temperature (there 0, here 1)",
 	} {
 		code, stdout, stderr := call(t, append(append([]string{"eval"}, args...), more)...)
 		assert.Equal(t, exitFailed, code)
@@ -366,9 +371,7 @@ func TestEvalFetch(t *testing.T) {
 // TestPaceText: the rate of what was done, and the time for the rest.
 func TestPaceText(t *testing.T) {
 	assert.Equal(t, ", 2.5/s, 1m20s left", paceText(100, 200, 40*time.Second))
-	for _, none := range []string{paceText(0, 9, time.Minute), paceText(9, 0, time.Minute), paceText(9, 9, time.Second/2)} {
-		assert.Empty(t, none)
-	}
+	assert.Empty(t, paceText(0, 9, time.Minute)+paceText(9, 0, time.Minute)+paceText(9, 9, time.Second/2))
 	var b strings.Builder
 	m := &meter{w: &b, what: "x", paced: true, first: 100, tenth: -1, since: time.Now().Add(-10 * time.Second)}
 	m.line(200, 400)

@@ -75,8 +75,8 @@ func (m *meter) line(done, total int64) {
 	fmt.Fprintf(m.w, "%s: %d%% of %s%s\n", m.what, m.tenth*10, whole, pace)
 }
 
-// paceText is the rate at which so much was done in a time, and how long the rest takes at that rate; nothing while that
-// is not known.
+// paceText is the rate at which so much was done in a time, and how long the rest takes at that rate; nothing while
+// that is not known.
 func paceText(done, rest int64, took time.Duration) string {
 	if done <= 0 || rest <= 0 || took < time.Second {
 		return ""
