@@ -96,7 +96,7 @@ func TestAnswers(t *testing.T) {
 			assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
 			assert.Positive(t, a.Milliseconds)
 			assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
-			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited, "%s %s: all tokens of the small model are compared", q.ID, a.Run)
+			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited, "%s %s: all are compared", q.ID, a.Run)
 			assert.Equal(t, a.Audited, a.AuditedFor)
 			assert.Equal(t, len(a.Missed), a.MissedFor)
 			for _, i := range a.Missed {

@@ -117,7 +117,8 @@ func newPage(log *Log, r *Report) *page {
 	}
 	for _, run := range r.Runs {
 		row := pageRow{run, colour(run.Policy)}
-		if p.Rows = append(p.Rows, row); !slices.ContainsFunc(p.Keys, func(k pageRow) bool { return k.Policy == run.Policy }) {
+		p.Rows = append(p.Rows, row)
+		if !slices.ContainsFunc(p.Keys, func(k pageRow) bool { return k.Policy == run.Policy }) {
 			p.Keys = append(p.Keys, row)
 			p.Colours = append(p.Colours, row.Colour[1:])
 		}

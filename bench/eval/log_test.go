@@ -75,7 +75,8 @@ func TestLogTakesUp(t *testing.T) {
 	require.NoError(t, l.Close())
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, head+good+`{"question":"b<","run":"never","stop":"","tokens":[],"pieces":[],"origins":"","ms":0}`+"\n", string(b))
+	const last = `{"question":"b<","run":"never","stop":"","tokens":[],"pieces":[],"origins":"","ms":0}` + "\n"
+	assert.Equal(t, head+good+last, string(b))
 	l, err = OpenLog(path, s, About{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, l.Answers())

@@ -36,12 +36,16 @@ func made(question, run, verdict, origins string) Answer {
 
 // graded is a question with right answers.
 func graded(id string, twins bool) task.Question {
-	return task.Question{ID: id, Text: id, Guess: 0.25, Twins: twins, Grade: func(string) task.Verdict { return task.Right }}
+	right := func(string) task.Verdict { return task.Right }
+	return task.Question{ID: id, Text: id, Guess: 0.25, Twins: twins, Grade: right}
 }
 
 // comparedRuns is four questions in three runs, and the questions.
 func comparedRuns() (*task.Set, []Run, *Log) {
-	set := &task.Set{Questions: []task.Question{graded("a", false), graded("b", true), graded("c", false), graded("d", false)}}
+	set := &task.Set{}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		set.Questions = append(set.Questions, graded(id, id == "b"))
+	}
 	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
 	l := NewLog(Settings{Runs: Names(runs)}, About{})
 	for _, a := range []Answer{
@@ -65,15 +69,16 @@ func TestSummarize(t *testing.T) {
 	assert.Equal(t, []string{"never", "always", "margin 0.5", "oracle"},
 		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
 	w := stats.Wilson(3, 4)
-	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{margin.Policy, *margin.Threshold, margin.Answers,
-		*margin.Right, *margin.Silent, *margin.Accuracy, *margin.AccuracyLow, *margin.AccuracyHigh})
+	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
+		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy, *margin.AccuracyLow, *margin.AccuracyHigh})
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, []any{0.25, false}, []any{*margin.Chance, *margin.AtChance})
 	assert.Equal(t, []any{0.5, true}, []any{*never.Accuracy, *never.AtChance})
 	d := stats.Wilson(2, 3)
 	assert.Equal(t, Part{3, 2. / 3, d.Low, d.High}, *margin.Distinct)
 	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
-	assert.Equal(t, []float64{0.75, 4, 4, 7.5, 0.75}, []float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read, margin.Decoded})
+	assert.Equal(t, []float64{0.75, 4, 4, 7.5, 0.75},
+		[]float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read, margin.Decoded})
 	assert.Nil(t, margin.BytesUp)
 	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
 	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
@@ -108,7 +113,8 @@ func TestSummarize(t *testing.T) {
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"escalated_share":0.1875,`, `"without_equal_options":{"answers":3,`, `{"policy":"never","answers":4,`} {
+		`"accuracy_high":`, `"escalated_share":0.1875,`, `"without_equal_options":{"answers":3,`,
+		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}
 }
@@ -169,8 +175,8 @@ func TestAgreementCurve(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestPaired: two runs that are right about the same share of the questions, but not about the same ones, differ by more
-// chance than the intervals of each alone would say; two that are right about the same ones do not differ at all.
+// TestPaired: two runs that are right about the same share of the questions, but not about the same ones, differ by
+// more chance than the intervals of each alone would say; two that are right about the same ones do not differ at all.
 func TestPaired(t *testing.T) {
 	set := &task.Set{}
 	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.1), at(router.Margin, 0.2), at(router.Margin, 0.3)}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,17 +24,17 @@ func newEvalCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
 		Short: "Compare policies: accuracy against the share of tokens from the large model",
-		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the share of
-tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
+		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the
+share of tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
 large model is waited for: this is about answers, "bench routing" is about time.
 
   csqa        CommonsenseQA, 1,221 questions with five options, fetched by "pilotfish eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems, fetched by "pilotfish eval fetch gsm8k"
   arc         ARC, with --data FILE
   demo        held-out questions about the world of the demo; without -m by the demo's models
-  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact or
-              number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are compared by
-              how far they are the large model's own text
+  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
+              or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
+              compared by how far they are the large model's own text
 
 With -o each answer is kept in a file as soon as it is graded, and the same command goes on where it was stopped, also
 by kill -9. An answer whose decisions are those of another threshold is not decoded twice.
@@ -61,6 +62,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	f.oneThread()
 	models, err := f.pair.open(ctx, a)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		o.MaxTokens = set.Tokens
 	}
 	var sum string
-	if o.Net, sum, err = f.net(a, name, models); err != nil {
+	if o.Net, sum, err = f.net(a, models, runs); err != nil {
 		return err
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
@@ -99,6 +101,7 @@ func (f *evalFlags) ask(ctx context.Context, a *app, o eval.Options) error {
 		defer runtime.GOMAXPROCS(before)
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
+	m.paced, m.first = true, int64(o.Log.Answers())
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
 	err := o.Run(ctx)
 	m.close()
@@ -137,16 +140,30 @@ func (f *evalFlags) finish(a *app, o eval.Options) error {
 }
 
 // page writes the HTML report. A page that is there is replaced when the new one is whole.
-func (f *evalFlags) page(o eval.Options, r *eval.Report) (err error) {
-	part := f.html + ".part"
-	out, err := os.Create(part)
+func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
+	var b bytes.Buffer
+	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
+	if err == nil {
+		err = replaceFile(f.html, b.Bytes())
+	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
-	if err := errors.Join(eval.WriteHTML(out, o.Set, o.Runs, o.Log, r), out.Close()); err != nil {
-		return errors.Join(fmt.Errorf("--html: %w", err), os.Remove(part))
+	return nil
+}
+
+// tiny is the size in bytes of models that compute faster on one thread each than on several.
+const tiny = 64 << 20
+
+// oneThread leaves each of two tiny models one thread: while one computes, so does the other for another question.
+func (f *evalFlags) oneThread() {
+	small, err := os.Stat(f.pair.model.path)
+	if err != nil || small.Size() > tiny || f.pair.set.Changed("threads") {
+		return
 	}
-	return os.Rename(part, f.html)
+	if large, err := os.Stat(f.pair.large); err == nil && large.Size() <= tiny {
+		f.pair.model.threads = 1
+	}
 }
 
 // evalLine is one line of --json: what was found in a run, and how.
@@ -166,7 +183,7 @@ type runInfo struct {
 }
 
 func newRunInfo(b eval.About) runInfo {
-	return runInfo{Version: b.Version, Command: b.Command, Date: b.Date, Machine: b.Machine, Model: b.Small, Large: b.Large}
+	return runInfo{b.Version, b.Command, b.Date, b.Machine, b.Small, b.Large}
 }
 
 // settings are all that answers depend on, and what else there is to know of them.

@@ -15,12 +15,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
+// csqaTrain are the questions of CommonsenseQA that routers may learn from.
+const csqaTrain = "csqa-train"
+
 // published are the sets of questions whose official files are known to the last bit.
 func published() map[string]hub.Address {
 	return map[string]hub.Address{
 		task.CSQA: {
 			URL: "https://s3.amazonaws.com/commensenseqa/dev_rand_split.jsonl", Name: "csqa-dev.jsonl", Size: 471_653,
 			SHA256: "3210497fdaae614ac085d9eb873dd7f4d49b6f965a93adadc803e1229fd8a02a",
+		},
+		csqaTrain: {
+			URL: "https://s3.amazonaws.com/commensenseqa/train_rand_split.jsonl", Name: "csqa-train.jsonl", Size: 3_785_890,
+			SHA256: "58ffa3c8472410e24b8c43f423d89c8a003d8284698a6ed7874355dedd09a2fb",
 		},
 		task.GSM8K: {
 			URL: "https://raw.githubusercontent.com/openai/grade-school-math/" +
@@ -35,12 +42,13 @@ func published() map[string]hub.Address {
 func newEvalFetchCommand(a *app) *cobra.Command {
 	var dir, from string
 	c := &cobra.Command{
-		Use:   "fetch csqa|gsm8k [flags]",
+		Use:   "fetch csqa|csqa-train|gsm8k [flags]",
 		Short: "Fetch the questions of a task from their official address and print where they are",
 		Long: `Fetch the questions of a task from their official address and print where they are:
 
-  csqa    CommonsenseQA, development split (Talmor, Herzig, Lourie and Berant, NAACL 2019)
-  gsm8k   GSM8K, test split (Cobbe et al., arXiv 2110.14168)
+  csqa        CommonsenseQA, development split (Talmor, Herzig, Lourie and Berant, NAACL 2019)
+  csqa-train  its training split, 9,741 questions, to train and calibrate routers with
+  gsm8k       GSM8K, test split (Cobbe et al., arXiv 2110.14168)
 
 The SHA-256 of each file is part of this program: another file is refused, and nothing of it stays. A fetch that was cut
 off goes on where it stopped.`,
@@ -49,7 +57,7 @@ off goes on where it stopped.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			set, known := published()[args[0]]
 			if !known {
-				names := strings.Join(slices.Sorted(maps.Keys(published())), " or ")
+				names := strings.Join(slices.Sorted(maps.Keys(published())), ", ")
 				return usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0], names)
 			}
 			if c.Flags().Changed("from") {

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -41,7 +41,8 @@ type evalFlags struct {
 func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "", "`file` with the questions of csqa, gsm8k or arc (default: what `pilotfish eval fetch` fetched)")
+	p.StringVar(&f.data, "data", "",
+		"`file` with the questions of csqa, gsm8k or arc (default: what eval fetch has fetched)")
 	p.IntVar(&f.questions, "questions", 0, "ask the first so many questions; 0 means all")
 	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
 		" (default all, learned if there is a router)")
@@ -49,11 +50,13 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"(default: five or six for each policy)")
 	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens for each policy to ask for, above 0 up to 1, "+
 		"in place of thresholds or beside them")
-	p.StringVar(&f.router, "router", "", "router `file` for the policy learned (default with demo and no -m: the demo's own)")
+	p.StringVar(&f.router, "router", "",
+		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
 	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
 	p.IntVarP(&f.max, "max-tokens", "n", 0,
-		"most tokens of an answer; 0 means as many as the context holds (default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
+		"most tokens of an answer; 0 means as many as the context holds "+
+			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
 	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always takes the best token")
 	p.Uint64Var(&f.seed, "seed", 0, "of the policy random, and of the draws with --temp")
 	p.IntVar(&f.parallel, "parallel", 4, "questions at the same time, 1 to 64")
@@ -92,12 +95,12 @@ func defaultThresholds(p router.Policy) []float64 {
 // check refuses wrong values and flags without an effect, and returns the runs.
 func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	for _, err := range []error{
+		f.checkTask(name),
 		f.pair.check(name == task.Demo),
 		checkRange("questions", f.questions, 0, mostQuestions, "1 or more, or 0 for all"),
 		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
 		inRange("temp", f.temp, 0, 100),
-		f.checkTask(name),
 	} {
 		if err != nil {
 			return nil, err
@@ -110,8 +113,8 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 func (f *evalFlags) checkTask(name string) error {
 	public := slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, name)
 	switch given := f.pair.set.Changed; {
-	case name == task.DemoTrain:
-		return usagef("%s is what routers learn from: judge them with demo", name)
+	case name == task.DemoTrain || name == csqaTrain:
+		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
 	case given("data") && f.data == "":
 		return usagef("--data names no file: give one, or leave it out")
 	case !public && given("data"):
@@ -197,7 +200,8 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 		case err != nil:
 			return nil, usagef("--policy: %w", err)
 		case p == router.Value:
-			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s", policyNames())
+			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s",
+				policyNames())
 		case slices.Contains(all, p):
 			return nil, usagef("--policy names %s twice: give each once", p)
 		case p == router.Learned && !own:
@@ -227,24 +231,23 @@ func (f *evalFlags) sampling() sample.Options {
 	return sample.Options{Temperature: f.temp, Seed: f.seed}
 }
 
-// net reads the router and the SHA-256 of its file, if there is one to read.
-func (f *evalFlags) net(a *app, name string, models *pair) (*router.Net, string, error) {
-	b, where := demo.Router(), ""
-	switch {
-	case f.router != "":
+// net reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) net(a *app, models *pair, runs []eval.Run) (*router.Net, string, error) {
+	if !slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Learned }) {
+		return nil, "", nil
+	}
+	b := demo.Router()
+	if f.router != "" {
 		var err error
 		if b, err = os.ReadFile(f.router); err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("--router: %w", err)
 		}
-		where = f.router
-	case name != task.Demo || f.pair.set.Changed("model"):
-		return nil, "", nil
 	}
 	file, err := parseRouter(b)
 	if err != nil {
-		return nil, "", usagef("--router %s: %w", cmp.Or(where, "(the demo's)"), err)
+		return nil, "", fmt.Errorf("--router %s: %w", f.router, err)
 	}
-	if err := fitting(file, models.edge, where); err != nil {
+	if err := fitting(file, models.edge, f.router); err != nil {
 		return nil, "", err
 	}
 	a.warnForeign(file, models.edge)

@@ -106,9 +106,7 @@ func printVersus(b *strings.Builder, r *eval.Report) {
 	}
 	b.WriteString("\nAccuracy against the large model alone (always) and the small one alone (never)\n\n")
 	t := newTable(b)
-	for _, name := range []string{"run", "of always", "interval", ">= 0.95", "McNemar", "of never", "interval", "McNemar"} {
-		t.cell(name)
-	}
+	t.cells("run", "of always", "interval", ">= 0.95", "McNemar", "of never", "interval", "McNemar")
 	for _, run := range r.Runs {
 		if run.Always == nil && run.Never == nil {
 			continue
@@ -119,8 +117,8 @@ func printVersus(b *strings.Builder, r *eval.Report) {
 		t.versus(run.Never, false)
 	}
 	t.end()
-	b.WriteString("\nRatios of accuracy, with 95% intervals by the paired bootstrap over questions (percentiles of 2,000 draws);\n" +
-		">= 0.95 says whether the low end is; McNemar is the exact two-sided p-value.\n")
+	b.WriteString("\nRatios of accuracy, with 95% intervals by the paired bootstrap over questions (percentiles of\n" +
+		"2,000 draws); >= 0.95 says whether the low end is; McNemar is the exact two-sided p-value.\n")
 }
 
 // evalTable is a table with its numbers to the right.
@@ -135,6 +133,9 @@ func newTable(b io.Writer) *evalTable {
 
 // cell adds a cell to the row.
 func (t *evalTable) cell(text string) { t.line = append(t.line, text) }
+
+// cells adds cells.
+func (t *evalTable) cells(text ...string) { t.line = append(t.line, text...) }
 
 // row ends the row.
 func (t *evalTable) row() {
@@ -186,13 +187,11 @@ func printAreas(b *strings.Builder, r *eval.Report) {
 	if !r.Graded {
 		what = "Agreement"
 	}
-	fmt.Fprintf(b, "\n%s over the shares from %.1f%% to %.1f%% from the cloud, as the mean height of each policy's curve,\n"+
-		"and at single shares\n\n", what, 100*r.Policies[0].From, 100*r.Policies[0].To)
+	fmt.Fprintf(b, "\n%s over the shares from %.1f%% to %.1f%% from the cloud, as the mean height of each policy's\n"+
+		"curve, and at single shares\n\n", what, 100*r.Policies[0].From, 100*r.Policies[0].To)
 	t := newTable(b)
 	rivals := []string{"random", "margin", "entropy"}
-	for _, name := range append([]string{"policy", "share", "height", "interval"}, "over random", "over margin", "over entropy") {
-		t.cell(name)
-	}
+	t.cells("policy", "share", "height", "interval", "over random", "over margin", "over entropy")
 	for _, p := range r.Policies {
 		t.area(p.Policy, "all", p.Area, p.Minus, rivals)
 		for _, at := range p.At {
@@ -200,8 +199,8 @@ func printAreas(b *strings.Builder, r *eval.Report) {
 		}
 	}
 	t.end()
-	b.WriteString("\nA curve is straight between the runs of its policy, never and always. Intervals as above; the differences are of\n" +
-		"the same questions, and one whose interval is above 0 is more than chance.\n")
+	b.WriteString("\nA curve is straight between the runs of its policy, never and always. Intervals as above; the\n" +
+		"differences are of the same questions, and one whose interval is above 0 is more than chance.\n")
 }
 
 // area adds a row for a policy's quality and its lead over others.

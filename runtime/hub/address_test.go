@@ -66,7 +66,9 @@ func TestFetch(t *testing.T) {
 }
 
 // text answers with such bytes.
-func text(s string) http.HandlerFunc { return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) } }
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
+}
 
 // TestFetchRefuses: another file is refused, whatever of it is other, and nothing of it stays.
 func TestFetchRefuses(t *testing.T) {
@@ -132,7 +134,8 @@ func TestFetchAddress(t *testing.T) {
 	for _, change := range []func(*Address){
 		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" },
 		func(a *Address) { a.URL = "http://u:p@h/" }, func(a *Address) { a.URL = "http://h/\x7f" },
-		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" }, func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
+		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" },
+		func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
 		func(a *Address) { a.SHA256 = fmt.Sprintf("%064s", "x") },
 	} {
 		bad := good

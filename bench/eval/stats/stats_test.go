@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWilson: the bounds are the shares of which k in n is exactly 1.96 standard deviations off, and no more than 0 to 1.
+// TestWilson: the bounds are the shares of which k in n is exactly 1.96 standard deviations off, within 0 to 1.
 func TestWilson(t *testing.T) {
 	for _, c := range [][2]int{{8, 10}, {0, 10}, {10, 10}, {250, 1000}, {1, 2}} {
 		got, n := Wilson(c[0], c[1]), float64(c[1])
