@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,10 +15,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
@@ -89,7 +94,7 @@ func trainOn(t *testing.T, args ...string) ([]trained, string) {
 func TestTrainCommand(t *testing.T) {
 	dir := traces(t, traceSettings())
 	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
-	require.Len(t, got, 2)
+	require.Len(t, got, 2, "lines of --json")
 	assert.Equal(t, 54, got[0].Prompts)
 	assert.Equal(t, 54*20, got[0].Positions)
 	assert.Equal(t, 6, got[0].HeldPrompts)
@@ -104,12 +109,26 @@ func TestTrainCommand(t *testing.T) {
 	about := file.About
 	assert.Regexp(t, "^[0-9a-f]{64}$", about.Data)
 	assert.Equal(t, router.About{
-		Version: buildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big", Tap: "final-norm",
-		Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54, Positions: 54 * 20,
+		Version: buildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big",
+		Tap: "final-norm", Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54,
+		Positions:  54 * 20,
 		Validation: 0.1, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
 	}, about)
 	assert.Nil(t, file.Certificate)
 	assert.Equal(t, newAboutEvent(file), *got[1].Router)
+
+	gateway := traceSettings()
+	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
+	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement", "--epochs", "1")
+	file, err = readRouter(both)
+	require.NoError(t, err)
+	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
+	assert.Equal(t, "big", file.About.LargeName)
+	assert.NotEqual(t, about.Data, file.About.Data)
+	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement", "--epochs", "1")
+	file, err = readRouter(alone)
+	require.NoError(t, err)
+	assert.Equal(t, "behind a gateway", file.About.LargeName)
 
 	again := filepath.Join(t.TempDir(), "again.gguf")
 	code, stdout, stderr := call(t, "router", "train", dir, "--label", "disagreement", "-t", "3", "--out", again)
@@ -215,7 +234,8 @@ func TestTrainRefuses(t *testing.T) {
 	}
 	for _, flag := range []string{
 		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1", "--pin=a",
-		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact", "--huge-pages=off",
+		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
+		"--huge-pages=off",
 	} {
 		code, _, stderr := call(t, "router", "train", "-o", out, dir, "--label", "r2r", flag)
 		assert.Equal(t, exitUsage, code, flag)
@@ -231,7 +251,13 @@ func TestTrainRounds(t *testing.T) {
 	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
 	code, _, stderr := call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50", "-o", dir)
 	require.Equal(t, exitDone, code, stderr)
-	line := []string{dir, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3"}
+	second := filepath.Join(t.TempDir(), "second")
+	code, _, stderr = call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "30",
+		"--reference", "large", "-o", second)
+	require.Equal(t, exitDone, code, stderr)
+	line := []string{
+		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3",
+	}
 	got, out := trainOn(t, line...)
 	require.Len(t, got, 2+4+1)
 	file, err := readRouter(out)
@@ -247,11 +273,14 @@ func TestTrainRounds(t *testing.T) {
 		kinds = append(kinds, fmt.Sprintf("%s, round %d", e.Comparison.Texts, e.Comparison.Round))
 		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
 		assert.Greater(t, e.Comparison.Share, 0.15)
+		require.NotNil(t, e.Comparison.Missed)
+		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty is to be found among one in five")
 	}
 	assert.Equal(t, []string{
 		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
 	}, kinds)
 	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
+	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "given texts are those of both folders")
 
 	set, err := trace.Open(filepath.Join(more, "round-2"))
 	require.NoError(t, err)
@@ -282,6 +311,29 @@ func TestTrainRounds(t *testing.T) {
 	code, _, stderr = call(t, append([]string{"router", "train", "-o", out}, other...)...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "give the model that the traces are of")
+}
+
+// TestRoutedTexts: the texts of a round are decoded as those of the first folder, with the last router at the threshold
+// for the wanted share of the positions held back.
+func TestRoutedTexts(t *testing.T) {
+	s := traceSettings()
+	s.Raw = true
+	folders, err := openFolders([]string{traces(t, s)})
+	require.NoError(t, err)
+	defer closeFolders(folders)
+	f := &trainFlags{features: "both", hidden: 8, epochs: 2, rate: 0.01, validation: 0.5}
+	f.pair.set, f.rounds.share = new(pflag.FlagSet), 0.3
+	c := &course{a: &app{stdout: io.Discard, stderr: io.Discard}, f: f, rule: "r2r", folders: folders, given: 1}
+	require.NoError(t, c.train(t.Context()))
+	o := c.routed()
+	assert.True(t, o.Raw)
+	assert.Equal(t, 20, o.MaxTokens)
+	assert.Equal(t, []string{"r2r"}, o.Labels)
+	assert.Equal(t, collect.Routed, o.Reference)
+	assert.Equal(t, c.rounds[0].file.Net, o.Router.Net)
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(c.rounds[0].bytes)), o.RouterHash)
+	held := train.Judge(c.src, c.rounds[0].result.Held.Rows, o.Router.Net, 1)
+	assert.InDelta(t, 0.3, router.Rank(held).At(*o.Router.Threshold).Share, 0.002)
 }
 
 // shown is a line of `router show --json`.
