@@ -38,30 +38,15 @@ func (p *pairFlags) check(ours bool) error {
 	case ours && !small && (large || cloud):
 		return usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
 	case ours && !small:
-		return p.unused()
+		for _, name := range []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages"} {
+			if p.set.Changed(name) && !(name == "threads" && p.threads) {
+				return usagef("--%s is for a small model of your own: name it with -m, or leave --%s out", name, name)
+			}
+		}
 	case !small:
 		return usagef("there is no small model: name its file with -m")
 	case !large && !cloud:
 		return usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
-	}
-	if _, err := p.model.options(); err != nil {
-		return err
-	}
-	return p.gateway.checkUse()
-}
-
-// unused refuses flags of models and gateways where the demo's pair is used.
-func (p *pairFlags) unused() error {
-	var err error
-	flags := new(cobra.Command)
-	new(modelFlags).registerOptional(flags)
-	flags.Flags().VisitAll(func(f *pflag.Flag) {
-		if err == nil && p.set.Changed(f.Name) && !(f.Name == "threads" && p.threads) {
-			err = usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
-		}
-	})
-	if err != nil {
-		return err
 	}
 	return p.gateway.checkUse()
 }

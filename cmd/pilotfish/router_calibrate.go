@@ -97,6 +97,9 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	if err := f.pair.check(true); err != nil {
 		return nil, "", err
 	}
+	if _, err := f.pair.model.options(); err != nil {
+		return nil, "", err
+	}
 	switch {
 	case !ours && f.router == "":
 		return nil, "", usagef("there is no router: name its file with --router")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,8 +204,8 @@ func TestCalibrateGateway(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
-	local := []string{"-m", small, "--large", large}
-	here, _, _ := calibrated(t, exitDone, append(local, append(args[2:14], "--json")...)...)
+	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:14])
+	here, _, _ := calibrated(t, exitDone, local...)
 	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
 	assert.Equal(t, here[0].PValue, steps[0].PValue)
 
@@ -250,7 +251,7 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",
 		"-o X -m M --large L --router R":    "--data",
-		"-o X --threads 3":                  "--threads has no effect",
+		"-o X --threads 3":                  "--threads is for a small model of your own",
 		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",
 		"-o X -m M --large L --kv f64":      "--kv f64",
