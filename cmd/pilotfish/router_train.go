@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -147,6 +149,9 @@ func (f *trainFlags) options() train.Options {
 func (f *trainFlags) run(ctx context.Context, a *app, dirs []string) error {
 	if err := f.check(); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Dir(f.out)); err != nil { // before anything takes long
+		return fmt.Errorf("-o %s: %w", f.out, err)
 	}
 	folders, err := openFolders(dirs)
 	c := &course{a: a, f: f, folders: folders, given: len(folders)}

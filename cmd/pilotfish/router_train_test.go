@@ -243,6 +243,11 @@ func TestTrainRefuses(t *testing.T) {
 		assert.Contains(t, stderr, name+" has no effect in one round")
 	}
 	assert.NoFileExists(t, out)
+	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
+	code, stdout, stderr := call(t, "router", "train", dir, "--label", "r2r", "-o", nowhere)
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, stdout, "before anything is trained")
+	assert.Contains(t, stderr, "-o "+nowhere)
 }
 
 // TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
@@ -458,4 +463,48 @@ func TestShowDamagedText(t *testing.T) {
 	code, stdout, stderr = call(t, "router", "show", "--json", out)
 	require.Equal(t, exitDone, code, stderr)
 	assert.True(t, json.Valid([]byte(stdout)))
+}
+
+// TestCharts: each curve is of what it is named after.
+func TestCharts(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	w := &worth{names: []string{"learned", "margin"}, all: make([][]router.Verdict, 2)}
+	for range 500 {
+		stands := r.Float64() < 0.6
+		for i := range w.all {
+			w.all[i] = append(w.all[i], router.Verdict{Confidence: r.Float32() * float32(i+1) / 2, Stands: stands})
+		}
+	}
+	for _, v := range w.all {
+		w.ranks = append(w.ranks, router.Rank(v))
+	}
+	all := w.charts()
+	honest := all["reliability"].Lines[0]
+	require.Len(t, honest.X, 5, "bins without tokens are left out")
+	require.Len(t, all["reliability"].Bars, 5)
+	for i, b := range router.Reliability(w.all[0])[:5] {
+		assert.InDelta(t, b.Confidence, honest.X[i], 1e-12)
+		assert.InDelta(t, b.Stand, honest.Y[i], 1e-12)
+		assert.InDelta(t, b.Stand, all["reliability"].Bars[i].Height, 1e-12)
+	}
+	for i := range w.ranks {
+		share, policy := all["share"].Lines[i], all["policies"].Lines[i]
+		assert.Equal(t, w.names[i], share.Name)
+		assert.Equal(t, w.names[i], policy.Name)
+		for k, x := range share.X {
+			assert.InDelta(t, w.ranks[i].At(x).Share, share.Y[k], 1e-12)
+		}
+		for k, x := range policy.X {
+			at := w.ranks[i].At(w.ranks[i].Threshold(float64(k) / 400))
+			assert.InDelta(t, at.Share, x, 1e-12)
+			assert.InDelta(t, at.Recall, policy.Y[k], 1e-12)
+		}
+	}
+	for k, x := range all["precision-recall"].Lines[0].X {
+		at := w.ranks[0].At(x)
+		assert.InDelta(t, at.Recall, all["precision-recall"].Lines[1].Y[k], 1e-12)
+		if at.Share > 0 {
+			assert.InDelta(t, at.Precision, all["precision-recall"].Lines[0].Y[k], 1e-12)
+		}
+	}
 }
