@@ -363,7 +363,7 @@ func replaceFile(path string, content []byte) error {
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)

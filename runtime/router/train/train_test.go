@@ -39,8 +39,8 @@ func (r *rows) add(prompt int, l Label, margin, certainty float32, hidden ...flo
 	r.label, r.prompt = append(r.label, l), append(r.prompt, prompt)
 }
 
-// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times as
-// large as the others and far from 0, and with what the head says of them. One position in nine has no label.
+// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times
+// as large as the others and far from 0, and with what the head says of them. One position in nine has no label.
 func planted(prompts, width int, seed uint64) (src *rows, truth []float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	src = &rows{width: width}
@@ -143,7 +143,8 @@ func TestTrainFeatures(t *testing.T) {
 	}
 }
 
-// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives others.
+// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives
+// others.
 func TestTrainIsRepeatable(t *testing.T) {
 	src, _ := planted(300, 20, 2)
 	o := Options{Epochs: 3, Seed: 7, Balance: 0.5}
@@ -307,8 +308,8 @@ func TestEpochsDiffer(t *testing.T) {
 	assert.Len(t, o.read, tr.batch, "it ends between two batches")
 }
 
-// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for them,
-// the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
+// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for
+// them, the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
 func TestClassWeights(t *testing.T) {
 	shares := []float64{0.5, 0.9, 0.98}
 	src := &rows{width: len(shares)}
@@ -387,7 +388,8 @@ func TestSplit(t *testing.T) {
 	assert.NotEqual(t, one, another)
 }
 
-// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another order.
+// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another
+// order.
 func TestStream(t *testing.T) {
 	src, _ := planted(3000, 3, 5)
 	parts, err := split(src, 0.1, 0)
