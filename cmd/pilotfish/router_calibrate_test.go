@@ -104,9 +104,11 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
 	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+	_, _, stderr := calibrated(t, exitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
+	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
 
 	require.NoError(t, os.Remove(out))
-	steps, last, stderr := calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
+	steps, last, stderr = calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
 	assert.Len(t, steps, 1)
 	assert.Nil(t, last.Certificate)
 	assert.Greater(t, last.Needed, 60)
