@@ -227,7 +227,7 @@ func TestPatient(t *testing.T) {
 		assert.ErrorIs(t, err, errSilent)
 
 		for after, slow := range map[time.Duration]time.Duration{
-			time.Second: 0, // in a pause
+			time.Second: 0,                                        // in a pause
 			time.Minute: time.Hour, 12 * time.Second: time.Second, // while it waits, the first time and the last
 		} {
 			over := errors.New("over")
