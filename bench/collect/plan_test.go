@@ -277,6 +277,34 @@ func TestShortAudit(t *testing.T) {
 	assert.EqualValues(t, -1, got[1].logProb)
 }
 
+// TestRemoteSessions: a gateway keeps one session for each text, and none afterwards.
+func TestRemoteSessions(t *testing.T) {
+	far := &countedFar{Cloud: counting(func(engine.CloudQuestion) int32 { return 1 })}
+	r := &remote{far: far}
+	for range 3 {
+		require.NoError(t, r.follow(t.Context(), []int32{1}, 1, sample.Options{}, func(int32) bool { return true }))
+		_, err := r.read(t.Context(), []int32{1, 2}, 2)
+		require.NoError(t, err)
+		assert.Equal(t, 1, far.open)
+	}
+	assert.Equal(t, 4, far.begun, "what goes on from a text is asked in its session")
+	r.close()
+	r.close()
+	assert.Zero(t, far.open)
+}
+
+// countedFar counts sessions.
+type countedFar struct {
+	engine.Cloud
+	begun, open int
+}
+
+func (f *countedFar) Session(context.Context) (engine.Cloud, func(), error) {
+	f.begun++
+	f.open++
+	return f.Cloud, func() { f.open-- }, nil
+}
+
 // answer is a cloud that gives it always.
 type answer engine.CloudAnswer
 
