@@ -34,8 +34,8 @@ func newCertificateEvent(c *router.Certificate) certificateEvent { return certif
 
 // certificateText says what was proven, in one sentence.
 func certificateText(c *router.Certificate) string {
-	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts (%.2g%% of %d tokens; "+
-		"%.60s; at most %d tokens an answer): threshold %.4g",
+	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts "+
+		"(%.2g%% of %d tokens; %.60s; at most %d tokens an answer): threshold %.4g",
 		share(c.Budget), share(c.Confidence), c.Prompts, 100*c.Share, c.Tokens, printable(c.Method), c.MaxTokens, c.Threshold)
 }
 
@@ -72,7 +72,8 @@ func fitting(file *router.File, e *engine.Engine, path string) error {
 func (a *app) warnForeign(file *router.File, e *engine.Engine) {
 	own, err := e.Fingerprint()
 	if err == nil && file.About.Model != "" && file.About.Model != own {
-		fmt.Fprintf(a.stderr, "pilotfish: this router was trained for another model%s: what it says of this one may mean nothing\n",
+		fmt.Fprintf(a.stderr,
+			"pilotfish: this router was trained for another model%s: what it says of this one may mean nothing\n",
 			named(file.About.ModelName))
 	}
 }
@@ -85,7 +86,8 @@ func named(name string) string {
 	return fmt.Sprintf(" (%.60s)", printable(name))
 }
 
-// promptOf returns the ids of a text: as it stands, or as the question of a chat, behind other messages if there are some.
+// promptOf returns the ids of a text: as it stands, or as the question of a chat, behind other messages if there are
+// some.
 func promptOf(e *engine.Engine, text string, raw bool, before ...tokenizer.Message) ([]int32, error) {
 	if raw {
 		return e.RawPrompt(text)

@@ -117,17 +117,23 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // never "-0.00"
 		}
 		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
-			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold), r.Outcome, choice, p)
+			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
+			r.Outcome, choice, p)
 		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
 	}
 }
 
-// quoted is a token in quotes, in ASCII, 18 characters at most.
+// quoted is a token in quotes.
 func quoted(tokens *tokenizer.Tokenizer, id int32) string {
 	text := string(tokens.Bytes(id))
 	if tokens.IsControl(id) {
 		text = tokens.Text(id)
 	}
+	return inQuotes(text)
+}
+
+// inQuotes is text in quotes, in ASCII, 18 characters at most.
+func inQuotes(text string) string {
 	q := fmt.Sprintf("%+q", text)
 	if len(q) > 18 {
 		q = q[:15] + `.."`

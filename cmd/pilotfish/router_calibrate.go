@@ -46,12 +46,12 @@ func newRouterCalibrateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
 		Short: "Prove at which threshold a router keeps to a budget of tokens from the large model",
-		Long: `Decode prompts anew at a few thresholds, from few questions to many, and find the highest threshold of which it can be shown
-that the large model chooses at most --budget of the tokens, with the chance of --confidence over the draw of the prompts.
-The router is written with that certificate, and run uses it.
+		Long: `Decode prompts anew at a few thresholds, from few questions to many, and find the highest of which it can
+be shown that the large model chooses at most --budget of the tokens, with the chance of --confidence over the draw of
+the prompts. The router is written with that certificate, and run uses it.
 
-Changing the threshold changes the text that follows, so nothing is taken from recorded texts. The walk ends at the first
-threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at most)
+Changing the threshold changes the text that follows, so nothing is taken from recorded texts. The walk ends at the
+first threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at most)
 is decoded first to choose six; those prompts take no part in the test. Every question to the large model waits for its
 answer.
 
@@ -61,7 +61,7 @@ decoding, and one -n.
 
 Without -m it is the demo's pair, router and questions. Where nothing can be shown the command says so, exits with 1 and
 writes no file.`,
-		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router router.gguf --data prompts.jsonl -o certified.gguf
+		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf --data prompts.jsonl -o out.gguf
   pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -79,8 +79,10 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	p.BoolVar(&f.raw, "raw", false, "give the prompts without chat template, as texts to go on with")
 	p.IntVar(&f.questions, "questions", 0, "use the first so many prompts; 0 means all")
 	p.StringVar(&f.thresholds, "thresholds", "",
-		"`list` of thresholds to test, rising, above 0 up to 1, such as 0.3,0.5,0.7 (default: chosen by a tenth of the prompts)")
-	p.Float64Var(&f.budget, "budget", defaultBudget, "most tokens from the large model, as a `share` of all, above 0 and below 1")
+		"`list` of thresholds to test, rising, above 0 up to 1, such as 0.3,0.5,0.7 "+
+			"(default: chosen by a tenth of the prompts)")
+	p.Float64Var(&f.budget, "budget", defaultBudget,
+		"most tokens from the large model, as a `share` of all, above 0 and below 1")
 	p.Float64Var(&f.confidence, "confidence", 0.9, "chance, over the draw of the prompts, that a certificate is right")
 	p.StringVar(&f.method, "method", string(certify.Betting), "`test`: betting (needs the fewest prompts), "+
 		"hoeffding-bentkus, or best (the better of both, at half the chance of error each)")

@@ -58,8 +58,8 @@ tokens that were and why. With --deadline off, pipelined and serial decoding giv
 certificate, access token or model ends the run at once, and it exits with 1.
 
 What is asked for follows a budget: unless told otherwise, 7% of the tokens. With a router that has a certificate (see
-router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold moves
-along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is less
+router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold
+moves along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is less
 sure than that, however often it is. docs/routing.md has the rules.
 
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
@@ -117,8 +117,8 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
 	p.Lookup("router").Usage += " and value. With a certificate, its threshold is used unless another one is given"
 	p.Lookup("threshold").Usage = "ask where the confidence is below this, 0 (never) to 1, in place of a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the router has "+
-		"a certificate for it, else a target (default %v)", defaultBudget)
+	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the router "+
+		"has a certificate for it, else a target (default %v)", defaultBudget)
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {

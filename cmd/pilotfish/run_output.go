@@ -111,7 +111,7 @@ type RoutedEvent struct {
 	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
 
 	Policy    string   `json:"policy,omitempty"`
-	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target (none), or live (over many runs)
+	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, or live (over many runs)
 	Budget    float64  `json:"budget,omitempty"`    // that is promised
 	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
 	// what was proven of the threshold, and why that may not hold of this run

@@ -22,17 +22,21 @@ type policyFlags struct {
 }
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
-	f.BoolVar(&p.live, "budget-live", false, "keep to --budget from one run to the next: the threshold stays as it is within "+
-		"an answer and moves at its end. It is kept in your cache folder, for each router, model and budget")
+	f.BoolVar(&p.live, "budget-live", false,
+		"keep to --budget from one run to the next: the threshold stays as it is within "+
+			"an answer and moves at its end. It is kept in your cache folder, for each router, model and budget")
 	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: keep the threshold in this `file`")
 	f.BoolVar(&p.explain, "explain", false, "say of each token why the cloud was asked or not, and what it said: "+
 		"a table on stderr, or fields of --json")
-	f.Float64Var(&p.prices.Gain, "value-gain", 1, "with --policy value: `worth` of a right token in the place of a wrong one")
-	f.Float64Var(&p.prices.Second, "value-second", 1, "with --policy value: `price` of a second of waiting with nothing to draft")
+	f.Float64Var(&p.prices.Gain, "value-gain", 1,
+		"with --policy value: `worth` of a right token in the place of a wrong one")
+	f.Float64Var(&p.prices.Second, "value-second", 1,
+		"with --policy value: `price` of a second of waiting with nothing to draft")
 	f.Float64Var(&p.prices.Byte, "value-byte", 0.0005, "with --policy value: `price` of a byte, sent or received")
 	f.Float64Var(&p.prices.Ask, "value-ask", 0.2, "with --policy value: `price` of a question")
-	f.StringVar(&p.costs, "costs", "", "with --policy value: decide by the costs that an earlier run recorded: a `file` with what "+
-		"its --json printed")
+	f.StringVar(&p.costs, "costs", "",
+		"with --policy value: decide by the costs that an earlier run recorded: a `file` with what "+
+			"its --json printed")
 }
 
 // check refuses flags of a rule that is not in use.

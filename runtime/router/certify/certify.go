@@ -141,8 +141,8 @@ func (t Test) PValue(answers []Answer) (float64, error) {
 
 // betting is one over the highest capital, at most 1. The bets are the predictable ones that make the capital grow
 // fastest as far as mean and variance so far tell (aGRAPA in the paper's appendix B): λ = (β-μ)/(σ²+(β-μ)²), cut to a
-// part of what may be staked. Mean and variance begin as if one answer had been seen, at the budget and with the variance
-// of a coin.
+// part of what may be staked. Mean and variance begin as if one answer had been seen, at the budget and with the
+// variance of a coin.
 func betting(x []float64, budget float64) float64 {
 	most := caution / (1 - budget)
 	sum, squares, n := budget, budget*(1-budget), 1.0 // squares: of the distances to the mean of their time
