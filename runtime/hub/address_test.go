@@ -80,6 +80,8 @@ func TestFetchRefuses(t *testing.T) {
 		"bytes":  {text("the file that is warped"), "what arrived has SHA-256"},
 		"length": {text("short"), "the server has 5 bytes of q.jsonl, it should have 23"},
 		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "the file")
+			w.(http.Flusher).Flush()
 			for range 100 {
 				fmt.Fprint(w, "the file that is wanted")
 				w.(http.Flusher).Flush()
