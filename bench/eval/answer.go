@@ -81,30 +81,40 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		}
 		return a, nil
 	}
-	if r.Threshold != nil {
-		for _, k := range d.known {
-			if k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
-				same := k.answer
-				same.Run, same.Same = r.Name(), k.answer.Run
-				return same, nil
-			}
-		}
+	if same, ok := d.same(r); ok {
+		return same, nil
 	}
 	a, err := d.insist(ctx, r)
 	if err != nil {
 		return a, err
 	}
 	if d.question.Grade != nil {
-		text := a.Text()
-		if d.Raw {
-			text = d.Set.Cut(text)
-		}
-		a.Verdict = d.question.Grade(text).String()
+		a.Verdict = d.question.Grade(d.said(&a)).String()
 	}
 	if r.Threshold != nil {
 		d.known[len(d.known)-1].answer = a
 	}
 	return a, nil
+}
+
+// said is the text that is graded: of a text that went on, what comes before the next question.
+func (w *work) said(a *Answer) string {
+	if w.Raw {
+		return w.Set.Cut(a.Text())
+	}
+	return a.Text()
+}
+
+// same is the answer of another threshold whose decisions this run would make, too.
+func (d *decoding) same(r Run) (Answer, bool) {
+	for _, k := range d.known {
+		if r.Threshold != nil && k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
+			a := k.answer
+			a.Run, a.Same = r.Name(), k.answer.Run
+			return a, true
+		}
+	}
+	return Answer{}, false
 }
 
 // unanswered says that the cloud left a question without an answer.

@@ -139,13 +139,13 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 
 // sums are what the answers of a run add up to.
 type sums struct {
-	graded, right, silent, noRoom      int
-	tokens, cloud, asks, read          int
-	up, down                           int
-	audited, missed, answered, needful int // by weight; tokens of the cloud, and those of them that were needed
-	ms, guess                          float64
-	distinct, distinctRight            int // graded questions without two equal options
-	twins                              bool
+	graded, right, silent, noRoom int
+	tokens, cloud, asks, read     int
+	up, down                      int
+	audited, missed, needful      int // by weight; tokens of the cloud that were needed
+	ms, guess                     float64
+	distinct, distinctRight       int // graded questions without two equal options
+	twins                         bool
 }
 
 func (t *table) sums(run int) (s sums) {

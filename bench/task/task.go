@@ -91,6 +91,9 @@ const (
 	GSM8K     = "gsm8k"      // grade school mathematics
 )
 
+// MostShots is the most worked examples before a question.
+const MostShots = 4
+
 // Options say which questions of a set are wanted.
 type Options struct {
 	Most  int    // the first so many, no line after them is looked at; 0: all, and of [DemoTrain] the shipped ones
@@ -125,8 +128,8 @@ func Open(name string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := form()
-	if o.Shots < 0 || o.Shots > len(s.Shots) {
-		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, len(s.Shots))
+	if o.Shots < 0 || o.Shots > MostShots {
+		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, MostShots)
 	}
 	s.Shots = s.Shots[:o.Shots]
 	if err := s.read(bytes.NewReader(b), o.Data, o.Most); err != nil {

@@ -110,6 +110,14 @@ func flagTests() map[string]map[string]string {
 			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
+		"pilotfish eval": joined(pairTests(), map[string]string{
+			"large": "TestEvalFlags", "cloud": "TestEvalGateway", "kv": "TestEvalOut",
+			"data": "TestEvalTasks", "shots": "TestEvalTasks", "questions": "TestEvalFlags", "policy": "TestEvalFlags",
+			"threshold": "TestEvalFlags", "budget": "TestEvalFlags", "router": "TestEvalFlags", "raw": "TestEvalFlags",
+			"max-tokens": "TestEvalFlags", "temp": "TestEvalFlags", "seed": "TestEvalFlags", "parallel": "TestEvalFlags",
+			"out": "TestEvalOut", "html": "TestEvalHTML", "json": "TestEvalDemo",
+		}),
+		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish cloud": joined(model, map[string]string{
 			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
@@ -235,6 +243,7 @@ func calls(m string) map[string][]string {
 		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
 		"pilotfish cloud ready": {}, "pilotfish router": {},
 		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
+		"pilotfish eval":             {"demo", "--questions", "1"}, "pilotfish eval fetch": {"csqa"},
 		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--rounds", "2", "--data", "demo-train",
 			"--on-policy", "/nowhere/more"},
 		"pilotfish router show": {"/nowhere/r.gguf", "/nowhere/traces"},

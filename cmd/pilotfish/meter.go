@@ -19,6 +19,8 @@ type meter struct {
 	tenth int64 // the last one that was said
 	since time.Time
 	quiet time.Duration // nothing is shown before, for what is usually short
+	paced bool          // the rate and the time left are shown, too
+	first int64         // what was done before, for the rate
 }
 
 // meterUnit is what a meter counts.
@@ -46,6 +48,9 @@ func (m *meter) show(done, total int64) {
 		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w), progressbar.OptionSetDescription(m.what),
 			progressbar.OptionShowBytes(m.unit == inBytes), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true))
+		if m.paced {
+			progressbar.OptionShowIts()(m.bar)
+		}
 	}
 	if total != m.bar.GetMax64() {
 		m.bar.ChangeMax64(total)
@@ -63,7 +68,21 @@ func (m *meter) line(done, total int64) {
 	if m.unit == inBytes {
 		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
 	}
-	fmt.Fprintf(m.w, "%s: %d%% of %s\n", m.what, m.tenth*10, whole)
+	pace := ""
+	if m.paced {
+		pace = paceText(done-m.first, total-done, time.Since(m.since))
+	}
+	fmt.Fprintf(m.w, "%s: %d%% of %s%s\n", m.what, m.tenth*10, whole, pace)
+}
+
+// paceText is the rate at which so much was done in a time, and how long the rest takes at that rate; nothing while
+// that is not known.
+func paceText(done, rest int64, took time.Duration) string {
+	if done <= 0 || rest <= 0 || took < time.Second {
+		return ""
+	}
+	left := time.Duration(float64(took) / float64(done) * float64(rest))
+	return fmt.Sprintf(", %.1f/s, %v left", float64(done)/took.Seconds(), left.Round(time.Second))
 }
 
 // say prints a sentence on a line of its own.

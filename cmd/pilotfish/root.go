@@ -48,6 +48,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newTokenizeCommand(a),
 		newLogitsCommand(a),
 		newBenchCommand(a),
+		newEvalCommand(a),
 		newVersionCommand(a),
 	)
 	root.InitDefaultCompletionCmd()

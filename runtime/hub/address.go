@@ -46,7 +46,7 @@ func (a Address) check() (*url.URL, error) {
 	}
 	u, err := url.Parse(a.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return nil, errors.New("its address is not like https://example.org/file") // which is not shown: it may hold a password
+		return nil, errors.New("its address is not like https://example.org/file") // not shown: it may hold a password
 	}
 	return u, nil
 }

@@ -23,7 +23,9 @@ func addressOf(t *testing.T, content []byte, serve http.HandlerFunc) Address {
 	s := httptest.NewServer(serve)
 	t.Cleanup(s.Close)
 	sum := sha256.Sum256(content)
-	return Address{URL: s.URL + "/q.jsonl?a=b", Name: "q.jsonl", Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+	return Address{
+		URL: s.URL + "/q.jsonl?a=b", Name: "q.jsonl", Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]),
+	}
 }
 
 // empty reports that nothing is left in a folder.
@@ -63,6 +65,11 @@ func TestFetch(t *testing.T) {
 	assert.Len(t, left, 1, "no part and no lock")
 }
 
+// text answers with such bytes.
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
+}
+
 // TestFetchRefuses: another file is refused, whatever of it is other, and nothing of it stays.
 func TestFetchRefuses(t *testing.T) {
 	content := []byte("the file that is wanted")
@@ -70,9 +77,11 @@ func TestFetchRefuses(t *testing.T) {
 		serve http.HandlerFunc
 		want  string
 	}{
-		"bytes":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the file that is warped") }, "what arrived has SHA-256"},
-		"length": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "short") }, "the server has 5 bytes of q.jsonl, it should have 23"},
+		"bytes":  {text("the file that is warped"), "what arrived has SHA-256"},
+		"length": {text("short"), "the server has 5 bytes of q.jsonl, it should have 23"},
 		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "the file")
+			w.(http.Flusher).Flush()
 			for range 100 {
 				fmt.Fprint(w, "the file that is wanted")
 				w.(http.Flusher).Flush()
@@ -125,9 +134,10 @@ func TestFetchAddress(t *testing.T) {
 	_, err := good.check()
 	require.NoError(t, err)
 	for _, change := range []func(*Address){
-		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" }, func(a *Address) { a.URL = "http://u:p@h/" },
-		func(a *Address) { a.URL = "http://h/\x7f" }, func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" },
-		func(a *Address) { a.Name = "" }, func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
+		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" },
+		func(a *Address) { a.URL = "http://u:p@h/" }, func(a *Address) { a.URL = "http://h/\x7f" },
+		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" },
+		func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
 		func(a *Address) { a.SHA256 = fmt.Sprintf("%064s", "x") },
 	} {
 		bad := good

@@ -23,7 +23,8 @@ type ChecksumError struct {
 
 // Error implements error.
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, try again", e.Path, e.Got, e.Want)
+	return fmt.Sprintf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, try again",
+		e.Path, e.Got, e.Want)
 }
 
 // part is a file on its way: path.part, and path.part.json with the origin of its bytes.

@@ -12,10 +12,10 @@ import (
 const Resamples = 2000
 
 // Bootstrap returns an interval for each of several statistics of n questions, by the percentile method (Efron 1979):
-// the questions are drawn n times with replacement, [Resamples] times over, and the interval is between the quantiles of
-// the statistics of these draws. It is paired: all statistics, whatever runs they compare, see the same questions in
-// each draw. of gets how often each question was drawn, and returns the statistics in the same order each time. Draws in
-// which a statistic is not a number are left out of its interval, which is not a number where the statistic is not.
+// the questions are drawn n times with replacement, [Resamples] times over, and the interval is between the quantiles
+// of the statistics of these draws. It is paired: all statistics, whatever runs they compare, see the same questions in
+// each draw. of gets how often each question was drawn, and returns the statistics in the same order each time. Draws
+// in which a statistic is not a number are left out of its interval, which is not a number where the statistic is not.
 func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
 	weight := make([]int, n)
 	for i := range weight {
@@ -49,5 +49,6 @@ func between(value float64, drawn []float64) Interval {
 	}
 	slices.Sort(drawn)
 	const tail = (1 - Confidence) / 2
-	return Interval{value, stat.Quantile(tail, stat.Empirical, drawn, nil), stat.Quantile(1-tail, stat.Empirical, drawn, nil)}
+	at := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, drawn, nil) }
+	return Interval{value, at(tail), at(1 - tail)}
 }

@@ -2,11 +2,25 @@
 // seed: the same numbers give the same intervals.
 package stats
 
+import (
+	"encoding/json"
+	"math"
+)
+
 // Interval is an estimate between two bounds at [Confidence].
 type Interval struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+}
+
+// MarshalJSON writes null for what is not a number.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(i.Value) || math.IsNaN(i.Low) || math.IsNaN(i.High) {
+		return []byte("null"), nil
+	}
+	type plain Interval
+	return json.Marshal(plain(i))
 }
 
 // Confidence of all intervals, two-sided.

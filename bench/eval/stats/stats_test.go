@@ -1,13 +1,15 @@
 package stats
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// TestWilson: the bounds are the shares of which k in n is exactly 1.96 standard deviations off, and no more than 0 to 1.
+// TestWilson: the bounds are the shares of which k in n is exactly 1.96 standard deviations off, within 0 to 1.
 func TestWilson(t *testing.T) {
 	for _, c := range [][2]int{{8, 10}, {0, 10}, {10, 10}, {250, 1000}, {1, 2}} {
 		got, n := Wilson(c[0], c[1]), float64(c[1])
@@ -104,6 +106,9 @@ func TestBootstrap(t *testing.T) {
 	assert.InDelta(t, 0.02+1.96*math.Sqrt(0.02*0.98/n), got[1].High, 0.004)
 	assert.True(t, math.IsNaN(got[2].Value) && math.IsNaN(got[2].Low) && math.IsNaN(got[2].High))
 	assert.Equal(t, Interval{3, 3, 3}, got[3])
+	text, err := json.Marshal(got[2:])
+	require.NoError(t, err)
+	assert.Equal(t, `[null,{"value":3,"low":3,"high":3}]`, string(text))
 	undefined = 0
 	assert.Equal(t, got[:2], Bootstrap(n, 1, of)[:2])
 	assert.NotEqual(t, got[0], Bootstrap(n, 2, of)[0])

@@ -1,0 +1,420 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// opened is a model of the demo.
+func opened(t *testing.T, b []byte) *engine.Engine {
+	f, err := gguf.Parse(b)
+	require.NoError(t, err)
+	e, err := engine.New(f, "demo", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// demoOptions asks the first questions of the demo.
+func demoOptions(t *testing.T, questions int, runs ...Run) Options {
+	large := opened(t, demo.Large())
+	service, err := large.Serve(engine.ServeOptions{Slots: 8 * large.Context()})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	f, err := gguf.Parse(demo.Router())
+	require.NoError(t, err)
+	net, err := router.ReadNet(f)
+	require.NoError(t, err)
+	set, err := task.Open(task.Demo, task.Options{Most: questions})
+	require.NoError(t, err)
+	return Options{
+		Edge: opened(t, demo.Small()), Far: service, Context: 512, Set: set, Runs: runs, Net: net, MaxTokens: 64,
+		Parallel: 2, Log: NewLog(Settings{Runs: Names(runs)}, About{}), Pause: time.Microsecond,
+	}
+}
+
+// at is a run with a threshold.
+func at(p router.Policy, threshold float64) Run { return Run{Policy: p, Threshold: &threshold} }
+
+// someRuns are runs of each kind.
+func someRuns() []Run {
+	return []Run{
+		{Policy: router.Never}, {Policy: router.Always}, at(router.Random, 0.3), at(router.Margin, 0.3),
+		at(router.Margin, 0.31), at(router.Margin, 0.9), at(router.Learned, 0.5), {Policy: router.Learned, Budget: 0.07},
+	}
+}
+
+// without is an answer without what chance decides, and without what it shares with another run.
+func without(a Answer) Answer {
+	a.Milliseconds, a.Same = 0, ""
+	return a
+}
+
+func TestRunNames(t *testing.T) {
+	assert.Equal(t, []string{"never", "always", "random 0.3", "margin 0.3", "margin 0.31", "margin 0.9", "learned 0.5",
+		"learned 7%"}, Names(someRuns()))
+}
+
+// TestAnswers: what is kept of answers fits together and is what decoding alone gives; an answer that is not decoded
+// again is the one that decoding gives.
+func TestAnswers(t *testing.T) {
+	o := demoOptions(t, 6, someRuns()...)
+	var last atomic.Int64
+	o.Progress = func(done, total int) {
+		assert.Equal(t, 48, total)
+		assert.EqualValues(t, done, last.Add(1))
+	}
+	require.NoError(t, o.Run(t.Context()))
+	assert.EqualValues(t, 48, last.Load())
+	same, needless, missed, rights := 0, 0, 0, 0
+	for _, q := range o.Set.Questions {
+		for _, r := range o.Runs {
+			a, ok := o.Log.Answer(q.ID, r.Name())
+			require.True(t, ok)
+			require.NoError(t, a.validate(Names(o.Runs)))
+			assert.Equal(t, "end", a.Stop)
+			assert.Equal(t, q.Grade(a.Text()).String(), a.Verdict)
+			assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
+			assert.Positive(t, a.Milliseconds)
+			assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
+			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited, "%s %s: all are compared", q.ID, a.Run)
+			assert.Equal(t, a.Audited, a.AuditedFor)
+			assert.Equal(t, len(a.Missed), a.MissedFor)
+			for _, i := range a.Missed {
+				assert.Equal(t, byte('e'), a.Origins[i])
+			}
+			for _, i := range a.Needless {
+				assert.Equal(t, byte('c'), a.Origins[i])
+			}
+			if a.Asks > 0 {
+				prompt, err := (&work{Options: o}).prompt(q)
+				require.NoError(t, err)
+				assert.Equal(t, len(prompt)+strings.LastIndex(a.Origins, "c"), a.Read)
+			}
+			needless, missed = needless+len(a.Needless), missed+len(a.Missed)
+			if a.Verdict == "right" {
+				rights++
+			}
+			if a.Same != "" {
+				same++
+			}
+			alone := o
+			alone.Runs, alone.Log, alone.Progress = []Run{r}, NewLog(Settings{}, About{}), nil
+			alone.Set = &task.Set{Questions: []task.Question{q}}
+			require.NoError(t, alone.Run(t.Context()))
+			b, _ := alone.Log.Answer(q.ID, r.Name())
+			assert.Equal(t, without(b), without(a), "%s %s", q.ID, a.Run)
+		}
+	}
+	assert.Positive(t, same, "0.3 and 0.31 decide alike somewhere")
+	assert.Positive(t, needless)
+	assert.Positive(t, missed)
+	assert.Greater(t, rights, 24)
+	for _, q := range o.Set.Questions {
+		never, _ := o.Log.Answer(q.ID, "never")
+		always, _ := o.Log.Answer(q.ID, "always")
+		agreed := len(always.Needless) == len(always.Tokens)
+		assert.Equal(t, slices.Equal(never.Tokens, always.Tokens), agreed, "of one text each ask is needless")
+	}
+	never, _ := o.Log.Answer("1", "never")
+	assert.NotContains(t, never.Origins, "c")
+	always, _ := o.Log.Answer("1", "always")
+	assert.NotContains(t, always.Origins, "e")
+}
+
+// TestSame: the thresholds that lead to an answer are those above the confidence of what was asked, up to that of what
+// was kept.
+func TestSame(t *testing.T) {
+	a := Answer{Run: "margin 0.5", Tokens: []int32{1}}
+	d := &decoding{known: []decided{{router.Margin, 0.25, 0.75, a}}}
+	for threshold, known := range map[float64]bool{0.25: false, 0.26: true, 0.75: true, 0.76: false} {
+		got, ok := d.same(at(router.Margin, threshold))
+		assert.Equal(t, known, ok, threshold)
+		if known {
+			assert.Equal(t, []string{at(router.Margin, threshold).Name(), "margin 0.5"}, []string{got.Run, got.Same})
+		}
+		_, ok = d.same(at(router.Entropy, threshold))
+		assert.False(t, ok)
+	}
+	_, ok := d.same(Run{Policy: router.Margin, Budget: 0.5})
+	assert.False(t, ok)
+	var k taker
+	k.known = decided{above: -1, most: 2}
+	for _, e := range []struct {
+		origin     string
+		confidence float32
+	}{{"cloud", 0.25}, {"edge", 0.75}, {"cloud", 0.125}, {"edge", 0.875}} {
+		k.token(tokenOf(e.origin, e.confidence))
+	}
+	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
+}
+
+// TestNoRoom: a question that does not fit the context has a silent answer, and none of the others suffers.
+func TestNoRoom(t *testing.T) {
+	o := demoOptions(t, 3, Run{Policy: router.Never}, at(router.Margin, 0.5))
+	o.Set.Questions[1].Text = strings.Repeat("Where does it live? ", 200)
+	o.Set.Questions = append(o.Set.Questions, task.Question{ID: "open", Text: o.Set.Questions[1].Text})
+	require.NoError(t, o.Run(t.Context()))
+	for _, r := range o.Runs {
+		a, _ := o.Log.Answer("2", r.Name())
+		assert.Equal(t, Answer{Question: "2", Run: r.Name(), Verdict: "silent", Stop: StopNoRoom, Tokens: []int32{},
+			Pieces: []string{}}, a)
+		open, _ := o.Log.Answer("open", r.Name())
+		assert.Empty(t, open.Verdict)
+		b, _ := o.Log.Answer("3", r.Name())
+		assert.Equal(t, "end", b.Stop)
+	}
+	r := Summarize(o.Set, o.Runs, o.Log)
+	assert.Equal(t, 2, r.NoRoom)
+	assert.Equal(t, 4, r.Questions)
+	assert.Equal(t, 1, *r.Runs[0].Silent)
+}
+
+// TestLongest: an answer goes up to the end of the context that both models take, and no further.
+func TestLongest(t *testing.T) {
+	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Always}, Run{Policy: router.Never})
+	prompt, err := (&work{Options: o}).prompt(o.Set.Questions[0])
+	require.NoError(t, err)
+	o.Context = len(prompt)
+	require.NoError(t, o.Run(t.Context()))
+	a, _ := o.Log.Answer("1", "always")
+	assert.Equal(t, StopNoRoom, a.Stop)
+	for most, want := range map[int]int{0: 7, 5: 5, 9: 7} {
+		o.Context, o.MaxTokens, o.Log = len(prompt)+7, most, NewLog(Settings{}, About{})
+		require.NoError(t, o.Run(t.Context()))
+		for _, r := range o.Runs {
+			a, _ := o.Log.Answer("1", r.Name())
+			assert.Len(t, a.Tokens, want)
+			assert.Equal(t, "length", a.Stop)
+		}
+	}
+}
+
+// TestRawAndShots: a raw question is a text to go on with, and the answer ends where the next question begins; worked
+// examples are a chat before the question.
+func TestRawAndShots(t *testing.T) {
+	o := demoOptions(t, 1, Run{Policy: router.Never})
+	o.Set.Shots = []task.Shot{{Question: "How?", Answer: "So."}}
+	w := &work{Options: o}
+	chat, err := w.prompt(o.Set.Questions[0])
+	require.NoError(t, err)
+	tokens, err := o.Edge.Tokenizer()
+	require.NoError(t, err)
+	assert.Contains(t, tokens.Decode(chat), "How?")
+	before := strings.Index(tokens.Decode(chat), "So.")
+	assert.Greater(t, strings.Index(tokens.Decode(chat), o.Set.Questions[0].Text), before)
+	w.Raw = true
+	raw, err := w.prompt(o.Set.Questions[0])
+	require.NoError(t, err)
+	want, err := o.Edge.RawPrompt(o.Set.Raw(o.Set.Questions[0]))
+	require.NoError(t, err)
+	assert.Equal(t, want, raw)
+	assert.Less(t, len(raw), len(chat))
+
+	path := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(`{"question":"How many?","answer":"#### 3"}`), 0o600))
+	w.Set, err = task.Open(task.GSM8K, task.Options{Data: path})
+	require.NoError(t, err)
+	went := &Answer{Pieces: []string{" 3\nQues", "tion: How"}}
+	assert.Equal(t, " 3", w.said(went))
+	w.Raw = false
+	assert.Equal(t, went.Text(), w.said(went))
+}
+
+// TestTaker: of tokens that were drawn at random to be compared each stands for several; what a cut off character leaves
+// belongs to the last token; a question without an answer is known.
+func TestTaker(t *testing.T) {
+	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"}}}
+	far := fixed{engine.CloudAnswer{Audited: 4, Sampled: 13, Audit: []engine.CloudFinding{{Pos: 13}}}}
+	require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
+	assert.Equal(t, []any{1, 4, []int{3}, 4}, []any{k.a.Audited, k.a.AuditedFor, k.a.Missed, k.a.MissedFor})
+	k.finish(engine.Summary{Text: "ab\ufffd", Stop: "length"})
+	assert.Equal(t, []string{"a", "b\ufffd"}, k.a.Pieces)
+	k.escalation(&draft.Escalation{Outcome: draft.Dropped})
+	assert.NoError(t, k.failed)
+	why := errors.New("dead")
+	k.escalation(&draft.Escalation{Outcome: draft.Failed, Err: why})
+	assert.ErrorIs(t, k.failed, why)
+}
+
+// fixed is a large model with one answer.
+type fixed struct{ a engine.CloudAnswer }
+
+func (f fixed) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return f.a, nil
+}
+
+// TestSampling: with a temperature the same seed gives the same answers, another one others.
+func TestSampling(t *testing.T) {
+	o := demoOptions(t, 3, at(router.Random, 0.5))
+	answers := func(seed uint64, temperature float64) (all []Answer) {
+		o.Sampling, o.Log = sample.Options{Temperature: temperature, Seed: seed}, NewLog(Settings{}, About{})
+		require.NoError(t, o.Run(t.Context()))
+		for _, q := range o.Set.Questions {
+			a, _ := o.Log.Answer(q.ID, "random 0.5")
+			all = append(all, without(a))
+		}
+		return all
+	}
+	one := answers(1, 1.5)
+	assert.Equal(t, one, answers(1, 1.5))
+	assert.NotEqual(t, one, answers(2, 1.5))
+	greedy := answers(1, 0)
+	assert.NotEqual(t, one, greedy)
+	assert.NotEqual(t, greedy[0].Origins, answers(2, 0)[0].Origins, "the seed is that of the policy random, too")
+	o.Set.Questions[1].Text = o.Set.Questions[0].Text
+	greedy = answers(1, 0)
+	assert.NotEqual(t, greedy[0].Origins, greedy[1].Origins, "of each question by itself")
+}
+
+// flaky is a large model that fails so many times at first, at asking or already at a session.
+type flaky struct {
+	engine.Far
+	asks, sessions atomic.Int32
+}
+
+func (f *flaky) Session(ctx context.Context) (engine.Cloud, func(), error) {
+	if f.sessions.Add(-1) >= 0 {
+		return nil, nil, errors.New("no session")
+	}
+	c, end, err := f.Far.Session(ctx)
+	return &flakyCloud{c, f}, end, err
+}
+
+type flakyCloud struct {
+	engine.Cloud
+	f *flaky
+}
+
+func (c *flakyCloud) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	if c.f.asks.Add(-1) >= 0 {
+		return engine.CloudAnswer{}, errors.New("the line is dead")
+	}
+	return c.Cloud.Ask(ctx, q)
+}
+
+// TestInsists: an answer that lacks a token of the large model is decoded again; one that keeps lacking it is an error,
+// and no answer is kept that is not what routing gives.
+func TestInsists(t *testing.T) {
+	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Never})
+	require.NoError(t, o.Run(t.Context()))
+	want, _ := o.Log.Answer("1", "margin 0.9")
+	for _, c := range []struct {
+		asks, sessions int32
+		fails          bool
+	}{{3, 0, false}, {0, 3, false}, {4, 0, true}, {0, 4, true}} {
+		f := &flaky{Far: o.Far}
+		f.asks.Store(c.asks)
+		f.sessions.Store(c.sessions)
+		again := o
+		again.Far, again.Log, again.Runs = f, NewLog(Settings{}, About{}), o.Runs[:1]
+		err := again.Run(t.Context())
+		if c.fails {
+			require.ErrorContains(t, err, "question 1, margin 0.9: the large model gave no answer: ")
+			assert.Zero(t, again.Log.Answers())
+			continue
+		}
+		require.NoError(t, err)
+		got, _ := again.Log.Answer("1", "margin 0.9")
+		assert.Equal(t, without(want), without(got))
+	}
+	f := &flaky{Far: o.Far} // the comparison of the small model's own text counts, too
+	f.asks.Store(1)
+	o.Far, o.Log, o.Runs = f, NewLog(Settings{}, About{}), o.Runs[1:]
+	require.NoError(t, o.Run(t.Context()))
+	assert.EqualValues(t, -1, f.asks.Load())
+	stopped, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	f.asks.Store(100)
+	o.Log, o.Pause = NewLog(Settings{}, About{}), time.Hour
+	go cancel(why)
+	assert.ErrorIs(t, o.Run(stopped), why, "a pause ends with the context")
+}
+
+// TestStopped: what ends a call early is its error, and what was graded stays.
+func TestStopped(t *testing.T) {
+	o := demoOptions(t, 20, Run{Policy: router.Never}, at(router.Margin, 0.9))
+	o.Parallel = 1
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	o.Progress = func(done, _ int) {
+		if done == 7 {
+			cancel(why)
+		}
+	}
+	require.ErrorIs(t, o.Run(ctx), why)
+	assert.GreaterOrEqual(t, o.Log.Answers(), 7)
+	assert.Less(t, o.Log.Answers(), 12)
+	r := Summarize(o.Set, o.Runs, o.Log)
+	assert.GreaterOrEqual(t, r.Questions, 3, "a question is finished before the next one begins")
+	assert.Equal(t, 20, r.Asked)
+	require.Error(t, Options{Set: o.Set}.Run(t.Context()))
+	require.Error(t, Options{Set: o.Set, Runs: o.Runs}.Run(t.Context()))
+}
+
+// logged is what a file of answers holds: its answers, in order, without what chance decides.
+func logged(t *testing.T, path string) (all []Answer) {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	rows := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	for _, row := range rows[1:] {
+		var a Answer
+		require.NoError(t, json.Unmarshal([]byte(row), &a), row)
+		all = append(all, without(a))
+	}
+	slices.SortFunc(all, func(a, b Answer) int { return strings.Compare(a.Question+" "+a.Run, b.Question+" "+b.Run) })
+	return all
+}
+
+// TestGoesOn: a file that was cut off anywhere goes on to what one has that was not.
+func TestGoesOn(t *testing.T) {
+	o := demoOptions(t, 4, at(router.Margin, 0.3), at(router.Margin, 0.9), Run{Policy: router.Never})
+	dir := t.TempDir()
+	settings := Settings{Task: "demo", Runs: Names(o.Runs)}
+	whole := filepath.Join(dir, "whole")
+	run := func(path string) {
+		var err error
+		o.Log, err = OpenLog(path, settings, About{Version: "1"})
+		require.NoError(t, err)
+		require.NoError(t, o.Run(t.Context()))
+		require.NoError(t, o.Log.Close())
+	}
+	run(whole)
+	want := logged(t, whole)
+	require.Len(t, want, 12)
+	b, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	for i, cut := range []int{0, 1, 12, strings.Index(string(b), "\n"), strings.Index(string(b), "\n") + 1, len(b) / 2,
+		len(b)/2 + 777, len(b) - 1, len(b)} {
+		path := filepath.Join(dir, fmt.Sprint(i))
+		require.NoError(t, os.WriteFile(path, b[:cut], 0o600))
+		run(path)
+		assert.Equal(t, want, logged(t, path), "cut after %d bytes", cut)
+	}
+	before := o.Log.Answers()
+	run(whole)
+	after, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	assert.Equal(t, string(b), string(after), "nothing is asked again")
+	assert.Equal(t, 12, before)
+}

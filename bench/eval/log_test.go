@@ -1,0 +1,134 @@
+package eval
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// tokenOf is the event of a token.
+func tokenOf(origin string, confidence float32) *draft.Token {
+	return &draft.Token{Origin: draft.Origin(origin), Confidence: confidence}
+}
+
+// head begins a file of one run.
+const head = `{"settings":{"format":1,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
+
+// good is an answer of it.
+const good = `{"question":"a","run":"never","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +
+	`"origins":"ec","missed":[0],"needless":[1],"ms":1.5}` + "\n"
+
+// TestLogRefuses: a file that is not what this call would have written is refused, with its line, and left as it is.
+func TestLogRefuses(t *testing.T) {
+	change := func(old, new string) string { return head + strings.Replace(good, old, new, 1) }
+	for text, want := range map[string]string{
+		"a text of somebody":                   "this is no file of answers: give another name with -o",
+		"{\"question\":\"q\"}\n":               "line 1: this is no file of answers",
+		"{\"about\":{}}\n":                     "line 1: this is no file of answers",
+		head + "nonsense\n" + good:             "line 2: this is no answer",
+		head + good + good:                     `line 3: the answer to question "a" of run "never" stands there twice`,
+		change(`"never"`, `"margin 1"`):        `there is no run "margin 1"`,
+		change(`"a"`, `""`):                    `there is no run`,
+		change(`[1,2]`, `[1]`):                 "1 tokens have 2 pieces and 2 origins",
+		change(`"ec"`, `"e"`):                  "2 tokens have 2 pieces and 1 origins",
+		change(`["x","y"]`, `["x"]`):           "2 tokens have 1 pieces",
+		change(`"right"`, `"best"`):            `there is no verdict "best"`,
+		change(`[0]`, `[2]`):                   "a position lies outside",
+		change(`[0]`, `[-1]`):                  "a position lies outside",
+		change(`[1],"ms"`, `[2],"ms"`):         "a position lies outside",
+		change(`"ms"`, `"secs"`):               "unknown field",
+		strings.Replace(head, `"t"`, `"u"`, 1): `the answers there are of other settings: task (there "u", here "t")`,
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := OpenLog(path, Settings{Task: "t", Runs: []string{"never"}}, About{})
+		require.ErrorContains(t, err, want, text)
+		assert.ErrorContains(t, err, path)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, text, string(b))
+		assert.NoFileExists(t, path+".lock")
+	}
+}
+
+// TestLogTakesUp: what is there is there, and says of itself what the first call said.
+func TestLogTakesUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(path, []byte(head+good+`{"quest`), 0o600))
+	s := Settings{Task: "t", Runs: []string{"never"}}
+	l, err := OpenLog(path, s, About{Version: "2"})
+	require.NoError(t, err)
+	assert.Equal(t, "1", l.About.Version)
+	assert.True(t, l.has("a", "never"))
+	assert.False(t, l.has("a", "always"))
+	_, err = OpenLog(path, s, About{})
+	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.NoError(t, l.add(Answer{Question: "b<", Run: "never", Tokens: []int32{}, Pieces: []string{}}))
+	require.NoError(t, l.Close())
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	const last = `{"question":"b<","run":"never","stop":"","tokens":[],"pieces":[],"origins":"","ms":0}` + "\n"
+	assert.Equal(t, head+good+last, string(b))
+	l, err = OpenLog(path, s, About{})
+	require.NoError(t, err)
+	assert.Equal(t, 2, l.Answers())
+	require.NoError(t, l.file.Close())
+	require.ErrorContains(t, l.add(Answer{Question: "c", Run: "never"}), "keep an answer")
+	assert.False(t, l.has("c", "never"), "what is not kept is not there")
+	require.Error(t, l.Close())
+}
+
+// TestSettingsDiffer: each field counts, and its name is told.
+func TestSettingsDiffer(t *testing.T) {
+	var a Settings
+	assert.Empty(t, a.differences(a))
+	kind := reflect.TypeFor[Settings]()
+	for i := range kind.NumField() {
+		b := Settings{}
+		switch f := reflect.ValueOf(&b).Elem().Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Int:
+			f.SetInt(3)
+		case reflect.Uint64:
+			f.SetUint(3)
+		case reflect.Float64:
+			f.SetFloat(0.5)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{strings.Repeat("long ", 100)}))
+		}
+		d := a.differences(b)
+		assert.Contains(t, d, kind.Field(i).Tag.Get("json")+" (there ")
+		assert.Less(t, len(d), 200)
+	}
+}
+
+// FuzzLog: no file breaks the reader, and one that is taken has no part of a line left.
+func FuzzLog(f *testing.F) {
+	for _, s := range []string{head, head + good, head + good[:20], "", "\n", "{}", "\x00"} {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(dir, "log")
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		l, err := OpenLog(path, Settings{Task: "t", Runs: []string{"never"}}, About{})
+		if err != nil {
+			return
+		}
+		require.NoError(t, l.Close())
+		left, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.True(t, strings.HasSuffix(string(left), "\n"))
+	})
+}

@@ -1,0 +1,234 @@
+package eval
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// made is an answer of such origins, where a capital stands for a token that is missed (E) or needless (C).
+func made(question, run, verdict, origins string) Answer {
+	a := Answer{Question: question, Run: run, Verdict: verdict, Stop: "end", Origins: strings.ToLower(origins)}
+	for i, o := range origins {
+		a.Tokens, a.Pieces = append(a.Tokens, int32(i)), append(a.Pieces, "x")
+		switch o {
+		case 'E':
+			a.Missed = append(a.Missed, i)
+		case 'C':
+			a.Needless = append(a.Needless, i)
+		}
+	}
+	a.Asks = strings.Count(a.Origins, "c")
+	a.Audited = len(origins) - a.Asks
+	a.AuditedFor, a.MissedFor = a.Audited, len(a.Missed)
+	a.Read, a.Milliseconds = 10*a.Asks, 4
+	return a
+}
+
+// graded is a question with right answers.
+func graded(id string, twins bool) task.Question {
+	right := func(string) task.Verdict { return task.Right }
+	return task.Question{ID: id, Text: id, Guess: 0.25, Twins: twins, Grade: right}
+}
+
+// comparedRuns is four questions in three runs, and the questions.
+func comparedRuns() (*task.Set, []Run, *Log) {
+	set := &task.Set{}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		set.Questions = append(set.Questions, graded(id, id == "b"))
+	}
+	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
+	l := NewLog(Settings{Runs: Names(runs)}, About{})
+	for _, a := range []Answer{
+		made("a", "never", "right", "eeEe"), made("a", "always", "right", "CCcC"), made("a", "margin 0.5", "right", "eeEe"),
+		made("b", "never", "wrong", "eEEe"), made("b", "always", "right", "CccC"), made("b", "margin 0.5", "right", "ecEC"),
+		made("c", "never", "silent", "eeee"), made("c", "always", "right", "CCCC"), made("c", "margin 0.5", "right", "eeec"),
+		made("d", "never", "right", "eeeE"), made("d", "always", "wrong", "CCCc"), made("d", "margin 0.5", "wrong", "eeeE"),
+	} {
+		l.answers[key{a.Question, a.Run}] = a
+	}
+	return set, runs, l
+}
+
+func TestSummarize(t *testing.T) {
+	set, runs, l := comparedRuns()
+	r := Summarize(set, runs, l)
+	assert.Equal(t, []any{4, 4, true, 0}, []any{r.Questions, r.Asked, r.Graded, r.NoRoom})
+	require.Len(t, r.Runs, 4)
+	never, always, margin, oracle := r.Runs[0], r.Runs[1], r.Runs[2], r.Runs[3]
+
+	assert.Equal(t, []string{"never", "always", "margin 0.5", "oracle"},
+		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
+	w := stats.Wilson(3, 4)
+	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
+		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy, *margin.AccuracyLow, *margin.AccuracyHigh})
+	assert.Equal(t, 1, *never.Silent)
+	assert.Equal(t, []any{0.25, false}, []any{*margin.Chance, *margin.AtChance})
+	assert.Equal(t, []any{0.5, true}, []any{*never.Accuracy, *never.AtChance})
+	d := stats.Wilson(2, 3)
+	assert.Equal(t, Part{3, 2. / 3, d.Low, d.High}, *margin.Distinct)
+	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
+	assert.Equal(t, []float64{0.75, 4, 4, 7.5, 0.75},
+		[]float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read, margin.Decoded})
+	assert.Nil(t, margin.BytesUp)
+	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
+	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
+	assert.InDelta(t, 13./16, margin.Agreement.Value, 1e-12)
+	assert.Less(t, margin.Agreement.Low, margin.Agreement.Value)
+	assert.Nil(t, always.Missed)
+	assert.Nil(t, never.Needless)
+	assert.InDelta(t, 12./16, *always.Needless, 1e-12)
+
+	v := margin.Never
+	assert.Equal(t, []any{2, 1, 1.0}, []any{v.OnlyThis, v.OnlyThat, v.McNemar})
+	assert.InDelta(t, 0.25, v.Difference.Value, 1e-12)
+	assert.InDelta(t, 1.5, v.Ratio.Value, 1e-12)
+	assert.Nil(t, v.NonInferior)
+	assert.True(t, *margin.Always.NonInferior, "the same are right")
+	assert.False(t, *never.Always.NonInferior)
+	assert.Nil(t, always.Always)
+	assert.Nil(t, never.Never)
+
+	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "where the small model would have chosen another")
+	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
+	assert.Nil(t, oracle.Curve)
+
+	require.Len(t, r.Policies, 1)
+	area := r.Policies[0]
+	assert.Equal(t, []any{"margin", 0.0, 1.0}, []any{area.Policy, area.From, area.To})
+	assert.InDelta(t, 3./16*0.625+13./16*0.75, area.Area.Value, 1e-12)
+	assert.Equal(t, &r.Policies[0], margin.Curve)
+	assert.Nil(t, never.Curve)
+	require.Len(t, area.At, 4)
+	assert.InDelta(t, 0.5+0.25*0.07/(3./16), area.At[0].Quality.Value, 1e-12)
+	b, err := json.Marshal(r.Runs)
+	require.NoError(t, err)
+	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
+		`"accuracy_high":`, `"escalated_share":0.1875,`, `"without_equal_options":{"answers":3,`,
+		`{"policy":"never","answers":4,`} {
+		assert.Contains(t, string(b), field)
+	}
+}
+
+// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit, and audits that draw.
+func TestSummarizeParts(t *testing.T) {
+	set, runs, l := comparedRuns()
+	runs = append(runs, Run{Policy: router.Margin, Budget: 0.5})
+	for _, q := range []string{"a", "b", "c"} {
+		a := made(q, "margin 50%", "wrong", "ce")
+		a.Up, a.Down, a.Audited, a.AuditedFor, a.MissedFor = 30, 6, 1, 10, 5
+		l.answers[key{q, a.Run}] = a
+	}
+	l.answers[key{"c", "margin 50%"}] = Answer{Question: "c", Run: "margin 50%", Verdict: "silent", Stop: StopNoRoom}
+	r := Summarize(set, runs, l)
+	assert.Equal(t, []int{3, 4, 1}, []int{r.Questions, r.Asked, r.NoRoom})
+	b := r.Runs[3]
+	assert.Equal(t, []any{"margin 50%", 0.5, 20.0, 4.0}, []any{b.Name(), *b.Budget, *b.BytesUp, *b.BytesDown})
+	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
+	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)
+	assert.Equal(t, 1, b.NoRoom)
+	assert.Equal(t, 0, Summarize(set, []Run{{Policy: router.Entropy}}, l).Questions)
+}
+
+// TestAgreementCurve: where nothing is right or wrong, the curve is of the agreement with the large model. A policy is
+// compared with the others over the shares that all of them reach.
+func TestAgreementCurve(t *testing.T) {
+	set, _, _ := comparedRuns()
+	runs := []Run{at(router.Margin, 0.1), at(router.Margin, 0.9), at(router.Random, 0.1), at(router.Random, 0.9),
+		at(router.Learned, 0.1), at(router.Learned, 0.9)}
+	l := NewLog(Settings{}, About{})
+	for i := range set.Questions {
+		q := &set.Questions[i]
+		q.Grade = nil
+		for run, origins := range map[string]string{
+			"margin 0.1": "eEEcc", "margin 0.9": "ccccE", "random 0.1": "cEEEE", "random 0.9": "cccEE", "learned 0.1": "cceEE",
+			"learned 0.9": "ccccc",
+		} {
+			l.answers[key{q.ID, run}] = made(q.ID, run, "", origins)
+		}
+	}
+	r := Summarize(set, runs, l)
+	assert.False(t, r.Graded)
+	require.Len(t, r.Policies, 3)
+	for i, want := range []float64{(0.6 + 0.7) / 2, (0.4 + 0.6) / 2, (0.6 + (0.6 + 0.4/3)) / 2} { // from 0.4 to 0.6
+		p := r.Policies[i]
+		assert.InDelta(t, 0.4, p.From, 1e-12)
+		assert.InDelta(t, 0.6, p.To, 1e-12)
+		assert.InDelta(t, want, p.Area.Value, 1e-12, p.Policy)
+		assert.Empty(t, p.At)
+	}
+	assert.InDelta(t, 0.15, r.Policies[0].Minus["random"].Value, 1e-12)
+	assert.Len(t, r.Policies[0].Minus, 1, "there is no entropy")
+	assert.Len(t, r.Policies[2].Minus, 2)
+	assert.Nil(t, r.Runs[0].Accuracy)
+	assert.Nil(t, r.Runs[0].Always)
+	_, err := json.Marshal(r.Runs)
+	require.NoError(t, err)
+}
+
+// TestPaired: two runs that are right about the same share of the questions, but not about the same ones, differ by
+// more chance than the intervals of each alone would say; two that are right about the same ones do not differ at all.
+func TestPaired(t *testing.T) {
+	set := &task.Set{}
+	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.1), at(router.Margin, 0.2), at(router.Margin, 0.3)}
+	l := NewLog(Settings{}, About{})
+	put := func(id, run string, right bool) {
+		l.answers[key{id, run}] = made(id, run, map[bool]string{true: "right", false: "wrong"}[right], "ec")
+	}
+	for i := range 400 {
+		id := fmt.Sprint(i)
+		set.Questions = append(set.Questions, graded(id, false))
+		put(id, "always", i%10 != 0)
+		put(id, "margin 0.1", i%10 != 0)
+		put(id, "margin 0.2", i%10 != 5 && i%50 != 1)
+		put(id, "margin 0.3", i%10 != 0 && i%100 != 1)
+	}
+	r := Summarize(set, runs, l)
+	assert.Equal(t, stats.Interval{Value: 1, Low: 1, High: 1}, *r.Runs[1].Always.Ratio)
+	other := r.Runs[2].Always
+	assert.Equal(t, []int{40, 48}, []int{other.OnlyThis, other.OnlyThat})
+	assert.Equal(t, stats.McNemar(40, 48), other.McNemar)
+	half := 1.96 * math.Sqrt(0.2/400) // of a difference that is ±1 for a fifth of the questions
+	assert.InDelta(t, half, (other.Difference.High-other.Difference.Low)/2, 0.006)
+	assert.False(t, *other.NonInferior, "0.95 is within the interval")
+	less := r.Runs[3].Always
+	assert.InDelta(t, 0.125, less.McNemar, 1e-12, "4 of 4 discordant answers")
+	assert.True(t, *less.NonInferior)
+	assert.Nil(t, r.Runs[1].Distinct, "no question has equal options")
+}
+
+// TestRemarks: a reader is told what figures are worth.
+func TestRemarks(t *testing.T) {
+	set, runs := &task.Set{}, []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
+	l := NewLog(Settings{}, About{})
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		set.Questions = append(set.Questions, graded(id, false))
+		for run, right := range map[string]bool{"never": false, "always": i%4 == 0, "margin 0.5": true} {
+			l.answers[key{id, run}] = made(id, run, map[bool]string{true: "right", false: "wrong"}[right], "e")
+		}
+	}
+	r := Summarize(set, runs, l)
+	assert.Equal(t, []bool{false, true, false}, []bool{*r.Runs[0].AtChance, *r.Runs[1].AtChance, *r.Runs[2].AtChance})
+	all := r.Remarks(256)
+	require.Len(t, all, 2)
+	assert.Contains(t, all[0], "right for 25.0% of the questions. That is within the interval of: always, oracle. These")
+	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. ")
+	set.Questions = append(set.Questions, graded("more", false))
+	r = Summarize(set, runs, l)
+	r.NoRoom = 3
+	all = r.Remarks(256)
+	require.Len(t, all, 4)
+	assert.Equal(t, "3 questions do not fit the context of 256 tokens: they are counted as silent.", all[2])
+	assert.Equal(t, "40 of 41 questions are answered in all runs; the figures are of these.", all[3])
+	assert.Empty(t, new(Report).Remarks(1))
+}

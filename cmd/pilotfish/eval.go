@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+)
+
+// newEvalCommand compares policies by the answers that they give.
+func newEvalCommand(a *app) *cobra.Command {
+	var f evalFlags
+	c := &cobra.Command{
+		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
+		Short: "Compare policies: accuracy against the share of tokens from the large model",
+		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the
+share of tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
+large model is waited for: this is about answers, "bench routing" is about time.
+
+  csqa        CommonsenseQA, 1,221 questions with five options, fetched by "pilotfish eval fetch csqa"
+  gsm8k       grade school mathematics, 1,319 problems, fetched by "pilotfish eval fetch gsm8k"
+  arc         ARC, with --data FILE
+  demo        held-out questions about the world of the demo; without -m by the demo's models
+  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
+              or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
+              compared by how far they are the large model's own text
+
+With -o each answer is kept in a file as soon as it is graded, and the same command goes on where it was stopped, also
+by kill -9. An answer whose decisions are those of another threshold is not decoded twice.
+
+Without --json it prints a table with a legend; --html writes a page with curves and every answer. The exit code is 0
+also where accuracy is no better than guessing: the text says so.`,
+		Example: `  pilotfish eval demo --questions 100
+  pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
+	}
+	f.register(c)
+	c.AddCommand(newEvalFetchCommand(a))
+	return c
+}
+
+// run asks, and prints what came out, also where it was stopped after some questions.
+func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
+	ctx := c.Context()
+	runs, err := f.check(name)
+	if err != nil {
+		return err
+	}
+	set, err := f.open(name)
+	if err != nil {
+		return err
+	}
+	f.oneThread()
+	models, err := f.pair.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer models.close()
+	o := eval.Options{
+		Edge: models.edge, Far: models.far, Context: models.context(), Set: set, Runs: runs, Raw: f.raw,
+		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel,
+	}
+	if !c.Flags().Changed("max-tokens") {
+		o.MaxTokens = set.Tokens
+	}
+	var sum string
+	if o.Net, sum, err = f.net(a, models, runs); err != nil {
+		return err
+	}
+	settings, about, err := f.settings(c, a, models, o, sum)
+	if err != nil {
+		return err
+	}
+	if o.Log, err = f.log(settings, about); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Log.Close()) }()
+	if before := o.Log.Answers(); before > 0 {
+		fmt.Fprintf(a.stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(runs))
+	}
+	failed := f.ask(ctx, a, o)
+	return errors.Join(f.finish(a, o), failed)
+}
+
+// ask answers the questions with a meter.
+func (f *evalFlags) ask(ctx context.Context, a *app, o eval.Options) error {
+	if f.pair.set.Changed("cloud") {
+		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network is heard while all threads compute
+		defer runtime.GOMAXPROCS(before)
+	}
+	m := newMeter(a.stderr, "answers", inPieces)
+	m.paced, m.first = true, int64(o.Log.Answers())
+	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
+	err := o.Run(ctx)
+	m.close()
+	stopped, ok := errors.AsType[*interruption](err)
+	if !ok {
+		return err
+	}
+	progress := fmt.Sprintf("%d of %d answers are there", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
+	if f.out != "" {
+		progress += "; the same command goes on"
+	}
+	return &interruption{signal: stopped.signal, progress: progress}
+}
+
+// finish prints the report and writes the page. Of no question there is nothing to print.
+func (f *evalFlags) finish(a *app, o eval.Options) error {
+	r := eval.Summarize(o.Set, o.Runs, o.Log)
+	if r.Questions == 0 {
+		return nil
+	}
+	if f.html != "" {
+		if err := f.page(o, r); err != nil {
+			return err
+		}
+	}
+	if !f.json {
+		return printEval(a.stdout, o, r)
+	}
+	about := newRunInfo(o.Log.About)
+	for i := range r.Runs {
+		if err := a.printJSON(evalLine{r.Runs[i], about}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page writes the HTML report. A page that is there is replaced when the new one is whole.
+func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
+	var b bytes.Buffer
+	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
+	if err == nil {
+		err = replaceFile(f.html, b.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return nil
+}
+
+// tiny is the size in bytes of models that compute faster on one thread each than on several.
+const tiny = 64 << 20
+
+// oneThread leaves each of two tiny models one thread: while one computes, so does the other for another question.
+func (f *evalFlags) oneThread() {
+	small, err := os.Stat(f.pair.model.path)
+	if err != nil || small.Size() > tiny || f.pair.set.Changed("threads") {
+		return
+	}
+	if large, err := os.Stat(f.pair.large); err == nil && large.Size() <= tiny {
+		f.pair.model.threads = 1
+	}
+}
+
+// evalLine is one line of --json: what was found in a run, and how.
+type evalLine struct {
+	eval.RunReport
+	Run runInfo `json:"run"`
+}
+
+// runInfo says what a measurement is of.
+type runInfo struct {
+	Version string `json:"version"`
+	Command string `json:"command"`
+	Date    string `json:"date"`
+	Machine string `json:"machine"`
+	Model   string `json:"model"` // the small one
+	Large   string `json:"large"`
+}
+
+func newRunInfo(b eval.About) runInfo {
+	return runInfo{b.Version, b.Command, b.Date, b.Machine, b.Small, b.Large}
+}
+
+// settings are all that answers depend on, and what else there is to know of them.
+func (f *evalFlags) settings(
+	c *cobra.Command, a *app, models *pair, o eval.Options, routerSum string,
+) (s eval.Settings, b eval.About, err error) {
+	s = eval.Settings{
+		Task: o.Set.Name, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
+		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
+		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
+	}
+	m := f.pair.model
+	s.Arithmetic = fmt.Sprintf("backend %s, keys and values %s, exact %v", m.backend, m.kv, m.exact)
+	if s.Small, err = models.edge.Fingerprint(); err != nil {
+		return s, b, err
+	}
+	s.Large = models.name()
+	if models.large != nil {
+		if s.Large, err = models.large.Fingerprint(); err != nil {
+			return s, b, err
+		}
+	}
+	b = eval.About{
+		Version: buildVersion(), Command: commandLine(c, c.Flags().Args()), Small: models.edge.Name(), Large: models.name(),
+		Machine: models.edge.Device(), Date: time.Now().UTC().Format(time.RFC3339),
+	}
+	return s, b, nil
+}
+
+// log opens what keeps the answers.
+func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
+	if f.out == "" {
+		return eval.NewLog(s, b), nil
+	}
+	l, err := eval.OpenLog(f.out, s, b)
+	if err != nil {
+		return nil, fmt.Errorf("-o: %w", err)
+	}
+	return l, nil
+}
+
+// commandLine is how a command was called: with the flags that were given, in the order of their names. No flag holds a
+// secret: an access token is in a file or in the environment.
+func commandLine(c *cobra.Command, args []string) string {
+	words := append([]string{c.CommandPath()}, args...)
+	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+p.Value.String()) })
+	return strings.Join(words, " ")
+}
+
+// taskFile is where the questions of a task are by default, if it is one that can be fetched.
+func taskFile(name string) (path string, known bool, err error) {
+	from, known := published()[name]
+	if !known {
+		return "", false, nil
+	}
+	dir, err := dataDir()
+	return filepath.Join(dir, from.Name), true, err
+}
+
+// open reads the questions.
+func (f *evalFlags) open(name string) (*task.Set, error) {
+	o := task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
+	path, known, err := taskFile(name)
+	switch {
+	case f.data != "" || !known:
+		s, err := task.Open(name, o)
+		if err != nil && f.data != "" {
+			err = fmt.Errorf("--data: %w", err)
+		}
+		return s, err
+	case err != nil:
+		return nil, err
+	}
+	o.Data = path
+	s, err := task.Open(name, o)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the questions are not here: fetch them with `pilotfish eval fetch %s`, "+
+			"or give their file with --data", name)
+	}
+	if err == nil && s.Hash != published()[name].SHA256 {
+		return nil, fmt.Errorf("%s is not the published file: fetch it with `pilotfish eval fetch %s`, "+
+			"or give one of your own with --data", path, name)
+	}
+	return s, err
+}

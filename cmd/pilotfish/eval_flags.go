@@ -1,0 +1,256 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// evalFlags are the flags of `pilotfish eval`.
+type evalFlags struct {
+	pair       pairFlags
+	data       string
+	questions  int
+	policies   string
+	thresholds string
+	budgets    string
+	router     string
+	raw        bool
+	shots      int
+	max        int
+	temp       float64
+	seed       uint64
+	parallel   int
+	out        string
+	html       string
+	json       bool
+}
+
+func (f *evalFlags) register(c *cobra.Command) {
+	f.pair.register(c)
+	p := c.Flags()
+	p.StringVar(&f.data, "data", "",
+		"`file` with the questions of csqa, gsm8k or arc (default: what eval fetch has fetched)")
+	p.IntVar(&f.questions, "questions", 0, "ask the first so many questions; 0 means all")
+	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
+		" (default all, learned if there is a router)")
+	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
+		"(default: five or six for each policy)")
+	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens for each policy to ask for, above 0 up to 1, "+
+		"in place of thresholds or beside them")
+	p.StringVar(&f.router, "router", "",
+		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
+	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
+	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
+	p.IntVarP(&f.max, "max-tokens", "n", 0,
+		"most tokens of an answer; 0 means as many as the context holds "+
+			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
+	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always takes the best token")
+	p.Uint64Var(&f.seed, "seed", 0, "of the policy random, and of the draws with --temp")
+	p.IntVar(&f.parallel, "parallel", 4, "questions at the same time, 1 to 64")
+	p.StringVarP(&f.out, "out", "o", "", "`file` that keeps each answer, and from which the same command goes on")
+	p.StringVar(&f.html, "html", "", "write a report with curves and all answers to this `file`")
+	p.BoolVar(&f.json, "json", false, "print one JSON object per policy and threshold")
+}
+
+// evalPolicies are those whose answers do not depend on what asking costs at the time.
+func evalPolicies() []router.Policy {
+	return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Value })
+}
+
+// policyNames are these, for people.
+func policyNames() string {
+	var all []string
+	for _, p := range evalPolicies() {
+		all = append(all, string(p))
+	}
+	return strings.Join(all, ", ")
+}
+
+// defaultThresholds of a policy are spread over the shares that one would use.
+func defaultThresholds(p router.Policy) []float64 {
+	switch p {
+	case router.Random:
+		return []float64{0.03, 0.07, 0.15, 0.3, 0.5}
+	case router.Margin:
+		return []float64{0.05, 0.15, 0.35, 0.65, 0.9, 0.97}
+	case router.Entropy:
+		return []float64{0.1, 0.25, 0.4, 0.6, 0.85, 0.95}
+	}
+	return []float64{0.2, 0.4, 0.6, 0.8, 0.95, 0.99}
+}
+
+// check refuses wrong values and flags without an effect, and returns the runs.
+func (f *evalFlags) check(name string) ([]eval.Run, error) {
+	for _, err := range []error{
+		f.checkTask(name),
+		f.pair.check(name == task.Demo),
+		checkRange("questions", f.questions, 0, mostQuestions, "1 or more, or 0 for all"),
+		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
+		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
+		inRange("temp", f.temp, 0, 100),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f.runs(name)
+}
+
+// checkTask refuses flags that are not for the task.
+func (f *evalFlags) checkTask(name string) error {
+	public := slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, name)
+	switch given := f.pair.set.Changed; {
+	case name == task.DemoTrain || name == csqaTrain:
+		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
+	case given("data") && f.data == "":
+		return usagef("--data names no file: give one, or leave it out")
+	case !public && given("data"):
+		return usagef("--data is for csqa, gsm8k and arc: give the file itself in place of %s", name)
+	case name == task.ARC && f.data == "":
+		return usagef("arc needs the file of its questions: give it with --data")
+	case !public && given("shots"):
+		return usagef("--shots has no effect with %s: csqa, gsm8k and arc have worked examples", name)
+	case f.shots < 0 || f.shots > task.MostShots:
+		return usagef("--shots %d is out of range: give 0 to %d", f.shots, task.MostShots)
+	case given("out") && f.out == "" || given("html") && f.html == "":
+		return usagef("-o and --html name files: give a name, or leave them out")
+	case f.out != "" && f.out == f.html:
+		return usagef("-o and --html are the same file: give two names")
+	}
+	return nil
+}
+
+// runs are the policies with their thresholds and budgets.
+func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
+	thresholds, err := numbers("threshold", f.thresholds, true)
+	if err != nil {
+		return nil, err
+	}
+	budgets, err := numbers("budget", f.budgets, false)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := f.chosen(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range policies {
+		if p == router.Never || p == router.Always {
+			all = append(all, eval.Run{Policy: p})
+			continue
+		}
+		these := thresholds
+		if len(these) == 0 && len(budgets) == 0 {
+			these = defaultThresholds(p)
+		}
+		for _, t := range these {
+			all = append(all, eval.Run{Policy: p, Threshold: &t})
+		}
+		for _, b := range budgets {
+			all = append(all, eval.Run{Policy: p, Budget: b})
+		}
+	}
+	return all, f.checkUse(policies)
+}
+
+// numbers reads a list of different numbers up to 1, above 0 or from it.
+func numbers(flag, list string, zero bool) (all []float64, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for field := range strings.SplitSeq(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil || !(v >= 0 && v <= 1) || v == 0 && !zero {
+			return nil, usagef("--%s: %.40q is not possible: give numbers up to 1, such as 0.1,0.3", flag, field)
+		}
+		if slices.Contains(all, v) {
+			return nil, usagef("--%s names %v twice: give each once", flag, v)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// chosen are the policies that are asked for, or all that there are.
+func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
+	own := f.router != "" || name == task.Demo && !f.pair.set.Changed("model")
+	if f.policies == "" && !f.pair.set.Changed("policy") {
+		all = evalPolicies()
+		if !own {
+			all = slices.DeleteFunc(all, func(p router.Policy) bool { return p == router.Learned })
+		}
+		return all, nil
+	}
+	for field := range strings.SplitSeq(f.policies, ",") {
+		p, err := router.ParsePolicy(strings.TrimSpace(field))
+		switch {
+		case err != nil:
+			return nil, usagef("--policy: %w", err)
+		case p == router.Value:
+			return nil, usagef("--policy value: its answers depend on what asking costs at the time: choose from %s",
+				policyNames())
+		case slices.Contains(all, p):
+			return nil, usagef("--policy names %s twice: give each once", p)
+		case p == router.Learned && !own:
+			return nil, usagef("--policy learned needs a router: give its file with --router")
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// checkUse refuses flags that no policy looks at.
+func (f *evalFlags) checkUse(policies []router.Policy) error {
+	decides := slices.ContainsFunc(policies, func(p router.Policy) bool { return p != router.Never && p != router.Always })
+	switch given := f.pair.set.Changed; {
+	case !decides && (given("threshold") || given("budget")):
+		return usagef("--threshold and --budget have no effect with --policy %s: add a policy that decides", f.policies)
+	case given("router") && (f.router == "" || !slices.Contains(policies, router.Learned)):
+		return usagef("--router has no effect without the policy learned: give a file, and learned in --policy")
+	case given("seed") && f.temp == 0 && !slices.Contains(policies, router.Random):
+		return usagef("--seed has no effect without --temp and without the policy random: leave it out")
+	}
+	return nil
+}
+
+// sampling is how tokens are chosen. The seed is also that of the policy random.
+func (f *evalFlags) sampling() sample.Options {
+	return sample.Options{Temperature: f.temp, Seed: f.seed}
+}
+
+// net reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) net(a *app, models *pair, runs []eval.Run) (*router.Net, string, error) {
+	if !slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Learned }) {
+		return nil, "", nil
+	}
+	b := demo.Router()
+	if f.router != "" {
+		var err error
+		if b, err = os.ReadFile(f.router); err != nil {
+			return nil, "", fmt.Errorf("--router: %w", err)
+		}
+	}
+	file, err := parseRouter(b)
+	if err != nil {
+		return nil, "", fmt.Errorf("--router %s: %w", f.router, err)
+	}
+	if err := fitting(file, models.edge, f.router); err != nil {
+		return nil, "", err
+	}
+	a.warnForeign(file, models.edge)
+	sum := sha256.Sum256(b)
+	return file.Net, hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+)
+
+// madeSmall are changes to the commands of docs/reproducing.md, so that the demo's models can follow them in seconds:
+// they know nothing but the demo's questions. Each must have something to change.
+func madeSmall() [][2]string {
+	return [][2]string{
+		{`"$(pilotfish eval fetch csqa-train)"`, `fetched.jsonl`},
+		{`"$(pilotfish eval fetch csqa)"`, `fetched.jsonl`},
+		{`--task csqa --data "$TRAIN" --questions 2000`, `--data demo-train --questions 60`},
+		{`--reference large`, `--reference given`},
+		{`--data calibrate.jsonl`, `--data demo-train --questions 400`},
+		{`--budget 0.07 --confidence`, `--budget 0.1 --confidence`},
+		{`eval csqa`, `eval demo --questions 8`},
+		{` -n 96`, ` -n 48`},
+	}
+}
+
+// TestReproducing: the commands of docs/reproducing.md run, one after the other in one shell, and leave what they say.
+func TestReproducing(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reproducing.md")
+	require.NoError(t, err)
+	var script strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		script.WriteString(block[1])
+	}
+	text := script.String()
+	for _, change := range madeSmall() {
+		require.Contains(t, text, change[0], "the page has changed")
+		text = strings.ReplaceAll(text, change[0], change[1])
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fetched.jsonl"), bytes.Repeat([]byte("a line\n"), 2005), 0o600))
+	out := inShell(t, dir, text)
+	for _, want := range []string{`demo: 8 of 8 questions`, `learned 7% `, `learned 0\.95 `, `oracle `} {
+		assert.Regexp(t, `(?m)^`+want, out)
+	}
+	for _, name := range []string{"traces", "router.gguf", "certified.gguf", "csqa.jsonl", "csqa.html", "seven.jsonl"} {
+		_, err := os.Stat(filepath.Join(dir, name))
+		assert.NoError(t, err)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "calibrate.jsonl"))
+	require.NoError(t, err)
+	assert.Equal(t, 5, bytes.Count(kept, []byte("\n")), "lines 2,001 and on")
+}
+
+// inShell runs a script in a folder, with this program as pilotfish and a hub that has the demo's models under the
+// names of real ones, and returns what it prints. The first command that fails ends it.
+func inShell(t *testing.T, dir, script string) string {
+	t.Helper()
+	const wrapper = `#!/bin/sh
+args=pilotfish
+for a; do
+	args="$args
+$a"
+done
+PILOTFISH_TEST_ARGS="$args" exec "$PILOTFISH_TEST_BINARY" -test.run='^TestProgram$'
+`
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "pilotfish"), []byte(wrapper), 0o700))
+	self, err := filepath.Abs(os.Args[0])
+	require.NoError(t, err)
+	c := exec.CommandContext(t.Context(), "sh", "-euc", script)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PILOTFISH_TEST_BINARY="+self, "HOME="+t.TempDir(),
+		"XDG_CACHE_HOME="+t.TempDir(), "HF_ENDPOINT="+qwenHub(t))
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	require.NoError(t, c.Run(), "%s%s", &out, &errs)
+	return out.String()
+}
+
+// qwenHub is a hub whose repositories of Qwen2.5 have the demo's models.
+func qwenHub(t *testing.T) string {
+	models := map[string][]byte{"Qwen2.5-0.5B-Instruct-GGUF": demo.Small(), "Qwen2.5-7B-Instruct-GGUF": demo.Large()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/models/Qwen/{name}/tree/main", func(w http.ResponseWriter, r *http.Request) {
+		size := len(models[r.PathValue("name")])
+		list := []map[string]any{{"type": "file", "path": "model-q8_0.gguf", "size": size}}
+		assert.NoError(t, json.NewEncoder(w).Encode(list))
+	})
+	mux.HandleFunc("/Qwen/{name}/resolve/main/{file}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(w, r, path.Base(r.URL.Path), time.Time{}, bytes.NewReader(models[r.PathValue("name")]))
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
