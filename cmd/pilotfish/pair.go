@@ -38,15 +38,30 @@ func (p *pairFlags) check(ours bool) error {
 	case ours && !small && (large || cloud):
 		return usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
 	case ours && !small:
-		for _, name := range []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages"} {
-			if p.set.Changed(name) && !(name == "threads" && p.threads) {
-				return usagef("--%s is for a small model of your own: name it with -m, or leave --%s out", name, name)
-			}
-		}
+		return p.unused()
 	case !small:
 		return usagef("there is no small model: name its file with -m")
 	case !large && !cloud:
 		return usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
+	}
+	if _, err := p.model.options(); err != nil {
+		return err
+	}
+	return p.gateway.checkUse()
+}
+
+// unused refuses flags of models and gateways where the demo's pair is used.
+func (p *pairFlags) unused() error {
+	var err error
+	flags := new(cobra.Command)
+	new(modelFlags).registerOptional(flags)
+	flags.Flags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && p.set.Changed(f.Name) && !(f.Name == "threads" && p.threads) {
+			err = usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
+		}
+	})
+	if err != nil {
+		return err
 	}
 	return p.gateway.checkUse()
 }
@@ -65,6 +80,14 @@ func (g *pair) name() string {
 		return r.Model()
 	}
 	return g.large.Name()
+}
+
+// context is the longest text that both models take, in tokens.
+func (g *pair) context() int {
+	if r, ok := g.far.(*engine.Remote); ok {
+		return min(g.edge.Context(), r.Context())
+	}
+	return min(g.edge.Context(), g.large.Context())
 }
 
 // open opens both models. Without -m they are the demo's. A gateway has been reached when it returns.
