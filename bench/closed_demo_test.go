@@ -18,7 +18,7 @@ import (
 
 var (
 	closedQuestions = flag.Int("closed-questions", 40, "questions or prompts that are decoded in closed loop")
-	closedRouter    = flag.String("closed-router", "", "router file to decode the demo's questions with, in place of the shipped one")
+	closedRouter    = flag.String("closed-router", "", "router file for the demo's questions, in place of the shipped one")
 )
 
 // demoPairs opens the demo's models n times.
@@ -56,9 +56,9 @@ func readNet(t testing.TB, path string) *router.Net {
 }
 
 // TestDemoClosedLoop decodes held-out questions at several thresholds of each policy. The area under accuracy against
-// share of tokens from the large model, up to a share of 7%, is for the router at least that of the better of margin and
-// entropy, but for what so few questions leave open, and above that of random. -closed-questions 400 -v gives the table
-// of bench/demo/README.md.
+// share of tokens from the large model, up to a share of 7%, is for the router at least that of the better of margin
+// and entropy, but for what so few questions leave open, and above that of random. -closed-questions 400 -v gives the
+// table of bench/demo/README.md.
 func TestDemoClosedLoop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of texts are decoded: not with -short")
@@ -80,7 +80,7 @@ func TestDemoClosedLoop(t *testing.T) {
 	}
 	shares := []float64{0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.07}
 	area := func(c curve) float64 { return c.area(budget) }
-	alone := x.sweep(t, router.Options{}, []float64{0}).and(x.sweep(t, router.Options{Policy: router.Always}, []float64{1}))
+	alone := x.alone(t)
 	sweeps := map[router.Policy]sweep{}
 	for _, o := range []router.Options{
 		{Policy: router.Learned, Net: readNet(t, *closedRouter)}, {Policy: router.Margin}, {Policy: router.Entropy},
@@ -89,7 +89,8 @@ func TestDemoClosedLoop(t *testing.T) {
 		at := x.thresholds(t, o, shares)
 		sweeps[o.Policy] = x.sweep(t, o, at).and(alone)
 		c := sweeps[o.Policy].curveOf(every(len(x.prompts)))
-		t.Logf("%-8s area up to %.0f%%: %.4f, up to 100%%: %.4f; share, accuracy: %.4f", o.Policy, 100*budget, area(c), c.area(1), c)
+		t.Logf("%-8s area up to %.0f%%: %.4f, up to 100%%: %.4f; share, accuracy: %.4f",
+			o.Policy, 100*budget, area(c), c.area(1), c)
 	}
 	for _, p := range []router.Policy{router.Margin, router.Entropy, router.Random} {
 		d := bootstrap(sweeps[router.Learned], sweeps[p], area)

@@ -173,7 +173,8 @@ type paired struct{ mean, low, high float64 }
 // and returns both sweeps as one: the thresholds of the other follow.
 func (s sweep) and(o sweep) sweep {
 	return sweep{
-		slices.Concat(s.tokens, o.tokens), slices.Concat(s.cloud, o.cloud), slices.Concat(s.worth, o.worth), slices.Concat(s.of, o.of),
+		slices.Concat(s.tokens, o.tokens), slices.Concat(s.cloud, o.cloud),
+		slices.Concat(s.worth, o.worth), slices.Concat(s.of, o.of),
 	}
 }
 
@@ -237,6 +238,13 @@ func (x texts) sweep(t testing.TB, o router.Options, thresholds []float64) sweep
 	}
 	require.NoError(t, group.Wait())
 	return s
+}
+
+// alone is the ends of each policy's curve: the small model alone, and the large one.
+func (x texts) alone(t testing.TB) sweep {
+	t.Helper()
+	never := x.sweep(t, router.Options{}, []float64{0})
+	return never.and(x.sweep(t, router.Options{Policy: router.Always}, []float64{1}))
 }
 
 // thresholds are those that would escalate the shares of the tokens which the small model alone decodes.

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -37,7 +38,7 @@ func choice(options []option, key string) func(string) Verdict {
 
 // chosen is the label that an answer chooses, or the text, as [words] has it; two empty strings for none.
 func chosen(options []option, answer string) (label, text string) {
-	answer = plainMarks.Replace(answer)
+	answer = plainMarks().Replace(answer)
 	marks := conclusion.FindAllStringIndex(answer, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
 		line := firstLine(answer[marks[i][1]:])
@@ -58,8 +59,10 @@ func chosen(options []option, answer string) (label, text string) {
 }
 
 // plainMarks takes away the marks of Markdown and LaTeX that stand around labels, and evens out quotes.
-var plainMarks = strings.NewReplacer("**", "", "__", "", "`", "", `\boxed`, "", `\text`, "",
-	"{", "(", "}", ")", "’", "'")
+var plainMarks = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer("**", "", "__", "", "`", "", `\boxed`, "", `\text`, "",
+		"{", "(", "}", ")", "’", "'")
+})
 
 // leading is the label that a text begins with. After "answer is" a word may follow a capital label, as in "answer is
 // A because"; elsewhere "A" would be an article there.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -113,7 +114,7 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 			choice = quoted(tokens, *r.Cloud)
 		}
 		if r.CloudLogProb != nil {
-			p = fmt.Sprintf("%.2f", *r.CloudLogProb)
+			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // never "-0.00"
 		}
 		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
 			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold), r.Outcome, choice, p)

@@ -84,13 +84,6 @@ func flagTests() map[string]map[string]string {
 			"costs":  "TestCostsReplay",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
-		"pilotfish router collect": joined(pairTests(), map[string]string{
-			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
-			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
-			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
-			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
-			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
-		}),
 		"pilotfish router calibrate": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "large": "TestCalibrateOwn",
 			"cloud": "TestCalibrateGateway", "pin": "TestCalibrateGateway", "token-file": "TestCalibrateGateway",
@@ -109,6 +102,13 @@ func flagTests() map[string]map[string]string {
 			"data-seed": "TestTrainRounds", "on-policy": "TestTrainRounds",
 		}),
 		"pilotfish router show": {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
+		"pilotfish router collect": joined(pairTests(), map[string]string{
+			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
+			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
+			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
+			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
+			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask", "shots": "TestCollectTask",
+		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish eval": joined(pairTests(), map[string]string{
 			"large": "TestEvalFlags", "cloud": "TestEvalGateway", "kv": "TestEvalOut",

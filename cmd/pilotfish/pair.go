@@ -56,7 +56,7 @@ func (p *pairFlags) unused() error {
 	flags := new(cobra.Command)
 	new(modelFlags).registerOptional(flags)
 	flags.Flags().VisitAll(func(f *pflag.Flag) {
-		if err == nil && p.set.Changed(f.Name) {
+		if err == nil && p.set.Changed(f.Name) && !(f.Name == "threads" && p.threads) {
 			err = usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
 		}
 	})

@@ -5,10 +5,13 @@ import "github.com/spf13/cobra"
 // newRouterCommand makes and looks into routers.
 func newRouterCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "router COMMAND",
-		Short:   "Make routers, which say what tokens the large model is asked for, and look into them",
-		Example: `  pilotfish router calibrate --router router.gguf -o certified.gguf`,
-		Args:    cobra.NoArgs,
+		Use:   "router COMMAND",
+		Short: "Make routers, which say what tokens the large model is asked for, and look into them",
+		Example: `  pilotfish router collect --data demo-train --questions 2000 -o traces
+  pilotfish router train traces -o router.gguf
+  pilotfish router show router.gguf traces
+  pilotfish router calibrate --router router.gguf -o certified.gguf`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usagef("which command? See `pilotfish router --help`")
 		},

@@ -97,6 +97,9 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	if err := f.pair.check(true); err != nil {
 		return nil, "", err
 	}
+	if _, err := f.pair.model.options(); err != nil {
+		return nil, "", err
+	}
 	switch {
 	case !ours && f.router == "":
 		return nil, "", usagef("there is no router: name its file with --router")
@@ -237,6 +240,10 @@ func (f *calibrateFlags) finish(a *app, file *router.File, models *pair, set *ta
 	if err := writeRouter(f.out, file); err != nil {
 		return err
 	}
+	if r.Longest < f.max*3/4 {
+		fmt.Fprintf(a.stderr, "no answer was longer than %d tokens: with -n %d the same prompts may show more\n",
+			r.Longest, r.Longest)
+	}
 	if f.json {
 		return a.printJSON(map[string]any{"certificate": newCertificateEvent(file.Certificate), "file": f.out})
 	}
@@ -360,7 +367,7 @@ func replaceFile(path string, content []byte) error {
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ type calibration struct {
 // calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
 func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
 	t.Helper()
-	got, stdout, stderr := call(t, append([]string{"router", "calibrate", "--json"}, args...)...)
+	got, stdout, stderr := call(t, append([]string{"router", "calibrate"}, args...)...)
 	require.Equal(t, code, got, stderr)
 	all := lines[calibration](t, stdout)
 	require.NotEmpty(t, all, stderr)
@@ -64,7 +65,7 @@ func TestCalibrateDemo(t *testing.T) {
 	ownFolders(t)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--thresholds", "0.3,0.9", "--budget", "0.08",
-		"--confidence", "0.7"}
+		"--confidence", "0.7", "--json"}
 	steps, last, _ := calibrated(t, exitDone, usual...)
 	require.Len(t, steps, 2)
 	require.NotNil(t, last.Certificate)
@@ -103,9 +104,11 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
 	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+	_, _, stderr := calibrated(t, exitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
+	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
 
 	require.NoError(t, os.Remove(out))
-	steps, last, stderr := calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
+	steps, last, stderr = calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
 	assert.Len(t, steps, 1)
 	assert.Nil(t, last.Certificate)
 	assert.Greater(t, last.Needed, 60)
@@ -140,7 +143,7 @@ func TestCalibrateOwn(t *testing.T) {
 	require.NoError(t, more.Close())
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
-		"--thresholds", "0.01", "--confidence", "0.3"}
+		"--thresholds", "0.01", "--confidence", "0.3", "--json"}
 	steps, last, stderr := calibrated(t, exitDone, args...)
 	assert.Equal(t, 30, steps[0].Prompts)
 	assert.Contains(t, stderr, "1 of 31 prompts are left out")
@@ -196,15 +199,15 @@ func TestCalibrateGateway(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", large, "--token-file", secret)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", demoData(t, 20), "-o", out, "-n", "48",
-		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume"}
+		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume", "--json"}
 	steps, last, _ := calibrated(t, exitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
 	assert.NotEmpty(t, last.Certificate.LargeName)
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
-	local := []string{"-m", small, "--large", large}
-	here, _, _ := calibrated(t, exitDone, append(local, args[2:14]...)...)
+	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:14])
+	here, _, _ := calibrated(t, exitDone, local...)
 	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
 	assert.Equal(t, here[0].PValue, steps[0].PValue)
 
@@ -250,7 +253,7 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",
 		"-o X -m M --large L --router R":    "--data",
-		"-o X --threads 3":                  "--threads has no effect",
+		"-o X --threads 3":                  "--threads is for a small model of your own",
 		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",
 		"-o X -m M --large L --kv f64":      "--kv f64",

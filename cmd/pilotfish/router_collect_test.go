@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,8 +52,10 @@ func TestPairFlags(t *testing.T) {
 		got.close()
 	}
 	for flag, want := range map[string]string{"--backend=nonsense": "--backend", "--huge-pages=nonsense": "--huge-pages"} {
-		_, err := parse("--large", large, flag).open(t.Context(), &app{stderr: io.Discard})
-		assert.ErrorContains(t, err, want)
+		p, c := new(pairFlags), new(cobra.Command)
+		p.register(c)
+		require.NoError(t, c.ParseFlags([]string{"-m", demoFile("small.gguf"), "--large", large, flag}))
+		assert.ErrorContains(t, p.check(false), want)
 	}
 
 	secret, words := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "words")
@@ -66,11 +69,9 @@ func TestPairFlags(t *testing.T) {
 	assert.NotEmpty(t, o.TicketFolder)
 	p = parse("--cloud", "127.0.0.1:1", "--no-resume", "--dictionary", "7:"+words)
 	o, err = p.gateway.parse(new(app))
-	if err == nil {
-		assert.Len(t, o.Dictionaries, 1)
-	} else {
-		assert.ErrorContains(t, err, "--dictionary")
-	}
+	require.NoError(t, err)
+	require.Len(t, o.Dictionaries, 1)
+	assert.EqualValues(t, 7, o.Dictionaries[0].ID)
 	require.NoError(t, p.gateway.remember(new(app), &o))
 	assert.Empty(t, o.TicketFolder)
 }
@@ -81,12 +82,12 @@ func TestPairFlagsRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"--data demo --large " + large:                              "--large and --cloud are for a small model",
 		"--data demo --cloud h:1":                                   "--large and --cloud are for a small model",
-		"--data demo --threads 1":                                   "--threads is for",
-		"--data demo --ctx 9":                                       "--ctx is for",
-		"--data demo --kv f16":                                      "--kv is for",
-		"--data demo --exact":                                       "--exact is for",
-		"--data demo --backend soft":                                "--backend is for",
-		"--data demo --huge-pages off":                              "--huge-pages is for",
+		"--data demo --threads 1":                                   "--threads has no effect on the demo",
+		"--data demo --ctx 9":                                       "--ctx has no effect on the demo",
+		"--data demo --kv f16":                                      "--kv has no effect on the demo",
+		"--data demo --exact":                                       "--exact has no effect on the demo",
+		"--data demo --backend soft":                                "--backend has no effect on the demo",
+		"--data demo --huge-pages off":                              "--huge-pages has no effect on the demo",
 		"--data demo --no-resume":                                   "--no-resume has no effect",
 		"--data q --large " + large:                                 "name its file with -m",
 		"--data q -m " + small:                                      "name its file with --large",
@@ -203,7 +204,9 @@ func TestCollectJSON(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(stdout, "\n"))
 	var got struct{ Summary map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
-	for _, name := range []string{"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash"} {
+	for _, name := range []string{
+		"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash",
+	} {
 		assert.Contains(t, got.Summary, name)
 	}
 }
@@ -355,12 +358,46 @@ func TestCollectNotes(t *testing.T) {
 	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
 	require.Positive(t, sum.LeftOut)
 	require.Positive(t, sum.Cut)
-	assert.Contains(t, stderr, fmt.Sprintf("%d prompts were left out", sum.LeftOut))
-	assert.Contains(t, stderr, fmt.Sprintf("%d answers were cut", sum.Cut))
+	assert.Contains(t, stderr, fmt.Sprintf("no room for an answer in the models' context: %d\n", sum.LeftOut))
+	assert.Contains(t, stderr, fmt.Sprintf("-n 256 or than the models' context has room for: %d\n", sum.Cut))
 	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--labels", "citer,r2r",
 		"--router", demoFile("router.gguf"))
 	assert.Contains(t, stderr, "the large model chose ")
 	assert.Contains(t, stderr, "citer and r2r differ at ")
+}
+
+// TestTracesInPython: the program of docs/traces.md reads what was collected.
+func TestTracesInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		sharedtest.Missing(t, err)
+	}
+	doc, err := os.ReadFile("../../docs/traces.md")
+	require.NoError(t, err)
+	_, program, _ := strings.Cut(string(doc), "```python\n")
+	program, _, found := strings.Cut(program, "```")
+	require.True(t, found)
+	dir := t.TempDir()
+	code, _, stderr := call(t, "router", "collect", "--data", "demo", "--questions", "5", "-o", dir)
+	require.Equal(t, exitDone, code, stderr)
+	out, err := exec.Command(python, "-c", program, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	differ, escalate := 0, 0
+	for i := range set.Len() {
+		if p := set.At(i); p.Small != p.Large {
+			differ++
+		}
+		if set.At(i).Labels[0] == trace.Escalate {
+			escalate++
+		}
+	}
+	hidden := make([]float32, set.Width())
+	set.Hidden(hidden, set.Len()-1)
+	last := hidden[len(hidden)-1]
+	assert.Equal(t, fmt.Sprintln(5, set.Len(), set.Width(), differ, escalate, float64(last)), string(out))
 }
 
 // TestCollectStories: models without a chat template, whose context is short.
@@ -369,7 +406,8 @@ func TestCollectStories(t *testing.T) {
 	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")
 	file := filepath.Join(t.TempDir(), "q.jsonl")
 	long := strings.Repeat(" Lily ran to the big red ball.", 40)
-	require.NoError(t, os.WriteFile(file, []byte(`{"question":" Once upon a time"}`+"\n"+`{"question":"`+long+`"}`), 0o600))
+	two := `{"question":" Once upon a time"}` + "\n" + `{"question":"` + long + `"}`
+	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 	pair := []string{"-m", small, "--large", large, "--data", file}
 	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--labels", "r2r,disagreement")...)
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})

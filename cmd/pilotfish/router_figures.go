@@ -76,7 +76,8 @@ func (w *worth) policies() chart.Chart {
 	const end = 0.5
 	c := chart.Chart{
 		Title: "Which policy finds the tokens to escalate",
-		X:     chart.Axis{Label: "tokens escalated, %", End: end}, Y: chart.Axis{Label: "of those that should be, escalated, %"},
+		X:     chart.Axis{Label: "tokens escalated, %", End: end},
+		Y:     chart.Axis{Label: "of those that should be, escalated, %"},
 	}
 	for i, name := range w.names {
 		line := chart.Line{Name: name}
@@ -129,7 +130,8 @@ type binEvent struct {
 
 func (w *worth) event() worthEvent {
 	e := worthEvent{
-		Tokens: len(w.all[0]), Prompts: w.prompts, Held: w.held, Label: w.rule, Escalate: number0(w.ranks[0].At(2).Precision),
+		Tokens: len(w.all[0]), Prompts: w.prompts, Held: w.held, Label: w.rule,
+		Escalate: number0(w.ranks[0].At(2).Precision),
 	}
 	for _, b := range router.Reliability(w.all[0]) {
 		e.Reliability = append(e.Reliability, binEvent(b))

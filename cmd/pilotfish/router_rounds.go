@@ -27,11 +27,14 @@ type roundFlags struct {
 }
 
 func (r *roundFlags) register(p *pflag.FlagSet) {
-	p.IntVar(&r.count, "rounds", 1, "how often to train, 1 to 9: after the first time on texts decoded with the router of the time before, too")
-	p.Float64Var(&r.share, "share", 0.1, "with --rounds: about which `share` of the tokens the large model chooses in these texts, "+
-		"above 0 and below 1")
-	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, as router collect takes them")
-	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed of router collect, where it drew questions of demo-train")
+	p.IntVar(&r.count, "rounds", 1, "how often to train, 1 to 9: after the first time on texts decoded with the router "+
+		"of the time before, too")
+	p.Float64Var(&r.share, "share", 0.1, "with --rounds: about which `share` of the tokens the large model chooses in "+
+		"these texts, above 0 and below 1")
+	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, "+
+		"as router collect takes them")
+	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed of router collect, where it drew questions of "+
+		"demo-train")
 	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, one folder in it for each round")
 }
 
@@ -45,8 +48,8 @@ func (r *roundFlags) check(pair *pairFlags) error {
 	}
 	if r.count == 1 {
 		for _, name := range []string{
-			"share", "data", "data-seed", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume", "dictionary",
-			"ctx", "kv", "backend", "exact", "huge-pages",
+			"share", "data", "data-seed", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume",
+			"dictionary", "ctx", "kv", "backend", "exact", "huge-pages",
 		} {
 			if pair.set.Changed(name) {
 				return usagef("--%s has no effect in one round, which only reads traces: leave it out, or add --rounds 2", name)
@@ -115,20 +118,26 @@ func (c *course) questions() (*task.Set, error) {
 	return set, nil
 }
 
-// decode makes the traces of the next round: texts decoded with the router of the last one. Its threshold is that which
-// escalates the wanted share of the positions held back.
-func (c *course) decode(ctx context.Context, models *pair, set *task.Set) (train.Folder, error) {
+// routed says how the texts of the next round are decoded: with the router of the last one, at the threshold which
+// escalates the wanted share of the positions held back, and else as those of the first folder.
+func (c *course) routed() collect.Options {
 	last := c.rounds[len(c.rounds)-1]
 	held := train.Judge(c.src, last.result.Held.Rows, last.file.Net, c.f.options().Threads)
 	threshold := router.Rank(held).Threshold(c.f.rounds.share)
 	sum := sha256.Sum256(last.bytes)
 	s := c.folders[0].Set.Settings()
-	plan, err := collect.NewPlan(collect.Options{
-		Edge: models.edge, Large: models.large, Far: models.far, Data: set, Raw: s.Raw, Reference: collect.Routed,
-		MaxTokens: s.MaxTokens, Labels: []string{c.rule}, Compute: c.f.pair.model.compute(),
-		RouterHash: hex.EncodeToString(sum[:]),
-		Router:     router.Options{Policy: router.Learned, Net: last.file.Net, Threshold: &threshold},
-	})
+	return collect.Options{
+		Raw: s.Raw, Reference: collect.Routed, MaxTokens: s.MaxTokens, Labels: []string{c.rule},
+		Compute: c.f.pair.model.compute(), RouterHash: hex.EncodeToString(sum[:]),
+		Router: router.Options{Policy: router.Learned, Net: last.file.Net, Threshold: &threshold},
+	}
+}
+
+// decode makes the traces of the next round.
+func (c *course) decode(ctx context.Context, models *pair, set *task.Set) (train.Folder, error) {
+	o := c.routed()
+	o.Edge, o.Large, o.Far, o.Data = models.edge, models.large, models.far, set
+	plan, err := collect.NewPlan(o)
 	if err != nil {
 		return train.Folder{}, err
 	}
@@ -140,7 +149,7 @@ func (c *course) decode(ctx context.Context, models *pair, set *task.Set) (train
 		return train.Folder{}, err
 	}
 	fmt.Fprintf(c.a.stderr, "decoded %d prompts at a threshold of %.4g: %d of %d tokens from the large model (%.2f%%)\n",
-		did.Prompts, threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
+		did.Prompts, *o.Router.Threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
 	opened, err := trace.Open(dir)
 	return train.Folder{Name: dir, Set: opened}, err
 }

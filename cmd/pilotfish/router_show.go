@@ -147,7 +147,8 @@ func (f *showFlags) about(a *app, path string, r *router.File) error {
 		}
 	}
 	if r.Certificate == nil {
-		_, err := fmt.Fprintf(a.stdout, "  %-13s none: `pilotfish router calibrate` proves that a budget is kept\n", "certificate")
+		_, err := fmt.Fprintf(a.stdout, "  %-13s none: `pilotfish router calibrate` proves that a budget is kept\n",
+			"certificate")
 		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "  %-13s %s\n", "certificate", certificateText(r.Certificate))
@@ -177,15 +178,16 @@ func learntText(e aboutEvent) string {
 	if e.Positions == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d tokens of %d prompts, %s to escalate; rounds: %d, seed: %d", e.Positions, e.Prompts, share(e.Escalate),
-		max(1, e.Rounds), e.Seed)
+	return fmt.Sprintf("%d tokens of %d prompts, %s to escalate; rounds: %d, seed: %d", e.Positions, e.Prompts,
+		share(e.Escalate), max(1, e.Rounds), e.Seed)
 }
 
 func heldText(e aboutEvent) string {
 	if e.AUC == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the prompts: area %.4f, calibration error %.4f", share(e.Validation), e.AUC, e.Calibration)
+	return fmt.Sprintf("%s of the prompts: area %.4f, calibration error %.4f", share(e.Validation), e.AUC,
+		e.Calibration)
 }
 
 // worth is what a router is worth on positions, beside the policies that need none.
@@ -218,7 +220,7 @@ func (f *showFlags) judge(a *app, path string, file *router.File, folders []trai
 		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: they are of another small model",
 			path, file.Net.Dim(), folders[0].Name, src.Width())
 	case about.Model == "":
-		fmt.Fprintf(a.stderr, "pilotfish: %s does not say of which model it is: whether the traces are of the same is not known\n", path)
+		fmt.Fprintf(a.stderr, "pilotfish: %s does not say of which model it is: the traces may be of another\n", path)
 	case about.Model != s.Small.Fingerprint:
 		return nil, fmt.Errorf("%s belongs to the small model %q, %s is of %q: give traces of the same",
 			path, about.ModelName, folders[0].Name, s.Small.Name)
@@ -288,7 +290,8 @@ func (w *worth) print(out io.Writer) error {
 	fmt.Fprintln(t, "\nconfidence\ttokens\tmean\tmay stand\tgap\t")
 	for _, b := range router.Reliability(w.all[0]) {
 		if b.Tokens > 0 {
-			fmt.Fprintf(t, "%.1f to %.1f\t%d\t%.3f\t%.3f\t%+.3f\t\n", b.Low, b.High, b.Tokens, b.Confidence, b.Stand, b.Confidence-b.Stand)
+			fmt.Fprintf(t, "%.1f to %.1f\t%d\t%.3f\t%.3f\t%+.3f\t\n", b.Low, b.High, b.Tokens, b.Confidence, b.Stand,
+				b.Confidence-b.Stand)
 		}
 	}
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -47,21 +49,22 @@ func newRouterTrainCommand(a *app) *cobra.Command {
 		Short: "Make a router from what router collect recorded",
 		Long: `Make a router from what router collect recorded.
 
-The network is linear, ReLU, linear, and looks (--features) at the small model's final hidden state (hidden), at margin and
-entropy of its next token (head: with no layer in the middle this is logistic regression, the cheap baseline), or at both.
+The network is linear, ReLU, linear, and looks (--features) at the small model's final hidden state (hidden), at margin
+and entropy of its next token (head: with no layer in the middle, logistic regression, the cheap baseline), or at both.
 It learns the labels of one rule (--label) by cross-entropy, and gives the confidence that a token may stand.
 
 A share of the prompts (--validation) is held back, whole: training ends when the loss on them has stopped falling, and
-all that is said of the router is said of them. Scale and shift of the logits are fitted to them where that makes one half
-of them better by what the other half says. A seed gives the same file with any number of threads (-t).
+all that is said of the router is said of them. Scale and shift of the logits are fitted to them where what fits one
+half makes the other better. A seed gives the same file with any number of threads (-t).
 
 With --rounds 2 both models then decode the prompts with the router of the first round, at about --share of the tokens
-from the large one; what they come by is added to the traces, and a second router is trained: texts in use are those that
-a router leads to. This needs the models (-m with --large or --cloud, or neither for the demo's) and the questions that
-the first folder was collected from (--data). Folders of such texts stay in --on-policy, where a run that was stopped goes on.
-What the second round gained is printed, for texts of both kinds.`,
+from the large one; what they come by is added to the traces, and a second router is trained: texts in use are those
+that a router leads to. This needs the models (-m with --large or --cloud, or neither for the demo's) and the questions
+that the first folder was collected from (--data). Such texts stay in the folder --on-policy, where a run that was
+stopped goes on. What the second round gained is printed, for texts of both kinds.`,
 		Example: `  pilotfish router train traces -o router.gguf
-  pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl --on-policy routed`,
+  pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl \
+    --on-policy routed`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("there are no traces: name the folders that `pilotfish router collect` filled")
@@ -146,6 +149,9 @@ func (f *trainFlags) options() train.Options {
 func (f *trainFlags) run(ctx context.Context, a *app, dirs []string) error {
 	if err := f.check(); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Dir(f.out)); err != nil { // before anything takes long
+		return fmt.Errorf("-o %s: %w", f.out, err)
 	}
 	folders, err := openFolders(dirs)
 	c := &course{a: a, f: f, folders: folders, given: len(folders)}
@@ -299,7 +305,8 @@ func (c *course) report(number int, r *train.Result, took time.Duration) error {
 	if c.f.json {
 		return c.a.printJSON(e)
 	}
-	_, err := fmt.Fprintf(c.a.stdout, `round %d: %d positions of %d prompts, %.2f%% to escalate; best of %d epochs: %d (%.1f s)
+	_, err := fmt.Fprintf(c.a.stdout,
+		`round %d: %d positions of %d prompts, %.2f%% to escalate; best of %d epochs: %d (%.1f s)
   on %d positions of %d prompts held back: area under the curve %s, cross-entropy %.4f, calibration error %.4f
 `, number, e.Positions, e.Prompts, 100*e.Escalate, e.Epochs, e.Best, e.Seconds, e.HeldPositions, e.HeldPrompts,
 		figure(r.AUC), e.CrossEntropy, e.Calibration)
@@ -340,8 +347,8 @@ func (c *course) finish() error {
 	return err
 }
 
-// compare prints what every round is worth on the positions held back, apart for given texts and for those of each later
-// round.
+// compare prints what every round is worth on the positions held back, apart for given texts and for those of each
+// later round.
 func (c *course) compare() error {
 	var all []comparison
 	for kind := range len(c.rounds) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,10 +15,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
@@ -89,7 +94,7 @@ func trainOn(t *testing.T, args ...string) ([]trained, string) {
 func TestTrainCommand(t *testing.T) {
 	dir := traces(t, traceSettings())
 	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
-	require.Len(t, got, 2)
+	require.Len(t, got, 2, "lines of --json")
 	assert.Equal(t, 54, got[0].Prompts)
 	assert.Equal(t, 54*20, got[0].Positions)
 	assert.Equal(t, 6, got[0].HeldPrompts)
@@ -104,12 +109,26 @@ func TestTrainCommand(t *testing.T) {
 	about := file.About
 	assert.Regexp(t, "^[0-9a-f]{64}$", about.Data)
 	assert.Equal(t, router.About{
-		Version: buildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big", Tap: "final-norm",
-		Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54, Positions: 54 * 20,
+		Version: buildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big",
+		Tap: "final-norm", Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54,
+		Positions:  54 * 20,
 		Validation: 0.1, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
 	}, about)
 	assert.Nil(t, file.Certificate)
 	assert.Equal(t, newAboutEvent(file), *got[1].Router)
+
+	gateway := traceSettings()
+	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
+	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement", "--epochs", "1")
+	file, err = readRouter(both)
+	require.NoError(t, err)
+	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
+	assert.Equal(t, "big", file.About.LargeName)
+	assert.NotEqual(t, about.Data, file.About.Data)
+	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement", "--epochs", "1")
+	file, err = readRouter(alone)
+	require.NoError(t, err)
+	assert.Equal(t, "behind a gateway", file.About.LargeName)
 
 	again := filepath.Join(t.TempDir(), "again.gguf")
 	code, stdout, stderr := call(t, "router", "train", dir, "--label", "disagreement", "-t", "3", "--out", again)
@@ -215,7 +234,8 @@ func TestTrainRefuses(t *testing.T) {
 	}
 	for _, flag := range []string{
 		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1", "--pin=a",
-		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact", "--huge-pages=off",
+		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
+		"--huge-pages=off",
 	} {
 		code, _, stderr := call(t, "router", "train", "-o", out, dir, "--label", "r2r", flag)
 		assert.Equal(t, exitUsage, code, flag)
@@ -223,6 +243,11 @@ func TestTrainRefuses(t *testing.T) {
 		assert.Contains(t, stderr, name+" has no effect in one round")
 	}
 	assert.NoFileExists(t, out)
+	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
+	code, stdout, stderr := call(t, "router", "train", dir, "--label", "r2r", "-o", nowhere)
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, stdout, "before anything is trained")
+	assert.Contains(t, stderr, "-o "+nowhere)
 }
 
 // TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
@@ -231,7 +256,13 @@ func TestTrainRounds(t *testing.T) {
 	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
 	code, _, stderr := call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50", "-o", dir)
 	require.Equal(t, exitDone, code, stderr)
-	line := []string{dir, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3"}
+	second := filepath.Join(t.TempDir(), "second")
+	code, _, stderr = call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "30",
+		"--reference", "large", "-o", second)
+	require.Equal(t, exitDone, code, stderr)
+	line := []string{
+		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3",
+	}
 	got, out := trainOn(t, line...)
 	require.Len(t, got, 2+4+1)
 	file, err := readRouter(out)
@@ -247,11 +278,14 @@ func TestTrainRounds(t *testing.T) {
 		kinds = append(kinds, fmt.Sprintf("%s, round %d", e.Comparison.Texts, e.Comparison.Round))
 		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
 		assert.Greater(t, e.Comparison.Share, 0.15)
+		require.NotNil(t, e.Comparison.Missed)
+		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty is to be found among one in five")
 	}
 	assert.Equal(t, []string{
 		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
 	}, kinds)
 	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
+	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "given texts are those of both folders")
 
 	set, err := trace.Open(filepath.Join(more, "round-2"))
 	require.NoError(t, err)
@@ -284,6 +318,29 @@ func TestTrainRounds(t *testing.T) {
 	assert.Contains(t, stderr, "give the model that the traces are of")
 }
 
+// TestRoutedTexts: the texts of a round are decoded as those of the first folder, with the last router at the threshold
+// for the wanted share of the positions held back.
+func TestRoutedTexts(t *testing.T) {
+	s := traceSettings()
+	s.Raw = true
+	folders, err := openFolders([]string{traces(t, s)})
+	require.NoError(t, err)
+	defer closeFolders(folders)
+	f := &trainFlags{features: "both", hidden: 8, epochs: 2, rate: 0.01, validation: 0.5}
+	f.pair.set, f.rounds.share = new(pflag.FlagSet), 0.3
+	c := &course{a: &app{stdout: io.Discard, stderr: io.Discard}, f: f, rule: "r2r", folders: folders, given: 1}
+	require.NoError(t, c.train(t.Context()))
+	o := c.routed()
+	assert.True(t, o.Raw)
+	assert.Equal(t, 20, o.MaxTokens)
+	assert.Equal(t, []string{"r2r"}, o.Labels)
+	assert.Equal(t, collect.Routed, o.Reference)
+	assert.Equal(t, c.rounds[0].file.Net, o.Router.Net)
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(c.rounds[0].bytes)), o.RouterHash)
+	held := train.Judge(c.src, c.rounds[0].result.Held.Rows, o.Router.Net, 1)
+	assert.InDelta(t, 0.3, router.Rank(held).At(*o.Router.Threshold).Share, 0.002)
+}
+
 // shown is a line of `router show --json`.
 type shown struct {
 	File   string
@@ -294,7 +351,7 @@ type shown struct {
 // TestShowCommand: what the file says, and with traces how good it is, the same as text, JSON and pictures.
 func TestShowCommand(t *testing.T) {
 	dir := traces(t, traceSettings())
-	_, out := trainOn(t, dir, "--label", "disagreement", "--validation", "0.25")
+	_, out := trainOn(t, dir, "--label", "disagreement", "--validation", "0.25", "--seed", "3")
 	file, err := readRouter(out)
 	require.NoError(t, err)
 
@@ -406,4 +463,48 @@ func TestShowDamagedText(t *testing.T) {
 	code, stdout, stderr = call(t, "router", "show", "--json", out)
 	require.Equal(t, exitDone, code, stderr)
 	assert.True(t, json.Valid([]byte(stdout)))
+}
+
+// TestCharts: each curve is of what it is named after.
+func TestCharts(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	w := &worth{names: []string{"learned", "margin"}, all: make([][]router.Verdict, 2)}
+	for range 500 {
+		stands := r.Float64() < 0.6
+		for i := range w.all {
+			w.all[i] = append(w.all[i], router.Verdict{Confidence: r.Float32() * float32(i+1) / 2, Stands: stands})
+		}
+	}
+	for _, v := range w.all {
+		w.ranks = append(w.ranks, router.Rank(v))
+	}
+	all := w.charts()
+	honest := all["reliability"].Lines[0]
+	require.Len(t, honest.X, 5, "bins without tokens are left out")
+	require.Len(t, all["reliability"].Bars, 5)
+	for i, b := range router.Reliability(w.all[0])[:5] {
+		assert.InDelta(t, b.Confidence, honest.X[i], 1e-12)
+		assert.InDelta(t, b.Stand, honest.Y[i], 1e-12)
+		assert.InDelta(t, b.Stand, all["reliability"].Bars[i].Height, 1e-12)
+	}
+	for i := range w.ranks {
+		share, policy := all["share"].Lines[i], all["policies"].Lines[i]
+		assert.Equal(t, w.names[i], share.Name)
+		assert.Equal(t, w.names[i], policy.Name)
+		for k, x := range share.X {
+			assert.InDelta(t, w.ranks[i].At(x).Share, share.Y[k], 1e-12)
+		}
+		for k, x := range policy.X {
+			at := w.ranks[i].At(w.ranks[i].Threshold(float64(k) / 400))
+			assert.InDelta(t, at.Share, x, 1e-12)
+			assert.InDelta(t, at.Recall, policy.Y[k], 1e-12)
+		}
+	}
+	for k, x := range all["precision-recall"].Lines[0].X {
+		at := w.ranks[0].At(x)
+		assert.InDelta(t, at.Recall, all["precision-recall"].Lines[1].Y[k], 1e-12)
+		if at.Share > 0 {
+			assert.InDelta(t, at.Precision, all["precision-recall"].Lines[0].Y[k], 1e-12)
+		}
+	}
 }

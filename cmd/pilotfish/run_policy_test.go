@@ -343,7 +343,7 @@ func TestLiveTogether(t *testing.T) {
 func TestCostsReplay(t *testing.T) {
 	run := demoRuns(t)
 	value := []string{"--policy", "value", "--value-ask", "0.1", "--value-second", "30", "--value-byte", "0.001"}
-	_, s, _ := run(value...)
+	_, s, _ := run(append(value, "--mode", "serial")...) // answers are there before the next decision
 	require.NotEmpty(t, s.Costs)
 	assert.Equal(t, 0.1, s.Costs[0].Cost)
 	assert.Positive(t, s.CloudTokens)
@@ -357,10 +357,12 @@ func TestCostsReplay(t *testing.T) {
 	line, err := json.Marshal(map[string]any{"summary": s})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(record, append([]byte("{\"pos\":1}\n"), line...), 0o600))
-	_, again, _ := run(append(value, "--mode", "serial", "--costs", record)...)
-	assert.Equal(t, s.Tokens, again.Tokens)
-	assert.Equal(t, s.CloudTokens, again.CloudTokens)
-	assert.Equal(t, s.Costs, again.Costs)
+	for _, mode := range []string{"serial", "pipelined"} {
+		_, again, _ := run(append(value, "--mode", mode, "--costs", record)...)
+		assert.Equal(t, s.Tokens, again.Tokens, mode)
+		assert.Equal(t, s.CloudTokens, again.CloudTokens, mode)
+		assert.Equal(t, s.Costs, again.Costs, mode)
+	}
 
 	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
 	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))

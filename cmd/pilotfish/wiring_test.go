@@ -77,6 +77,8 @@ func TestModelFlags(t *testing.T) {
 	for _, command := range [][]string{ // a value that the model or this machine refuses is refused where it is used
 		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"},
 		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
+		{"router", "calibrate", "-m", m, "--large", m, "--router", narrowRouter(t, 8, ""), "--data", demoData(t, 9),
+			"-o", "/nowhere/o"},
 	} {
 		for _, flags := range []string{"--threads 5000", "--kv f64", "--exact --backend soft", "--backend cuda"} {
 			code, _, stderr := call(t, append(command, strings.Fields(flags)...)...)

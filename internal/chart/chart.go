@@ -54,8 +54,8 @@ const colours = 4 // of lines, in turn
 // SVG returns the file. The same chart gives the same bytes.
 func (c Chart) SVG() []byte {
 	b := new(bytes.Buffer)
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height,
-		escaped(c.Title))
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
+		width, height, escaped(c.Title))
 	b.WriteString(style)
 	fmt.Fprintf(b, `<rect class="bg" width="%d" height="%d"/>`+"\n", width, height)
 	fmt.Fprintf(b, `<text class="t" x="%d" y="24">%s</text>`+"\n", left, escaped(c.Title))

@@ -71,7 +71,8 @@ func TestChart(t *testing.T) {
 	assert.Len(t, find(all["path"], "l c1 d"), 1, "no name, no legend")
 	bars := find(all["rect"], "b")
 	require.Len(t, bars, 1)
-	assert.Equal(t, map[string]string{"class": "b", "x": "180.0", "y": "200.0", "width": "110.0", "height": "160.0"}, bars[0])
+	want := map[string]string{"class": "b", "x": "180.0", "y": "200.0", "width": "110.0", "height": "160.0"}
+	assert.Equal(t, want, bars[0])
 	var texts []string
 	for _, e := range all["text"] {
 		texts = append(texts, e["text"])

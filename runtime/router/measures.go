@@ -132,8 +132,8 @@ func (r *Ranking) At(threshold float64) Point {
 	return Point{threshold, float64(n) / float64(all), fallen / float64(n), fallen / float64(r.fallen[all])}
 }
 
-// Threshold returns the one that escalates the share of the tokens that is nearest to the wanted one without being above
-// it. Tokens of equal confidence are escalated together or not at all.
+// Threshold returns the one that escalates the share of the tokens that is nearest to the wanted one without being
+// above it. Tokens of equal confidence are escalated together or not at all.
 func (r *Ranking) Threshold(share float64) float64 {
 	n := int(share * float64(len(r.sorted)))
 	if n >= len(r.sorted) {

@@ -31,8 +31,8 @@ func (a *adam) next() moment {
 	return moment{a.rate * schedule(a.done, a.steps), 1 / (1 - math.Pow(beta1, t)), 1 / (1 - math.Pow(beta2, t))}
 }
 
-// schedule is the share of the full rate at a step, from 1: it rises over the first twentieth and then falls along half a
-// cosine, to a hundredth.
+// schedule is the share of the full rate at a step, from 1: it rises over the first twentieth and then falls along
+// half a cosine, to a hundredth.
 func schedule(step, steps int) float64 {
 	warm := max(1, steps/20)
 	if step <= warm {

@@ -16,9 +16,9 @@ var (
 	epochs    = flag.Int("epochs", 2, "epochs of BenchmarkTrain")
 )
 
-// BenchmarkTrain trains on traces of width 896 with 64 hidden units, features both, from mapped files that were read just
-// before. It reports seconds per epoch, multiplications by weights per second, and the memory of the process that is not of
-// files, at the end. The first epoch includes mean and deviation.
+// BenchmarkTrain trains on traces of width 896 with 64 hidden units, features both, from mapped files that were read
+// just before. It reports seconds per epoch, multiplications by weights per second, and the memory of the process that
+// is not of files, at the end. The first epoch includes mean and deviation.
 func BenchmarkTrain(b *testing.B) {
 	const width, each = 896, 100
 	s := settings(*positions/each, width)

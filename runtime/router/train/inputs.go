@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 )
 
-// inputs turns positions into rows of numbers that a network is trained on: the features that it looks at, each less its
-// mean, over its deviation.
+// inputs turns positions into rows of numbers that a network is trained on: the features that it looks at, each less
+// its mean, over its deviation.
 type inputs struct {
 	src         Source
 	hidden      bool // the hidden state is among the features

@@ -14,8 +14,8 @@ const (
 	block     = 32 * 1024 // that are shuffled together: texts in random order, so that files are read nearly as they lie
 )
 
-// batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do not
-// mean few steps.
+// batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do
+// not mean few steps.
 func batchOf(n int) int { return min(max(1, n/(100*chunk)), mostBatch/chunk) * chunk }
 
 // The seeds of what is drawn, apart from the split, as second numbers of a generator.
@@ -171,8 +171,8 @@ func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
 	return z, context.Cause(ctx)
 }
 
-// network returns the router that computes scale·z + shift, z being the corrected output, from features as they are: the
-// standardisation is folded into the first layer.
+// network returns the router that computes scale·z + shift, z being the corrected output, from features as they are:
+// the standardisation is folded into the first layer.
 func (t *trainer) network(scale, shift float64) (*router.Net, error) {
 	p, n, in := t.shape.of(t.theta), t.shape.rows(), t.in
 	from := 0 // of the features in the network's inputs: without hidden state its weights are zero

@@ -57,7 +57,7 @@ func fits(first, f Folder, rule string) error {
 	case s.Width != one.Width:
 		return fmt.Errorf("%s has hidden states of %d numbers, %s of %d: leave one of the folders out",
 			f.Name, s.Width, first.Name, one.Width)
-	case s.Tap != one.Tap || s.Tap != router.TapFinalNorm:
+	case s.Tap != router.TapFinalNorm:
 		return fmt.Errorf("%s has hidden states of the tap point %q: a router takes those of %q",
 			f.Name, s.Tap, router.TapFinalNorm)
 	case s.Large.Fingerprint != one.Large.Fingerprint && s.Large.Fingerprint != "" && one.Large.Fingerprint != "":

@@ -115,9 +115,11 @@ func TestTracesRefused(t *testing.T) {
 		`two is of the small model "another", one of "tiny"`: func(s *trace.Settings) {
 			s.Small = trace.Model{Fingerprint: "x", Name: "another"}
 		},
-		"two has hidden states of 9 numbers, one of 8":      func(s *trace.Settings) { s.Width = 9 },
-		`two has hidden states of the tap point "elsewhe`:   func(s *trace.Settings) { s.Tap = "elsewhere" },
-		`two is of the large model "other", one of "big"`:   func(s *trace.Settings) { s.Large = trace.Model{Fingerprint: "y", Name: "other"} },
+		"two has hidden states of 9 numbers, one of 8":    func(s *trace.Settings) { s.Width = 9 },
+		`two has hidden states of the tap point "elsewhe`: func(s *trace.Settings) { s.Tap = "elsewhere" },
+		`two is of the large model "other", one of "big"`: func(s *trace.Settings) {
+			s.Large = trace.Model{Fingerprint: "y", Name: "other"}
+		},
 		`two has no labels "disagreement": it has r2r, abc`: func(s *trace.Settings) { s.Labels = []string{"r2r", "abc"} },
 	} {
 		s := settings(2, 8)

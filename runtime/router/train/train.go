@@ -1,9 +1,9 @@
-// Package train teaches a router which tokens of the small model may stand, from positions whose answer is known. It has
-// no I/O and no clock: positions come through [Source], and draws are functions of a seed.
+// Package train teaches a router which tokens of the small model may stand, from positions whose answer is known. It
+// has no I/O and no clock: positions come through [Source], and draws are functions of a seed.
 //
 // The network is linear → ReLU → linear on the final hidden state h, on margin and certainty of the head, or on all of
-// them; without the layer in the middle it is logistic regression. With label y = 1 where the token may stand, and z the
-// output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
+// them; without the layer in the middle it is logistic regression. With label y = 1 where the token may stand, and z
+// the output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
 //
 //	ℓ = -y·ln σ(z) - (1-y)·ln σ(-z)
 //
@@ -17,15 +17,16 @@
 // ln(w_keep/w_escalate). So ln(w_escalate/w_keep) is added to the bias of the last layer before anything is judged or
 // calibrated, and σ of it is p again.
 //
-// The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction and decoupled weight decay (Loshchilov and
-// Hutter, arXiv 1711.05101); the rate rises over the first twentieth of the steps and then falls along a half cosine.
-// Inputs are standardised with mean and deviation of a sample, as single dimensions of hidden states may be hundreds of
-// times as large as others, and that is folded into the first layer at the end. Some prompts, never single tokens, are held back:
-// training ends when the loss on them has stopped falling, and the weights that were best there are kept.
+// The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction and decoupled weight decay (Loshchilov
+// and Hutter, arXiv 1711.05101); the rate rises over the first twentieth of the steps and then falls along a half
+// cosine. Inputs are standardised with mean and deviation of a sample, as single dimensions of hidden states may be
+// hundreds of times as large as others, and that is folded into the first layer at the end. Some prompts, never single
+// tokens, are held back: training ends when the loss on them has stopped falling, and the weights that were best there
+// are kept.
 //
-// Bound. An epoch over N positions of width D with H hidden units multiplies and adds N·D·H times forward and as often for
-// the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products are those
-// of kernels/cpu, see bench/NOTES.md for what was measured.
+// Bound. An epoch over N positions of width D with H hidden units multiplies and adds N·D·H times forward and as often
+// for the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products
+// are those of kernels/cpu, see bench/NOTES.md for what was measured.
 //
 // Promise: for one seed the result is the same, bit for bit, whatever the number of threads: the gradient of a batch is
 // the sum of those of fixed chunks, in fixed order. Another kind of CPU may round otherwise.

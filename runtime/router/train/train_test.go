@@ -39,8 +39,8 @@ func (r *rows) add(prompt int, l Label, margin, certainty float32, hidden ...flo
 	r.label, r.prompt = append(r.label, l), append(r.prompt, prompt)
 }
 
-// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times as
-// large as the others and far from 0, and with what the head says of them. One position in nine has no label.
+// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times
+// as large as the others and far from 0, and with what the head says of them. One position in nine has no label.
 func planted(prompts, width int, seed uint64) (src *rows, truth []float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	src = &rows{width: width}
@@ -143,7 +143,8 @@ func TestTrainFeatures(t *testing.T) {
 	}
 }
 
-// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives others.
+// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives
+// others.
 func TestTrainIsRepeatable(t *testing.T) {
 	src, _ := planted(300, 20, 2)
 	o := Options{Epochs: 3, Seed: 7, Balance: 0.5}
@@ -227,7 +228,7 @@ func TestGradient(t *testing.T) {
 		}
 		grads := [2][]float32{make([]float32, len(theta)), make([]float32, len(theta))}
 		for c, at := 0, 0; at < len(some); c, at = c+1, at+chunk {
-			tr.gradient(tr.workers[c], grads[c], some[at:min(at+chunk, len(some))], len(some))
+			tr.gradient(tr.workers[0], grads[c], some[at:min(at+chunk, len(some))], len(some))
 		}
 		for i := range theta {
 			const step = 1e-5
@@ -243,8 +244,72 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for them,
-// the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
+// newTest returns a trainer of one thread over a source.
+func newTest(t *testing.T, src Source, o Options) *trainer {
+	t.Helper()
+	o = o.defaults()
+	parts, err := split(src, o.Validation, o.Seed)
+	require.NoError(t, err)
+	pool := cpu.NewPool(1)
+	t.Cleanup(pool.Close)
+	tr, err := newTrainer(src, o, parts, pool)
+	require.NoError(t, err)
+	return tr
+}
+
+// TestShortBatch: the last batch of an epoch learns from its own positions alone.
+func TestShortBatch(t *testing.T) {
+	src, _ := planted(2000, 3, 3)
+	tr := newTest(t, src, Options{})
+	require.Greater(t, tr.batch, chunk)
+	var batches [][]int
+	tr.stream(1, func(rows []int) bool { batches = append(batches, slices.Clone(rows)); return len(batches) < 2 })
+	tr.step(batches[0])
+	short := batches[1][:20]
+	g := make([]float32, len(tr.theta))
+	tr.gradient(newWorker(tr.shape), g, short, len(short))
+	want := make([]float32, len(g))
+	for i := range g {
+		want[i] = 0.9*tr.adam.m[i] + 0.1*g[i]
+	}
+	tr.step(short)
+	assert.InDeltaSlice(t, want, tr.adam.m, 1e-7)
+}
+
+// ordered is a source that notes in which order hidden states are read.
+type ordered struct {
+	*rows
+	read []int
+}
+
+func (o *ordered) Hidden(dst []float32, i int) {
+	o.read = append(o.read, i)
+	o.rows.Hidden(dst, i)
+}
+
+// TestEpochsDiffer: each epoch has an order of its own.
+func TestEpochsDiffer(t *testing.T) {
+	src, _ := planted(30, 3, 3)
+	o := &ordered{rows: src}
+	tr := newTest(t, o, Options{})
+	var orders [][]int
+	for e := range 3 {
+		o.read = nil
+		require.NoError(t, tr.epoch(t.Context(), e+1))
+		orders = append(orders, o.read)
+	}
+	assert.NotEqual(t, orders[0], orders[1])
+	assert.NotEqual(t, orders[1], orders[2])
+	assert.ElementsMatch(t, orders[0], orders[1])
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(assert.AnError)
+	o.read = nil
+	assert.ErrorIs(t, tr.epoch(ctx, 4), assert.AnError)
+	assert.Len(t, o.read, tr.batch, "it ends between two batches")
+}
+
+// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for
+// them, the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
 func TestClassWeights(t *testing.T) {
 	shares := []float64{0.5, 0.9, 0.98}
 	src := &rows{width: len(shares)}
@@ -268,13 +333,7 @@ func TestClassWeights(t *testing.T) {
 			assert.InDelta(t, share, r.Net.Of(h, 0, 0), 0.01, "balance %v", balance)
 		}
 	}
-	pool := cpu.NewPool(1)
-	defer pool.Close()
-	o := Options{Balance: 1}.defaults()
-	parts, err := split(src, o.Validation, 0)
-	require.NoError(t, err)
-	tr, err := newTrainer(src, o, parts, pool)
-	require.NoError(t, err)
+	tr := newTest(t, src, Options{Balance: 1})
 	assert.InDelta(t, float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1], 1e-6, "both classes count alike")
 	assert.InDelta(t, float64(tr.keep+tr.escalate), float64(tr.keep)*tr.weight[0]+float64(tr.escalate)*tr.weight[1], 1e-6)
 }
@@ -329,7 +388,8 @@ func TestSplit(t *testing.T) {
 	assert.NotEqual(t, one, another)
 }
 
-// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another order.
+// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another
+// order.
 func TestStream(t *testing.T) {
 	src, _ := planted(3000, 3, 5)
 	parts, err := split(src, 0.1, 0)
@@ -391,11 +451,7 @@ func TestEarlyStopping(t *testing.T) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
-	all := make([]int, len(keep))
-	for i := range all {
-		all[i] = i
-	}
-	assert.InDelta(t, seen[least].Loss, loss(logits, keep, all, 1, 0), 1e-3, "the weights of that epoch")
+	assert.InDelta(t, seen[least].Loss, loss(logits, keep, every(len(keep)), 1, 0), 1e-3, "the weights of that epoch")
 }
 
 // TestPlatt: logits that are off by a scale and a shift are put right, and logits that part the kinds stay finite.
@@ -422,6 +478,62 @@ func TestPlatt(t *testing.T) {
 	assert.False(t, ok)
 	_, _, ok = platt(logits, keep, nil)
 	assert.False(t, ok)
+}
+
+// TestJudgeScales: scale and shift are those that fit all prompts held back, where one half says of the other that they
+// help; else there are none.
+func TestJudgeScales(t *testing.T) {
+	src, _ := planted(600, 3, 4)
+	tr := newTest(t, src, Options{Validation: 0.5})
+	held := tr.parts.held
+	one, other := tr.halves(held.Rows)
+	require.Greater(t, len(one), 500)
+	require.Greater(t, len(other), 500)
+	halves := map[int]bool{}
+	for _, k := range one {
+		halves[src.prompt[held.Rows[k]]] = true
+	}
+	for _, k := range other {
+		assert.False(t, halves[src.prompt[held.Rows[k]]], "a prompt is in one half")
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	logits, keep, honest := make([]float64, len(held.Rows)), make([]bool, len(held.Rows)), make([]float64, len(held.Rows))
+	for k, i := range held.Rows {
+		honest[k] = 2 * r.NormFloat64()
+		logits[k] = 5*honest[k] + 3
+		keep[k] = r.Float64() < sigmoid(honest[k])
+		src.label[i] = Escalate
+		if keep[k] {
+			src.label[i] = Keep
+		}
+	}
+	got := &Result{Held: held}
+	tr.judge(got, logits)
+	scale, shift, ok := platt(logits, keep, every(len(logits)))
+	require.True(t, ok)
+	assert.InDelta(t, scale, got.Scale, 1e-9)
+	assert.InDelta(t, shift, got.Shift, 1e-9)
+	assert.Less(t, got.Calibration, 0.05)
+	assert.Greater(t, got.Uncalibrated, 0.1)
+
+	for _, k := range one { // too bold in one half, honest in the other
+		logits[k] = 5 * honest[k]
+	}
+	for _, k := range other {
+		logits[k] = honest[k]
+	}
+	tr.judge(got, logits)
+	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift}, "what would help one half only is left")
+	assert.InDelta(t, got.Uncalibrated, got.Calibration, 1e-12)
+}
+
+// every is the numbers below n.
+func every(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // TestBatch: few positions make small batches, many make whole ones.
