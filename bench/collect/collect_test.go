@@ -44,9 +44,10 @@ func generated(t testing.TB, e *engine.Engine, text []int32, most int, s sample.
 	require.NoError(t, err)
 	text = append([]int32(nil), text...)
 	var all []int32
-	for t2, err := range session.Generate(t.Context(), text, engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}) {
+	r := engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}
+	for tok, err := range session.Generate(t.Context(), text, r) {
 		require.NoError(t, err)
-		if all = append(all, t2.ID); tokens.IsEnd(t2.ID) {
+		if all = append(all, tok.ID); tokens.IsEnd(tok.ID) {
 			break
 		}
 	}
@@ -117,6 +118,7 @@ func TestReferences(t *testing.T) {
 	policy, err := router.New(o.Router)
 	require.NoError(t, err)
 	sampled := map[string]bool{}
+	o.Labels = nil
 	for _, reference := range References() {
 		o.Reference = reference
 		set, _ := gather(t, o)
@@ -125,6 +127,7 @@ func TestReferences(t *testing.T) {
 			prompt, answer := textOf(t, &o, set, number)
 			about, _, _ := set.Prompt(number)
 			assert.True(t, about.Graded)
+			assert.Zero(t, about.Rollouts+about.RolloutTokens, "no labels, no work for them")
 			assert.Equal(t, q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
 			switch reference {
 			case Given:
@@ -211,7 +214,11 @@ func TestSameBytes(t *testing.T) {
 	o := demoOptions(t, 9, engine.Options{})
 	o.Reference, o.MaxTokens = Sampled, 16
 	var first map[string]string
-	for _, parallel := range []int{1, 2, 5, 20} {
+	counts := []int{1, 2, 5, 20}
+	if testing.Short() {
+		counts = []int{1, 5}
+	}
+	for _, parallel := range counts {
 		o.Parallel = parallel
 		dir := t.TempDir()
 		_, err := plan(t, o).Run(t.Context(), dir, nil)
@@ -353,6 +360,22 @@ func TestLongTexts(t *testing.T) {
 	o.Reference = Large
 	_, sum = gather(t, o)
 	assert.Equal(t, []int{6, 30, 0}, []int{sum.Cut, sum.Positions, sum.Right})
+}
+
+// TestExactRoom: an answer that ends just where the room ends is not cut.
+func TestExactRoom(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	o.Temperature = 0.5
+	for _, reference := range References() {
+		o.Reference, o.MaxTokens = reference, 64
+		set, sum := gather(t, o)
+		require.Zero(t, sum.Cut)
+		for less := range 2 {
+			o.MaxTokens = set.Len() - less
+			got, sum := gather(t, o)
+			assert.Equal(t, []int{less, set.Len() - less}, []int{sum.Cut, got.Len()}, reference)
+		}
+	}
 }
 
 // TestRaw: questions can be texts to go on with.

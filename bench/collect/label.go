@@ -15,11 +15,12 @@ const (
 	// RuleDisagreement says escalate where the two models choose different tokens, else keep.
 	RuleDisagreement = "disagreement"
 
-	// RuleCiter is the rule of CITER (arXiv 2502.01976), for a small model that was not fine-tuned as theirs. At a position of a reference whose final answer is right: the small model's choice is the
-	// reference's token: keep; else the large model's is: escalate; else each model goes on alone from its own choice
-	// to the end of the answer, and the final answers are graded: escalate if only the large model's is right, else
-	// keep. Positions of other references stay unknown. In a text that was decoded with a router no token is the right
-	// one: keep where the models agree, else both go on alone.
+	// RuleCiter is the rule of CITER (arXiv 2502.01976), for a small model that was not fine-tuned as theirs. At a
+	// position of a reference whose final answer is right: the small model's choice is the reference's token: keep;
+	// else the large model's is: escalate; else each model goes on alone from its own choice to the end of the answer,
+	// and the final answers are graded: escalate if only the large model's is right, else keep. Positions of other
+	// references stay unknown. In a text that was decoded with a router no token is the right one: keep where the
+	// models agree, else both go on alone.
 	RuleCiter = "citer"
 
 	// RuleR2R is like the rule of R2R (arXiv 2505.21600): a difference counts only if the text takes
@@ -94,8 +95,8 @@ func (w *worker) answers(ctx context.Context, d *draft, i int, p *trace.Position
 	return w.compare(ctx, d, i, p, d.large)
 }
 
-// compare grades the answer from the small model's choice, which the model of tree goes on with, and that from the large
-// model's, which the large one goes on with. Only where it makes the answer right is it worth asking.
+// compare grades the answer from the small model's choice, which the model of t goes on with, and that from the large
+// model's, which the large one goes on with. It is worth asking only where that makes the answer right.
 func (w *worker) compare(ctx context.Context, d *draft, i int, p *trace.Position, t *tree) (trace.Verdict, error) {
 	kept, err := t.goOn(ctx, variant(d.answer[:i], p.Small), nil)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 
 // definition says what a rule says of position j of an answer, with everything decoded from nothing.
 func definition(
-	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool, grade func(string) task.Verdict,
+	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool,
+	grade func(string) task.Verdict,
 ) trace.Verdict {
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
@@ -65,6 +66,9 @@ func definition(
 // TestLabels: labels are those of the definition, for all kinds of answers; and with the large model's own answers, the
 // rule of CITER is plain disagreement wherever it says something.
 func TestLabels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decodes each text anew for each label")
+	}
 	o := demoOptions(t, 5, engine.Options{})
 	o.MaxTokens = 40
 	seen := map[string]map[trace.Verdict]int{}
@@ -136,7 +140,9 @@ func (s *script) follow(
 }
 
 // scripted is a worker and a draft of a reference, with models that follow scripts. Answers that say "yes" are right.
-func scripted(t *testing.T, o Options, reference string, small, large map[string]string) (*worker, *draft, *script, *script) {
+func scripted(
+	t *testing.T, o Options, reference string, small, large map[string]string,
+) (*worker, *draft, *script, *script) {
 	tokens, err := open(t, demo.Small(), engine.Options{}).Tokenizer()
 	require.NoError(t, err)
 	w := &worker{Plan: &Plan{o: o}, tokens: tokens}
@@ -187,9 +193,11 @@ func TestRules(t *testing.T) {
 			map[string]string{"ac": " no", "ad": " yes"},
 			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Escalate}, 3},
 		{"neither, none gets there", given, "ab yes", "c", "d", map[string]string{"ac": " no"},
-			map[string]string{"ac": " no", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+			map[string]string{"ac": " no", "ad": " no"},
+			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"neither, the small one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " yes"},
-			map[string]string{"ac": " yes", "ad": " no"}, map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+			map[string]string{"ac": " yes", "ad": " no"},
+			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"a wrong reference", given, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown, RuleR2R: trace.Escalate}, 1},
 		{"routed, it matters", routed, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
@@ -244,7 +252,8 @@ func TestSentences(t *testing.T) {
 		{" end. And on", " end. But not", trace.Escalate}, // the letters differ
 		{"", "", trace.Escalate},
 	} {
-		w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "ab", nil, map[string]string{"ac": c.small, "ad": c.large})
+		lines := map[string]string{"ac": c.small, "ad": c.large}
+		w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "ab", nil, lines)
 		d.question.Grade = nil
 		d.answer = append(w.tokens.Encode("a", false), w.tokens.Encode("b", false)...)
 		c2 := w.tokens.Encode("c", false)[0]
@@ -332,6 +341,16 @@ func TestTree(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "abc", s.tokens.Decode(all[:3]))
 	assert.Equal(t, []string{"ab"}, s.asked)
+
+	// what goes on into a text that is known is followed, not asked
+	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"a": "b", "": "a"}, nil)
+	_, err = d.small.goOn(t.Context(), ids[:1], nil)
+	require.NoError(t, err)
+	assert.Equal(t, 2, d.small.tokens, "and the end")
+	all, err = d.small.goOn(t.Context(), nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "ab", s.tokens.Decode(all[:2]))
+	assert.Equal(t, 3, d.small.tokens)
 
 	// the limit holds, for what is known and for what is asked
 	for _, limit := range []int{3, 4} {

@@ -93,7 +93,7 @@ func (r *remote) follow(
 	}
 	text := append([]int32(nil), context...)
 	for range most {
-		a, err := r.cloud.Ask(ctx, engine.CloudQuestion{Context: append([]int32(nil), text...), Sampling: s})
+		a, err := r.cloud.Ask(ctx, engine.CloudQuestion{Context: text, Sampling: s})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,9 @@ func TestPlanRefused(t *testing.T) {
 		"a temperature of 0":                 func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
 		"a temperature of NaN":               func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
 		"a temperature of +Inf":              func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
-		"it needs a router file":             func(o *Options) { o.Reference, o.Router = Routed, router.Options{Policy: router.Margin} },
+		"it needs a router file": func(o *Options) {
+			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
+		},
 		"a large model to ask":               func(o *Options) { o.Reference, o.Far = Routed, nil },
 		"policy learned: no router":          func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
 		`label rule "x": choose among dis`:   func(o *Options) { o.Labels = []string{"x"} },
@@ -87,8 +89,11 @@ func TestPlanDefaults(t *testing.T) {
 	assert.Nil(t, s.Routing)
 	assert.Zero(t, s.Sentence)
 
-	o.Data.Questions[1].Reference = ""
-	assert.Equal(t, Large, plan(t, o).Reference())
+	for i := range 2 {
+		o.Data = questions(t, 2)
+		o.Data.Questions[i].Reference = ""
+		assert.Equal(t, Large, plan(t, o).Reference())
+	}
 	o.Reference, o.Labels = Sampled, []string{RuleR2R}
 	s = plan(t, o).settings
 	assert.Equal(t, &trace.Sampling{Temperature: 2, Seed: 3}, s.Sampling)
@@ -221,14 +226,16 @@ func TestPatient(t *testing.T) {
 		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
 		assert.ErrorIs(t, err, errSilent)
 
-		for _, after := range []time.Duration{time.Second, answerTime / 2} { // in a pause, and while it waits
+		for after, slow := range map[time.Duration]time.Duration{
+			time.Second: 0,                                        // in a pause
+			time.Minute: time.Hour, 12 * time.Second: time.Second, // while it waits, the first time and the last
+		} {
 			over := errors.New("over")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(after, func() { cancel(over) })
 			begin = time.Now()
-			f = &flaky{fails: 99, slow: time.Duration(after.Hours()*3600-1) * time.Minute}
-			_, err = patient{f}.Ask(ctx, engine.CloudQuestion{})
-			assert.ErrorIs(t, err, over)
+			_, err = patient{&flaky{fails: 99, slow: slow}}.Ask(ctx, engine.CloudQuestion{})
+			assert.Equal(t, over, err)
 			assert.Equal(t, after, time.Since(begin))
 		}
 	})
@@ -268,6 +275,34 @@ func TestShortAudit(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int32{3, 9, 5}, []int32{got[0].token, got[1].token, got[2].token})
 	assert.EqualValues(t, -1, got[1].logProb)
+}
+
+// TestRemoteSessions: a gateway keeps one session for each text, and none afterwards.
+func TestRemoteSessions(t *testing.T) {
+	far := &countedFar{Cloud: counting(func(engine.CloudQuestion) int32 { return 1 })}
+	r := &remote{far: far}
+	for range 3 {
+		require.NoError(t, r.follow(t.Context(), []int32{1}, 1, sample.Options{}, func(int32) bool { return true }))
+		_, err := r.read(t.Context(), []int32{1, 2}, 2)
+		require.NoError(t, err)
+		assert.Equal(t, 1, far.open)
+	}
+	assert.Equal(t, 4, far.begun, "what goes on from a text is asked in its session")
+	r.close()
+	r.close()
+	assert.Zero(t, far.open)
+}
+
+// countedFar counts sessions.
+type countedFar struct {
+	engine.Cloud
+	begun, open int
+}
+
+func (f *countedFar) Session(context.Context) (engine.Cloud, func(), error) {
+	f.begun++
+	f.open++
+	return f.Cloud, func() { f.open-- }, nil
 }
 
 // answer is a cloud that gives it always.

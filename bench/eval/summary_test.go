@@ -222,7 +222,7 @@ func TestRemarks(t *testing.T) {
 	all := r.Remarks(256)
 	require.Len(t, all, 2)
 	assert.Contains(t, all[0], "right for 25.0% of the questions. That is within the interval of: always, oracle. These")
-	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. ")
+	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. These are no better than chance")
 	set.Questions = append(set.Questions, graded("more", false))
 	r = Summarize(set, runs, l)
 	r.NoRoom = 3

@@ -122,12 +122,17 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 	}
 }
 
-// quoted is a token in quotes, in ASCII, 18 characters at most.
+// quoted is a token in quotes.
 func quoted(tokens *tokenizer.Tokenizer, id int32) string {
 	text := string(tokens.Bytes(id))
 	if tokens.IsControl(id) {
 		text = tokens.Text(id)
 	}
+	return inQuotes(text)
+}
+
+// inQuotes is text in quotes, in ASCII, 18 characters at most.
+func inQuotes(text string) string {
 	q := fmt.Sprintf("%+q", text)
 	if len(q) > 18 {
 		q = q[:15] + `.."`

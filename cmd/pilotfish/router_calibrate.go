@@ -240,6 +240,10 @@ func (f *calibrateFlags) finish(a *app, file *router.File, models *pair, set *ta
 	if err := writeRouter(f.out, file); err != nil {
 		return err
 	}
+	if r.Longest < f.max*3/4 {
+		fmt.Fprintf(a.stderr, "no answer was longer than %d tokens: with -n %d the same prompts may show more\n",
+			r.Longest, r.Longest)
+	}
 	if f.json {
 		return a.printJSON(map[string]any{"certificate": newCertificateEvent(file.Certificate), "file": f.out})
 	}

@@ -104,9 +104,11 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
 	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+	_, _, stderr := calibrated(t, exitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
+	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
 
 	require.NoError(t, os.Remove(out))
-	steps, last, stderr := calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
+	steps, last, stderr = calibrated(t, exitFailed, append(usual, "--confidence", "0.99")...)
 	assert.Len(t, steps, 1)
 	assert.Nil(t, last.Certificate)
 	assert.Greater(t, last.Needed, 60)
@@ -251,7 +253,7 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",
 		"-o X -m M --large L --router R":    "--data",
-		"-o X --threads 3":                  "--threads has no effect on the demo's own models",
+		"-o X --threads 3":                  "--threads has no effect on the demo",
 		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",
 		"-o X -m M --large L --kv f64":      "--kv f64",

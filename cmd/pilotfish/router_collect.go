@@ -69,7 +69,7 @@ A gateway must be able to look at every token of a text (an exact audit), and do
 
 The folder is written in files of --shard prompts each. A run that was stopped goes on when the same command is run
 again, and ends up with the same bytes. docs/traces.md has the format.`,
-		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,disagreement -o traces
+		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -83,13 +83,13 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or demo, "+
 		"which are those of the pair that comes with the program (required)")
-	p.StringVar(&f.task, "task", "", "`name` of a data set in whose own form the file of --data is, csqa, gsm8k or arc: its "+
-		"questions are asked, and the answers graded, as eval does")
+	p.StringVar(&f.task, "task", "", "`name` of the data set in whose own form the file of --data is: csqa, "+
+		"gsm8k or arc. Its questions are asked, and the answers graded, as eval does")
 	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
 	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
-	p.IntVar(&f.questions, "questions", 0, "use the first so many; 0 means all. Of demo-train there are as many as wanted: "+
-		"after the shipped ones they are drawn")
+	p.IntVar(&f.questions, "questions", 0, "use the first so many; 0 means all. Of demo-train there are as many "+
+		"as wanted: after the shipped ones they are drawn")
 	p.Uint64Var(&f.seed, "seed", 0, "of sampled answers, and of questions of demo-train that are drawn")
 	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, large, sampled or routed")
 	p.Float64Var(&f.temperature, "temp", 1, "temperature of sampled answers")
@@ -100,8 +100,10 @@ func (f *collectFlags) register(c *cobra.Command) {
 		"instead of a fixed threshold")
 	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
 		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
-	p.IntVarP(&f.max, "max-tokens", "n", 256, "most tokens of an answer, given ones too; what is longer is cut, and counted")
-	p.IntVar(&f.shard, "shard", 32, "prompts of a file: what a run that is stopped loses at most, and what is kept in memory")
+	p.IntVarP(&f.max, "max-tokens", "n", 256,
+		"most tokens of an answer, given ones too; what is longer is cut, and counted")
+	p.IntVar(&f.shard, "shard", 32,
+		"prompts of a file: what a run that is stopped loses at most, and what is kept in memory")
 	p.BoolVar(&f.json, "json", false, "print one JSON object that tells what was collected")
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))
@@ -271,10 +273,10 @@ func (f *collectFlags) report(a *app, s *collect.Summary, seconds float64) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)
 	if s.LeftOut > 0 {
-		say("%d prompts were left out: they leave no room for an answer in the models' context", s.LeftOut)
+		say("prompts left out, as they leave no room for an answer in the models' context: %d", s.LeftOut)
 	}
 	if s.Cut > 0 {
-		say("%d answers were cut: they are longer than -n %d, or than the models' context has room for", s.Cut, f.max)
+		say("answers cut, as they are longer than -n %d or than the models' context has room for: %d", f.max, s.Cut)
 	}
 	if s.Graded > 0 {
 		say("%d of %d graded answers are right", s.Right, s.Graded)

@@ -194,6 +194,9 @@ func TestCertifiedRun(t *testing.T) {
 		assert.Contains(t, doubts, part)
 	}
 	assert.Len(t, s.Doubts, 6)
+	_, s, _ = run("--router", with, "-n", "20")
+	require.Len(t, s.Doubts, 1, "shorter answers may have other shares")
+	assert.Contains(t, s.Doubts[0], "at most 48 tokens, this one may have 20")
 	_, s, _ = run("--router", with, "-n", "48", "--system", "hello")
 	assert.Len(t, s.Doubts, 1)
 	_, s, _ = run("--router", with, "-n", "48", "--budget", "0.03")
@@ -239,6 +242,16 @@ func TestPromiseSaid(t *testing.T) {
 		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget, r.LiveBefore, r.Live = live, 0.07, before, after }))))
 	assert.Equal(t, "budget 7% (a target, not a bound): the cloud was not asked for any of these tokens\n",
 		said(nil, &RoutedEvent{Promise: target, Budget: 0.07}))
+}
+
+// TestLateDoubts: what the end of a run tells of a certificate.
+func TestLateDoubts(t *testing.T) {
+	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
+	assert.Equal(t, []string{"early"}, p.late(nil, 0))
+	assert.Equal(t, []string{"early", "3 tokens stood without an answer"}, p.late(nil, 3))
+	assert.Equal(t, []string{"early"}, p.doubts)
+	p.kind = target
+	assert.Empty(t, p.late(nil, 3))
 }
 
 // TestRouterWidth: a router for another model is refused before anything is decoded, by each command that takes one.
@@ -299,11 +312,21 @@ func TestLiveRuns(t *testing.T) {
 		_, s, _ := run("--budget-live", "--budget", "0.2", "-n", "30", "--live-state", mine)
 		assert.Equal(t, tokens[i], s.Tokens, "run %d again", i)
 	}
+	state, err := json.Marshal(router.Live{Budget: 0.2, Value: 1.5})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(mine, state, 0o600))
+	small, _, _ := demoPairFiles(t)
+	code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--budget", "0.2", "--live-state",
+		mine, "--raw", "-n", "9", "--deadline", "50ms", "hello")
+	require.Equal(t, exitDone, code, stderr)
+	l, err := readLive(mine, 0.2, 0)
+	require.NoError(t, err)
+	assert.Equal(t, l.Tokens, l.Escalated, "tokens that stood without an answer were escalated all the same")
+	assert.Positive(t, l.Tokens)
 	require.NoError(t, os.Remove(mine))
 	with := certifiedRouter(t, nil)
 	_, s, _ := run("--budget-live", "--router", with, "--live-state", mine)
 	assert.Equal(t, 0.625, *s.Threshold, "a certificate says where to begin")
-	small, _, _ := demoPairFiles(t)
 	for text, want := range map[string]string{
 		"{": "delete it", `{"budget":0.2,"threshold":null,"tokens":1,"escalated":2}`: "delete it",
 		`{"budget":0.5,"threshold":0.1,"tokens":0,"escalated":0}`: "follows a budget of 50%",
@@ -436,6 +459,26 @@ func TestExplainRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, r.Draft.Explain)
 	assert.Equal(t, 1, r.Draft.K)
+}
+
+// TestExplainAudit: an audit tells of the small model's tokens between its ends, and of no others.
+func TestExplainAudit(t *testing.T) {
+	x := new(explainer)
+	for pos, origin := range []string{"edge", "edge", "edge-timeout", "cloud", "edge", "edge"} {
+		x.rows = append(x.rows, explanation{Pos: pos, ID: int32(10 + pos), Origin: origin})
+	}
+	x.observe(engine.Event{Escalation: &engine.Escalation{
+		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5, Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
+	}})
+	var known []int32
+	for _, r := range x.rows[:6] {
+		if r.Cloud != nil {
+			known = append(known, *r.Cloud)
+		}
+	}
+	assert.Equal(t, []int32{11, 77}, known)
+	assert.Equal(t, `"\u65e5\u672c\u.."`, inQuotes("日本語"))
+	assert.Equal(t, `"\x1b[2J"`, inQuotes("\x1b[2J"))
 }
 
 // TestExplainTable: the table is for terminals: 100 columns at most, nothing of a token but ASCII in quotes.

@@ -157,3 +157,13 @@ func TestCommitDelay(t *testing.T) {
 		assert.Equal(t, []time.Duration{45 * ms, 45 * ms, 45 * ms, 55 * ms}, at)
 	})
 }
+
+// TestNeedless: an answer with the small model's own token was not needed; where none came, nothing is known.
+func TestNeedless(t *testing.T) {
+	for outcome, want := range map[Outcome]bool{
+		Hit: true, Miss: true, Late: false, Failed: false, Unasked: false, Dropped: false, Probed: false,
+	} {
+		assert.Equal(t, want, (&Escalation{Outcome: outcome, Local: 5, Token: 5}).Needless(), outcome)
+		assert.False(t, (&Escalation{Outcome: outcome, Local: 5, Token: 6}).Needless(), outcome)
+	}
+}

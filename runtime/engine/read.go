@@ -34,6 +34,7 @@ func (s *Session) Read(ctx context.Context, text []int32, from int, see func(See
 		return s.e.named(ctx, ErrBusy)
 	}
 	defer s.busy.Store(false)
+	defer s.note()
 	ctx, release := s.e.bind(ctx)
 	defer release()
 	return s.e.named(ctx, s.read(ctx, text, from, see))
@@ -44,7 +45,8 @@ func (s *Session) read(ctx context.Context, text []int32, from int, see func(See
 	case from < 1 || from > len(text):
 		return fmt.Errorf("reading a text of %d tokens from position %d on: it must be 1 to %d", len(text), from, len(text))
 	case len(text) > s.cache.Slots():
-		return fmt.Errorf("a text of %d tokens does not fit into a context of %d: %w", len(text), s.cache.Slots(), qwen2.ErrContext)
+		return fmt.Errorf("a text of %d tokens does not fit into a context of %d: %w",
+			len(text), s.cache.Slots(), qwen2.ErrContext)
 	case from == len(text):
 		return nil
 	}

@@ -70,6 +70,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadAgain: what a session held before it read something else is forgotten.
+func TestReadAgain(t *testing.T) {
+	e := open(t, model(t, nil), engine.Options{Context: 50})
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	a, b := []int32{1, 2, 3, 4, 5, 6, 7, 8}, []int32{1, 2, 9, 10, 11, 12, 13, 14, 15}
+	want := read(t, s, a, 7)
+	read(t, s, b, 4)
+	assert.Equal(t, want, read(t, s, a, 7))
+}
+
 // TestReadHidden: the hidden state is that which a router sees as it decodes.
 func TestReadHidden(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
@@ -124,8 +135,11 @@ func TestReadRefused(t *testing.T) {
 		"does not fit":       func() error { return s.Read(t.Context(), make([]int32, 9), 1, none) },
 		"token 1000 is not":  func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, none) },
 		"token -1 is not":    func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, none) },
+		"token -2 is not":    func() error { return s.Read(t.Context(), []int32{1, -2}, 1, none) },
 		"the session is in use": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return s.Read(t.Context(), []int32{1}, 1, none) })
+			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error {
+				return s.Read(t.Context(), []int32{1}, 1, none)
+			})
 		},
 		"enough": func() error {
 			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return errors.New("enough") })
@@ -134,7 +148,12 @@ func TestReadRefused(t *testing.T) {
 	} {
 		assert.ErrorContains(t, call(), want)
 	}
-	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, func(engine.Seen) error { return errors.New("nothing is there") }))
+	read(t, s, []int32{3, 4, 5}, 1)
+	assert.Equal(t, 2, s.KVTokens(), "nobody asked what follows the last one")
+	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, none))
+	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
+	nothing := func(engine.Seen) error { return errors.New("nothing is there") }
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, nothing))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }
 

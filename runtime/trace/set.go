@@ -46,7 +46,6 @@ func Open(dir string) (*Set, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	sum := sha256.New()
-	sum.Write(manifest[:])
 	for i, part := range s.shards {
 		s.start[i+1] = s.start[i] + part.positions
 		sum.Write(part.section(part.checksum))
@@ -153,7 +152,8 @@ func (s *Set) Close() error {
 // Settings says what the set holds.
 func (s *Set) Settings() Settings { return s.settings }
 
-// Hash tells the set from others: the SHA-256, in hexadecimal digits, of those of manifest and shards.
+// Hash tells the set from others: the SHA-256, in hexadecimal digits, of the checksums of its shards, which cover the
+// manifest.
 func (s *Set) Hash() string { return s.hash }
 
 // Bytes is the size of all shards.

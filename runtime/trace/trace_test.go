@@ -362,6 +362,30 @@ func TestOpenRefused(t *testing.T) {
 			write(t, dir, "shard-00001.trace", "x")
 		},
 			ErrManifest, "00000.trace: shard: 1 instead of 0"},
+		{"misplaced", func(dir string) {
+			b, err := os.ReadFile(shardPath(dir, 1))
+			require.NoError(t, err)
+			b[16]++
+			write(t, dir, "shard-00001.trace", string(sealed(b)))
+		}, ErrManifest, "00001.trace: first: 3 instead of 2"},
+		{"wide", func(dir string) {
+			_, manifest, err := readManifest(dir)
+			require.NoError(t, err)
+			wide := s
+			wide.Width++
+			var b bytes.Buffer
+			require.NoError(t, encode(&b, &wide, manifest, 1, randomTexts(t, 7, &wide)[2:]))
+			write(t, dir, "shard-00001.trace", b.String())
+		}, ErrManifest, "00001.trace: width: 5 instead of 4"},
+		{"more labels", func(dir string) {
+			_, manifest, err := readManifest(dir)
+			require.NoError(t, err)
+			more := s
+			more.Labels = []string{"x", "y"}
+			var b bytes.Buffer
+			require.NoError(t, encode(&b, &more, manifest, 1, randomTexts(t, 7, &more)[2:]))
+			write(t, dir, "shard-00001.trace", b.String())
+		}, ErrManifest, "00001.trace: rules: 2 instead of 1"},
 		{"foreign", func(dir string) {
 			there := t.TempDir()
 			fill(t, there, other, texts)

@@ -70,7 +70,8 @@ func (w *Writer) describe(b []byte) error {
 			return err
 		})
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s has shards, but not what they are of: choose another folder, or remove this one: %w", w.dir, err)
+		return fmt.Errorf("%s has shards, but not what they are of: choose another folder, or remove this one: %w",
+			w.dir, err)
 	case err != nil:
 		return errors.Join(err, unreadable)
 	case sum == w.manifest:

@@ -309,6 +309,17 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
+// TestNeededOfBest: the better method, at half the chance of error.
+func TestNeededOfBest(t *testing.T) {
+	answers := coins(60, 0.05).draw(rand.New(rand.NewPCG(8, 9)), 3000)
+	need := map[Method]int{}
+	for _, m := range Methods() {
+		need[m], _ = Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60, Method: m}.Needed(answers)
+	}
+	assert.InEpsilon(t, float64(need[Betting])*math.Log(20)/math.Log(10), need[Best], 0.02)
+	assert.Greater(t, need[HoeffdingBentkus], 3*need[Best])
+}
+
 // TestRefused: what is out of range is named.
 func TestRefused(t *testing.T) {
 	good := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 4}
