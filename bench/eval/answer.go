@@ -89,16 +89,20 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		return a, err
 	}
 	if d.question.Grade != nil {
-		text := a.Text()
-		if d.Raw {
-			text = d.Set.Cut(text)
-		}
-		a.Verdict = d.question.Grade(text).String()
+		a.Verdict = d.question.Grade(d.said(&a)).String()
 	}
 	if r.Threshold != nil {
 		d.known[len(d.known)-1].answer = a
 	}
 	return a, nil
+}
+
+// said is the text that is graded: of a text that went on, what comes before the next question.
+func (w *work) said(a *Answer) string {
+	if w.Raw {
+		return w.Set.Cut(a.Text())
+	}
+	return a.Text()
 }
 
 // same is the answer of another threshold whose decisions this run would make, too.

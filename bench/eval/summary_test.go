@@ -205,3 +205,30 @@ func TestPaired(t *testing.T) {
 	assert.True(t, *less.NonInferior)
 	assert.Nil(t, r.Runs[1].Distinct, "no question has equal options")
 }
+
+// TestRemarks: a reader is told what figures are worth.
+func TestRemarks(t *testing.T) {
+	set, runs := &task.Set{}, []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
+	l := NewLog(Settings{}, About{})
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		set.Questions = append(set.Questions, graded(id, false))
+		for run, right := range map[string]bool{"never": false, "always": i%4 == 0, "margin 0.5": true} {
+			l.answers[key{id, run}] = made(id, run, map[bool]string{true: "right", false: "wrong"}[right], "e")
+		}
+	}
+	r := Summarize(set, runs, l)
+	assert.Equal(t, []bool{false, true, false}, []bool{*r.Runs[0].AtChance, *r.Runs[1].AtChance, *r.Runs[2].AtChance})
+	all := r.Remarks(256)
+	require.Len(t, all, 2)
+	assert.Contains(t, all[0], "right for 25.0% of the questions. That is within the interval of: always, oracle. These")
+	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. These are no better than chance")
+	set.Questions = append(set.Questions, graded("more", false))
+	r = Summarize(set, runs, l)
+	r.NoRoom = 3
+	all = r.Remarks(256)
+	require.Len(t, all, 4)
+	assert.Equal(t, "3 questions do not fit the context of 256 tokens: they are counted as silent.", all[2])
+	assert.Equal(t, "40 of 41 questions are answered in all runs; the figures are of these.", all[3])
+	assert.Empty(t, new(Report).Remarks(1))
+}

@@ -110,6 +110,9 @@ func TestChoiceVerdict(t *testing.T) {
 		assert.Equal(t, want, choice(twins, "C")(answer), answer)
 	}
 	assert.Equal(t, Right, choice(twins, "B")("a mall"))
+	signs := []option{{"A", "+"}, {"B", "-"}}
+	assert.Equal(t, Wrong, choice(signs, "B")("The answer is A."), "options without words are equal in no way")
+	assert.Equal(t, Silent, choice(signs, "B")("-"))
 	assert.Equal(t, []string{"wrong", "right", "silent"}, []string{Wrong.String(), Right.String(), Silent.String()})
 }
 

@@ -253,7 +253,7 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",
 		"-o X -m M --large L --router R":    "--data",
-		"-o X --threads 3":                  "--threads is for a small model of your own",
+		"-o X --threads 3":                  "--threads has no effect on the demo",
 		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",
 		"-o X -m M --large L --kv f64":      "--kv f64",

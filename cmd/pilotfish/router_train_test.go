@@ -262,6 +262,7 @@ func TestTrainRounds(t *testing.T) {
 	require.Equal(t, exitDone, code, stderr)
 	line := []string{
 		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3",
+		"-t", "2", // of training: the demo's models take none
 	}
 	got, out := trainOn(t, line...)
 	require.Len(t, got, 2+4+1)

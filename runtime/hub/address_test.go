@@ -73,6 +73,7 @@ func text(s string) http.HandlerFunc {
 // TestFetchRefuses: another file is refused, whatever of it is other, and nothing of it stays.
 func TestFetchRefuses(t *testing.T) {
 	content := []byte("the file that is wanted")
+	arrived := make(chan struct{}, 1)
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
 		want  string
@@ -80,6 +81,9 @@ func TestFetchRefuses(t *testing.T) {
 		"bytes":  {text("the file that is warped"), "what arrived has SHA-256"},
 		"length": {text("short"), "the server has 5 bytes of q.jsonl, it should have 23"},
 		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "the file")
+			w.(http.Flusher).Flush()
+			<-arrived
 			for range 100 {
 				fmt.Fprint(w, "the file that is wanted")
 				w.(http.Flusher).Flush()
@@ -89,7 +93,11 @@ func TestFetchRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Fetch(t.Context(), addressOf(t, content, c.serve), Options{Dir: dir})
+			_, err := Fetch(t.Context(), addressOf(t, content, c.serve), Options{Dir: dir, Progress: func(done, _ int64) {
+				if done == int64(len("the file")) {
+					arrived <- struct{}{}
+				}
+			}})
 			require.ErrorContains(t, err, c.want)
 			assert.ErrorContains(t, err, "fetch q.jsonl: ")
 			empty(t, dir)
@@ -142,6 +150,7 @@ func TestFetchAddress(t *testing.T) {
 		change(&bad)
 		_, err := Fetch(t.Context(), bad, Options{Dir: t.TempDir()})
 		require.Error(t, err)
+		assert.Regexp(t, "it must have a plain name|its address is not like", err.Error())
 		assert.NotContains(t, err.Error(), "u:p")
 	}
 }
