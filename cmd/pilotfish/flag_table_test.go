@@ -111,7 +111,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish eval": joined(pairTests(), map[string]string{
-			"large": "TestEvalFlags", "cloud": "TestEvalGateway", "kv": "TestEvalOut",
+			"cloud": "TestEvalGateway", "kv": "TestEvalOut",
 			"data": "TestEvalTasks", "shots": "TestEvalTasks", "questions": "TestEvalFlags", "policy": "TestEvalFlags",
 			"threshold": "TestEvalFlags", "budget": "TestEvalFlags", "router": "TestEvalFlags", "raw": "TestEvalFlags",
 			"max-tokens": "TestEvalFlags", "temp": "TestEvalFlags", "seed": "TestEvalFlags", "parallel": "TestEvalFlags",
