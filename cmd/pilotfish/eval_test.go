@@ -150,6 +150,7 @@ func TestEvalTasks(t *testing.T) {
 	code, stdout, stderr := call(t, append([]string{"eval"}, args...)...)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stdout, "These answers are no better than chance")
+	assert.NotContains(t, stdout, "oracle", "the large model alone was not asked")
 	assert.Contains(t, stdout, "of 1")
 	shots := append([]string{"eval", "--shots", "4"}, args...)
 	code, stdout, stderr = call(t, shots...)
