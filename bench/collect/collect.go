@@ -127,20 +127,23 @@ func (r *run) collect(ctx context.Context) error {
 		}
 	})
 	go func() { workers.Wait(); close(results) }()
-	var first error
+	var failed *collected // of those that failed by themselves, the first in the order of the prompts
 	for c := range results {
-		if c.err == nil && first == nil {
+		if c.err == nil && failed == nil {
 			c.err = r.take(c)
 		}
-		if c.err != nil && first == nil {
-			first = c.err
-			cancel(first)
+		if c.err != nil && (failed == nil || c.number < failed.number && !errors.Is(c.err, context.Cause(ctx))) {
+			failed = &c
+			cancel(c.err)
 		}
 	}
-	if first == nil && r.done < r.settings.Prompts {
-		first = context.Cause(ctx)
+	if failed != nil {
+		return failed.err
 	}
-	return first
+	if r.done < r.settings.Prompts {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // missing returns the prompts of the shards that are not there.
