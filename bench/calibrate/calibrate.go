@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
@@ -120,7 +121,7 @@ func (o *Options) check(r *Result) error {
 
 // answers decodes at a threshold.
 func (o *Options) answers(ctx context.Context, prompts [][]int32, threshold float64) ([]certify.Answer, error) {
-	stage := fmt.Sprintf("threshold %.4f", threshold)
+	stage := fmt.Sprintf("threshold %v", threshold)
 	decoded, err := o.decode(ctx, stage, prompts, router.Options{Threshold: &threshold})
 	all := make([]certify.Answer, len(decoded))
 	for i, d := range decoded {
@@ -142,6 +143,19 @@ func (o *Options) decode(
 	})
 }
 
+// short is a number in [0, 1] near x that is written with few digits: x, or where that is near 1 its distance from 1,
+// rounded to three digits.
+func short(x float64) float64 {
+	if x > 0.5 {
+		return 1 - short(1-x)
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
+	if err != nil {
+		panic(err) // it was a number
+	}
+	return rounded
+}
+
 // choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded with the
 // budget along the path, so that their texts are like those that the thresholds will give. It is a guess that the test
 // does not rely on.
@@ -158,7 +172,7 @@ func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, erro
 	var thresholds []float64
 	for _, part := range pilotShares() {
 		at := min(int(part*o.Budget*float64(len(all))), len(all)-1)
-		v := float64(all[at])
+		v := short(float64(all[at]))
 		if v > 0 && (len(thresholds) == 0 || v > thresholds[len(thresholds)-1]) {
 			thresholds = append(thresholds, v)
 		}

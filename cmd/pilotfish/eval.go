@@ -36,6 +36,8 @@ large model is waited for: this is about answers, "bench routing" is about time.
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they are the large model's own text
 
+A router with a certificate is tried at its threshold, too, unless --threshold or --budget is given.
+
 With -o each answer is kept in a file as soon as it is graded, and the same command goes on where it was stopped, also
 by kill -9. An answer whose decisions are those of another threshold is not decoded twice.
 
@@ -75,9 +77,12 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	if !c.Flags().Changed("max-tokens") {
 		o.MaxTokens = set.Tokens
 	}
-	var sum string
-	if o.Net, sum, err = f.net(a, models, runs); err != nil {
+	file, sum, err := f.learned(a, models, runs)
+	if err != nil {
 		return err
+	}
+	if file != nil {
+		o.Net, o.Runs = file.Net, f.certified(runs, file.Certificate)
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
 	if err != nil {
@@ -88,7 +93,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.Log.Close()) }()
 	if before := o.Log.Answers(); before > 0 {
-		fmt.Fprintf(a.stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(runs))
+		fmt.Fprintf(a.stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(o.Runs))
 	}
 	failed := f.ask(ctx, a, o)
 	return errors.Join(f.finish(a, o), failed)

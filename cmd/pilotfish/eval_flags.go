@@ -231,9 +231,9 @@ func (f *evalFlags) sampling() sample.Options {
 	return sample.Options{Temperature: f.temp, Seed: f.seed}
 }
 
-// net reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
-func (f *evalFlags) net(a *app, models *pair, runs []eval.Run) (*router.Net, string, error) {
-	if !slices.ContainsFunc(runs, func(r eval.Run) bool { return r.Policy == router.Learned }) {
+// learned reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+func (f *evalFlags) learned(a *app, models *pair, runs []eval.Run) (*router.File, string, error) {
+	if !slices.ContainsFunc(runs, isLearned) {
 		return nil, "", nil
 	}
 	b := demo.Router()
@@ -252,5 +252,24 @@ func (f *evalFlags) net(a *app, models *pair, runs []eval.Run) (*router.Net, str
 	}
 	a.warnForeign(file, models.edge)
 	sum := sha256.Sum256(b)
-	return file.Net, hex.EncodeToString(sum[:]), nil
+	return file, hex.EncodeToString(sum[:]), nil
+}
+
+func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
+
+// certified adds the threshold of a certificate to those of the learned policy that are taken where none is asked for.
+func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
+	if c == nil || f.thresholds != "" || f.budgets != "" {
+		return runs
+	}
+	at := len(runs)
+	for i, r := range runs {
+		if isLearned(r) && *r.Threshold == c.Threshold {
+			return runs
+		}
+		if isLearned(r) && *r.Threshold < c.Threshold {
+			at = i + 1
+		}
+	}
+	return slices.Insert(runs, at, eval.Run{Policy: router.Learned, Threshold: &c.Threshold})
 }

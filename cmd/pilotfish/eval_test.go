@@ -22,6 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // evaluated runs eval and returns its lines by name of the run.
@@ -95,6 +96,27 @@ func TestEvalDemo(t *testing.T) {
 }
 
 // TestEvalFlags: each flag changes what it is named after.
+// TestEvalCertified: a certified router is judged where run would use it, in the order of thresholds, and once.
+func TestEvalCertified(t *testing.T) {
+	names := func(f evalFlags, at float64) []string {
+		low, high := 0.3, 0.9
+		runs := []eval.Run{{Policy: router.Never}, {Policy: router.Learned, Threshold: &low},
+			{Policy: router.Learned, Threshold: &high}, {Policy: router.Margin, Threshold: &high}}
+		return eval.Names(f.certified(runs, &router.Certificate{Threshold: at}))
+	}
+	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.45", "learned 0.9", "margin 0.9"}, names(evalFlags{}, 0.45))
+	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.9", "learned 0.999958", "margin 0.9"},
+		names(evalFlags{}, 0.999958))
+	usual := []string{"never", "learned 0.3", "learned 0.9", "margin 0.9"}
+	assert.Equal(t, usual, names(evalFlags{}, 0.9))
+	assert.Equal(t, usual, names(evalFlags{thresholds: "0.3,0.9"}, 0.45))
+	assert.Equal(t, usual, names(evalFlags{budgets: "0.1"}, 0.45))
+	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
+
+	runs, _ := evaluated(t, "demo", "--questions", "1", "--router", certifiedRouter(t, nil), "--policy", "learned")
+	assert.Contains(t, runs, "learned 0.625")
+}
+
 func TestEvalFlags(t *testing.T) {
 	ownFolders(t)
 	file := demoQuestionsFile(t, 6)

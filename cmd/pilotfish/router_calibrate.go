@@ -279,7 +279,7 @@ func (f *calibrateFlags) nothing(a *app, r *calibrate.Result) error {
 		}
 	}
 	last := r.Steps[len(r.Steps)-1]
-	why := fmt.Sprintf("threshold %.4g takes %.1f%% of the tokens from the large model", r.Thresholds[0], 100*last.Share())
+	why := fmt.Sprintf("threshold %v takes %.1f%% of the tokens from the large model", r.Thresholds[0], 100*last.Share())
 	switch {
 	case r.Needed > 0:
 		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", r.Needed, r.Prompts)
@@ -326,7 +326,7 @@ func (f *calibrateFlags) print(a *app, r *calibrate.Result) error {
 		if s.Certified {
 			verdict = "certified"
 		}
-		fmt.Fprintf(table, "%.6g\t%.2f%%\t%d\t%.2g\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue, verdict)
+		fmt.Fprintf(table, "%v\t%.2f%%\t%d\t%.2g\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue, verdict)
 	}
 	return table.Flush()
 }
