@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFingerprint: the same model has the same fingerprint, and whatever is changed in it, beyond what is said not to be
-// looked at, gives another one.
+// TestFingerprint: the same model has the same fingerprint, and whatever is changed in it, beyond what is said not to
+// be looked at, gives another one.
 func TestFingerprint(t *testing.T) {
 	of := func(key, value, name string, at int, shape ...int) string {
 		var b bytes.Buffer

@@ -43,7 +43,8 @@ func TestRun(t *testing.T) {
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
 		v := r.Thresholds[i]
-		decoded, err := p.Decode(t.Context(), prompts[9:], router.Options{Policy: router.Learned, Net: net, Threshold: &v}, func() {})
+		decoded, err := p.Decode(t.Context(), prompts[9:], router.Options{Policy: router.Learned, Net: net, Threshold: &v},
+			func() {})
 		require.NoError(t, err)
 		var answers []certify.Answer
 		for _, d := range decoded {
@@ -75,7 +76,8 @@ func TestChoose(t *testing.T) {
 	o := Options{Pair: p, Net: net, Budget: 0.1}
 	got, err := o.choose(t.Context(), prompts)
 	require.NoError(t, err)
-	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1}, func() {})
+	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1},
+		func() {})
 	require.NoError(t, err)
 	n, below := 0, make([]int, len(got))
 	for _, d := range decoded {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Draw returns n more questions of the training split, no two alike and none of [Questions], the same for the same seed.
-// They are made as world.py makes them, from what the shipped questions tell: facts, words and forms. No held-out
+// Draw returns n more questions of the training split, no two alike and none of [Questions], the same for the same
+// seed. They are made as world.py makes them, from what the shipped questions tell: facts, words and forms. No held-out
 // question is among them.
 func Draw(n int, seed uint64) []Question {
 	w := theWorld()

@@ -37,7 +37,8 @@ func TestShipped(t *testing.T) {
 	modes, promised := []*mode{cloud}, []*mode{}
 	for _, threshold := range []float64{0.9, 0.5, 0.6, 0.7, 0.8, 0.95} {
 		top := &mode{name: fmt.Sprint("top probability < ", threshold), edge: small, cloud: large, threshold: threshold, confidence: probability}
-		learned := &mode{name: fmt.Sprint("router < ", threshold), edge: small, cloud: large, threshold: threshold, confidence: route}
+		learned := &mode{name: fmt.Sprint("router < ", threshold), edge: small, cloud: large, threshold: threshold,
+			confidence: route}
 		if threshold == 0.9 {
 			promised = append(promised, top, learned)
 		}
@@ -51,7 +52,8 @@ func TestShipped(t *testing.T) {
 	assert.GreaterOrEqual(t, cloud.accuracy(), 0.9, "the large model knows the world")
 	for _, routed := range promised {
 		assert.GreaterOrEqual(t, routed.accuracy(), 1.6*alone.accuracy(), "%s: routing must be worth it", routed.name)
-		assert.GreaterOrEqual(t, routed.accuracy(), 0.95*cloud.accuracy(), "%s: the small model must know when to ask", routed.name)
+		assert.GreaterOrEqual(t, routed.accuracy(), 0.95*cloud.accuracy(), "%s: the small model must know when to ask",
+			routed.name)
 		assert.LessOrEqual(t, routed.share(), 0.07, "%s: and ask rarely", routed.name)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// TestPageInBrowser: a browser shows the answers of a page, hostile ones as text, and its script has nothing to complain
-// about.
+// TestPageInBrowser: a browser shows the answers of a page, hostile ones as text, and its script has nothing to
+// complain about.
 func TestPageInBrowser(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

@@ -70,9 +70,15 @@ func without(a Answer) Answer {
 	return a
 }
 
+// TestRunNames: what tells runs apart in a file of answers is the policy with its threshold or budget, to the last digit.
 func TestRunNames(t *testing.T) {
 	assert.Equal(t, []string{"never", "always", "random 0.3", "margin 0.3", "margin 0.31", "margin 0.9", "learned 0.5",
 		"learned 7%"}, Names(someRuns()))
+	near := []float64{0.9999251, 0.99992511}
+	assert.Equal(t, []string{"learned 0.9999251", "learned 0.99992511", "margin 0.5%", "margin 100%"}, Names([]Run{
+		{Policy: router.Learned, Threshold: &near[0]}, {Policy: router.Learned, Threshold: &near[1]},
+		{Policy: router.Margin, Budget: 0.005}, {Policy: router.Margin, Budget: 1},
+	}))
 }
 
 // TestAnswers: what is kept of answers fits together and is what decoding alone gives; an answer that is not decoded
@@ -241,8 +247,8 @@ func TestRawAndShots(t *testing.T) {
 	assert.Equal(t, went.Text(), w.said(went))
 }
 
-// TestTaker: of tokens that were drawn at random to be compared each stands for several; what a cut off character leaves
-// belongs to the last token; a question without an answer is known.
+// TestTaker: of tokens that were drawn at random to be compared each stands for several; what a cut off character
+// leaves belongs to the last token; a question without an answer is known.
 func TestTaker(t *testing.T) {
 	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"}}}
 	far := fixed{engine.CloudAnswer{Audited: 4, Sampled: 13, Audit: []engine.CloudFinding{{Pos: 13}}}}

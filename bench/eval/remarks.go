@@ -20,7 +20,8 @@ func (r *Report) Remarks(context int) (all []string) {
 	}
 	if low := r.belowChance(); len(low) > 0 {
 		all = append(all, fmt.Sprintf("Below guessing among the options (%.1f%%) are: %s. "+
-			"These are no better than chance, either: answers without a choice count as not right.", 100*(*r.Runs[0].Chance), strings.Join(low, ", ")))
+			"These are no better than chance, either: answers without a choice count as not right.", 100*(*r.Runs[0].Chance),
+			strings.Join(low, ", ")))
 	}
 	if r.NoRoom > 0 {
 		all = append(all, fmt.Sprintf("%d questions do not fit the context of %d tokens: they are counted as silent.",

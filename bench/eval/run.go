@@ -19,9 +19,9 @@ type Run struct {
 func (r Run) Name() string {
 	switch {
 	case r.Budget > 0:
-		return fmt.Sprintf("%s %s%%", r.Policy, strconv.FormatFloat(100*r.Budget, 'g', 6, 64))
+		return fmt.Sprintf("%s %s%%", r.Policy, strconv.FormatFloat(100*r.Budget, 'g', 12, 64))
 	case r.Threshold != nil:
-		return fmt.Sprintf("%s %s", r.Policy, strconv.FormatFloat(*r.Threshold, 'g', 6, 64))
+		return fmt.Sprintf("%s %s", r.Policy, strconv.FormatFloat(*r.Threshold, 'g', -1, 64))
 	}
 	return string(r.Policy)
 }

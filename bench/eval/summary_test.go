@@ -70,7 +70,8 @@ func TestSummarize(t *testing.T) {
 		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
 	w := stats.Wilson(3, 4)
 	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
-		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy, *margin.AccuracyLow, *margin.AccuracyHigh})
+		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy,
+		*margin.AccuracyLow, *margin.AccuracyHigh})
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, []any{0.25, false}, []any{*margin.Chance, *margin.AtChance})
 	assert.Equal(t, []any{0.5, true}, []any{*never.Accuracy, *never.AtChance})

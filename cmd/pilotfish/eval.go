@@ -24,9 +24,9 @@ func newEvalCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
 		Short: "Compare policies: accuracy against the share of tokens from the large model",
-		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy against the
-share of tokens from the large model. Answers are decoded serially, which is the definition of routing, and each question to the
-large model is waited for: this is about answers, "bench routing" is about time.
+		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy
+against the share of tokens from the large model. Answers are decoded serially, which is the definition of routing,
+and each question to the large model is waited for: this is about answers, "bench routing" is about time.
 
   csqa        CommonsenseQA, 1,221 questions with five options, fetched by "pilotfish eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems, fetched by "pilotfish eval fetch gsm8k"

@@ -16,6 +16,7 @@ func newRouterCommand(a *app) *cobra.Command {
 			return usagef("which command? See `pilotfish router --help`")
 		},
 	}
-	c.AddCommand(newRouterCollectCommand(a), newRouterTrainCommand(a), newRouterCalibrateCommand(a), newRouterShowCommand(a))
+	c.AddCommand(newRouterCollectCommand(a), newRouterTrainCommand(a), newRouterCalibrateCommand(a),
+		newRouterShowCommand(a))
 	return c
 }

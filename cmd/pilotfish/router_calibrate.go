@@ -51,9 +51,9 @@ be shown that the large model chooses at most --budget of the tokens, with the c
 the prompts. The router is written with that certificate, and run uses it.
 
 Changing the threshold changes the text that follows, so nothing is taken from recorded texts. The walk ends at the
-first threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at most)
-is decoded first to choose six; those prompts take no part in the test. Every question to the large model waits for its
-answer.
+first threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at
+most) is decoded first to choose six; those prompts take no part in the test. Every question to the large model waits
+for its answer.
 
 The longest possible answer (-n) counts: one prompt could be answered by the large model alone. The nearer -n is to what
 answers take, the fewer prompts are needed. A certificate is of one pair of models, one way to give the prompts, greedy

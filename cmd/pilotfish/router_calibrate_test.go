@@ -121,7 +121,8 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Contains(t, stderr, "with -n 40 fewer would do")
 	assert.NoFileExists(t, out)
 
-	code, stdout, stderr := call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48", "--confidence", "0.5")
+	code, stdout, stderr := call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48",
+		"--confidence", "0.5")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
 	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +verdict$`, strings.ReplaceAll(stdout, "\t", " "))
@@ -199,7 +200,8 @@ func TestCalibrateGateway(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", large, "--token-file", secret)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", demoData(t, 20), "-o", out, "-n", "48",
-		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret, "--no-resume", "--json"}
+		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
+		"--no-resume", "--json"}
 	steps, last, _ := calibrated(t, exitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
 	assert.NotEmpty(t, last.Certificate.LargeName)

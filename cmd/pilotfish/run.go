@@ -59,8 +59,8 @@ certificate, access token or model ends the run at once, and it exits with 1.
 
 What is asked for follows a budget: unless told otherwise, 7% of the tokens. With a router that has a certificate (see
 router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold
-moves along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is less
-sure than that, however often it is. docs/routing.md has the rules.
+moves along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is
+less sure than that, however often it is. docs/routing.md has the rules.
 
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the

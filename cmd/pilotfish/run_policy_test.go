@@ -47,6 +47,7 @@ func TestPlan(t *testing.T) {
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
 	with := certifiedRouter(t, nil)
+	bound := router.Options{Policy: router.Learned, Threshold: new(0.625)}
 	usual := router.Prices{Gain: 1, Second: 1, Byte: 0.0005, Ask: 0.2}
 	priced := func(gain, second, one, ask float64) router.Prices {
 		return router.Prices{Gain: gain, Second: second, Byte: one, Ask: ask}
@@ -72,23 +73,28 @@ func TestPlan(t *testing.T) {
 		"--policy learned --router WITH": {
 			router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07},
 		},
-		"--router WITH":                 {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
-		"--router WITH --budget 0.07":   {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
-		"--router WITH --budget 0.1":    {router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07}},
+		"--router WITH":                 {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.07":   {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.1":    {bound, promise{certified, 0.07}},
 		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)}, promise{"", 0.07}},
 		"--router WITH --budget 0.05": {
 			router.Options{Policy: router.Learned, Threshold: new(0.625), Budget: 0.05}, promise{target, 0.05},
 		},
-		"--budget-live":                           {router.Options{Policy: router.Margin}, promise{live, 0.07}},
-		"--budget-live --budget 0.2":              {router.Options{Policy: router.Margin}, promise{live, 0.2}},
-		"--budget-live --router WITH":             {router.Options{Policy: router.Learned}, promise{live, 0.07}},
-		"--policy value":                          {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
-		"--policy value --router WITH":            {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
-		"--policy value --value-gain 3":           {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)}, promise{"", 0.07}},
-		"--policy value --value-second 4":         {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)}, promise{"", 0.07}},
-		"--policy value --value-byte 5":           {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)}, promise{"", 0.07}},
-		"--policy value --value-ask 6":            {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)}, promise{"", 0.07}},
-		"--policy value --value-ask 0 --raw":      {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)}, promise{"", 0.07}},
+		"--budget-live":                {router.Options{Policy: router.Margin}, promise{live, 0.07}},
+		"--budget-live --budget 0.2":   {router.Options{Policy: router.Margin}, promise{live, 0.2}},
+		"--budget-live --router WITH":  {router.Options{Policy: router.Learned}, promise{live, 0.07}},
+		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --router WITH": {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --value-gain 3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value-second 4": {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value-byte 5": {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value-ask 6": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)},
+			promise{"", 0.07}},
+		"--policy value --value-ask 0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
+			promise{"", 0.07}},
 		"--policy margin --budget-live --explain": {router.Options{Policy: router.Margin}, promise{live, 0.07}},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
@@ -132,7 +138,8 @@ func TestPlanRefused(t *testing.T) {
 		"--router " + net + " --value-ask 1":            "--value-ask has no effect with --policy learned",
 		"--budget-live --live-state f --policy always ": "--budget-live has no effect with --policy always",
 	} {
-		words := append([]string{"run", "-m", tinyModel(t, "q8_0"), "--tokens", "1", "--cloud", closedPort}, strings.Fields(args)...)
+		words := append([]string{"run", "-m", tinyModel(t, "q8_0"), "--tokens", "1", "--cloud", closedPort},
+			strings.Fields(args)...)
 		code, stdout, stderr := call(t, words...)
 		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
 		assert.Empty(t, stdout)
@@ -156,7 +163,8 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []runEvent, s *summary
 	address, pin, _ := startCloud(t, "-m", large)
 	return func(flags ...string) (tokens []runEvent, s *summaryEvent, stderr string) {
 		t.Helper()
-		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json"}, flags...)
+		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json"},
+			flags...)
 		code, stdout, stderr := call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
 		require.Equal(t, exitDone, code, stderr)
 		all := lines[runEvent](t, stdout)
@@ -165,8 +173,8 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []runEvent, s *summary
 	}
 }
 
-// TestCertifiedRun: a certificate's threshold is used and what was proven is said; where this run is not like those that
-// it was proven of, that is said too.
+// TestCertifiedRun: a certificate's threshold is used and what was proven is said; where this run is not like those
+// that it was proven of, that is said too.
 func TestCertifiedRun(t *testing.T) {
 	run := demoRuns(t)
 	with := certifiedRouter(t, nil)
@@ -217,7 +225,8 @@ func TestPromiseSaid(t *testing.T) {
 		o.reportCloud(summaryEvent{RoutedEvent: r})
 		return out.String()
 	}
-	counts := RoutedEvent{CloudTokens: 4, Escalations: 4, Answered: 4, tokens: 58, EscalatedShare: 4.0 / 58, BytesUp: 9, BytesDown: 8}
+	counts := RoutedEvent{CloudTokens: 4, Escalations: 4, Answered: 4, tokens: 58, EscalatedShare: 4.0 / 58, BytesUp: 9,
+		BytesDown: 8}
 	const asked = "4 of 58 tokens (6.9%) come from the cloud, which answered 4 of 4 questions; 9 bytes up, 8 down\n"
 	with := func(change func(*RoutedEvent)) *RoutedEvent {
 		r := counts
@@ -230,7 +239,8 @@ func TestPromiseSaid(t *testing.T) {
 		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget = target, 0.07 }))))
 	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
 		Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
-	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts (2% of 16000 tokens; " +
+	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
+		"(2% of 16000 tokens; " +
 		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
 	assert.Equal(t, proven+asked, head(said(p, with(func(r *RoutedEvent) { r.Promise = certified }))))
 	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n"+asked, head(said(p, with(func(r *RoutedEvent) {
@@ -264,7 +274,8 @@ func TestRouterWidth(t *testing.T) {
 		{"run", "-m", small, "--cloud", closedPort, "--router", net, "--policy", "value", "--tokens", "1"},
 		{"demo", "--router", net, "--modes", "serial", "--questions", "1"},
 		{"demo", "--router", net, "--modes", "paper", "--questions", "1"},
-		{"bench", "routing", "--workload", demoData(t, 1), "-m", small, "--large", large, "--router", net, "--modes", "pipelined-2"},
+		{"bench", "routing", "--workload", demoData(t, 1), "-m", small, "--large", large, "--router", net,
+			"--modes", "pipelined-2"},
 	} {
 		code, stdout, stderr := call(t, args...)
 		assert.Equal(t, exitFailed, code, args)
@@ -273,8 +284,8 @@ func TestRouterWidth(t *testing.T) {
 	}
 }
 
-// TestLiveRuns: the threshold goes from one run to the next in a file, and only there; each run can be repeated from the
-// state before it.
+// TestLiveRuns: the threshold goes from one run to the next in a file, and only there; each run can be repeated from
+// the state before it.
 func TestLiveRuns(t *testing.T) {
 	run := demoRuns(t)
 	cache, err := os.UserCacheDir()
@@ -316,8 +327,8 @@ func TestLiveRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(mine, state, 0o600))
 	small, _, _ := demoPairFiles(t)
-	code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--budget", "0.2", "--live-state",
-		mine, "--raw", "-n", "9", "--deadline", "50ms", "hello")
+	code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--budget", "0.2",
+		"--live-state", mine, "--raw", "-n", "9", "--deadline", "50ms", "hello")
 	require.Equal(t, exitDone, code, stderr)
 	l, err := readLive(mine, 0.2, 0)
 	require.NoError(t, err)
@@ -332,7 +343,8 @@ func TestLiveRuns(t *testing.T) {
 		`{"budget":0.5,"threshold":0.1,"tokens":0,"escalated":0}`: "follows a budget of 50%",
 	} {
 		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
-		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state", mine, "hi")
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state", mine,
+			"hi")
 		assert.NotEqual(t, exitDone, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
@@ -398,7 +410,8 @@ func TestCostsReplay(t *testing.T) {
 		`{"summary":{"costs":[{"pos":3,"cost":1}]}}`: "costs[0].pos is 3",
 	} {
 		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
-		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--policy", "value", "--costs", record, "hi")
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--policy", "value", "--costs", record,
+			"hi")
 		assert.Equal(t, exitFailed, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
@@ -502,7 +515,8 @@ func TestExplainTable(t *testing.T) {
 		Pos: 123458, Outcome: "miss", Local: 302, Token: 303, Audited: 2, AuditedFrom: 123456, AuditedTo: 123458,
 		Missed: []engine.CloudFinding{{Pos: 123457, Token: 400, LogProb: -0.5}},
 	}})
-	tell(engine.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25, Reason: reason(302)}})
+	tell(engine.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25,
+		Reason: reason(302)}})
 	tell(engine.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
 	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
 	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123470, Outcome: "dropped"}})

@@ -10,8 +10,8 @@ type Matrix struct {
 	Data       []byte
 }
 
-// Floats returns a matrix of float32 that are f itself, [rows, cols]: no copy, in the byte order of a GGUF file on every machine
-// that the products run on.
+// Floats returns a matrix of float32 that are f itself, [rows, cols]: no copy, in the byte order of a GGUF file on
+// every machine that the products run on.
 func Floats(f []float32, rows, cols int) Matrix {
 	return Matrix{Type: gguf.F32, Rows: rows, Cols: cols, Data: bytesOf(f[:rows*cols])}
 }

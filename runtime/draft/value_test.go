@@ -87,7 +87,8 @@ func TestValueByThreshold(t *testing.T) {
 			fixed, err := router.New(router.Options{Policy: router.Margin, Threshold: new(0.5)})
 			require.NoError(t, err)
 			for _, mode := range []Mode{Serial, Pipelined} {
-				got, want := s.byValue(t, mode, value, value.NewCosts()), s.byValue(t, mode, fixed, router.NewCosts(router.Prices{}))
+				got := s.byValue(t, mode, value, value.NewCosts())
+				want := s.byValue(t, mode, fixed, router.NewCosts(router.Prices{}))
 				require.Equal(t, want, got)
 			}
 		}

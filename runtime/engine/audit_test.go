@@ -126,7 +126,8 @@ func TestAuditAgrees(t *testing.T) {
 			check(trained, teacher, taught, ids, router.Options{Policy: router.Margin, Threshold: new(0.5)}, mode)
 		}
 	}
-	t.Logf("%d of %d answers needless, %d of %d tokens missed", total.needless, total.answered, total.missed, total.audited)
+	t.Logf("%d of %d answers needless, %d of %d tokens missed", total.needless, total.answered, total.missed,
+		total.audited)
 	assert.Positive(t, total.needless)
 	assert.Less(t, total.needless, total.answered)
 	assert.Positive(t, total.missed)

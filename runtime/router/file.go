@@ -128,7 +128,8 @@ func (a *About) validate() error {
 		name  string
 		value float64
 	}{
-		{"validation_share", a.Validation}, {"escalate_share", a.Escalate}, {"auc", a.AUC}, {"calibration_error", a.Calibration},
+		{"validation_share", a.Validation}, {"escalate_share", a.Escalate}, {"auc", a.AUC},
+		{"calibration_error", a.Calibration},
 	} {
 		if !(v.value >= 0 && v.value <= 1) {
 			return fmt.Errorf("%s.%s is %v, not within 0 to 1", architecture, v.name, v.value)

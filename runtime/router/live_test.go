@@ -27,8 +27,8 @@ func answer(t *testing.T, l *Live, n int, confidence func(i int) float64) (escal
 	return escalated
 }
 
-// TestLive: whatever the answers are, also where they work against the rule, the share is within the bound at the end of
-// every answer; and a state and an answer give the next state.
+// TestLive: whatever the answers are, also where they work against the rule, the share is within the bound at the end
+// of every answer; and a state and an answer give the next state.
 func TestLive(t *testing.T) {
 	const longest = 60
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -83,7 +83,8 @@ func TestLiveStep(t *testing.T) {
 	assert.Zero(t, NewLive(0.1, 0.5).Share())
 	for _, bad := range []Live{
 		{Budget: 0}, {Budget: 1}, {Budget: math.NaN()}, {Budget: 0.1, Value: math.Inf(1)}, {Budget: 0.1, Value: math.NaN()},
-		{Budget: 0.1, Tokens: -1, Escalated: -2}, {Budget: 0.1, Tokens: 1, Escalated: 2}, {Budget: 0.1, Tokens: 1, Escalated: -1},
+		{Budget: 0.1, Tokens: -1, Escalated: -2}, {Budget: 0.1, Tokens: 1, Escalated: 2},
+		{Budget: 0.1, Tokens: 1, Escalated: -1},
 	} {
 		assert.Error(t, bad.Validate(), "%+v", bad)
 	}

@@ -289,7 +289,8 @@ func TestOptions(t *testing.T) {
 	}
 	_, err = New(Options{Policy: "sometimes"})
 	assert.ErrorContains(t, err, `policy "sometimes"`)
-	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "value"}, Policies(), "as they are listed")
+	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "value"}, Policies(),
+		"as they are listed")
 }
 
 func TestWant(t *testing.T) {

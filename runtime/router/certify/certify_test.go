@@ -57,8 +57,8 @@ func allOrNothing(length int, share float64) population {
 	}
 }
 
-// longAreHard has long answers of which much is escalated, and short ones of which nothing is: a mean of shares would be
-// another number than the share of tokens.
+// longAreHard has long answers of which much is escalated, and short ones of which nothing is: a mean of shares would
+// be another number than the share of tokens.
 func longAreHard(share float64) population {
 	return func(r *rand.Rand) Answer {
 		if r.Float64() < 0.5 {
@@ -100,8 +100,8 @@ func TestFalseCertificates(t *testing.T) {
 	assert.Positive(t, worst, "the test is at the boundary, where some are wrong")
 }
 
-// TestPower: how many prompts a certificate needs, with tokens as they are: budget 7%, confidence 90%. Hoeffding's bound
-// alone needs 680 prompts at a share of 5% and 2863 at 6%.
+// TestPower: how many prompts a certificate needs, with tokens as they are: budget 7%, confidence 90%. Hoeffding's
+// bound alone needs 680 prompts at a share of 5% and 2863 at 6%.
 func TestPower(t *testing.T) {
 	trials := 200
 	if testing.Short() {
@@ -220,7 +220,8 @@ func TestBestIsBoth(t *testing.T) {
 	plain, err := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40}.PValue([]Answer{{0, 40}, {0, 40}, {0, 9}})
 	require.NoError(t, err)
 	assert.Less(t, plain, 1.0)
-	named, err := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40, Method: Betting}.PValue([]Answer{{0, 40}, {0, 40}, {0, 9}})
+	some := []Answer{{0, 40}, {0, 40}, {0, 9}}
+	named, err := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40, Method: Betting}.PValue(some)
 	require.NoError(t, err)
 	assert.Equal(t, named, plain, "betting is the default")
 }
