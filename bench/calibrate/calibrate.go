@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
@@ -143,17 +143,14 @@ func (o *Options) decode(
 	})
 }
 
-// short is a number in [0, 1] near x that is written with few digits: x, or where that is near 1 its distance from 1,
-// rounded to three digits.
-func short(x float64) float64 {
-	if x > 0.5 {
-		return 1 - short(1-x)
+// short is the number above low and up to high with the fewest decimals: for people, who read a threshold and repeat it.
+func short(low, high float64) float64 {
+	for scale := 10.0; scale <= 1e15; scale *= 10 {
+		if x := math.Floor(high*scale) / scale; low < x && x <= high {
+			return x
+		}
 	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
-	if err != nil {
-		panic(err) // it was a number
-	}
-	return rounded
+	return high
 }
 
 // choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded with the
@@ -172,7 +169,8 @@ func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, erro
 	var thresholds []float64
 	for _, part := range pilotShares() {
 		at := min(int(part*o.Budget*float64(len(all))), len(all)-1)
-		v := short(float64(all[at]))
+		first, _ := slices.BinarySearch(all, all[at]) // of equal ones
+		v := short(float64(all[max(0, first-1)])*float64(min(1, first)), float64(all[at]))
 		if v > 0 && (len(thresholds) == 0 || v > thresholds[len(thresholds)-1]) {
 			thresholds = append(thresholds, v)
 		}

@@ -18,32 +18,37 @@ import (
 // chosen. A second run says the same, and another order of the prompts has the same shares.
 func TestRun(t *testing.T) {
 	p, net := demoPair(t)
-	prompts := demoPrompts(t, p.Edge, 90)
+	all, confidence := 90, 0.8
+	if testing.Short() {
+		all, confidence = 40, 0.6
+	}
+	pilots := max(8, all/10)
+	prompts := demoPrompts(t, p.Edge, all)
 	told := map[string]int{}
 	o := Options{
-		Pair: p, Net: net, Prompts: prompts, Budget: 0.07, Confidence: 0.8,
+		Pair: p, Net: net, Prompts: prompts, Budget: 0.07, Confidence: confidence,
 		Progress: func(stage string, done, of int) {
 			told[stage]++
 			assert.Equal(t, told[stage], done)
 			if stage == "choosing thresholds" {
-				assert.Equal(t, 9, of)
+				assert.Equal(t, pilots, of)
 			} else {
-				assert.Equal(t, 81, of)
+				assert.Equal(t, all-pilots, of)
 			}
 		},
 	}
 	r, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []int{9, 81}, []int{r.Pilots, r.Prompts})
+	assert.Equal(t, []int{pilots, all - pilots}, []int{r.Pilots, r.Prompts})
 	require.NotEmpty(t, r.Steps)
 	require.GreaterOrEqual(t, r.Chosen, 0)
-	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: 0.8, MaxTokens: 48}, r.Test)
+	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: confidence, MaxTokens: 48}, r.Test)
 	assert.IsIncreasing(t, r.Thresholds)
 	assert.Len(t, told, 1+len(r.Steps))
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
 		v := r.Thresholds[i]
-		decoded, err := p.Decode(t.Context(), prompts[9:], router.Options{Policy: router.Learned, Net: net, Threshold: &v},
+		decoded, err := p.Decode(t.Context(), prompts[pilots:], router.Options{Policy: router.Learned, Net: net, Threshold: &v},
 			func() {})
 		require.NoError(t, err)
 		var answers []certify.Answer
@@ -65,7 +70,7 @@ func TestRun(t *testing.T) {
 	o.Thresholds = []float64{0.5, 0.999}
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, 90}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
+	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
 }
 

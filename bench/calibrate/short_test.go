@@ -2,18 +2,33 @@ package calibrate
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// TestShort: thresholds are written with few digits, also those near 1.
+// TestShort: thresholds have as few digits as tell them from the confidences around them.
 func TestShort(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 1: "1", 0.123456: "0.123", 0.000123456: "0.000123", 0.5: "0.5", 0.87654: "0.877",
-		0.99995797872543: "0.999958",
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0, 0.123456, "0.1"}, {0.11, 0.123456, "0.12"}, {0.123455, 0.123456, "0.123456"}, {0.9, 1, "1"},
+		{0.99995, 0.99995797872543, "0.999957"}, {0.99, 0.99995797872543, "0.999"}, {0, 0, "0"},
 	} {
-		assert.Equal(t, want, fmt.Sprint(short(x)))
-		assert.InDelta(t, x, short(x), 0.005*min(x, 1-x)+1e-15)
+		assert.Equal(t, c.want, fmt.Sprint(short(c.low, c.high)), "%v", c)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		low, high := r.Float64(), r.Float64()
+		if r.IntN(2) == 0 { // near 1, and near each other
+			low, high = 1-low*1e-5, 1-high*1e-5
+		}
+		low, high = min(low, high), max(low, high)
+		x := short(low, high)
+		require.Greater(t, x, low)
+		require.LessOrEqual(t, x, high)
 	}
 }

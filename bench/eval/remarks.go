@@ -24,8 +24,8 @@ func (r *Report) Remarks(context int) (all []string) {
 			strings.Join(low, ", ")))
 	}
 	if r.NoRoom > 0 {
-		all = append(all, fmt.Sprintf("%d questions do not fit the context of %d tokens: they are counted as silent.",
-			r.NoRoom, context))
+		all = append(all, fmt.Sprintf("Questions that do not fit the context of %d tokens: %d. They are counted as silent.",
+			context, r.NoRoom))
 	}
 	if r.Questions < r.Asked {
 		all = append(all, fmt.Sprintf("%d of %d questions are answered in all runs; the figures are of these.",

@@ -229,7 +229,7 @@ func TestRemarks(t *testing.T) {
 	r.NoRoom = 3
 	all = r.Remarks(256)
 	require.Len(t, all, 4)
-	assert.Equal(t, "3 questions do not fit the context of 256 tokens: they are counted as silent.", all[2])
+	assert.Equal(t, "Questions that do not fit the context of 256 tokens: 3. They are counted as silent.", all[2])
 	assert.Equal(t, "40 of 41 questions are answered in all runs; the figures are of these.", all[3])
 	assert.Empty(t, new(Report).Remarks(1))
 }

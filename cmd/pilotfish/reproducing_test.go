@@ -39,6 +39,9 @@ func madeSmall() [][2]string {
 
 // TestReproducing: the commands of docs/reproducing.md run, one after the other in one shell, and leave what they say.
 func TestReproducing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole experiment: not with -short")
+	}
 	page, err := os.ReadFile("../../docs/reproducing.md")
 	require.NoError(t, err)
 	var script strings.Builder

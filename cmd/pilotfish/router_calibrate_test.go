@@ -62,6 +62,9 @@ func calibrated(t *testing.T, code int, args ...string) (steps []calibration, la
 // TestCalibrateDemo: the demo's router gets a certificate of what was decoded, with the flags that were given; where
 // nothing can be shown there is none, and no file.
 func TestCalibrateDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some 500 answers: not with -short")
+	}
 	ownFolders(t)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--thresholds", "0.3,0.9", "--budget", "0.08",
