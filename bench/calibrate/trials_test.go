@@ -57,10 +57,10 @@ func try(
 // TestDemoTrials: the demo's pair, its questions resampled: of 200 certificates at confidence 0.9 at most 27 are wrong,
 // also where a threshold's share is just above the budget.
 func TestDemoTrials(t *testing.T) {
-	n := 300
 	if testing.Short() {
-		n = 60
+		t.Skip("numbers: not with -short")
 	}
+	const n = 300
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, n)
 	var pool [][]certify.Answer
@@ -152,11 +152,10 @@ func draws(r *rand.Rand, n int, threshold float64, one func(*rand.Rand, float64)
 // TestNotMonotoneTrials: where the share falls again with a higher threshold, at most 27 of 200 certificates are wrong;
 // the threshold that a curve from given texts promises the budget of is wrong nearly always.
 func TestNotMonotoneTrials(t *testing.T) {
-	const budget, prompts = 0.07, 400
-	large := 100_000
 	if testing.Short() {
-		large = 20_000
+		t.Skip("numbers: not with -short")
 	}
+	const budget, prompts, large = 0.07, 400, 100_000
 	grid := []float64{0.02, 0.05, 0.1, 0.2, 0.29, 0.32, 0.37, 0.5, 0.78, 0.8}
 	r := rand.New(rand.NewPCG(31, 32))
 	var shares []float64

@@ -17,6 +17,9 @@ import (
 // TestEvalKilled: a run that is killed without warning, again and again, ends up with the answers of one that was not,
 // and has lost none that it had graded.
 func TestEvalKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes of their own, which nothing watches for races: not with -short")
+	}
 	dir := t.TempDir()
 	args := func(out string) []string {
 		return []string{"eval", "demo", "--questions", "12", "--policy", "never,random,margin", "-o", out}

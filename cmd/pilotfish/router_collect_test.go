@@ -122,6 +122,9 @@ func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, str
 
 // TestCollectFlags: each flag does what it says.
 func TestCollectFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many small collections: not with -short")
+	}
 	usual, settings, stderr := collected(t, "--data", "demo-train", "--questions", "3")
 	assert.Equal(t, []int{3, 3, 0, 0}, []int{usual.Prompts, usual.Right, usual.Cut, usual.LeftOut})
 	assert.Equal(t, "given", settings.Reference)

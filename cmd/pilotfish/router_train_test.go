@@ -253,6 +253,9 @@ func TestTrainRefuses(t *testing.T) {
 // TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
 // wanted share; both are compared on texts of both kinds; a run that is repeated decodes nothing again.
 func TestTrainRounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decoding and training, twice over: not with -short")
+	}
 	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
 	code, _, stderr := call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50", "-o", dir)
 	require.Equal(t, exitDone, code, stderr)
