@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -71,9 +72,9 @@ func scripted() []answer {
 
 // TestReportByHand: each printed figure of each kind of mode, from answers that are written down.
 func TestReportByHand(t *testing.T) {
-	low, high := wilson(3, 4)
+	w := stats.Wilson(3, 4)
 	usual := ModeReport{
-		Answers: 5, Accuracy: new(0.75), AccuracyLow: &low, AccuracyHigh: &high, TokensPerAnswer: 4, // 20 of 5
+		Answers: 5, Accuracy: new(0.75), AccuracyLow: &w.Low, AccuracyHigh: &w.High, TokensPerAnswer: 4, // 20 of 5
 		Time: Times{Mean: 400, P50: 300, P90: 900},
 	}
 	routed := usual

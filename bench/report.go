@@ -1,10 +1,11 @@
 package bench
 
 import (
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 )
 
 // ModeReport is what [Routing] found in one mode. Its JSON is a contract: rates are in 0..1, and what does not apply is
@@ -58,8 +59,8 @@ func report(m Mode, answers []answer) ModeReport {
 	slices.Sort(times)
 	r.Time = Times{stat.Mean(times, nil), stat.Quantile(0.5, stat.Empirical, times, nil), stat.Quantile(0.9, stat.Empirical, times, nil)}
 	if known > 0 {
-		low, high := wilson(correct, known)
-		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = ratio(correct, known), &low, &high
+		w := stats.Wilson(correct, known)
+		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
 	}
 	if m.Routes() {
 		r.addRouting(m, all)
@@ -89,13 +90,4 @@ func ratio[T ~int | ~int64](a, b T) *float64 {
 	}
 	q := float64(a) / float64(b)
 	return &q
-}
-
-// wilson is the 95% interval of a share of k in n (Wilson 1927).
-func wilson(k, n int) (low, high float64) {
-	const z = 1.959964
-	p, m := float64(k)/float64(n), float64(n)
-	middle := (p + z*z/(2*m)) / (1 + z*z/m)
-	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return max(0, middle-half), min(1, middle+half)
 }

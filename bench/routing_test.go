@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -209,17 +208,4 @@ func TestParseMode(t *testing.T) {
 		_, err := ParseMode(bad)
 		assert.ErrorContains(t, err, "pipelined-1", bad)
 	}
-}
-
-// TestWilson: known values (Newcombe 1998, table I: 81 of 263 and 15 of 148 and 0 of 20).
-func TestWilson(t *testing.T) {
-	for _, c := range []struct {
-		k, n      int
-		low, high float64
-	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {29, 29, 0.8830, 1}} {
-		low, high := wilson(c.k, c.n)
-		assert.InDelta(t, c.low, low, 1e-4)
-		assert.InDelta(t, c.high, high, 1e-4)
-	}
-	assert.False(t, math.IsNaN(func() float64 { l, _ := wilson(0, 1); return l }()))
 }

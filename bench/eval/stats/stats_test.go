@@ -23,9 +23,13 @@ func TestWilson(t *testing.T) {
 			}
 		}
 	}
-	got := Wilson(8, 10) // as published tables have it
-	assert.InDelta(t, 0.4902, got.Low, 1e-4)
-	assert.InDelta(t, 0.9433, got.High, 1e-4)
+	for _, c := range []struct { // published: Newcombe 1998, table I
+		k, n      int
+		low, high float64
+	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {29, 29, 0.8830, 1}} {
+		assert.InDelta(t, c.low, Wilson(c.k, c.n).Low, 1e-4)
+		assert.InDelta(t, c.high, Wilson(c.k, c.n).High, 1e-4)
+	}
 	assert.Zero(t, Wilson(0, 10).Low)
 	assert.Equal(t, 1.0, Wilson(10, 10).High)
 	none := Wilson(0, 0)

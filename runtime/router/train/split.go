@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // span is the positions of one text, in order.
@@ -108,13 +110,5 @@ func count(src Source, texts []span) (keep, escalate int, err error) {
 	return keep, escalate, nil
 }
 
-// hash looks random and is a pure function of its arguments: the output function of SplitMix64 (Steele, Lea and Flood,
-// OOPSLA 2014) over both.
-func hash(seed uint64, n int) uint64 { return mix(mix(seed) + uint64(n)) }
-
-func mix(z uint64) uint64 {
-	z += 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
+// hash looks random and is a pure function of its arguments.
+func hash(seed uint64, n int) uint64 { return router.Draw(seed, uint64(n)) }
