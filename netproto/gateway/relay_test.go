@@ -30,9 +30,14 @@ func newRelay(t *testing.T, target string) *relay {
 	front, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)
 	r := &relay{t: t, front: front, target: netip.MustParseAddrPort(target), back: map[netip.AddrPort]*net.UDPConn{}}
-	r.tasks.Go(r.upwards)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.upwards()
+	}()
 	t.Cleanup(func() {
 		assert.NoError(t, front.Close())
+		<-over // a packet that was read before makes no socket behind the last rebind
 		r.rebind()
 		r.tasks.Wait()
 	})
