@@ -143,7 +143,8 @@ func (o *Options) decode(
 	})
 }
 
-// short is the number above low and up to high with the fewest decimals: for people, who read a threshold and repeat it.
+// short is the number above low and up to high with the fewest decimals.
+// People read thresholds and repeat them.
 func short(low, high float64) float64 {
 	for scale := 10.0; scale <= 1e15; scale *= 10 {
 		if x := math.Floor(high*scale) / scale; low < x && x <= high {

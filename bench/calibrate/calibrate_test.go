@@ -48,8 +48,8 @@ func TestRun(t *testing.T) {
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
 		v := r.Thresholds[i]
-		decoded, err := p.Decode(t.Context(), prompts[pilots:], router.Options{Policy: router.Learned, Net: net, Threshold: &v},
-			func() {})
+		at := router.Options{Policy: router.Learned, Net: net, Threshold: &v}
+		decoded, err := p.Decode(t.Context(), prompts[pilots:], at, func() {})
 		require.NoError(t, err)
 		var answers []certify.Answer
 		for _, d := range decoded {

@@ -70,7 +70,8 @@ func without(a Answer) Answer {
 	return a
 }
 
-// TestRunNames: what tells runs apart in a file of answers is the policy with its threshold or budget, to the last digit.
+// TestRunNames: what tells runs apart in a file of answers is the policy with its threshold or budget, to the last
+// digit.
 func TestRunNames(t *testing.T) {
 	assert.Equal(t, []string{"never", "always", "random 0.3", "margin 0.3", "margin 0.31", "margin 0.9", "learned 0.5",
 		"learned 7%"}, Names(someRuns()))

@@ -269,9 +269,10 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo --task csqa":   "2|--task is for a file",
 		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose csqa",
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
-		"--data " + bad + " --task arc --shots 99" + pair:                    "1|99 worked examples are not possible: arc has 0 to 4",
+		"--data " + bad + " --task arc --shots 99" + pair: "" +
+			"1|99 worked examples are not possible: arc has 0 to 4",
 		"--data " + bad + " --task gsm8k" + pair:                             "1|bad.jsonl: line 1",
-		"--data demo --reference x":                                          "2|--reference \"x\" is not known: choose given",
+		"--data demo --reference x":                                          `2|--reference "x" is not known: choose given`,
 		"--data demo --questions=-1":                                         "2|--questions -1 is negative",
 		"--data demo -n 0":                                                   "2|-n 0 is out of range",
 		"--data demo --shard 0":                                              "2|--shard 0 is out of range",

@@ -117,8 +117,8 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
 	p.Lookup("router").Usage += " and value. With a certificate, its threshold is used unless another one is given"
 	p.Lookup("threshold").Usage = "ask where the confidence is below this, 0 (never) to 1, in place of a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the router "+
-		"has a certificate for it, else a target (default %v)", defaultBudget)
+	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the "+
+		"router has a certificate for it, else a target (default %v)", defaultBudget)
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {

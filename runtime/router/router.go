@@ -268,8 +268,8 @@ func clamp(x float64) float32 {
 // uniform is a number in [0, 1) that looks random and is a pure function of its arguments.
 func uniform(seed, pos uint64) float32 { return float32(Draw(seed, pos)>>40) / (1 << 24) }
 
-// Draw is a number that looks random and is a pure function of its arguments: the output function of SplitMix64 (Steele,
-// Lea and Flood, OOPSLA 2014) over both.
+// Draw is a number that looks random and is a pure function of its arguments: the output function of SplitMix64
+// (Steele, Lea and Flood, OOPSLA 2014) over both.
 func Draw(seed, n uint64) uint64 { return mix(mix(seed) + n) }
 
 func mix(z uint64) uint64 {
