@@ -83,7 +83,23 @@ type Question struct {
 	K         int            // how many best tokens are wanted with the answer; 0: none
 	AuditFrom int            // position of Context from which on its tokens are to be audited; 0: none are
 	Sampling  sample.Options // how the token is chosen
+	Verify    Verify         // what the audit has to be
+	Ahead     int            // most tokens beyond the one asked for that the large model may decode on by itself
 }
+
+// Verify says what an audit has to be.
+type Verify int
+
+// The kinds.
+const (
+	// AsItComes compares tokens with the most probable ones, as far back as costs nothing.
+	AsItComes Verify = iota
+	// Choices compares every token from [Question.AuditFrom] on with the large model's choice there: what it would
+	// answer, by [Question.Sampling], if it was asked for that position.
+	Choices
+	// Scores is Choices, and findings say by how much the choice is the better one.
+	Scores
+)
 
 // Answer is what the large model says, and what it cost.
 type Answer struct {
@@ -94,14 +110,29 @@ type Answer struct {
 	Audit              []Finding           // those of them where the large model would have chosen another token
 	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
 	BytesUp, BytesDown int                 // payload of this question and its answer
+	Prefilled          int                 // tokens of the context that the large model had to compute for it
+	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked behind
+	// all before. It is closed where there are no more, and soon after the context of the ask is done. nil: there are
+	// none.
+	Ahead <-chan int32
 }
 
 // Finding is a position at which the large model would have chosen another token than stands there.
 type Finding struct {
 	Pos     int
 	Token   int32   // the large model's
-	LogProb float32 // of that token, natural logarithm
+	LogProb float32 // of that token, natural logarithm; before temperature
+	// Score and Stands are what the large model's choice was made by, of Token and of the token that stands there, with
+	// [Scores] alone. Greedy: their log-probabilities. Else those at the temperature plus the noise of the position,
+	// and -Inf for a token that cannot be drawn. Score is never less than Stands.
+	Score, Stands float32
 }
+
+// AutoBranches is the value of [Options.Branches] for as many guesses as are worth their price.
+const AutoBranches = -1
+
+// MostBranches is the most guesses with [AutoBranches].
+const MostBranches = 8
 
 // Mode is how escalations are waited for.
 type Mode int
@@ -125,7 +156,7 @@ var (
 // Options say how to decode. The zero value is greedy pipelined decoding.
 type Options struct {
 	Mode     Mode
-	Branches int // guesses at each answer; 0 means 2
+	Branches int // guesses at each answer; 0 means 2, AutoBranches: as many as are worth their price
 	Window   int // most tokens drafted past the oldest open escalation; 0 means 32
 	InFlight int // most open escalations; 0 means 4
 	Rows     int // most rows of one forward call, leaves and guesses from the text; 0 means 8
@@ -143,10 +174,24 @@ type Options struct {
 	Sampling  sample.Options      // how the cloud chooses, and the edge unless Pick is set
 	// a pure function of its arguments; nil: as Sampling says
 	Pick    func(pos int, head *backend.Output) int32
-	K       int      // best tokens wanted with each answer
-	Audit   bool     // have the small model's tokens compared with what the large one would have said
-	Explain bool     // tokens come with the reason of their decision, from a router that is an [Explainer]
-	Warm    int      // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
+	K       int  // best tokens wanted with each answer
+	Audit   bool // have the small model's tokens compared with what the large one would have said
+	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
+	Warm    int  // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
+	// Ahead is how many tokens of the large model an answer is about: the one asked for, and up to Ahead-1 that follow,
+	// which it decodes on by itself and which answer later questions of the same text. 0 means 1. It never changes a
+	// token.
+	Ahead int
+	// Verify has the large model look at each token of the small one: where it prefers another by more than Margin, in
+	// nats of [Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin of 0
+	// the text is the large model's own.
+	Verify bool
+	Margin float64 // 0 or more, only with Verify
+	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 16.
+	VerifyEvery int
+	// Preview tells of the tokens that are drafted beyond what is shown and that no question is open before, as they
+	// stand at the moment: see [Event.Preview]. Only with Verify.
+	Preview bool
 	Breaker *Breaker // what is known of the cloud's health; nil: the decoder's own
 }
 

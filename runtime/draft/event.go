@@ -26,6 +26,7 @@ const (
 	Late     Outcome = "late"     // no answer before the deadline
 	Failed   Outcome = "failed"   // an error, or an answer that is no token
 	Unasked  Outcome = "unasked"  // the cloud had failed just before: the local token stood at once
+	Known    Outcome = "known"    // not asked: what the large model says there was known from another answer
 	Dropped  Outcome = "dropped"  // a token that it rests on did not hold, or decoding ended
 	Probing  Outcome = "probing"  // asked only to learn whether the cloud is back, and it is not
 	Probed   Outcome = "probed"   // asked only to learn whether the cloud is back, and it is
@@ -40,6 +41,31 @@ type Event struct {
 	Escalation *Escalation
 	Warming    *Warming
 	Pass       *Pass
+	Turn       *Turn
+	Ahead      *Ahead
+	Preview    *Preview
+}
+
+// Turn is a token of the small model that verification replaced before it was shown.
+type Turn struct {
+	Finding       // what the large model prefers, and where; scores as far as they are known
+	Local   int32 // the token that stood there
+	Dropped int   // tokens behind it that were evaluated, and went with it
+}
+
+// Ahead is what came of one question's tokens beyond the one that was asked for.
+type Ahead struct {
+	Pos    int // of the first of them
+	Tokens int // that came
+	Used   int // of these, those that answered a question of the text or verified a token of it
+}
+
+// Preview is text that nobody has verified yet, to be shown for the time being. Each takes the place of the one before,
+// and of all shown beyond the tokens of [Event.Token].
+type Preview struct {
+	Pos    int     // of the first token: the one after the last that was shown for good
+	Tokens []int32 // may be empty
+	Turned int     // tokens of the preview before that this one, or the text shown for good since, contradicts
 }
 
 // Pass is one forward call of the small model after the prompt.
@@ -53,6 +79,7 @@ type Pass struct {
 // Warming is settled text that was sent ahead of a question.
 type Warming struct {
 	Tokens    int // of the whole text
+	New       int // of these, those that the cloud had not been told of
 	Took      time.Duration
 	BytesUp   int
 	BytesDown int
@@ -68,6 +95,7 @@ type Token struct {
 	Confidence  float32
 	End         bool          // an end token: the last of the text, with nothing to print
 	CommitDelay time.Duration // from when it was drafted until it was shown
+	Unverified  bool          // it was to be verified, but no answer came in time
 	Reason      *Reason       // only with [Options.Explain], and where there is a router
 }
 
@@ -88,6 +116,7 @@ type Reason struct {
 type Escalation struct {
 	Pos     int // of the token that was asked for
 	Outcome Outcome
+	Why     Why // who wants to know
 	// Err says why the local token stands; nil after an answer. It wraps the error of the cloud where there is one, and
 	// [ErrDeadline], [ErrBreaker] or [ErrToken] where that is the reason.
 	Err             error
@@ -111,7 +140,19 @@ type Escalation struct {
 	Top    []backend.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
+	Prefilled   int // tokens of its context that the large model had to compute for it
+	Branches    int // guesses at its answer
 }
+
+// Why says who wants to know the token of an escalation.
+type Why string
+
+// The reasons.
+const (
+	Routed   Why = ""      // the router
+	LongAgo  Why = "every" // verification: [Options.VerifyEvery] tokens were not looked at
+	EndsHere Why = "end"   // verification: the text would end with this token
+)
 
 // Needless reports whether the large model said what the small one would have said by itself.
 func (q *Escalation) Needless() bool { return q.answer() && q.Token == q.Local }
@@ -129,7 +170,7 @@ type Summary struct {
 	// of these, chosen by the small model although the cloud was to be asked: it was late, failed or not asked
 	Timeouts int
 
-	Escalations int   // questions that the text passed: the sum of the next four
+	Escalations int   // questions that the text passed: the sum of the next four and of Known
 	Answered    int   // hits and misses
 	Late        int   // no answer before the deadline
 	Failed      int   // an error, or an answer that is no token
@@ -137,6 +178,17 @@ type Summary struct {
 	Hits        int   // of Answered, those whose token was drafted already
 	Needless    int   // of Answered, those whose token is the small model's own
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
+
+	Known      int // escalations that needed no question, since another answer told
+	Unverified int // tokens that were to be verified and were shown without
+	Turned     int // tokens of the small model that verification replaced before they were shown
+
+	// What the large model computed for the text.
+	Prefilled int // tokens of prompt and text, for questions and for what was sent ahead of them
+	Decoded   int // tokens that were asked for
+	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
+	AheadUsed int // of Ahead, those that answered a question or verified a token
+	Warmed    int // tokens of the prompt sent ahead of the first question
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
