@@ -24,6 +24,10 @@ type Finding struct {
 	Position int
 	Token    int32   // the large model's choice
 	LogProb  float32 // of that choice
+	// What the choice was made by, of it and of the token that stands there; only in the answer to an ask with
+	// [VerifyScores]. Greedy: log-probabilities. Else those at the temperature plus the noise of the position, and -Inf
+	// for a token that cannot be drawn.
+	Score, Stands float32
 }
 
 // Append appends the frame to b.
@@ -56,7 +60,7 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))
-		a.Audit = append(a.Audit, Finding{last, p.id("audit token"), p.logProb("audit log-prob")})
+		a.Audit = append(a.Audit, Finding{Position: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")})
 	}
 	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
 	if err := p.close(); err != nil {

@@ -13,7 +13,19 @@ type Ask struct {
 	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit
 	Sampling  Sampling
 	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
+	Verify    Verify        // what the audit has to be
+	Ahead     int           // most tokens beyond the one asked for that are wanted as well
 }
+
+// Verify says what an audit has to be.
+type Verify uint8
+
+// The kinds.
+const (
+	NoVerify      Verify = iota // the most probable tokens are compared, as far back as costs nothing
+	VerifyChoices               // each position from AuditFrom on, with the token that Sampling chooses there
+	VerifyScores                // the same, and findings carry scores
+)
 
 // MaxK is the most candidates that an ask can want.
 const MaxK = 256

@@ -56,7 +56,7 @@ func messages() []message {
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
 			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond}
+				time.Duration(r.IntN(1e6)) * time.Millisecond, NoVerify, 0}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
 			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
@@ -68,7 +68,7 @@ func messages() []message {
 			for range r.IntN(6) {
 				at += r.IntN(1 << 20)
 				a.Audited++
-				a.Audit = append(a.Audit, Finding{at, r.Int32(), randomLogProb(r)})
+				a.Audit = append(a.Audit, Finding{Position: at, Token: r.Int32(), LogProb: randomLogProb(r)})
 			}
 			return a
 		}},

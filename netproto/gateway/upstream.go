@@ -31,6 +31,13 @@ type Warmer interface {
 	Warm(ctx context.Context, q Question) error
 }
 
+// Decoder is an upstream that decodes on while nobody waits for it. Without it there are no answers ahead.
+type Decoder interface {
+	// Next returns the token that follows a context, as Ask does, unless others wait for the upstream: an error that
+	// wraps netproto.Busy says that it was left. Of q neither K nor AuditFrom nor Verify is set.
+	Next(ctx context.Context, q Question) (int32, error)
+}
+
 // Info describes an upstream.
 type Info struct {
 	Model      string            // for people
@@ -53,6 +60,7 @@ type Question struct {
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
 	K         int     // most probable tokens wanted beside the chosen one
 	Sampling  netproto.Sampling
+	Verify    netproto.Verify // what the audit has to be; asked for only where Info().Audit is exact
 }
 
 // Answer is what the upstream says.
