@@ -30,7 +30,7 @@ const (
 //	cloud        the large model alone, its text streamed over HTTP
 //	paper        serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
 //	serial       serial routing over our protocol
-//	pipelined-N  pipelined routing over our protocol with N branches
+//	pipelined-N  pipelined routing over our protocol with N branches, or with as many as are worth their price (auto)
 func ParseMode(name string) (Mode, error) {
 	switch name {
 	case "local":
@@ -43,11 +43,14 @@ func ParseMode(name string) (Mode, error) {
 		return Mode{name, routed, 0}, nil
 	}
 	if n, found := strings.CutPrefix(name, "pipelined-"); found {
+		if n == "auto" {
+			return Mode{name, routed, draft.AutoBranches}, nil
+		}
 		if branches, err := strconv.Atoi(n); err == nil && branches >= 1 && branches <= 64 {
 			return Mode{name, routed, branches}, nil
 		}
 	}
-	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial and pipelined-1 to pipelined-64", name)
+	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto and pipelined-1 to pipelined-64", name)
 }
 
 // SmallModel reports whether the small model takes part.
@@ -63,7 +66,7 @@ func (m Mode) Routes() bool { return m.kind == paper || m.kind == routed }
 func (m Mode) OverLink() bool { return m.kind == routed }
 
 // Pipelined reports whether drafting goes on while answers are under way.
-func (m Mode) Pipelined() bool { return m.branches > 0 }
+func (m Mode) Pipelined() bool { return m.branches != 0 }
 
 // LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
 // each token.
@@ -75,7 +78,7 @@ func (m Mode) Draft(o draft.Options) draft.Options {
 	if !m.LooksUp() {
 		o.Lookup = -1
 	}
-	if m.branches > 0 {
+	if m.Pipelined() {
 		o.Mode, o.Branches = draft.Pipelined, m.branches
 	}
 	return o

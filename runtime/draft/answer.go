@@ -78,6 +78,7 @@ func (r *run) take(res result) {
 		r.fail(e, res.err)
 	default:
 		e.timed(res)
+		r.waits.learn(e.Wait)
 		e.compared, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
 		e.Top = res.answer.Top
 		if r.Deadline > 0 {

@@ -188,7 +188,7 @@ type Summary struct {
 	Decoded   int // tokens that were asked for
 	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
 	AheadUsed int // of Ahead, those that answered a question or verified a token
-	Warmed    int // tokens of the prompt sent ahead of the first question
+	Warmed    int // tokens of the prompt sent ahead of the first question; see [Summary.WarmedInVain]
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
@@ -210,6 +210,14 @@ type Summary struct {
 	CommitDelay           time.Duration // sum over tokens
 }
 
+// WarmedInVain is how many tokens of the prompt were sent ahead although nothing was asked then.
+func (s *Summary) WarmedInVain() int {
+	if s.Asks > 0 {
+		return 0
+	}
+	return s.Warmed
+}
+
 // Add counts an event.
 func (s *Summary) Add(e Event) {
 	if t := e.Token; t != nil {
@@ -226,6 +234,9 @@ func (s *Summary) Add(e Event) {
 	if w := e.Warming; w != nil {
 		s.BytesUp += w.BytesUp
 		s.BytesDown += w.BytesDown
+		if w.New == w.Tokens { // the cloud had been told of nothing
+			s.Warmed += w.New
+		}
 		return
 	}
 	if p := e.Pass; p != nil {

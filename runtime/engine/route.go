@@ -184,7 +184,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
-	o.Lookup, o.Cost = cmp.Or(o.Lookup, r.Lookup), &s.cost
+	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
 	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
@@ -193,6 +193,9 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	var policy draft.Router // a nil *router.Router must not become a router
 	if r.Router != nil {
 		want, policy = r.Router.Want(want), r.Router.With(r.Costs)
+		if !r.Router.Asks() && !o.Verify {
+			o.Warm = -1 // in vain
+		}
 	}
 	var pace time.Duration
 	if r.Pace > 0 {

@@ -82,6 +82,7 @@ type Session struct {
 	cache *qwen2.Cache
 	ahead *ahead
 	cost  lookup.Cost       // of forward calls, learnt from all texts
+	waits draft.Waits       // for answers of the cloud, alike
 	out   [1]backend.Output // the head of a token evaluated by itself, until the next one
 	ids   []int32           // what the cache holds
 	told
