@@ -33,6 +33,9 @@ func (d *decoded) drafts() error {
 		if !q.probe {
 			w.questions[q.text] = q
 		}
+		if d.mentions[q.answer.BytesUp] == nil && d.Branches == AutoBranches {
+			return nil // nobody wanted to know more, so that it is not known how many guesses there were
+		}
 	}
 	tip, shown, path, calls := hashOf(d.prompt), 0, uint64(0), d.model.account.forwards
 	pos := func(shown int) int { return len(d.prompt) + shown }

@@ -38,11 +38,10 @@ func (r *run) guesses(pos int, local int32, head *backend.Output) []guess {
 
 // likely returns the local token and the candidates of the head, most probable first.
 //
-// Where the large model takes its best token, that is likely to be a token as the small model's probability of it says.
-// Where it draws one, that is the one with the greatest sum of log-probability ÷ temperature and noise, and the noise is
-// known here: so the probability is that of the sums, each with an error that the other model makes, as if that was
-// distributed like the noise. Then it is the softmax of the sums, of which those that matter are at hand. Without noise
-// and at temperature 1 both are the same.
+// The large model takes the token with the greatest logit, which is likely to be a token as the small model's
+// probability of it says: as if its logits were the small one's with Gumbel noise. Where it draws, at a temperature T, it
+// takes the token with the greatest sum of logit and T times the noise of the position, which is known here: so the
+// probability is proportional to p·exp(T·noise). Of all tokens those are at hand that matter.
 func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	all := make([]guess, 0, len(head.Top)+1)
 	for _, c := range head.Top {
@@ -63,11 +62,11 @@ func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 
 // drawn turns log-probabilities into those of being drawn, where the noise of the position is known.
 func (r *run) drawn(pos int, all []guess) {
+	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {
-		all[i].p = g.p/r.Sampling.Temperature + r.Sampling.Noise(pos, g.token)
+		all[i].p = g.p + r.Sampling.Temperature*r.Sampling.Noise(pos, g.token)
+		most = max(most, all[i].p)
 	}
-	most := slices.MaxFunc(all, func(a, b guess) int { return cmp.Compare(a.p, b.p) }).p
-	sum := 0.0
 	for _, g := range all {
 		sum += math.Exp(g.p - most)
 	}

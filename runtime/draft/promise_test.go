@@ -212,8 +212,8 @@ func (d *decoded) check(h *health) error {
 }
 
 // branches is how many guesses at the answer to a question are drafted: as the options say, or as many as its event
-// says where that is left to their price. Of a question that is not told of, since nobody wanted to know more, it is
-// not known.
+// says where that is left to their price. Of a question that is not told of, since nobody wanted to know more, only the
+// first is known: the local token.
 func (d *decoded) branches(a *asking) int {
 	if d.Branches != AutoBranches {
 		return d.Branches
@@ -221,7 +221,7 @@ func (d *decoded) branches(a *asking) int {
 	if e := d.mentions[a.answer.BytesUp]; e != nil {
 		return e.Branches
 	}
-	return 0
+	return 1
 }
 
 func (d *decoded) shown(e Event) time.Time { return d.began.Add(e.At) }
