@@ -148,12 +148,13 @@ func TestModes(t *testing.T) {
 		parts
 		branches int
 	}{
-		"local":        {parts{small: true, lookup: true}, 0},
-		"cloud":        {parts{large: true}, 0},
-		"paper":        {parts{small: true, large: true, routes: true}, 0},
-		"serial":       {parts{small: true, large: true, routes: true, link: true, lookup: true}, 0},
-		"pipelined-1":  {parts{true, true, true, true, true, true}, 1},
-		"pipelined-64": {parts{true, true, true, true, true, true}, 64},
+		"local":          {parts{small: true, lookup: true}, 0},
+		"cloud":          {parts{large: true}, 0},
+		"paper":          {parts{small: true, large: true, routes: true}, 0},
+		"serial":         {parts{small: true, large: true, routes: true, link: true, lookup: true}, 0},
+		"pipelined-1":    {parts{true, true, true, true, true, true}, 1},
+		"pipelined-64":   {parts{true, true, true, true, true, true}, 64},
+		"pipelined-auto": {parts{true, true, true, true, true, true}, draft.AutoBranches},
 	} {
 		m, err := ParseMode(name)
 		require.NoError(t, err)
@@ -161,7 +162,7 @@ func TestModes(t *testing.T) {
 		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined(), m.LooksUp()}
 		assert.Equal(t, c.parts, got, name)
 		want := shared
-		if want.Mode = draft.Serial; c.branches > 0 {
+		if want.Mode = draft.Serial; c.branches != 0 {
 			want.Mode, want.Branches = draft.Pipelined, c.branches
 		}
 		if !c.lookup {

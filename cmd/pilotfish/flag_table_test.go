@@ -31,6 +31,7 @@ func flagTests() map[string]map[string]string {
 		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
 		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
+		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
@@ -76,7 +77,7 @@ func flagTests() map[string]map[string]string {
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
 			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",
 			"inflight": "TestFlagsOfRouting", "deadline": "TestFlagsOfRouting", "no-audit": "TestFlagsOfRouting",
-			"edge-tps": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
+			"edge-tps": "TestFlagsOfRouting", "no-warm": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting", "system": "TestSystemMessage",
 			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
 			"budget-live": "TestLiveRuns", "live-state": "TestLiveRuns", "explain": "TestExplainRun",

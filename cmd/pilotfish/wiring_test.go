@@ -240,7 +240,7 @@ func TestRoutingOptions(t *testing.T) {
 		RoutingOptions: bench.RoutingOptions{
 			Modes:  modes("local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4"),
 			Router: router.Options{Policy: router.Margin},
-			Draft:  engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true, Lookup: -1},
+			Draft:  engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true, Lookup: -1},
 			RTT:    100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
@@ -271,6 +271,9 @@ func TestRoutingOptions(t *testing.T) {
 		"--lookup off":                  func(*options) {},
 		"--lookup 2":                    func(o *options) { o.Draft.Lookup = 2 },
 		"--no-audit":                    func(o *options) { o.Draft.Audit = false },
+		"--no-warm":                     func(o *options) { o.Draft.Warm = -1 },
+		"--modes pipelined-auto":        func(o *options) { o.Modes = modes("pipelined-auto") },
+		"--edge-row-cost 0.3":           func(o *options) { o.RowCost = 0.3 },
 		"--policy entropy":              func(o *options) { o.Router.Policy = router.Entropy },
 		"--threshold 0.25":              func(o *options) { o.Router.Threshold = new(0.25) },
 		"--threshold 0":                 func(o *options) { o.Router.Threshold = new(0.0) },
@@ -427,13 +430,13 @@ func TestReadQuestions(t *testing.T) {
 // TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
 // device.
 func TestLiveRoute(t *testing.T) {
-	o := bench.RoutingOptions{EdgeTPS: 50, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
+	o := bench.RoutingOptions{EdgeTPS: 50, RowCost: 0.5, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
 		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
 	} {
 		m, err := bench.ParseMode(name)
 		require.NoError(t, err)
-		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, Draft: want}, liveRoute(o, m))
+		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}, liveRoute(o, m))
 	}
 }

@@ -279,17 +279,24 @@ func TestPace(t *testing.T) {
 		assert.Zero(t, s.Summary().DecodeTime)
 
 		m := newEdge(s, backend.Want{K: 3}, 100*time.Millisecond)
-		for _, c := range []struct{ gone, want time.Duration }{
-			{0, 100 * time.Millisecond}, {30 * time.Millisecond, 70 * time.Millisecond}, {100 * time.Millisecond, 0}, {time.Second, 0},
+		const ms = time.Millisecond
+		for _, c := range []struct {
+			row        float64
+			rows       int
+			gone, want time.Duration
+		}{
+			{0, 1, 0, 100 * ms}, {0, 1, 30 * ms, 70 * ms}, {0, 1, 100 * ms, 0}, {0, 1, time.Second, 0},
+			{0, 8, 30 * ms, 70 * ms}, {0.25, 1, 30 * ms, 70 * ms}, {0.25, 3, 30 * ms, 120 * ms}, {1, 8, 0, 800 * ms},
 		} {
-			begin := time.Now()
-			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone)))
-			assert.Equal(t, c.want, time.Since(begin))
+			m.row, begin = c.row, time.Now()
+			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone), c.rows))
+			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
+		m.row = 0
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		require.NoError(t, m.rest(ctx, begin), "the call itself is done")
+		require.NoError(t, m.rest(ctx, begin, 1), "the call itself is done")
 		assert.Equal(t, 20*time.Millisecond, time.Since(begin))
 	})
 }
