@@ -14,6 +14,7 @@ type stream struct {
 	fact   *fact   // behind the last of them
 	last   time.Time
 	live   bool // more may come
+	late   int  // tokens that came when it was of no use any more
 	used   int  // of the tokens, those that answered an escalation or verified a token
 }
 
@@ -65,6 +66,10 @@ func orNone(tokens <-chan int32) <-chan int32 {
 // takeAhead takes what came of a stream.
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
+	if !s.live {
+		s.late += len(res.ahead)
+		return
+	}
 	if res.ended {
 		s.live = false
 		return
@@ -183,7 +188,7 @@ func (r *run) ofUse(s *stream) bool {
 // tellAhead tells what came of the streams, when the text is over.
 func (r *run) tellAhead() {
 	for _, s := range r.streams {
-		if n := len(s.tokens) - 1; n > 0 {
+		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
 			r.tell(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}
