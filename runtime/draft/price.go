@@ -91,7 +91,7 @@ func (r *run) branches(e *escalation) int {
 		// when the answer comes, questions before this one are answered, and the window begins at it
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
 	}
-	if one, wait := r.cost.One(), r.waits.likely(); one > 0 && wait > 0 {
+	if one, wait := r.cost.One(), r.lately.likely(); one > 0 && wait > 0 {
 		p.wait = wait.Seconds() / one
 	}
 	return p.worth(others, guesses)
