@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -80,17 +81,26 @@ func TestRoutingFigures(t *testing.T) {
 		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
 		Time: bench.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
 		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
+		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
+		CloudTokens: &bench.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
+		Cost:        &price.Cost{PerAnswer: 0.00025, Per1000: 0.26, CloudOnly: 0.0007},
 	}}
 	require.NoError(t, printRouting(&out, reports))
 	head, rest, _ := strings.Cut(out.String(), "\n")
-	row, legend, _ := strings.Cut(rest, "\n")
+	row, rest, _ := strings.Cut(rest, "\n\n")
+	head2, rest, _ := strings.Cut(rest, "\n")
+	row2, legend, _ := strings.Cut(rest, "\n\n")
 	gap := regexp.MustCompile(" {2,}")
 	assert.Equal(t, []string{"mode", "accuracy", "interval", "from cloud", "timed out", "asks", "ms p50", "ms p90",
-		"hidden", "hits", "bytes up", "bytes down", "as serial"}, gap.Split(strings.TrimSpace(head), -1))
+		"hidden", "hits", "as serial", "as cloud"}, gap.Split(strings.TrimSpace(head), -1))
 	assert.Equal(t, []string{"pipelined-2", "90.0%", "77–96%", "4.2%", "3", "2.4", "102", "190", "51.0%", "62.0%",
-		"61.2", "12.0", "yes"}, gap.Split(strings.TrimSpace(row), -1))
-	assert.Equal(t, 14, strings.Count(strings.TrimSpace(legend), "\n")+1,
-		"a line for every column but the first, and one for empty cells")
+		"yes", "no: 6 unverified"}, gap.Split(strings.TrimSpace(row), -1))
+	assert.Equal(t, []string{"mode", "bytes up", "bytes down", "known", "turned", "unverified", "prefilled", "decoded",
+		"ahead", "used", "cost", "cost of 1000", "cloud only"}, gap.Split(strings.TrimSpace(head2), -1))
+	assert.Equal(t, []string{"pipelined-2", "61.2", "12.0", "0.5", "0.2", "6", "40.2", "3.5", "9.8", "4.1", "0.00025",
+		"0.26", "0.0007"}, gap.Split(strings.TrimSpace(row2), -1))
+	assert.Equal(t, 25, strings.Count(strings.TrimSpace(legend), "\n")+1,
+		"a line for every column but the first, an empty one, and one for empty cells")
 
 	f := routingFlags{json: true}
 	out.Reset()
@@ -98,7 +108,10 @@ func TestRoutingFigures(t *testing.T) {
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,"escalated_share":0.042,`+
 		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4},`+
 		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,"bytes_down_per_escalation":12,`+
-		`"equal_to_serial":true,"answers_differing_from_serial":0}`+"\n"+
+		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,"answers_differing_from_cloud":4,`+
+		`"known_per_answer":0.5,"turned_per_answer":0.25,"unverified":6,`+
+		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125},`+
+		`"cost":{"per_answer":0.00025,"per_1000_answers":0.26,"cloud_only_per_answer":0.0007}}`+"\n"+
 		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0}}`+"\n",
 		out.String())
 	out.Reset()

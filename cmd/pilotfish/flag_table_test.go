@@ -27,10 +27,11 @@ func flagTests() map[string]map[string]string {
 	}
 	route := map[string]string{
 		"policy": "TestRoutingOptions", "threshold": "TestRoutingOptions", "budget": "TestRoutingOptions",
-		"router": "TestRoutingOptions", "branches": "TestRoutingFlagsRefused", "window": "TestRoutingOptions",
+		"router": "TestRoutingOptions", "branches": "TestRoutingOptions", "window": "TestRoutingOptions",
 		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
 		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
+		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}

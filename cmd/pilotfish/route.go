@@ -27,6 +27,8 @@ type routeFlags struct {
 	deadline  deadline
 	edgeTPS   float64
 	noAudit   bool
+	ahead     int
+	every     int
 	value     bool // the policy value is possible
 
 	file *router.File // what --router names, or what comes with the model; set by router
@@ -62,6 +64,7 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
 		"slow the small model down to so many passes per second, a token each unless --lookup guesses some; "+
 			"0: as fast as it goes")
+	r.registerVerification(f)
 }
 
 // deadline is a time to wait for an answer. Off, which is -1, means without end.
@@ -105,6 +108,7 @@ func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Chan
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	o := engine.DraftOptions{
 		Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
+		Ahead: r.ahead, VerifyEvery: r.every,
 	}
 	for _, n := range []struct {
 		name  string
@@ -113,6 +117,9 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 		if n.value < 1 {
 			return o, usagef("--%s %d is too few: it must be at least 1", n.name, n.value)
 		}
+	}
+	if err := r.checkVerification(); err != nil {
+		return o, err
 	}
 	return o, inRange("edge-tps", r.edgeTPS, 0, math.MaxFloat64)
 }
