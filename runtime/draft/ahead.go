@@ -9,16 +9,18 @@ import (
 // into one packet and would wait for its keys and values. One such text is under way at a time.
 func (r *run) warm(ctx context.Context) {
 	w, ok := r.cloud.(Warmer)
-	if !ok || r.router == nil || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm ||
+	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm ||
 		r.Deadline > 0 && r.Breaker.Open() {
 		return
 	}
-	text := r.text[:len(r.text):len(r.text)]
+	text, before := r.text[:len(r.text):len(r.text)], r.told
 	r.warming, r.told = true, len(text)
 	r.asks.Go(func() {
 		start := time.Now()
 		up, down, err := w.Warm(ctx, text)
-		r.warmed <- Warming{Tokens: len(text), Took: time.Since(start), BytesUp: up, BytesDown: down, Err: err}
+		r.warmed <- Warming{
+			Tokens: len(text), New: len(text) - before, Took: time.Since(start), BytesUp: up, BytesDown: down, Err: err,
+		}
 	})
 }
 
@@ -35,14 +37,19 @@ func (r *run) tellWarmed() {
 // audit counts, for an escalation that the text passes, what its answer says of the tokens before it. Each token counts
 // once, with the first answer that compared it: later ones compare it with the same model.
 func (r *run) audit(e *escalation) {
-	if !e.answer() {
+	if e.answer() {
+		r.told = max(r.told, e.Pos)
+	}
+	if r.Verify {
+		r.auditVerified(e)
+	}
+	if r.Verify || !e.answer() {
 		return
 	}
-	r.told = max(r.told, e.Pos)
 	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
-	first, end := max(e.Pos-e.compared, r.prompt), e.Pos
+	first, end := max(e.Pos-e.audited, r.prompt), e.Pos
 	if e.sampled > 0 { // by the inverse of its chance to be drawn, it stands for all that the audit is about
-		e.AuditWeight = e.compared
+		e.AuditWeight = e.audited
 		first, end = max(e.sampled, first), min(e.sampled+1, end)
 	}
 	for pos := first; pos < end; pos++ {
@@ -58,16 +65,7 @@ func (r *run) audit(e *escalation) {
 			e.Missed = append(e.Missed, f)
 		}
 	}
-	if e.compared > 0 {
+	if e.audited > 0 {
 		r.audited = e.Pos
 	}
-}
-
-// auditFrom is the position from which on the tokens before a question are to be compared; 0 means none are.
-func (r *run) auditFrom(at *node) int {
-	from := max(r.prompt, r.audited)
-	if !r.Audit || from > at.pos {
-		return 0
-	}
-	return from
 }

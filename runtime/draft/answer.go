@@ -16,6 +16,7 @@ func (r *run) absorb() {
 		default:
 			r.tellWarmed()
 			r.expire(time.Now())
+			r.leave()
 			return
 		}
 	}
@@ -31,16 +32,17 @@ func (r *run) drain() {
 		r.take(res)
 	}
 	r.tellWarmed()
+	r.tellAhead()
 }
 
-// wait waits for an answer or for the end of a deadline. The time is charged to the oldest question.
+// wait waits for an answer, for tokens ahead or for the end of a deadline. The time is charged to the oldest question.
 func (r *run) wait(ctx context.Context) error {
-	oldest, start := r.tip.esc, time.Now()
-	if oldest == nil || oldest.Outcome != inFlight {
+	oldest, start := r.front().esc, time.Now()
+	if oldest == nil || len(r.asked) == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}
 	var timer <-chan time.Time
-	if due, ok := r.nextDue(); ok {
+	if due, ok := r.next(start); ok {
 		t := time.NewTimer(time.Until(due))
 		defer t.Stop()
 		timer = t.C
@@ -61,11 +63,16 @@ func (r *run) wait(ctx context.Context) error {
 // take applies a result. One for a question that is no longer open is stale: only its cost counts.
 func (r *run) take(res result) {
 	e := res.of
+	if res.ended || res.ahead != nil {
+		r.takeAhead(res)
+		return
+	}
 	if e.back {
 		return // a duplicate
 	}
 	e.back = true
-	e.BytesUp, e.BytesDown = res.answer.BytesUp, res.answer.BytesDown
+	e.BytesUp, e.BytesDown, e.Prefilled = res.answer.BytesUp, res.answer.BytesDown, res.answer.Prefilled
+	e.Decoded = res.err == nil
 	r.explain(e, res.err)
 	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() && r.tip.esc.Outcome == inFlight {
 		e = r.tip.esc
@@ -77,12 +84,25 @@ func (r *run) take(res result) {
 	case res.err != nil:
 		r.fail(e, res.err)
 	default:
-		e.timed(res)
-		e.compared, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
-		e.Top = res.answer.Top
-		if r.Deadline > 0 {
-			r.Breaker.succeeded()
-		}
+		r.answer(e, res)
+	}
+}
+
+// answer applies the answer to an open question: what it says of the tokens before can take the question with it.
+func (r *run) answer(e *escalation, res result) {
+	e.timed(res)
+	r.typical = e.Wait
+	e.audited, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
+	e.Top = res.answer.Top
+	if r.Deadline > 0 {
+		r.Breaker.succeeded()
+	}
+	if e.stream != nil {
+		r.came(e.stream, res.at, res.answer.Token)
+	}
+	r.learn(e, res.answer)
+	r.review()
+	if !e.answered() {
 		r.resolve(e, Miss, res.answer.Token, FromCloud, nil)
 	}
 }
@@ -173,7 +193,11 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 	if keep == nil {
 		keep = r.child(e.at, token, e.Confidence)
 	}
-	keep.origin = origin
+	keep.origin, keep.looked = origin, true
+	if origin == EdgeTimeout && r.Verify {
+		keep.unverified = true
+		r.giveUp(e)
+	}
 	if r.fault.has(faultLocalOrigin) && token == e.Local {
 		keep.origin = Edge
 	}
@@ -203,7 +227,10 @@ func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.held = slices.DeleteFunc(r.held, same)
 	r.asked = slices.DeleteFunc(r.asked, same)
-	if e.cancel != nil && !(r.fault.has(faultSkipCancel) && why == errDropped) {
+	if s := e.stream; s != nil && s.live && why != nil {
+		s.live = false
+	}
+	if e.cancel != nil && !(e.stream != nil && e.stream.live && len(e.stream.tokens) > 0) && !(r.fault.has(faultSkipCancel) && why == errDropped) {
 		e.cancel(why)
 	}
 }

@@ -25,7 +25,11 @@ type escalation struct {
 
 	followers []*escalation // those whose after this is
 
-	compared int       // tokens before it that its answer was compared with
+	compare []comparison // tokens before it that its answer is to say whether they stand
+	stream  *stream      // of the tokens that follow its answer; nil: none are wanted
+	guessed bool         // its guesses are branches
+
+	audited  int       // tokens before it that its answer was compared with
 	sampled  int       // the only one of these positions that it looked at; 0: it looked at all
 	findings []Finding // among these
 }
@@ -39,6 +43,8 @@ type guess struct {
 // result is what became of an ask.
 type result struct {
 	of     *escalation
+	ahead  []int32 // not nil: tokens of its stream, and nothing else
+	ended  bool    // its stream has, and nothing else
 	answer Answer
 	err    error
 	at     time.Time
@@ -73,30 +79,50 @@ func (r *run) ask(ctx context.Context) {
 	}
 	defer runtime.Gosched() // the questions leave before a forward call takes the processors
 	slices.SortStableFunc(r.held, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
-	for len(r.held) > 0 {
-		e := r.held[0]
+	for i := 0; i < len(r.held); {
+		e := r.held[i]
 		room := r.InFlight
 		if r.fault.has(faultInFlight) {
 			room++
 		}
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
-			r.held = r.held[1:]
 			r.probe(ctx, e)
 			if r.silent != nil && !r.silent.back {
 				e.after = r.silent
 				r.silent.followers = append(r.silent.followers, e)
 			}
 			r.resolve(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusal())
+			i = 0
+		case r.waits(e):
+			r.branch(e)
+			i++
 		case len(r.asked) < room:
-			r.held = r.held[1:]
+			r.held = slices.Delete(r.held, i, i+1)
 			r.send(ctx, e)
 		case r.fault.has(faultForgetHeld):
-			r.held = r.held[1:]
 			r.resolve(e, Unasked, e.Local, Edge, nil)
+			i = 0
 		default:
 			return
 		}
+	}
+}
+
+// waits reports whether an escalation waits for what is about to come in place of an ask of its own.
+func (r *run) waits(e *escalation) bool {
+	_, covered := r.covered(e, time.Now())
+	return covered
+}
+
+// branch makes the guesses at the answer to e branches.
+func (r *run) branch(e *escalation) {
+	if e.guessed {
+		return
+	}
+	e.guessed = true
+	for _, g := range e.guesses {
+		r.child(e.at, g.token, e.Confidence).guess = g.p
 	}
 }
 
@@ -105,9 +131,7 @@ func (r *run) send(ctx context.Context, e *escalation) {
 	e.sent, e.Outcome = time.Now(), inFlight
 	e.Held = e.sent.Sub(e.wanted)
 	r.asked = append(r.asked, e)
-	for _, g := range e.guesses {
-		r.child(e.at, g.token, e.Confidence).guess = g.p
-	}
+	r.branch(e)
 	r.start(ctx, result{of: e})
 }
 
@@ -123,30 +147,53 @@ func (r *run) probe(ctx context.Context, e *escalation) {
 
 // start asks in a goroutine of its own, which ends soon after ctx is done and its result has been taken.
 func (r *run) start(ctx context.Context, res result) {
-	q := Question{Context: r.context(res.of.at), K: r.K, AuditFrom: r.auditFrom(res.of.at), Sampling: r.Sampling}
+	e := res.of
+	q := Question{Context: r.context(e.at), K: r.K, Sampling: r.Sampling}
+	if !res.probe || !r.Verify {
+		q.AuditFrom, q.Verify = r.auditFrom(e.at)
+	}
+	if !res.probe && r.Verify {
+		e.compare = r.comparisons(e.at, q.AuditFrom)
+	}
+	if !res.probe && r.Ahead > 1 {
+		q.Ahead = r.Ahead - 1
+		r.follow(e)
+	}
 	ask, cancel := context.WithCancelCause(ctx)
-	res.of.cancel = cancel
+	e.cancel = cancel
 	r.asks.Go(func() {
 		defer cancel(nil)
-		ask, done := ask, context.CancelFunc(func() {})
-		if r.Deadline > 0 {
-			ask, done = context.WithTimeoutCause(ask, r.Deadline, ErrDeadline)
-		}
-		defer done()
+		ask, answered := r.bound(ask, &q, cancel)
 		res.answer, res.err = r.cloud.Ask(ask, q)
-		if cause := context.Cause(ask); cause == ErrDeadline {
+		cause := context.Cause(ask)
+		answered()
+		if cause == ErrDeadline {
 			res.err = late(res.err)
 		} else if ctx.Err() != nil {
 			res.err = errDecodeOver // whatever the answer: the cloud did not fail
 		} else if cause != nil {
 			res.err = cause
-		} else if id := res.answer.Token; res.err == nil && (id < 0 || r.Vocab > 0 && int(id) >= r.Vocab) {
-			res.err = ErrToken
+		} else if res.err == nil {
+			res.err = r.refuse(q, res.answer)
 		}
 		res.at = time.Now()
 		r.results <- res
 		if r.fault.has(faultTwice) {
 			r.results <- res
 		}
+		if e.stream != nil {
+			r.more(e, cancel, res)
+		}
 	})
+}
+
+// refuse returns why an answer cannot be used.
+func (r *run) refuse(q Question, a Answer) error {
+	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
+		return ErrToken
+	}
+	if q.Verify != AsItComes && (a.Audited != len(q.Context)-q.AuditFrom || a.Sampled != 0) {
+		return ErrVerify
+	}
+	return nil
 }

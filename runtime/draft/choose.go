@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -13,8 +14,8 @@ import (
 //   - Of equally probable ones the nearest to the tip first, since its token is shown first, then the oldest: so that
 //     the choice is a function of the tree.
 //   - As many as there are, up to Rows: another row costs little, as all share one reading of the weights.
-//   - At most Window tokens past the oldest open escalation, which is the one at the tip: further drafting would hardly
-//     be reached by the answer in time, and be dropped with a higher probability.
+//   - At most Window tokens past the oldest open escalation of its path: further drafting would hardly be reached by the
+//     answer in time, and be dropped with a higher probability.
 //   - At most the room that the model's memory has. Waiting for an answer makes room, as it drops branches, and a tip
 //     without an open escalation has no tree beside it.
 func (r *run) choose() []*node {
@@ -46,21 +47,32 @@ type leaf struct {
 // leaves returns the tokens below the tip that are not evaluated, that something may follow,
 // and that lie in the window.
 func (r *run) leaves() (found []leaf) {
-	limit := r.tip.pos + r.Window
-	if r.fault.has(faultWindow) {
-		limit++
-	}
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, c := range n.children {
 			switch {
 			case c.evaluated:
 				walk(c)
-			case !c.final && c.pos <= limit:
+			case !c.final && c.pos <= r.horizon(c):
 				found = append(found, leaf{c, r.chance(c)})
 			}
 		}
 	}
 	walk(r.tip)
 	return found
+}
+
+// horizon is the last position on the path to n that the window allows. Verification asks soon enough where no question
+// is open.
+func (r *run) horizon(n *node) int {
+	end := math.MaxInt
+	for a := n; a != r.tip; a = a.parent {
+		if a.parent.open() {
+			end = a.parent.pos + r.Window
+		}
+	}
+	if r.fault.has(faultWindow) && end < math.MaxInt {
+		end++
+	}
+	return end
 }

@@ -27,6 +27,15 @@ func (r *run) nextDue() (next time.Time, ok bool) {
 	return next, ok
 }
 
+// next is the earliest moment at which something is to be done without an answer; false if there is none.
+func (r *run) next(now time.Time) (next time.Time, ok bool) {
+	next, ok = r.nextDue()
+	if until, waits := r.nextUncovered(now); waits && (!ok || until.Before(next)) {
+		return until, true
+	}
+	return next, ok
+}
+
 // expire gives up the questions whose time is over at now. The first to fail can end the time of the others.
 func (r *run) expire(now time.Time) {
 	for due, ok := r.nextDue(); ok && !due.After(now); due, ok = r.nextDue() {

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -85,6 +86,7 @@ type Question struct {
 	Sampling  sample.Options // how the token is chosen
 	Verify    Verify         // what the audit has to be
 	Ahead     int            // most tokens beyond the one asked for that the large model may decode on by itself
+	Within    time.Duration  // how long the answer is of use, where that is not until the end of ctx; 0: until then
 }
 
 // Verify says what an audit has to be.
@@ -149,6 +151,7 @@ var (
 	ErrDeadline   = errors.New("no answer before the deadline")
 	ErrToken      = errors.New("the answer is no token of the vocabulary")
 	ErrBreaker    = errors.New("not asked, since the cloud failed just before")
+	ErrVerify     = errors.New("the answer does not say of each token whether it is the large model's choice")
 	errDropped    = errors.New("the question rests on a token that did not hold")
 	errDecodeOver = errors.New("decoding is over")
 )
@@ -199,7 +202,8 @@ func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		v     *int
 		value int
-	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}, {&o.Warm, 128}} {
+	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}, {&o.Warm, 128},
+		{&o.VerifyEvery, 16}, {&o.Ahead, 1}} {
 		if *f.v == 0 {
 			*f.v = f.value
 		}
@@ -224,6 +228,7 @@ func (o Options) Validate() error {
 	}{
 		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
 		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
+		{"tokens ahead", o.Ahead}, {"tokens between questions of verification", o.VerifyEvery},
 	} {
 		if f.v < 0 {
 			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
@@ -235,7 +240,18 @@ func (o Options) Validate() error {
 	if o.Mode != Pipelined && o.Mode != Serial {
 		return fmt.Errorf("mode: %d is neither pipelined nor serial", o.Mode)
 	}
-	return o.Sampling.Validate()
+	return errors.Join(o.validateVerify(), o.Sampling.Validate())
+}
+
+// validateVerify reports a value about verification or answers ahead that is out of range.
+func (o Options) validateVerify() error {
+	switch {
+	case !(o.Margin >= 0) || math.IsInf(o.Margin, 1):
+		return fmt.Errorf("margin: %v is not a number of at least 0", o.Margin)
+	case !o.Verify && (o.Margin != 0 || o.VerifyEvery != 0 || o.Preview):
+		return errors.New("a margin, a number of tokens between questions, or a preview is given, but no verification")
+	}
+	return nil
 }
 
 // limit returns the most tokens to generate, and what [Summary.Stop] says when they are generated.
@@ -270,8 +286,8 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if r != nil && c == nil {
-		return nil, errors.New("there is a router, but no cloud that it could ask")
+	if (r != nil || o.Verify) && c == nil {
+		return nil, errors.New("there is a router, or verification, but no cloud that could be asked")
 	}
 	o = o.withDefaults()
 	if o.Pick == nil {

@@ -48,9 +48,10 @@ type Event struct {
 
 // Turn is a token of the small model that verification replaced before it was shown.
 type Turn struct {
-	Finding       // what the large model prefers, and where; scores as far as they are known
-	Local   int32 // the token that stood there
-	Dropped int   // tokens behind it that were evaluated, and went with it
+	Finding               // what the large model prefers, and where; log-probability and scores as far as they are known
+	Local   int32         // the token that stood there
+	Wasted  int           // tokens evaluated in vain: it, and those behind it
+	Exposed time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
 }
 
 // Ahead is what came of one question's tokens beyond the one that was asked for.
@@ -119,10 +120,12 @@ type Escalation struct {
 	Why     Why // who wants to know
 	// Err says why the local token stands; nil after an answer. It wraps the error of the cloud where there is one, and
 	// [ErrDeadline], [ErrBreaker] or [ErrToken] where that is the reason.
-	Err             error
-	Local, Token    int32 // the small model's token, and the one that stands
-	Confidence      float32
-	Held            time.Duration // from the decision until it was asked: other escalations were open
+	Err          error
+	Local, Token int32 // the small model's token, and the one that stands
+	Confidence   float32
+	// from the decision until it was asked: other escalations were open, or tokens ahead were waited for; or until it
+	// was known
+	Held            time.Duration
 	Wait            time.Duration // from then until the answer, or until it was given up
 	Queue           time.Duration // of Wait: waiting in the cloud
 	Cloud           time.Duration // of Wait: computing in the cloud
@@ -140,8 +143,9 @@ type Escalation struct {
 	Top    []backend.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
-	Prefilled   int // tokens of its context that the large model had to compute for it
-	Branches    int // guesses at its answer
+	Prefilled   int  // tokens of its context that the large model had to compute for it
+	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
+	Branches    int  // guesses at its answer
 }
 
 // Why says who wants to know the token of an escalation.
@@ -154,8 +158,10 @@ const (
 	EndsHere Why = "end"   // verification: the text would end with this token
 )
 
-// Needless reports whether the large model said what the small one would have said by itself.
-func (q *Escalation) Needless() bool { return q.answer() && q.Token == q.Local }
+// Needless reports whether the router wanted to know, and the large model said what the small one would have said.
+func (q *Escalation) Needless() bool {
+	return q.Why == Routed && (q.answer() || q.Outcome == Known) && q.Token == q.Local
+}
 
 // answer reports whether the cloud's answer decided.
 func (q *Escalation) answer() bool { return q.Outcome == Hit || q.Outcome == Miss }
@@ -176,7 +182,7 @@ type Summary struct {
 	Failed      int   // an error, or an answer that is no token
 	Unasked     int   // not asked, since the cloud had failed just before
 	Hits        int   // of Answered, those whose token was drafted already
-	Needless    int   // of Answered, those whose token is the small model's own
+	Needless    int   // of Answered and Known, those that the router wanted and whose token is the small model's own
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
 	Known      int // escalations that needed no question, since another answer told
@@ -185,7 +191,7 @@ type Summary struct {
 
 	// What the large model computed for the text.
 	Prefilled int // tokens of prompt and text, for questions and for what was sent ahead of them
-	Decoded   int // tokens that were asked for
+	Decoded   int // tokens that were asked for, and came
 	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
 	AheadUsed int // of Ahead, those that answered a question or verified a token
 	Warmed    int // tokens of the prompt sent ahead of the first question
@@ -205,9 +211,10 @@ type Summary struct {
 	BytesUp               int
 	BytesDown             int
 
-	Wait, Hidden, Exposed time.Duration // sums over the Answered
-	TimedOut              time.Duration // sum of Wait over the Late and the Failed
-	CommitDelay           time.Duration // sum over tokens
+	Wait, Hidden time.Duration // sums over the Answered
+	Exposed      time.Duration // sum over the Answered, the Known and the Turned
+	TimedOut     time.Duration // sum of Wait over the Late and the Failed
+	CommitDelay  time.Duration // sum over tokens
 }
 
 // Add counts an event.
@@ -215,6 +222,9 @@ func (s *Summary) Add(e Event) {
 	if t := e.Token; t != nil {
 		s.Tokens++
 		s.CommitDelay += t.CommitDelay
+		if t.Unverified {
+			s.Unverified++
+		}
 		switch t.Origin {
 		case FromCloud:
 			s.Cloud++
@@ -223,22 +233,44 @@ func (s *Summary) Add(e Event) {
 		}
 		return
 	}
-	if w := e.Warming; w != nil {
-		s.BytesUp += w.BytesUp
-		s.BytesDown += w.BytesDown
-		return
+	if q := e.Escalation; q != nil {
+		s.addEscalation(q)
+	} else {
+		s.addOther(e)
 	}
-	if p := e.Pass; p != nil {
+}
+
+// addOther counts an event that is about neither a token nor an escalation.
+func (s *Summary) addOther(e Event) {
+	switch {
+	case e.Warming != nil:
+		s.BytesUp += e.Warming.BytesUp
+		s.BytesDown += e.Warming.BytesDown
+		s.Prefilled += e.Warming.New
+	case e.Pass != nil:
 		s.Passes++
-		s.Proposed += p.Proposed
-		s.Accepted += p.Accepted
-		return
+		s.Proposed += e.Pass.Proposed
+		s.Accepted += e.Pass.Accepted
+	case e.Turn != nil:
+		s.Turned++
+		s.Wasted += e.Turn.Wasted
+		s.Exposed += e.Turn.Exposed
+	case e.Ahead != nil:
+		s.Ahead += e.Ahead.Tokens
+		s.AheadUsed += e.Ahead.Used
 	}
-	q := e.Escalation
+}
+
+// addEscalation counts an escalation.
+func (s *Summary) addEscalation(q *Escalation) {
 	s.Wasted += q.Wasted
 	s.BytesUp += q.BytesUp
 	s.BytesDown += q.BytesDown
-	if q.Outcome != Unasked {
+	s.Prefilled += q.Prefilled
+	if q.Decoded {
+		s.Decoded++
+	}
+	if q.Outcome != Unasked && q.Outcome != Known {
 		s.Asks++
 	}
 	switch q.Outcome {
@@ -254,17 +286,21 @@ func (s *Summary) Add(e Event) {
 	s.AuditedFor += q.Audited * max(1, q.AuditWeight)
 	s.MissedFor += len(q.Missed) * max(1, q.AuditWeight)
 	s.Drafted += q.Drafted
+	if q.Needless() {
+		s.Needless++
+	}
 	s.addOutcome(q)
 }
 
 // addOutcome counts an escalation that the text passed by whether it was answered.
 func (s *Summary) addOutcome(q *Escalation) {
 	switch q.Outcome {
+	case Known:
+		s.Known++
+		s.Exposed += q.Exposed
+		return
 	case Hit, Miss:
 		s.Answered++
-		if q.Needless() {
-			s.Needless++
-		}
 		if q.Outcome == Hit {
 			s.Hits++
 		}

@@ -103,8 +103,8 @@ func (r *run) reach(n *node) int {
 	if r.fault.has(faultGuessMax) {
 		end++
 	}
-	if r.tip.open() && !r.fault.has(faultGuessWindow) {
-		end = min(end, r.tip.pos+r.Window)
+	if !r.fault.has(faultGuessWindow) {
+		end = min(end, r.horizon(n))
 	}
 	return end - n.pos
 }

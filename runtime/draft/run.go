@@ -37,6 +37,13 @@ type run struct {
 
 	*repeats // nil: nothing is guessed from the text
 
+	streams []*stream     // tokens ahead, of all questions that are not dropped
+	typical time.Duration // wait of the last answer; 0: there was none
+	pace    time.Duration // between the last tokens ahead
+	looks   []int         // positions of the small model's tokens shown as verified since the last audit was told
+	within  []Finding     // at these, where the large model would have chosen another token
+	viewed  preview       // what was told last of the tokens beyond the text
+
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended and whose ask may not have returned
@@ -51,7 +58,7 @@ func (r *run) decode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root := &node{pos: len(r.text) - 1, evaluated: true}
+	root := &node{pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true}
 	r.base, r.tip = root, root
 	r.decide(root, &head)
 	if r.Mode == Serial {
@@ -67,20 +74,33 @@ func (r *run) serial(ctx context.Context) error {
 		if !over {
 			r.ask(ctx)
 		}
-		for !over && r.tip.open() {
+		for !over && r.front().open() {
 			if err := r.wait(ctx); err != nil {
 				return err
 			}
+			r.ask(ctx)
 		}
 		r.absorb()
 		if over || r.commit() {
 			return nil
 		}
 		r.warm(ctx)
-		if err := r.extend(ctx, []*node{r.tip}); err != nil {
-			return err
+		if n := r.front(); !n.evaluated {
+			if err := r.extend(ctx, []*node{n}); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// front returns the last token of which it is certain that it follows, as far as the answers tell that there are: it is
+// not evaluated, or what follows it is a question. Without verification that is the tip.
+func (r *run) front() *node {
+	n := r.tip
+	for n.evaluated && !n.open() {
+		n = n.children[0]
+	}
+	return n
 }
 
 // pipelined takes the answers that are there, shows what they settle, and drafts on; it waits only where there is
@@ -172,6 +192,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 		n.state = r.shared
 	}
 	local := r.Pick(n.pos+1, head)
+	var why Why
 	if r.router != nil {
 		before := n.state
 		confidence, escalate, n.state = r.router.Decide(before, n.pos+1, head)
@@ -181,12 +202,16 @@ func (r *run) decide(n *node, head *backend.Output) {
 	}
 	r.shared = n.state
 	if !escalate {
-		r.child(n, local, confidence)
-		return
+		why, escalate = r.wanted(n, local)
 	}
-	n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
-	n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Local: local, Confidence: confidence}
-	r.held = append(r.held, n.esc)
+	if !escalate {
+		r.child(n, local, confidence)
+	} else {
+		n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
+		n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Why: why, Local: local, Confidence: confidence}
+		r.held = append(r.held, n.esc)
+	}
+	r.apply(n)
 }
 
 // because returns the reason of a decision, where it is wanted.

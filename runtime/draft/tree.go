@@ -22,6 +22,13 @@ type node struct {
 	esc        *escalation // the question what follows; nil if the small model's token stands
 	reason     *Reason     // of the decision what follows; nil where it is not wanted
 	known      time.Time
+
+	fact       *fact   // what is known of the large model behind it
+	since      int     // first position up to which no question looks back at the time of the next one
+	looked     bool    // the large model has said that the token stands, or chose it; or the question about it failed
+	unverified bool    // looked, but for the last
+	by         *stream // whose tokens ahead told; nil: an answer did
+	turn       *Turn   // that put it in the place of another
 }
 
 // pass is one forward call: what it took, and how many of its nodes were in the draft tree and are not dropped.
@@ -38,7 +45,13 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
-		origin: Edge, end: r.End(token), known: time.Now(),
+		origin: Edge, end: r.End(token), known: time.Now(), fact: n.fact, since: n.since,
+	}
+	if r.knows() {
+		c.fact = n.fact.behind(token)
+	}
+	if n.esc != nil {
+		c.since = c.pos + 1
 	}
 	most, _ := r.limit()
 	c.final = c.end && !(r.fault.has(faultIgnoreEnd) && r.tip.open()) ||
@@ -90,6 +103,9 @@ func (r *run) drop(n *node, by *escalation) {
 		if n.esc != nil {
 			r.abandon(n.esc, by)
 		}
+		if t := n.turn; t != nil {
+			by.Wasted, by.Exposed = by.Wasted+t.Wasted, by.Exposed+t.Exposed
+		}
 		if !n.evaluated {
 			return
 		}
@@ -105,11 +121,10 @@ func (r *run) drop(n *node, by *escalation) {
 	}
 }
 
-// commit shows the tokens before which no escalation is open, settles them in the model, and reports whether the text
-// is over.
+// commit shows the tokens before which no escalation is open and, where they are to be verified, at which somebody has
+// looked, settles them in the model, and reports whether the text is over.
 func (r *run) commit() (over bool) {
-	for !over && !r.stopped && r.tip.evaluated &&
-		(!r.tip.open() || r.fault.has(faultSettleEarly) && len(r.tip.children) > 0) {
+	for !over && !r.stopped && r.certain() {
 		next, reason := r.tip.children[0], r.tip.reason
 		if e := r.tip.esc; e != nil {
 			r.audit(e)
@@ -119,25 +134,51 @@ func (r *run) commit() (over bool) {
 				break
 			}
 		}
-		r.tip = next
-		r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
-		if r.repeats != nil {
-			r.repeats.shown(next)
+		if t := next.turn; t != nil {
+			next.turn = nil // what it cost is told
+			if r.tell(Event{Turn: t}); r.stopped {
+				break
+			}
 		}
-		r.tell(Event{Token: &Token{
-			Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
-			CommitDelay: time.Since(next.known), Reason: reason,
-		}})
-		switch {
-		case next.end:
-			r.summary.Stop = "end"
-		case next.final:
-			_, r.summary.Stop = r.limit()
-		}
+		r.show(next, reason)
 		over = next.final
 	}
 	r.settle()
+	if !over && !r.stopped {
+		r.preview()
+	}
 	return over || r.stopped
+}
+
+// certain reports whether it is certain which token follows the tip.
+func (r *run) certain() bool {
+	if r.fault.has(faultSettleEarly) && r.tip.evaluated && len(r.tip.children) > 0 {
+		return true
+	}
+	return r.tip.evaluated && !r.tip.open() && (!r.Verify || r.tip.children[0].looked)
+}
+
+// show makes next the tip and tells of it.
+func (r *run) show(next *node, reason *Reason) {
+	r.compared(next)
+	r.tip = next
+	r.text, r.origins = append(r.text, next.token), append(r.origins, next.origin)
+	if r.repeats != nil {
+		r.repeats.shown(next)
+	}
+	if s := next.by; s != nil {
+		s.used++
+	}
+	r.tell(Event{Token: &Token{
+		Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
+		CommitDelay: time.Since(next.known), Unverified: next.unverified, Reason: reason,
+	}})
+	switch {
+	case next.end:
+		r.summary.Stop = "end"
+	case next.final:
+		_, r.summary.Stop = r.limit()
+	}
 }
 
 // settle moves the shown tokens that the model holds into its settled text.

@@ -1,0 +1,204 @@
+package draft
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// stream is the tokens that the large model decodes on by itself behind the one that was asked for.
+type stream struct {
+	of     *escalation
+	pos    int     // of the first of tokens, the one that was asked for
+	tokens []int32 // as far as they have come; none before the answer
+	fact   *fact   // behind the last of them
+	last   time.Time
+	live   bool // more may come
+	used   int  // of the tokens, those that answered an escalation or verified a token
+}
+
+// follow begins a stream with a question.
+func (r *run) follow(e *escalation) {
+	if r.Ahead > 1 {
+		e.stream = &stream{of: e, pos: e.Pos, fact: e.at.fact, live: true}
+		r.streams = append(r.streams, e.stream)
+	}
+}
+
+// came takes tokens of a stream, the first of which is the answer.
+func (r *run) came(s *stream, at time.Time, tokens ...int32) {
+	for _, t := range tokens {
+		if len(s.tokens) > 0 {
+			s.fact.learn(t, s)
+			r.pace = at.Sub(s.last) / time.Duration(len(tokens))
+		}
+		s.tokens, s.fact = append(s.tokens, t), s.fact.behind(t)
+	}
+	s.last = at
+}
+
+// more waits for the tokens that follow an answer, and passes them on. It ends soon after the ask is cancelled.
+func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
+	if res.err != nil {
+		cancel(res.err)
+	}
+	for t := range orNone(res.answer.Ahead) {
+		some := []int32{t}
+		for len(res.answer.Ahead) > 0 {
+			some = append(some, <-res.answer.Ahead)
+		}
+		r.results <- result{of: e, ahead: some, at: time.Now()}
+	}
+	r.results <- result{of: e, ended: true}
+}
+
+// orNone returns tokens, or an empty channel where there is none.
+func orNone(tokens <-chan int32) <-chan int32 {
+	if tokens != nil {
+		return tokens
+	}
+	none := make(chan int32)
+	close(none)
+	return none
+}
+
+// takeAhead takes what came of a stream.
+func (r *run) takeAhead(res result) {
+	s := res.of.stream
+	if res.ended {
+		s.live = false
+		return
+	}
+	for i, t := range res.ahead {
+		if t < 0 || r.Vocab > 0 && int(t) >= r.Vocab || len(s.tokens)+i >= r.Ahead {
+			res.ahead = res.ahead[:i]
+			res.of.cancel(ErrToken)
+			break
+		}
+	}
+	r.came(s, res.at, res.ahead...)
+	r.review()
+}
+
+// agrees reports whether the path to n goes through the place of a stream's question, and on with its tokens as far as
+// both are known.
+func (r *run) agrees(s *stream, n *node) bool {
+	m := n
+	for ; m != r.tip && m.pos > s.of.at.pos; m = m.parent {
+		if i := m.pos - s.pos; i < len(s.tokens) && s.tokens[i] != m.token {
+			return false
+		}
+	}
+	if m != r.tip {
+		return m == s.of.at
+	}
+	for i := 0; i < len(s.tokens) && s.pos+i <= r.tip.pos; i++ {
+		if s.tokens[i] != r.text[s.pos+i] {
+			return false
+		}
+	}
+	return s.of.at.pos < r.tip.pos || s.of.at == r.tip
+}
+
+// expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer, that
+// follows from how long the last one took; the zero time: that is not known either.
+func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
+	ahead := e.Pos - s.pos
+	if !s.live || ahead <= 0 || ahead >= r.Ahead || len(s.tokens) > ahead || !r.agrees(s, e.at) {
+		return at, false
+	}
+	switch {
+	case len(s.tokens) > 0:
+		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.pace), true
+	case r.typical == 0:
+		return at, true
+	}
+	return s.of.sent.Add(r.typical + time.Duration(ahead)*r.pace), true
+}
+
+// saved is how much longer than for an ask of its own an escalation may wait for a stream, in waits for an answer: an
+// ask costs the large model a pass over its weights, and the device bytes.
+const saved = 1
+
+// covered reports whether an escalation waits for what a stream is about to bring in place of an ask of its own, and
+// until when; the zero time: until the stream has begun, or ends.
+func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
+	for _, s := range r.streams {
+		at, may := r.expected(s, e)
+		if !may {
+			continue
+		}
+		if at.IsZero() {
+			return at, true
+		}
+		late := at.Add(r.typical)
+		if now.Before(late) && !at.After(now.Add((1+saved)*r.typical)) {
+			return late, true
+		}
+	}
+	return until, false
+}
+
+// nextUncovered is the earliest moment at which an escalation no longer waits for a stream.
+func (r *run) nextUncovered(now time.Time) (next time.Time, ok bool) {
+	for _, e := range r.held {
+		if until, waits := r.covered(e, now); waits && !until.IsZero() && (!ok || until.Before(next)) {
+			next, ok = until, true
+		}
+	}
+	return next, ok
+}
+
+// streaming reports whether more tokens may come ahead.
+func (r *run) streaming() bool {
+	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
+}
+
+// leave ends the streams that the text has passed or that go another way than all of the draft tree: nothing that they
+// bring would be of use.
+func (r *run) leave() {
+	for _, s := range r.streams {
+		if s.live && len(s.tokens) > 0 && !r.ofUse(s) {
+			s.live = false
+			s.of.cancel(errDropped)
+		}
+	}
+}
+
+// ofUse reports whether what a stream brings next may be of use.
+func (r *run) ofUse(s *stream) bool {
+	if s.pos+len(s.tokens) <= r.tip.pos || len(s.tokens) >= r.Ahead {
+		return false
+	}
+	var any func(n *node) bool
+	any = func(n *node) bool {
+		if len(n.children) == 0 {
+			return !n.final && r.agrees(s, n)
+		}
+		return slices.ContainsFunc(n.children, any)
+	}
+	return any(r.tip)
+}
+
+// tellAhead tells what came of the streams, when the text is over.
+func (r *run) tellAhead() {
+	for _, s := range r.streams {
+		if n := len(s.tokens) - 1; n > 0 {
+			r.tell(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
+		}
+	}
+}
+
+// bound ends ask with the deadline, if there is one; stop is to be called when there is an answer. A question with
+// tokens ahead says how long its answer is of use, since what follows that may come later.
+func (r *run) bound(ask context.Context, q *Question, cancel context.CancelCauseFunc) (_ context.Context, stop func()) {
+	switch {
+	case r.Deadline <= 0:
+		return ask, func() {}
+	case q.Ahead > 0:
+		q.Within = r.Deadline
+		t := time.AfterFunc(r.Deadline, func() { cancel(ErrDeadline) })
+		return ask, func() { t.Stop() }
+	}
+	return context.WithTimeoutCause(ask, r.Deadline, ErrDeadline)
+}

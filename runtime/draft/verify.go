@@ -1,0 +1,189 @@
+package draft
+
+import "time"
+
+// Verification. A node is looked at when the large model has said that its token stands, has chosen it, or was asked
+// and did not answer. Only nodes that are looked at are shown, each after those before it.
+//
+// The first position that nobody has looked at on the path to a node, its [node.since], is a function of the path: an
+// escalation, whoever wants it, has the large model look at all that lies before it, so the next one begins behind it.
+
+// wanted says who wants the large model's token after n, where the router lets the local token stand; false: nobody.
+func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
+	if !r.Verify {
+		return Routed, false
+	}
+	most, _ := r.limit()
+	if r.End(local) || n.pos+2 >= r.prompt+most {
+		return EndsHere, true
+	}
+	if n.pos+1-n.since >= r.VerifyEvery {
+		return LongAgo, true
+	}
+	return Routed, false
+}
+
+// auditFrom is the position from which on the tokens before a question are to be compared, 0 means none are; and how.
+func (r *run) auditFrom(at *node) (from int, how Verify) {
+	if r.Verify {
+		for n := at; n != r.tip && n.pos >= at.since; n = n.parent {
+			if !n.looked {
+				from = n.pos
+			}
+		}
+		switch {
+		case from == 0:
+			return 0, AsItComes
+		case r.Margin > 0:
+			return from, Scores
+		}
+		return from, Choices
+	}
+	from = max(r.prompt, r.audited)
+	if !r.Audit || from > at.pos {
+		return 0, AsItComes
+	}
+	return from, AsItComes
+}
+
+// comparison is a token of a question's context that is to be compared, and what is known behind those before it.
+type comparison struct {
+	pos   int
+	token int32
+	fact  *fact
+}
+
+// comparisons returns those of the tokens before a question, from a position on.
+func (r *run) comparisons(at *node, from int) []comparison {
+	var all []comparison
+	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
+		all = append(all, comparison{n.pos, n.token, n.parent.fact})
+	}
+	return all
+}
+
+// learn takes what an answer says of the large model: its token, and the tokens that were compared.
+func (r *run) learn(e *escalation, a Answer) {
+	if !r.knows() {
+		return
+	}
+	e.at.fact.learn(a.Token, nil)
+	found := map[int]Finding{}
+	for _, f := range a.Audit {
+		found[f.Pos] = f
+	}
+	for _, c := range e.compare {
+		f, differs := found[c.pos]
+		if !differs || f.Token == c.token {
+			c.fact.learn(c.token, nil)
+			continue
+		}
+		c.fact.learn(f.Token, nil)
+		c.fact.differs(c.token, f)
+	}
+}
+
+// review applies what is known to the whole draft tree.
+func (r *run) review() {
+	var walk func(n *node)
+	walk = func(n *node) {
+		r.apply(n)
+		for i := 0; i < len(n.children); i++ {
+			walk(n.children[i])
+		}
+	}
+	if r.knows() {
+		walk(r.tip)
+	}
+}
+
+// knows reports whether what is known of the large model is made use of.
+func (r *run) knows() bool { return r.Verify || r.Ahead > 1 }
+
+// apply makes use of what is known of the large model behind n: for the token that stands there, or for the escalation.
+func (r *run) apply(n *node) {
+	if !r.knows() || !n.evaluated || !n.fact.known {
+		return
+	}
+	if n.esc != nil {
+		r.answerKnown(n.esc)
+		return
+	}
+	c := n.children[0]
+	if !r.Verify || c.looked {
+		return
+	}
+	switch n.fact.of(c.token, r.Margin) {
+	case stands:
+		c.looked, c.by = true, n.fact.from
+	case turns:
+		r.turn(n)
+	}
+}
+
+// answerKnown answers an escalation without its ask, where another answer told its token, and all that verification
+// wants to know of the tokens before it.
+func (r *run) answerKnown(e *escalation) {
+	if e.answered() {
+		return
+	}
+	for n := e.at; r.Verify && n != r.tip && n.pos >= e.at.since; n = n.parent {
+		if !n.looked {
+			return
+		}
+	}
+	outcome := Known
+	if e.Outcome == inFlight {
+		outcome = Miss // or a hit: it was asked, and another answer came first
+		e.Wait = time.Since(e.sent)
+	} else {
+		e.Held = time.Since(e.wanted)
+	}
+	r.resolve(e, outcome, e.at.fact.token, FromCloud, nil)
+	e.at.children[0].by = e.at.fact.from
+}
+
+// turn puts the large model's token in the place of the one that follows n.
+func (r *run) turn(n *node) {
+	old, cost := n.children[0], new(escalation)
+	r.drop(old, cost)
+	n.children = n.children[:0]
+	c := r.child(n, n.fact.token, old.confidence)
+	c.origin, c.looked, c.by, c.since = FromCloud, true, n.fact.from, c.pos+1
+	found, told := n.fact.found[old.token]
+	if !told {
+		found = Finding{Pos: c.pos, Token: c.token}
+	}
+	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
+}
+
+// giveUp lets what was to be verified by the answer to e stand without.
+func (r *run) giveUp(e *escalation) {
+	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
+		if !n.looked {
+			n.looked, n.unverified = true, true
+		}
+	}
+}
+
+// auditVerified tells, with an escalation that the text passes, of the small model's tokens that were shown as verified
+// since the one before.
+func (r *run) auditVerified(e *escalation) {
+	if !e.answer() && e.Outcome != Known || len(r.looks) == 0 {
+		return
+	}
+	e.Audited, e.AuditedFrom, e.AuditedTo = len(r.looks), r.looks[0], r.looks[len(r.looks)-1]+1
+	e.Missed = r.within
+	r.looks, r.within = nil, nil
+}
+
+// compared notes what is to be told of the token that is about to be shown.
+func (r *run) compared(next *node) {
+	if !r.Verify || next.origin != Edge || next.unverified {
+		return
+	}
+	r.looks = append(r.looks, next.pos)
+	if found, told := r.tip.fact.found[next.token]; told {
+		r.within = append(r.within, found)
+	}
+}
