@@ -21,6 +21,14 @@ type Far interface {
 	Session(ctx context.Context) (Cloud, func(), error)
 }
 
+// Verifier is a large model that knows whether it can say of each token of the small one if that is its choice: a
+// [Service], or a [Remote].
+type Verifier interface {
+	// Verifies returns why it cannot, by choices that are made as sampling says, with or without scores; nil where it
+	// can.
+	Verifies(ctx context.Context, scores bool, sampling sample.Options) error
+}
+
 // Session returns a cloud that needs no network, for one text at a time, and what ends it.
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	session := s.sessions.Add(1)
