@@ -214,11 +214,13 @@ func (r *run) abandon(e, by *escalation) {
 		e.Wait = time.Since(e.sent)
 	}
 	by.Exposed += e.Exposed
-	asked := e.Outcome != waiting && e.Outcome != Unasked
+	asked := e.Outcome != waiting && e.Outcome != Unasked && e.Outcome != Known
 	r.shut(e, errDropped)
 	e.Outcome, e.Hidden, e.Exposed = Dropped, 0, 0
 	if asked {
 		r.report(e)
+	} else {
+		by.Wasted += e.Wasted
 	}
 }
 
@@ -227,10 +229,10 @@ func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.held = slices.DeleteFunc(r.held, same)
 	r.asked = slices.DeleteFunc(r.asked, same)
-	if s := e.stream; s != nil && s.live && why != nil {
+	if s := e.stream; s != nil && (why != nil || len(s.tokens) == 0) {
 		s.live = false
 	}
-	if e.cancel != nil && !(e.stream != nil && e.stream.live && len(e.stream.tokens) > 0) && !(r.fault.has(faultSkipCancel) && why == errDropped) {
+	if e.cancel != nil && (e.stream == nil || !e.stream.live) && !(r.fault.has(faultSkipCancel) && why == errDropped) {
 		e.cancel(why)
 	}
 }

@@ -124,6 +124,10 @@ func TestEvents(t *testing.T) {
 				var total Summary
 				sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
 					total.Add(e)
+					if q := e.Escalation; q != nil {
+						assert.Equal(t, q.answer(), q.Decoded, "an answer came, except for those that the deadline ended")
+						q.Decoded = false
+					}
 					if e.Escalation != nil && e.Escalation.Outcome != Dropped {
 						got = append(got, *e.Escalation)
 					}

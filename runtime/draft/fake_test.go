@@ -125,9 +125,11 @@ type shown struct {
 	Tokens    []Token
 	Reasons   []Reason // of the tokens, where they are wanted
 	Escalated []int    // positions
+	Turned    []int    // positions at which verification put another token
 	Needless  int      // escalations with the small model's own token for an answer
 	Stop      string
 	audit
+	last time.Time // when the last token was shown, where a test wants to know
 }
 
 // audit is what is counted of audits.
@@ -415,11 +417,18 @@ func (w *world) sampled(text uint64, from, length int) (only, weight int) {
 func (w *world) reply(q Question) (a Answer, err error) {
 	of := hashOf(q.Context)
 	text, from := uint64(0), w.audits(of, q.AuditFrom, len(q.Context))
+	if q.Verify != AsItComes {
+		from = q.AuditFrom
+	}
 	for pos, id := range q.Context {
 		if q.AuditFrom > 0 && pos >= from {
 			a.Audited++
 			if choice, _ := w.answer(text); choice != id {
-				a.Audit = append(a.Audit, Finding{Pos: pos, Token: choice})
+				found := Finding{Pos: pos, Token: choice}
+				if q.Verify == Scores {
+					found.Score, found.Stands = 0, -w.gap(text, id)
+				}
+				a.Audit = append(a.Audit, found)
 			}
 		}
 		text = then(text, id)
@@ -427,7 +436,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
 		a.Audit = append(a.Audit, Finding{Pos: -1}, Finding{Pos: from - 1}, Finding{Pos: len(q.Context)})
 	}
-	if a.Audited > 0 { // and more nonsense: findings where it did not look
+	if a.Audited > 0 && q.Verify == AsItComes { // and more nonsense: findings where it did not look
 		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
 	a.Token, err = w.answer(text)

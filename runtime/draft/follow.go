@@ -14,6 +14,7 @@ type stream struct {
 	fact   *fact   // behind the last of them
 	last   time.Time
 	live   bool // more may come
+	late   int  // tokens that came when it was of no use any more
 	used   int  // of the tokens, those that answered an escalation or verified a token
 }
 
@@ -65,6 +66,10 @@ func orNone(tokens <-chan int32) <-chan int32 {
 // takeAhead takes what came of a stream.
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
+	if !s.live {
+		s.late += len(res.ahead)
+		return
+	}
 	if res.ended {
 		s.live = false
 		return
@@ -121,17 +126,26 @@ func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 const saved = 1
 
 // covered reports whether an escalation waits for what a stream is about to bring in place of an ask of its own, and
-// until when; the zero time: until the stream has begun, or ends.
+// until when: at most half a deadline; the zero time: until the stream has begun, or ends.
 func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
+	var patience time.Time
+	if r.Deadline > 0 {
+		if patience = e.wanted.Add(r.Deadline / 2); !now.Before(patience) {
+			return patience, false
+		}
+	}
 	for _, s := range r.streams {
 		at, may := r.expected(s, e)
 		if !may {
 			continue
 		}
 		if at.IsZero() {
-			return at, true
+			return patience, true
 		}
 		late := at.Add(r.typical)
+		if r.Deadline > 0 && patience.Before(late) {
+			late = patience
+		}
 		if now.Before(late) && !at.After(now.Add((1+saved)*r.typical)) {
 			return late, true
 		}
@@ -183,7 +197,7 @@ func (r *run) ofUse(s *stream) bool {
 // tellAhead tells what came of the streams, when the text is over.
 func (r *run) tellAhead() {
 	for _, s := range r.streams {
-		if n := len(s.tokens) - 1; n > 0 {
+		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
 			r.tell(Event{Ahead: &Ahead{Pos: s.pos + 1, Tokens: n, Used: s.used}})
 		}
 	}

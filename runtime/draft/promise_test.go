@@ -530,6 +530,7 @@ type sending struct {
 	calls []*warmed
 	told  []Event
 	known int       // tokens that the cloud knows
+	old   int       // of these, those before the text that was sent last
 	free  time.Time // nothing is under way from then on
 }
 
@@ -546,7 +547,7 @@ func (w *sending) look(at time.Time, length int, open bool) error {
 			at.Sub(w.began), length, w.known, got, want)
 	}
 	if want {
-		w.known = length
+		w.old, w.known = w.known, length
 		return w.sent(w.calls[0])
 	}
 	return nil
@@ -564,7 +565,9 @@ func (w *sending) sent(call *warmed) error {
 	} else if len(w.told) == 0 {
 		return nil
 	}
-	want := Warming{Tokens: n, Took: call.back.Sub(call.sent), BytesUp: call.up, BytesDown: call.down, Err: call.err}
+	want := Warming{
+		Tokens: n, New: n - w.old, Took: call.back.Sub(call.sent), BytesUp: call.up, BytesDown: call.down, Err: call.err,
+	}
 	if got := *w.told[0].Warming; got != want {
 		return fmt.Errorf("of text that is sent ahead this is told: %+v, want %+v", got, want)
 	}
@@ -604,7 +607,7 @@ func tally(events []Event) (s Summary) {
 			s.Cloud += map[Origin]int{FromCloud: 1}[t.Origin]
 			s.Timeouts += map[Origin]int{EdgeTimeout: 1}[t.Origin]
 		} else if w := e.Warming; w != nil {
-			s.BytesUp, s.BytesDown = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown
+			s.BytesUp, s.BytesDown, s.Prefilled = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown, s.Prefilled+w.New
 		} else if p := e.Pass; p != nil {
 			s.Passes, s.Proposed, s.Accepted = s.Passes+1, s.Proposed+p.Proposed, s.Accepted+p.Accepted
 		} else {
@@ -621,6 +624,10 @@ func tally(events []Event) (s Summary) {
 
 func tallyEscalation(s *Summary, q *Escalation) {
 	s.BytesUp, s.BytesDown, s.Wasted = s.BytesUp+q.BytesUp, s.BytesDown+q.BytesDown, s.Wasted+q.Wasted
+	s.Prefilled += q.Prefilled
+	if q.Decoded {
+		s.Decoded++
+	}
 	s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
 	weight := max(1, q.AuditWeight)
 	s.AuditedFor, s.MissedFor = s.AuditedFor+q.Audited*weight, s.MissedFor+len(q.Missed)*weight

@@ -1,0 +1,397 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// gap is by how much the large model's choice behind a text is better than another token, in nats.
+func (w *world) gap(text uint64, token int32) float32 {
+	return float32(3 * share(mix(mix(text, uint64(token)), w.seed+70)))
+}
+
+// small is what the small model and the router say behind a text.
+type small struct {
+	token    int32
+	c        float32
+	escalate bool
+	why      Reason
+	next     uint64
+}
+
+func (w *world) small(text, path uint64, pos int) (s small) {
+	head := w.head(text)
+	s.token = w.pick(pos, &head)
+	s.why.Local = s.token
+	s.why.Margin, s.why.Entropy, s.why.Threshold = w.Explain(path, pos, &head)
+	s.c, s.escalate, s.next = w.Decide(path, pos, &head)
+	return s
+}
+
+// verified is verified decoding as it is defined, without any of this package.
+func (w *world) verified(prompt []int32, most int, o Options) shown {
+	v := &verifying{world: w, most: most, o: o, start: len(prompt), since: len(prompt)}
+	v.texts, v.paths = []uint64{hashOf(prompt)}, []uint64{0}
+	for v.Stop == "" {
+		v.step()
+	}
+	return v.shown
+}
+
+// verifying is a text that is being verified.
+type verifying struct {
+	*world
+	shown
+	most, start, since int
+	o                  Options
+	texts, paths       []uint64 // before each token
+	pending            audit    // of tokens that are verified, and that no escalation has told of
+}
+
+// step adds a token, or puts another one in the place of one.
+func (v *verifying) step() {
+	i := len(v.Tokens)
+	pos, text := v.start+i, v.texts[i]
+	s := v.small(text, v.paths[i], pos)
+	t := Token{Pos: pos, ID: s.token, Origin: Edge, Confidence: s.c}
+	last := v.end(s.token) || i+1 == v.most
+	if !s.escalate && !last && pos-v.since < v.o.VerifyEvery {
+		v.add(t, s)
+		return
+	}
+	id, err := v.answer(text)
+	if err != nil {
+		for j := v.since - v.start; j < i; j++ {
+			v.Tokens[j].Unverified = true
+		}
+		t.Origin, t.Unverified = EdgeTimeout, true
+		v.since = pos + 1
+		v.Escalated = append(v.Escalated, pos)
+		v.add(t, s)
+		return
+	}
+	for j := v.since - v.start; j < i; j++ {
+		if choice, _ := v.answer(v.texts[j]); v.turns(v.texts[j], choice, v.Tokens[j].ID) {
+			v.turn(j, choice)
+			return
+		}
+	}
+	v.look(i)
+	v.AuditedFor, v.MissedFor = v.AuditedFor+v.pending.Audited, v.MissedFor+v.pending.Missed
+	v.Audited, v.Missed = v.AuditedFor, v.MissedFor
+	v.pending = audit{}
+	if s.escalate && id == t.ID {
+		v.Needless++
+	}
+	t.ID, t.Origin, v.since = id, FromCloud, pos+1
+	v.Escalated = append(v.Escalated, pos)
+	v.add(t, s)
+}
+
+func (v *verifying) turns(text uint64, choice, token int32) bool {
+	return choice != token && (v.o.Margin == 0 || float64(v.gap(text, token)) > v.o.Margin)
+}
+
+// look counts the small model's tokens from since to the one at i.
+func (v *verifying) look(i int) {
+	for j := v.since - v.start; j < i; j++ {
+		v.pending.Audited++
+		if choice, _ := v.answer(v.texts[j]); choice != v.Tokens[j].ID {
+			v.pending.Missed++
+		}
+	}
+}
+
+// turn puts the large model's choice in the place of the token at j.
+func (v *verifying) turn(j int, choice int32) {
+	v.look(j)
+	v.Turned = append(v.Turned, v.start+j)
+	t := v.Tokens[j]
+	s := v.small(v.texts[j], v.paths[j], t.Pos)
+	v.Tokens, v.Reasons = v.Tokens[:j], v.Reasons[:j]
+	v.texts, v.paths = v.texts[:j+1], v.paths[:j+1]
+	t.ID, t.Origin, v.since = choice, FromCloud, t.Pos+1
+	v.add(t, s)
+}
+
+func (v *verifying) add(t Token, s small) {
+	t.End = v.end(t.ID)
+	v.Tokens, v.Reasons = append(v.Tokens, t), append(v.Reasons, s.why)
+	v.texts, v.paths = append(v.texts, then(v.texts[len(v.texts)-1], t.ID)), append(v.paths, s.next)
+	sure := t.Origin != Edge // a small model's token that would end the text is asked about
+	switch {
+	case t.End && sure:
+		v.Stop = "end"
+	case len(v.Tokens) == v.most && sure:
+		v.Stop = "length"
+	}
+}
+
+// newVerified is a schedule with verification, answers ahead, or both.
+func newVerified(seed uint64) *schedule {
+	s := newSchedule(seed)
+	r := rand.New(rand.NewPCG(seed, 6))
+	s.Audit = s.Audit && r.IntN(2) == 0
+	if s.Verify = r.IntN(5) > 0; s.Verify {
+		s.Margin = []float64{0, 0, 0, 0.5, 1.5, 2.5}[r.IntN(6)]
+		s.VerifyEvery = 1 + r.IntN(1+r.IntN(40))
+		s.Preview = r.IntN(3) == 0
+		s.Audit = false
+	}
+	if !s.Verify || r.IntN(2) == 0 {
+		s.Ahead = 2 + r.IntN(12)
+		s.world.failures = 0 // which questions fail would depend on which are asked
+	}
+	if r.IntN(2) == 0 {
+		s.world.agree = 1 - r.Float64()*r.Float64()*r.Float64()
+		s.world.ranks = []float64{s.world.agree * s.world.agree, s.world.agree}
+	}
+	if r.IntN(2) == 0 {
+		s.world.share *= r.Float64()
+	}
+	return s
+}
+
+// streamCloud is a cloud that decodes on.
+type streamCloud struct {
+	*fakeCloud
+	running int
+	took    int // tokens
+}
+
+// Ask checks what is wanted, and feeds tokens ahead after the answer. It stops early at times, as a cloud under load.
+func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
+	a, err := c.fakeCloud.Ask(ctx, q)
+	if err != nil || q.Ahead == 0 || len(q.Context)%11 == 0 {
+		return a, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running++
+	most, rude := q.Ahead, c.random.IntN(3) == 0
+	if c.random.IntN(3) == 0 {
+		most = c.random.IntN(most + 1)
+	}
+	tokens := make(chan int32, c.random.IntN(2)*q.Ahead)
+	a.Ahead = tokens
+	go c.feed(ctx, then(hashOf(q.Context), a.Token), tokens, most, rude)
+	return a, nil
+}
+
+func (c *streamCloud) feed(ctx context.Context, text uint64, tokens chan<- int32, most int, rude bool) {
+	defer close(tokens)
+	for range most {
+		c.mu.Lock()
+		wait := c.delay() / 8
+		c.mu.Unlock()
+		if sleep(ctx, wait) != nil && !rude {
+			break
+		}
+		t, _ := c.answer(text)
+		select {
+		case tokens <- t:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		text = then(text, t)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+}
+
+// runVerified is run for these schedules.
+func (s *schedule) runVerified(mode Mode) (got shown, sum Summary, err error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v %s", p, debug.Stack())
+		}
+	}()
+	f := s.fakes()
+	far := &streamCloud{fakeCloud: f.cloud}
+	o := s.Options
+	o.Mode = mode
+	d, err := New(f.model, &s.world, far, o)
+	if err != nil {
+		return got, sum, err
+	}
+	d.fault = s.fault
+	screen := &screen{prompt: len(s.prompt)}
+	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool {
+		got.collect(e)
+		err := screen.take(e)
+		f.model.wrong = errors.Join(f.model.wrong, err)
+		return true
+	})
+	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
+	slices.Sort(got.Escalated) // one that tokens ahead answered while its ask was under way is told of when that returns
+	if err == nil {
+		err = f.clean(sum)
+	}
+	if err == nil {
+		err = screen.over(sum, s.Options)
+	}
+	if err == nil && far.running > 0 {
+		err = fmt.Errorf("%d streams run on", far.running)
+	}
+	return got, sum, err
+}
+
+// screen is somebody who reads what is shown, with previews.
+type screen struct {
+	prompt  int
+	sure    []int32
+	preview []int32
+	told    Summary // by previews, turns, tokens ahead
+}
+
+// take checks that an event fits what is there.
+func (s *screen) take(e Event) error {
+	s.told.Add(e)
+	switch {
+	case e.Token != nil:
+		if e.Token.Pos != s.prompt+len(s.sure) {
+			return fmt.Errorf("a token at %d follows %d", e.Token.Pos, s.prompt+len(s.sure))
+		}
+		s.sure = append(s.sure, e.Token.ID)
+		if len(s.preview) > 0 && s.preview[0] == e.Token.ID {
+			s.preview = s.preview[1:]
+		}
+	case e.Preview != nil:
+		if e.Preview.Pos != s.prompt+len(s.sure) {
+			return fmt.Errorf("a preview at %d follows %d", e.Preview.Pos, s.prompt+len(s.sure))
+		}
+		s.preview = e.Preview.Tokens
+	case e.Ahead != nil && (e.Ahead.Used > e.Ahead.Tokens || e.Ahead.Tokens < 1):
+		return fmt.Errorf("tokens ahead make no sense: %+v", *e.Ahead)
+	case e.Turn != nil && (e.Turn.Token == e.Turn.Local || e.Turn.Pos != s.prompt+len(s.sure)):
+		return fmt.Errorf("a turn after %d makes no sense: %+v", s.prompt+len(s.sure), *e.Turn)
+	}
+	return nil
+}
+
+// over checks the end.
+func (s *screen) over(sum Summary, o Options) error {
+	s.told.Stop = sum.Stop
+	if fmt.Sprint(s.told) != fmt.Sprint(sum) {
+		return fmt.Errorf("the summary is %+v, want %+v", sum, s.told)
+	}
+	if o.Ahead <= 1 && sum.Ahead+sum.AheadUsed > 0 {
+		return fmt.Errorf("tokens ahead that nobody asked for: %+v", sum)
+	}
+	if sum.Known > sum.AheadUsed && !o.Verify {
+		return fmt.Errorf("%d escalations are known from %d tokens ahead", sum.Known, sum.AheadUsed)
+	}
+	return nil
+}
+
+func (s *schedule) checkVerified(mode Mode) (Summary, error) {
+	got, sum, err := s.runVerified(mode)
+	if err != nil {
+		return sum, err
+	}
+	if !s.Verify {
+		want, edge := s.world.oracle(s.prompt, s.MaxTokens), 0
+		for _, t := range want.Tokens {
+			if t.Origin == Edge {
+				edge++
+			}
+		}
+		if got.Audited > edge || got.Missed > got.Audited {
+			return sum, fmt.Errorf("an audit of %v, with %d tokens of the small model", got.audit, edge)
+		}
+		if got.audit = (audit{}); s.Audit { // an escalation that tokens ahead answer has none, and others have more
+			got.audit = want.audit
+		}
+		return sum, s.compare(mode, got, sum)
+	}
+	want := s.world.verified(s.prompt, s.MaxTokens, s.Options)
+	turned := len(want.Turned)
+	want.Turned = nil
+	if !s.Explain {
+		want.Reasons = nil
+	}
+	if fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", got) {
+		return sum, fmt.Errorf("\ngot  %+v\nwant %+v", got, want)
+	}
+	if sum.Turned != turned {
+		return sum, fmt.Errorf("%d tokens turned, want %d", sum.Turned, turned)
+	}
+	if s.Margin == 0 && s.world.failures == 0 {
+		for i, text := 0, hashOf(s.prompt); i < len(got.Tokens); i++ {
+			choice, _ := s.world.answer(text)
+			if got.Tokens[i].ID != choice {
+				return sum, fmt.Errorf("token %d is not the large model's", i)
+			}
+			text = then(text, choice)
+		}
+	}
+	return sum, nil
+}
+
+// TestVerifiedEqualsSerial is Promise 1 with verification and answers ahead: whatever margin, delays, limits and tokens
+// ahead are, pipelined decoding shows what serial decoding by its definition shows; with a margin of 0 that is the
+// large model's own text.
+func TestVerifiedEqualsSerial(t *testing.T) {
+	batches := 48
+	if testing.Short() {
+		batches = 4
+	}
+	var total verifiedSums
+	for _, seeds := range randomCases(t, batches, 500) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, seed := range seeds {
+				s := newVerified(seed)
+				for _, mode := range []Mode{Serial, Pipelined} {
+					sum, err := s.checkVerified(mode)
+					require.NoError(t, err, "mode %d, %s=%d: %+v", mode, oneSeed, seed, s)
+					total.add(sum)
+				}
+			}
+		})
+	}
+	t.Logf("%+v", total)
+	if os.Getenv(oneSeed) != "" {
+		return
+	}
+	assert.Positive(t, total.Turned, "the schedules have to reach all paths")
+	assert.Positive(t, total.Known)
+	assert.Positive(t, total.Unverified)
+	assert.Positive(t, total.Audited)
+	assert.Positive(t, total.Missed)
+	assert.Greater(t, total.AheadUsed, total.Ahead/20, "tokens ahead that are of use")
+	assert.Less(t, total.AheadUsed, total.Ahead*19/20, "and some that are not")
+}
+
+// verifiedSums shows what the schedules went through.
+type verifiedSums struct {
+	sums
+	Turned, Known, Unverified, Ahead, AheadUsed, Audited, Missed, Asks int
+}
+
+func (t *verifiedSums) add(s Summary) {
+	t.sums.add(s)
+	t.Turned += s.Turned
+	t.Known += s.Known
+	t.Unverified += s.Unverified
+	t.Ahead += s.Ahead
+	t.AheadUsed += s.AheadUsed
+	t.Audited += s.Audited
+	t.Missed += s.Missed
+	t.Asks += s.Asks
+}
