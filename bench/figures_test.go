@@ -227,6 +227,8 @@ func TestModes(t *testing.T) {
 			branches: 1},
 		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
 			branches: 64},
+		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: draft.AutoBranches},
 		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
 			branches: 9, every: 11},
 		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},

@@ -41,7 +41,7 @@ const mostDrafted = 64
 //	cloud          the large model alone, its text streamed over HTTP
 //	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
 //	serial         serial routing over our protocol
-//	pipelined-N    pipelined routing over our protocol with N branches
+//	pipelined-N    pipelined routing over our protocol with N branches, or with as many as are worth their price (auto)
 //	verified       pipelined routing where the large model looks at each token: its own text
 //	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
 //	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy
@@ -68,6 +68,9 @@ func ParseMode(name string) (Mode, error) {
 		}
 		return Mode{Name: name, kind: verified, pipelined: true, margin: margin}, nil
 	}
+	if name == "pipelined-auto" {
+		return Mode{Name: name, kind: routed, pipelined: true, branches: draft.AutoBranches}, nil
+	}
 	if n, ok := numbered(name, "pipelined-"); ok {
 		return Mode{Name: name, kind: routed, pipelined: true, branches: n}, nil
 	}
@@ -77,8 +80,8 @@ func ParseMode(name string) (Mode, error) {
 	if n, ok := numbered(name, "overlapped-"); ok {
 		return Mode{Name: name, kind: speculative, pipelined: true, branches: 1, every: n}, nil
 	}
-	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-1 to pipelined-64, "+
-		"verified, verified:M with a margin M in nats, speculative-1 to speculative-%d and overlapped-1 to overlapped-%d",
+	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
+		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d and overlapped-1 to overlapped-%d",
 		name, mostDrafted, mostDrafted)
 }
 
@@ -152,7 +155,7 @@ func (m Mode) Draft(o draft.Options) draft.Options {
 	if m.pipelined {
 		o.Mode = draft.Pipelined
 	}
-	if m.branches > 0 {
+	if m.branches != 0 {
 		o.Branches = m.branches
 	}
 	if !m.LooksUp() {

@@ -31,6 +31,7 @@ type RoutingOptions struct {
 	MaxTokens   int           // of an answer; 0 means 64
 	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
 	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
+	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
 	Prices      *price.List   // of the large model's work; nil: costs are not reported
@@ -230,7 +231,7 @@ func (b *routing) decode(
 ) (err error) {
 	r := engine.Route{
 		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
-		Observe: a.tally.Add,
+		RowCost: b.RowCost, Observe: a.tally.Add,
 	}
 	if m.kind != local {
 		if r.Router, err = m.Router(b.Router); err != nil {

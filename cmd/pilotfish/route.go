@@ -21,7 +21,7 @@ type routeFlags struct {
 	threshold float64
 	budget    float64
 	routerGGM string
-	branches  int
+	branches  branchCount
 	window    int
 	inflight  int
 	deadline  deadline
@@ -29,6 +29,7 @@ type routeFlags struct {
 	noAudit   bool
 	ahead     int
 	every     int
+	noWarm    bool
 	value     bool // the policy value is possible
 
 	file *router.File // what --router names, or what comes with the model; set by router
@@ -54,13 +55,17 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&r.budget, "budget", 0,
 		"ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
 	f.StringVar(&r.routerGGM, "router", "", "router `file`, for --policy learned")
-	f.IntVar(&r.branches, "branches", 2, "guesses at each answer to draft on from")
+	r.branches = engine.AutoBranches
+	f.Var(&r.branches, "branches", fmt.Sprintf("guesses at each answer to draft on from, `auto|N`: auto: as many as are "+
+		"worth the time of their rows, up to %d", engine.MostBranches))
 	f.IntVar(&r.window, "window", 32, "most tokens to draft past the oldest question that waits for its answer")
 	f.IntVar(&r.inflight, "inflight", 4, "most questions that wait for their answers at a time")
 	f.Var(&r.deadline, "deadline", "longest `time` to wait for an answer, after which the small model's token stands; "+
 		"off (or 0): as long as it takes, so that pipelined gives the same tokens as serial")
 	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those that "+
 		"it would have chosen")
+	f.BoolVar(&r.noWarm, "no-warm", false, "do not send the prompt, and long stretches of settled text, to the cloud "+
+		"ahead of questions")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
 		"slow the small model down to so many passes per second, a token each unless --lookup guesses some; "+
 			"0: as fast as it goes")
@@ -107,19 +112,22 @@ func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Chan
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	o := engine.DraftOptions{
-		Branches: r.branches, Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
+		Branches: int(r.branches), Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
 		Ahead: r.ahead, VerifyEvery: r.every,
 	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"branches", r.branches}, {"window", r.window}, {"inflight", r.inflight}} {
+	}{{"window", r.window}, {"inflight", r.inflight}} {
 		if n.value < 1 {
 			return o, usagef("--%s %d is too few: it must be at least 1", n.name, n.value)
 		}
 	}
 	if err := r.checkVerification(); err != nil {
 		return o, err
+	}
+	if r.noWarm {
+		o.Warm = -1
 	}
 	return o, inRange("edge-tps", r.edgeTPS, 0, math.MaxFloat64)
 }

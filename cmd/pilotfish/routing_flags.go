@@ -21,7 +21,8 @@ const modesHelp = `  local        the small model alone
   cloud        the large model alone, its text streamed over HTTP
   paper        single tokens asked for as in the paper: wait for each, over HTTP, with the whole text each time
   serial       wait for each, over our protocol
-  pipelined-N  go on drafting while answers are under way, from N guesses at each answer
+  pipelined-N  go on drafting while answers are under way, from N guesses at each answer, or from as many as are worth
+               the time of their rows (auto)
   verified     the same with --branches guesses, and each answer looks at the tokens before it, too: where the large
                model would have chosen another one, that takes the place. The text is the large model's own
   verified:M   the same, but a token stands that it likes less than its own by no more than M nats
@@ -50,6 +51,7 @@ type routingFlags struct {
 	loss      float64
 	traces    []string
 	cloudMS   float64
+	rowCost   float64
 	seed      uint64
 	parallel  int
 	lookup    lookupRows
@@ -88,6 +90,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p.StringArrayVar(&f.traces, "trace", nil,
 		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
 	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "least `milliseconds` that the large model takes for a token")
+	p.Float64Var(&f.rowCost, "edge-row-cost", 0, "with --edge-tps: `share` of the time of a pass that each further "+
+		"token in it takes on top, 0 (free) to 1")
 	p.Uint64Var(&f.seed, "seed", 0, "seed of the chance by which --loss loses packets")
 	p.IntVar(&f.parallel, "parallel", 8, "answers at the same time, each as if on a device of its own; up to 64")
 	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
@@ -108,7 +112,8 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 		return o, s, err
 	}
 	o.Draft.Lookup = int(f.lookup)
-	o.RTT, o.EdgeTPS, o.Parallel, o.Prices = f.rtt, f.route.edgeTPS, f.parallel, f.price.list
+	o.RTT, o.EdgeTPS, o.RowCost, o.Parallel = f.rtt, f.route.edgeTPS, f.rowCost, f.parallel
+	o.Prices = f.price.list
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = bench.StageOptions{RTT: f.rtt, Loss: f.loss, Traces: f.traces, Seed: f.seed, AnswerTime: o.CloudPace}
 	return o, s, nil
@@ -143,6 +148,7 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 		checkRange("rtt", f.rtt, 0, longestRTT, "0 to 10s"),
 		checkRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
 		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
+		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
 		f.checkTraces(),
 		f.checkUse(modes),
 	} {
@@ -189,19 +195,19 @@ func (f *routingFlags) checkTraces() error {
 func (f *routingFlags) checkUse(modes []bench.Mode) error {
 	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, bench.Mode.Guesses) {
 		return usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of branches, "+
-			"such as pipelined-%d", f.modes, max(1, min(f.route.branches, 64)))
+			"such as pipelined-%s", f.modes, &f.route.branches)
 	}
 	for _, use := range []struct {
 		flags string
 		by    func(bench.Mode) bool
 		modes string
 	}{
-		{"edge-tps", bench.Mode.SmallModel, "all but cloud"},
+		{"edge-tps edge-row-cost", bench.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace seed", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"loss trace seed no-warm", bench.Mode.OverLink, "all but local, cloud and paper"},
 		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
 		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
 		{"verify-every", bench.Mode.Dials, "verified"},
@@ -217,6 +223,9 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 					name, f.modes, use.modes)
 			}
 		}
+	}
+	if f.flags.Changed("edge-row-cost") && f.route.edgeTPS == 0 {
+		return usagef("--edge-row-cost has no effect at full speed: give --edge-tps, or leave it out")
 	}
 	if f.flags.Changed("seed") && !f.flags.Changed("loss") {
 		return usagef("--seed has no effect without --loss: it decides which packets are lost")

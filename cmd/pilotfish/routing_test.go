@@ -106,7 +106,8 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	always := []string{"modes", "questions", "parallel", "json", "help"}
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
-	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1"}
+	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
+		"branches": "3"}
 	typed := map[string]string{"time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
 		"uint64": "2", "float64": "0.5"}
 	newDemoCommand(&app{}).Flags().VisitAll(func(f *pflag.Flag) {

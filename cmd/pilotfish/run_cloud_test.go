@@ -173,6 +173,8 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
 		"--branches 3":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
+		"--branches auto":   func(*engine.Route, *engine.DialOptions) {},
+		"--no-warm":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Warm = -1 },
 		"--window 5":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
 		"--inflight 7":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
 		"--deadline 2s":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
@@ -198,7 +200,7 @@ func TestFlagsOfRouting(t *testing.T) {
 		assert.Equal(t, wantDial, gotDial, args)
 	}
 	usual, _ := parse("")
-	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
 		Audit: true}, usual.Draft)
 	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
 

@@ -241,8 +241,8 @@ func TestRoutingOptions(t *testing.T) {
 		RoutingOptions: bench.RoutingOptions{
 			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
-			Draft: engine.DraftOptions{Branches: 2, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true, Lookup: -1,
-				Ahead: 1, VerifyEvery: 16},
+			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true,
+				Lookup: -1, Ahead: 1, VerifyEvery: 16},
 			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
@@ -278,6 +278,9 @@ func TestRoutingOptions(t *testing.T) {
 		"--price prefill=1,decode=2":         func(o *options) { o.Prices = &price.List{Prefill: 1, Decode: 2} },
 		"--modes verified:0.5,speculative-4": func(o *options) { o.Modes = modes("verified:0.5,speculative-4") },
 		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
+		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },
+		"--modes pipelined-auto":             func(o *options) { o.Modes = modes("pipelined-auto") },
+		"--edge-row-cost 0.3":                func(o *options) { o.RowCost = 0.3 },
 		"--policy entropy":                   func(o *options) { o.Router.Policy = router.Entropy },
 		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
 		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
@@ -434,7 +437,7 @@ func TestReadQuestions(t *testing.T) {
 // TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
 // device.
 func TestLiveRoute(t *testing.T) {
-	o := bench.RoutingOptions{EdgeTPS: 50, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
+	o := bench.RoutingOptions{EdgeTPS: 50, RowCost: 0.5, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
 		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
@@ -442,6 +445,6 @@ func TestLiveRoute(t *testing.T) {
 	} {
 		m, err := bench.ParseMode(name)
 		require.NoError(t, err)
-		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, Draft: want}, liveRoute(o, m))
+		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}, liveRoute(o, m))
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// warm sends the settled text ahead when the cloud does not know so much of it that a question with it would not fit
-// into one packet and would wait for its keys and values. One such text is under way at a time.
-func (r *run) warm(ctx context.Context) {
+// warm sends the settled text ahead when the cloud does not know so much of it: the prompt as soon as it is there, as it
+// leaves while the small model is at work on it; and later what a question could not carry in one packet, and would wait
+// for the keys and values of. One such text is under way at a time.
+func (r *run) warm(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
-	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < r.Warm ||
+	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < unknown ||
 		r.Deadline > 0 && r.Breaker.Open() {
 		return
 	}

@@ -3,12 +3,9 @@ package draft
 import (
 	"cmp"
 	"context"
-	"math"
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // escalation is a question to the cloud: which token follows at? Its Outcome tells how far it is.
@@ -34,12 +31,6 @@ type escalation struct {
 	findings []Finding // among these
 }
 
-// guess is a token that the answer may be, and its probability under the small model.
-type guess struct {
-	token int32
-	p     float64
-}
-
 // result is what became of an ask.
 type result struct {
 	of     *escalation
@@ -53,23 +44,6 @@ type result struct {
 
 // answered reports whether the token after it is known.
 func (e *escalation) answered() bool { return e.Outcome != waiting && e.Outcome != inFlight }
-
-// guesses returns the tokens that become branches: the local one, then the best others, most probable first.
-func (r *run) guesses(local int32, head *backend.Output) []guess {
-	if r.Mode == Serial {
-		return nil
-	}
-	g := []guess{{token: local}}
-	for _, c := range head.Top {
-		p := math.Exp(float64(c.Logit - head.LogSumExp))
-		if c.ID == local {
-			g[0].p = p
-		} else if len(g) < r.Branches {
-			g = append(g, guess{c.ID, p})
-		}
-	}
-	return g
-}
 
 // ask sends the questions that there is room for, the likeliest to matter first, and guesses their answers. While the
 // breaker is open the local tokens stand at once.
@@ -120,8 +94,8 @@ func (r *run) branch(e *escalation) {
 	if e.guessed {
 		return
 	}
-	e.guessed = true
-	for _, g := range e.guesses {
+	e.guessed, e.Branches = true, r.branches(e)
+	for _, g := range e.guesses[:e.Branches] {
 		r.child(e.at, g.token, e.Confidence).guess = g.p
 	}
 }

@@ -173,7 +173,7 @@ func TestProbability(t *testing.T) {
 func TestOptions(t *testing.T) {
 	m := &fakeModel{world: &world{vocab: 12}}
 	for name, o := range map[string]Options{
-		"branches": {Branches: -1}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
+		"branches": {Branches: -2}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
 		"most tokens": {MaxTokens: -1}, "room": {Room: -1}, "vocabulary": {Vocab: -1},
 		"best tokens with an answer": {K: -1}, "mode": {Mode: 7}, "temperature": {Sampling: sample.Options{Temperature: -1}},
 	} {
@@ -204,6 +204,9 @@ func TestOptions(t *testing.T) {
 func TestWant(t *testing.T) {
 	assert.Equal(t, 2, Options{}.Want(backend.Want{}).K)
 	assert.Equal(t, 5, Options{Branches: 5}.Want(backend.Want{K: 4}).K)
+	assert.Equal(t, MostBranches, Options{Branches: AutoBranches}.Want(backend.Want{K: 4}).K)
+	drawn := Options{Branches: 3, Sampling: sample.Options{Temperature: 1}}
+	assert.Equal(t, MostBranches, drawn.Want(backend.Want{}).K, "those that are likely to be drawn are among more")
 	assert.Equal(t, backend.Want{K: 9, Logits: true}, Options{Branches: 5}.Want(backend.Want{K: 9, Logits: true}))
 }
 

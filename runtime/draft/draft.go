@@ -14,6 +14,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,6 +170,7 @@ type Options struct {
 	// with any value.
 	Lookup    int
 	Cost      *lookup.Cost        // what forward calls take, as learnt before; nil: learnt anew in each text
+	Waits     *Waits              // how long answers take, as learnt before; nil: learnt anew in each text
 	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
 	MaxTokens int                 // most tokens to generate, the end token included; 0 means 512
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
@@ -180,7 +182,9 @@ type Options struct {
 	K       int  // best tokens wanted with each answer
 	Audit   bool // have the small model's tokens compared with what the large one would have said
 	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
-	Warm    int  // settled tokens unknown to the cloud that are sent ahead; 0 means 128, negative: never
+	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent ahead. 0 means 128. The prompt
+	// is sent as soon as it is there, however short. Negative: nothing is ever sent ahead.
+	Warm int
 	// Ahead is how many tokens of the large model an answer is about: the one asked for, and up to Ahead-1 that follow,
 	// which it decodes on by itself and which answer later questions of the same text. 0 means 1. It never changes a
 	// token.
@@ -230,7 +234,7 @@ func (o Options) Validate() error {
 		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
 		{"tokens ahead", o.Ahead}, {"tokens between questions of verification", o.VerifyEvery},
 	} {
-		if f.v < 0 {
+		if f.v < 0 && !(f.name == "branches" && f.v == AutoBranches) {
 			return fmt.Errorf("%s: %d is negative, but must not be", f.name, f.v)
 		}
 	}
@@ -265,7 +269,10 @@ func (o Options) limit() (tokens int, stop string) {
 // Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
 // need comes on top.
 func (o Options) Want(w backend.Want) backend.Want {
-	w.K = max(w.K, o.withDefaults().Branches)
+	w.K = max(w.K, o.mostGuesses())
+	if !o.Sampling.Greedy() {
+		w.K = max(w.K, MostBranches) // the most probable to be drawn are not the most probable ones
+	}
 	if o.Explain {
 		w.K = max(w.K, 2) // for the margin
 	}
@@ -313,6 +320,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
 		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
 		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
+		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	defer func() {
 		cancel(errDecodeOver)

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // drafting works out which tokens there were to draft at each moment of a text.
@@ -34,6 +32,9 @@ func (d *decoded) drafts() error {
 	for _, q := range d.replay.questions {
 		if !q.probe {
 			w.questions[q.text] = q
+		}
+		if d.mentions[q.answer.BytesUp] == nil && d.Branches == AutoBranches {
+			return nil // nobody wanted to know more, so that it is not known how many guesses there were
 		}
 	}
 	tip, shown, path, calls := hashOf(d.prompt), 0, uint64(0), d.model.account.forwards
@@ -110,10 +111,7 @@ func (w *drafting) step(text, path uint64, pos int) step {
 		head := w.world.head(text)
 		s.local = w.world.pick(pos, &head)
 		_, s.escalate, s.path = w.world.Decide(path, pos, &head)
-		for _, token := range branches(&head, s.local, w.Branches) {
-			i := slices.IndexFunc(head.Top, func(c backend.Candidate) bool { return c.ID == token })
-			s.guesses = append(s.guesses, guess{token, math.Exp(float64(head.Top[i].Logit - head.LogSumExp))})
-		}
+		s.guesses = branches(&head, s.local, pos, w.Sampling)
 		w.steps[text] = s
 	}
 	return s
@@ -155,7 +153,7 @@ func (w *drafting) moment(m moment, tip, path uint64, pos int, got []uint64) err
 		case !q.closed.After(m.at):
 			child(q.token, chance)
 		default:
-			for _, g := range s.guesses {
+			for _, g := range s.guesses[:min(w.replay.branches(q.asking), len(s.guesses))] {
 				child(g.token, chance*g.p)
 			}
 		}

@@ -194,7 +194,7 @@ type Summary struct {
 	Decoded   int // tokens that were asked for, and came
 	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
 	AheadUsed int // of Ahead, those that answered a question or verified a token
-	Warmed    int // tokens of the prompt sent ahead of the first question
+	Warmed    int // tokens of the prompt sent ahead of the first question; see [Summary.WarmedInVain]
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
@@ -215,6 +215,14 @@ type Summary struct {
 	Exposed      time.Duration // sum over the Answered, the Known and the Turned
 	TimedOut     time.Duration // sum of Wait over the Late and the Failed
 	CommitDelay  time.Duration // sum over tokens
+}
+
+// WarmedInVain is how many tokens of the prompt were sent ahead although nothing was asked then.
+func (s *Summary) WarmedInVain() int {
+	if s.Asks > 0 {
+		return 0
+	}
+	return s.Warmed
 }
 
 // Add counts an event.
@@ -247,6 +255,9 @@ func (s *Summary) addOther(e Event) {
 		s.BytesUp += e.Warming.BytesUp
 		s.BytesDown += e.Warming.BytesDown
 		s.Prefilled += e.Warming.New
+		if e.Warming.New == e.Warming.Tokens { // the cloud had been told of nothing
+			s.Warmed += e.Warming.New
+		}
 	case e.Pass != nil:
 		s.Passes++
 		s.Proposed += e.Pass.Proposed

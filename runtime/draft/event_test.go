@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -134,6 +135,9 @@ func TestEvents(t *testing.T) {
 					return true
 				})
 				require.NoError(t, err)
+				for i := range c.want {
+					c.want[i].Branches = map[Mode]int{Pipelined: cmp.Or(c.o.Branches, 2)}[c.o.Mode]
+				}
 				assert.Equal(t, c.want, got)
 				total.Stop = "length"
 				assert.Equal(t, total, sum, "the summary is the sum of the events")

@@ -56,6 +56,7 @@ type world struct {
 	agree    float64   // of answers that are among the small model's candidates
 	failures float64   // of questions that get an error
 	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
+	honest   bool      // answers are as likely as the small model says
 	repeats  float64   // of texts after which the small model goes on as after any that ends with the same two tokens
 }
 
@@ -108,6 +109,14 @@ func (w *world) answer(text uint64) (int32, error) {
 	h := mix(text, w.seed+40)
 	if share(mix(h, 1)) < w.failures {
 		return 0, errFake
+	}
+	if w.honest {
+		head, left := w.head(text), share(mix(h, 3))
+		for _, c := range head.Top {
+			if left -= math.Exp(float64(c.Logit - head.LogSumExp)); left < 0 {
+				return c.ID, nil
+			}
+		}
 	}
 	for i, upTo := range w.ranks {
 		if share(mix(h, 3)) < upTo {

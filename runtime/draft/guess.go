@@ -1,24 +1,19 @@
 package draft
 
 import (
-	"cmp"
-
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// repeats guesses from the text what follows in it, and learns how often that holds and what it costs.
-type repeats struct {
-	lookup.Text
-	cost *lookup.Cost
-}
+// repeats guesses from the text what follows in it, and learns how often that holds.
+type repeats struct{ lookup.Text }
 
 // newRepeats returns nothing where nothing is to be guessed.
 func newRepeats(o Options, prompt []int32) *repeats {
 	if o.Lookup < 0 {
 		return nil
 	}
-	r := &repeats{cost: cmp.Or(o.Cost, new(lookup.Cost))}
+	r := new(repeats)
 	r.Append(prompt...)
 	return r
 }

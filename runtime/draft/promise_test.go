@@ -191,6 +191,7 @@ func (d *decoded) check(h *health) error {
 	d.replay = &replay{
 		session: d.session, health: h, prompt: d.prompt, serial: d.Mode == Serial, began: d.began,
 		over: d.shown(d.tokens[len(d.tokens)-1]), forwards: d.model.account.forwards, asked: d.asked,
+		branches: d.branches,
 	}
 	if err := d.replay.run(); err != nil {
 		return err
@@ -208,6 +209,19 @@ func (d *decoded) check(h *health) error {
 		}
 	}
 	return nil
+}
+
+// branches is how many guesses at the answer to a question are drafted: as the options say, or as many as its event
+// says where that is left to their price. Of a question that is not told of, since nobody wanted to know more, only the
+// first is known: the local token.
+func (d *decoded) branches(a *asking) int {
+	if d.Branches != AutoBranches {
+		return d.Branches
+	}
+	if e := d.mentions[a.answer.BytesUp]; e != nil {
+		return e.Branches
+	}
+	return 1
 }
 
 func (d *decoded) shown(e Event) time.Time { return d.began.Add(e.At) }
@@ -337,6 +351,14 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 	answered := e.answer()
 	e.Pos, e.Outcome, e.Local, e.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
 	e.Wait, e.BytesDown = q.wait, q.answer.BytesDown
+	switch {
+	case q.probe || d.Mode == Serial:
+		e.Branches = 0
+	case d.Branches != AutoBranches:
+		e.Branches = min(d.Branches, fakeTop)
+	default:
+		e.Branches = max(1, min(e.Branches, MostBranches, fakeTop))
+	}
 	if e.Queue, e.Cloud, e.Wire = 0, 0, 0; q.probe || q.decided {
 		e.Queue, e.Cloud = q.answer.Queue, q.answer.Cloud
 		e.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
@@ -503,7 +525,7 @@ func (d *decoded) passes() error {
 // open; and each event tells what became of one.
 func (d *decoded) ahead() error {
 	w := &sending{decoded: d, calls: d.warmed, told: d.warmings(), free: d.began}
-	if err := w.look(d.began, len(d.prompt), d.replay.moments[0].refusing); err != nil {
+	if err := w.look(d.began, len(d.prompt), d.replay.moments[0].refusing, 1); err != nil {
 		return err
 	}
 	shown := 0
@@ -514,7 +536,7 @@ func (d *decoded) ahead() error {
 		if d.Mode == Serial && m.asked > 0 {
 			continue // it waits
 		}
-		if err := w.look(m.at, len(d.prompt)+shown, m.open); err != nil {
+		if err := w.look(m.at, len(d.prompt)+shown, m.open, d.Warm); err != nil {
 			return err
 		}
 	}
@@ -534,14 +556,14 @@ type sending struct {
 	free  time.Time // nothing is under way from then on
 }
 
-// look checks whether the text, of a length, is sent at a time at which it could be.
-func (w *sending) look(at time.Time, length int, open bool) error {
+// look checks whether the text, of a length, is sent at a time at which it could be, if so much of it is unknown.
+func (w *sending) look(at time.Time, length int, open bool, unknown int) error {
 	for pos, e := range w.passed {
 		if e.answer() && pos < length {
 			w.known = max(w.known, pos)
 		}
 	}
-	want := w.warms && w.Warm > 0 && !at.Before(w.free) && length-w.known >= w.Warm && !open
+	want := w.warms && w.Warm > 0 && !at.Before(w.free) && length-w.known >= unknown && !open
 	if got := len(w.calls) > 0 && w.calls[0].sent.Equal(at) && len(w.calls[0].text) == length; got != want {
 		return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t",
 			at.Sub(w.began), length, w.known, got, want)
@@ -608,6 +630,7 @@ func tally(events []Event) (s Summary) {
 			s.Timeouts += map[Origin]int{EdgeTimeout: 1}[t.Origin]
 		} else if w := e.Warming; w != nil {
 			s.BytesUp, s.BytesDown, s.Prefilled = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown, s.Prefilled+w.New
+			s.Warmed += map[bool]int{true: w.Tokens}[w.New == w.Tokens]
 		} else if p := e.Pass; p != nil {
 			s.Passes, s.Proposed, s.Accepted = s.Passes+1, s.Proposed+p.Proposed, s.Accepted+p.Accepted
 		} else {

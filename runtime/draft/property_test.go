@@ -72,6 +72,9 @@ func newSchedule(seed uint64) *schedule {
 		s.fault |= faultEager
 	}
 	s.dear = []int{1, 2, 16, 64}[of(4)]
+	if seed%4 == 1 {
+		s.Branches = AutoBranches
+	}
 	for range of(2) * of(40) { // the prompt is a text of the small model, end tokens among it
 		head := s.world.head(hashOf(s.prompt))
 		s.prompt = append(s.prompt, s.world.pick(len(s.prompt), &head))
@@ -214,7 +217,8 @@ func (s *schedule) settled(text []int32, got shown) bool {
 	for _, t := range got.Tokens {
 		all = append(all, t.ID)
 	}
-	return len(text) >= s.Warm && len(text) <= len(all) && slices.Equal(text, all[:len(text)])
+	return (len(text) == len(s.prompt) || len(text) >= len(s.prompt)+s.Warm) && len(text) <= len(all) &&
+		slices.Equal(text, all[:len(text)])
 }
 
 // check compares a run with the oracle.

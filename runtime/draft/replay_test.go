@@ -3,10 +3,12 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // health is what a breaker has to know, as its documentation has it.
@@ -84,6 +86,7 @@ type moment struct {
 // at once when it waits.
 type replay struct {
 	*session
+	branches func(*asking) int // guesses at an answer
 	*health
 	prompt    []int32
 	serial    bool
@@ -333,19 +336,44 @@ func (r *replay) drafted(q *question, x time.Time) bool {
 
 // guessed reports whether a token is on a branch below a question.
 func (r *replay) guessed(a *asking, token int32) bool {
-	head := r.world.head(a.text)
-	return !r.serial && slices.Contains(branches(&head, r.world.pick(len(a.Context), &head), r.Branches), token)
+	if r.serial {
+		return false
+	}
+	head, pos := r.world.head(a.text), len(a.Context)
+	all := branches(&head, r.world.pick(pos, &head), pos, r.Sampling)
+	return slices.ContainsFunc(all[:min(r.branches(a), len(all))], func(g guess) bool { return g.token == token })
 }
 
-// branches are the guesses at an answer: the local token, and the best others.
-func branches(head *backend.Output, local int32, most int) []int32 {
-	all := []int32{local}
+// branches are all guesses at an answer, with their probabilities: the local token, and the best others. Where tokens
+// are drawn the best are those with the greatest sums of logit and temperature times noise.
+func branches(head *backend.Output, local int32, pos int, o sample.Options) []guess {
+	weight := func(c backend.Candidate) float64 {
+		if o.Greedy() {
+			return math.Exp(float64(c.Logit) - float64(head.LogSumExp))
+		}
+		return math.Exp(float64(c.Logit) - float64(head.Top[0].Logit) + o.Temperature*o.Noise(pos, c.ID))
+	}
+	all, sum := []guess(nil), 0.0
 	for _, c := range head.Top {
-		if c.ID != local && len(all) < most {
-			all = append(all, c.ID)
+		all = append(all, guess{c.ID, weight(c)})
+		sum += weight(c)
+	}
+	for i := range all {
+		if !o.Greedy() {
+			all[i].p /= sum
 		}
 	}
+	slices.SortStableFunc(all, func(a, b guess) int {
+		return cmp.Or(cmp.Compare(btoi(b.token == local), btoi(a.token == local)), cmp.Compare(b.p, a.p))
+	})
 	return all
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // end is what becomes of the questions that are open at the end of the text. A probe whose time was over before has

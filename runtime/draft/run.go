@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // run is one call of [Decoder.Decode].
@@ -35,6 +36,8 @@ type run struct {
 	base    *node // end of the model's settled text
 	tip     *node // last token shown: base, or a child of base that is not evaluated yet
 
+	cost     *lookup.Cost
+	lately   *Waits
 	*repeats // nil: nothing is guessed from the text
 
 	streams []*stream     // tokens ahead, of all questions that are not dropped
@@ -53,7 +56,7 @@ type run struct {
 
 // decode runs the prompt and goes on in the mode that is asked for.
 func (r *run) decode(ctx context.Context) error {
-	r.warm(ctx)
+	r.warm(ctx, 1)
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
 		return err
@@ -84,7 +87,7 @@ func (r *run) serial(ctx context.Context) error {
 		if over || r.commit() {
 			return nil
 		}
-		r.warm(ctx)
+		r.warm(ctx, r.Warm)
 		if n := r.front(); !n.evaluated {
 			if err := r.extend(ctx, []*node{n}); err != nil {
 				return err
@@ -112,7 +115,7 @@ func (r *run) pipelined(ctx context.Context) error {
 		if r.commit() {
 			return nil
 		}
-		r.warm(ctx)
+		r.warm(ctx, r.Warm)
 		var err error
 		if leaves := r.choose(); len(leaves) > 0 {
 			err = r.extend(ctx, leaves)
@@ -149,9 +152,7 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 		return err
 	}
 	took := time.Since(start)
-	if r.repeats != nil {
-		r.cost.Learn(len(rows), took.Seconds())
-	}
+	r.cost.Learn(len(rows), took.Seconds())
 	r.grow(leaves, chains, heads, took)
 	return nil
 }
@@ -207,7 +208,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 	if !escalate {
 		r.child(n, local, confidence)
 	} else {
-		n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(local, head)}
+		n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(n.pos+1, local, head)}
 		n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Why: why, Local: local, Confidence: confidence}
 		r.held = append(r.held, n.esc)
 	}

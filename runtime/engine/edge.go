@@ -19,12 +19,16 @@ type edge struct {
 	slots map[draft.ID]int32 // of the nodes of the draft tree
 	ids   map[int32]draft.ID // the other way round
 	token map[draft.ID]int32
-	pace  time.Duration // least time of a forward call; 0: as fast as it goes
+	pace  time.Duration // least time of a forward call of one row; 0: as fast as it goes
+	row   float64       // share of that for each further row
 	out   []backend.Output
 }
 
 func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
-	return &edge{s: s, want: want, pace: pace, slots: map[draft.ID]int32{}, ids: map[int32]draft.ID{}, token: map[draft.ID]int32{}}
+	return &edge{
+		s: s, want: want, pace: pace,
+		slots: map[draft.ID]int32{}, ids: map[int32]draft.ID{}, token: map[draft.ID]int32{},
+	}
 }
 
 // Prefill implements [draft.Model].
@@ -54,7 +58,7 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	} else if err := m.several(ctx, nodes); err != nil {
 		return nil, err
 	}
-	return m.out, m.rest(ctx, begin)
+	return m.out, m.rest(ctx, begin, len(nodes))
 }
 
 // several evaluates nodes together; the one that runs already, if one does, is only waited for. Nothing goes on running
@@ -161,9 +165,10 @@ func (m *edge) hold(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
-// rest waits until a forward call that began at begin has taken as long as the pace says.
-func (m *edge) rest(ctx context.Context, begin time.Time) error {
-	left := m.pace - m.s.now().Sub(begin)
+// rest waits until a forward call of rows rows that began at begin has taken as long as the pace says.
+func (m *edge) rest(ctx context.Context, begin time.Time, rows int) error {
+	least := time.Duration(float64(m.pace) * (1 + m.row*float64(rows-1)))
+	left := least - m.s.now().Sub(begin)
 	if left <= 0 {
 		return nil
 	}

@@ -39,6 +39,13 @@ var (
 	ErrBreaker  = draft.ErrBreaker  // it was not asked, since it had failed just before
 )
 
+// AutoBranches is the number of branches of [DraftOptions] for as many as are worth their price, MostBranches the most
+// that these can be.
+const (
+	AutoBranches = draft.AutoBranches
+	MostBranches = draft.MostBranches
+)
+
 // The modes of [DraftOptions].
 const (
 	Pipelined = draft.Pipelined
@@ -52,6 +59,7 @@ type Route struct {
 	Cloud   draft.Cloud    // who answers
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
+	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
 	Observe func(Event)    // told of every token and every escalation, if given
 	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
 }
@@ -187,9 +195,12 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
 		return nil, fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
 	}
+	if !(r.RowCost >= 0) || math.IsInf(r.RowCost, 1) || r.RowCost > 0 && r.Pace == 0 {
+		return nil, fmt.Errorf("the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
+	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
-	o.Lookup, o.Cost = cmp.Or(o.Lookup, r.Lookup), &s.cost
+	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
 	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
@@ -198,10 +209,15 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	var policy draft.Router // a nil *router.Router must not become a router
 	if r.Router != nil {
 		want, policy = r.Router.Want(want), r.Router.With(r.Costs)
+		if !r.Router.Asks() && !o.Verify {
+			o.Warm = -1 // in vain
+		}
 	}
 	var pace time.Duration
 	if r.Pace > 0 {
 		pace = time.Duration(float64(time.Second) / r.Pace)
 	}
-	return draft.New(newEdge(s, want, pace), policy, r.Cloud, o)
+	m := newEdge(s, want, pace)
+	m.row = r.RowCost
+	return draft.New(m, policy, r.Cloud, o)
 }

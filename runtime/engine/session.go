@@ -36,8 +36,8 @@ type Token struct {
 	ID         int32   // in the vocabulary
 	Text       string  // the whole characters that this token completes; may be empty
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
-	Unverified bool    // the large model was to look at it, but did not in time
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
+	Unverified bool    // the large model was to look at it, but did not in time
 }
 
 // Why a text ended: the values of [Summary.Stop].
@@ -83,6 +83,7 @@ type Session struct {
 	cache *qwen2.Cache
 	ahead *ahead
 	cost  lookup.Cost       // of forward calls, learnt from all texts
+	waits draft.Waits       // for answers of the cloud, alike
 	out   [1]backend.Output // the head of a token evaluated by itself, until the next one
 	ids   []int32           // what the cache holds
 	told

@@ -83,8 +83,9 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		require.Equal(t, []Token{
-			{3, says[0], "h", "cloud", 0}, {4, says[1], "", "cloud", 0}, {5, says[2], "é", "cloud", 0}, {6, says[3], "!", "cloud", 0},
-			{7, says[4], "", "cloud", 0},
+			{3, says[0], "h", "cloud", 0, false}, {4, says[1], "", "cloud", 0, false},
+			{5, says[2], "é", "cloud", 0, false}, {6, says[3], "!", "cloud", 0, false},
+			{7, says[4], "", "cloud", 0, false},
 		}, tokens(t, s, prompt, r))
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
@@ -243,7 +244,7 @@ func TestRouteRefuses(t *testing.T) {
 		"calls per second, but is NaN":      {Pace: math.NaN()},
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
 		"no cloud that it could ask":        {Router: always},
-		"branches: -1 is negative":          {Draft: DraftOptions{Branches: -1}},
+		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
 		"leaves no room for an answer in a": {Request: Request{MaxTokens: 20}},
 	} {
@@ -279,17 +280,24 @@ func TestPace(t *testing.T) {
 		assert.Zero(t, s.Summary().DecodeTime)
 
 		m := newEdge(s, backend.Want{K: 3}, 100*time.Millisecond)
-		for _, c := range []struct{ gone, want time.Duration }{
-			{0, 100 * time.Millisecond}, {30 * time.Millisecond, 70 * time.Millisecond}, {100 * time.Millisecond, 0}, {time.Second, 0},
+		const ms = time.Millisecond
+		for _, c := range []struct {
+			row        float64
+			rows       int
+			gone, want time.Duration
+		}{
+			{0, 1, 0, 100 * ms}, {0, 1, 30 * ms, 70 * ms}, {0, 1, 100 * ms, 0}, {0, 1, time.Second, 0},
+			{0, 8, 30 * ms, 70 * ms}, {0.25, 1, 30 * ms, 70 * ms}, {0.25, 3, 30 * ms, 120 * ms}, {1, 8, 0, 800 * ms},
 		} {
-			begin := time.Now()
-			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone)))
-			assert.Equal(t, c.want, time.Since(begin))
+			m.row, begin = c.row, time.Now()
+			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone), c.rows))
+			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
+		m.row = 0
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		require.NoError(t, m.rest(ctx, begin), "the call itself is done")
+		require.NoError(t, m.rest(ctx, begin, 1), "the call itself is done")
 		assert.Equal(t, 20*time.Millisecond, time.Since(begin))
 	})
 }

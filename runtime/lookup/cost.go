@@ -123,7 +123,7 @@ type point struct{ rows, cost float64 }
 func (c *Cost) Curve(most int) []float64 {
 	curve := make([]float64, most)
 	measured := []point{{1, 1}}
-	one := c.one()
+	one := c.One()
 	for rows := 2; rows < len(c.rows); rows++ {
 		if t := &c.rows[rows]; t.weight(c.calls) > 0 {
 			measured = append(measured, point{float64(rows), min(t.median()/one, float64(rows))})
@@ -150,14 +150,15 @@ func (c *Cost) Curve(most int) []float64 {
 	return curve
 }
 
-// one is the time of a call of one row, or what follows for it from the least number that was measured.
-func (c *Cost) one() float64 {
+// One is the time of a call of one row, or what follows for it from the least number that was measured; 0 where nothing
+// was.
+func (c *Cost) One() float64 {
 	for rows := range c.rows {
 		if t := &c.rows[rows]; t.n > 0 {
 			return t.median() / (1 + rowCost*float64(rows-1))
 		}
 	}
-	return 1
+	return 0
 }
 
 // line is the cost of a number of rows on the lines through points, of which the first is {1, 1}: between two the one

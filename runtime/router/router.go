@@ -179,6 +179,17 @@ func (r *Router) Fits(dim int) error {
 		"it was trained for another model", r.o.Net.Dim(), dim)
 }
 
+// Asks reports whether the router may escalate at all: not with the policy never, nor with a threshold that stays 0.
+func (r *Router) Asks() bool {
+	switch r.o.Policy {
+	case Never:
+		return false
+	case Always, Value:
+		return true
+	}
+	return r.o.Budget > 0 || r.start > 0
+}
+
 // Want adds to w what the policy needs of each head.
 func (r *Router) Want(w backend.Want) backend.Want {
 	switch {

@@ -1,0 +1,76 @@
+package draft
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// guess is a token that the answer may be, and how probable that is as far as the small model can tell.
+type guess struct {
+	token int32
+	p     float64
+}
+
+// mostGuesses is how many guesses at an answer are drafted at most.
+func (o Options) mostGuesses() int {
+	if o.Branches == AutoBranches {
+		return MostBranches
+	}
+	return o.withDefaults().Branches
+}
+
+// guesses returns the tokens that can become branches at a position: the local one, then the best others, most probable
+// first.
+func (r *run) guesses(pos int, local int32, head *backend.Output) []guess {
+	if r.Mode == Serial {
+		return nil
+	}
+	all := r.likely(pos, local, head)
+	at := slices.IndexFunc(all, func(g guess) bool { return g.token == local })
+	first := all[at]
+	copy(all[1:], all[:at])
+	all[0] = first
+	return all[:min(len(all), r.mostGuesses())]
+}
+
+// likely returns the local token and the candidates of the head, most probable first.
+//
+// The large model takes the token with the greatest logit, which is likely to be a token as the small model's
+// probability of it says: as if its logits were the small one's with Gumbel noise. Where it draws, at a temperature T, it
+// takes the token with the greatest sum of logit and T times the noise of the position, which is known here: so the
+// probability is proportional to p·exp(T·noise). Of all tokens those are at hand that matter.
+func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
+	all := make([]guess, 0, len(head.Top)+1)
+	for _, c := range head.Top {
+		all = append(all, guess{c.ID, float64(c.Logit - head.LogSumExp)})
+	}
+	if !slices.ContainsFunc(all, func(g guess) bool { return g.token == local }) {
+		all = append(all, guess{local, math.Log(float64(probability(head, local)))})
+	}
+	if !r.Sampling.Greedy() {
+		r.drawn(pos, all)
+	}
+	for i := range all {
+		all[i].p = math.Exp(all[i].p)
+	}
+	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.p, a.p) })
+	return all
+}
+
+// drawn turns log-probabilities into those of being drawn, where the noise of the position is known.
+func (r *run) drawn(pos int, all []guess) {
+	most, sum := math.Inf(-1), 0.0
+	for i, g := range all {
+		all[i].p = g.p + r.Sampling.Temperature*r.Sampling.Noise(pos, g.token)
+		most = max(most, all[i].p)
+	}
+	for _, g := range all {
+		sum += math.Exp(g.p - most)
+	}
+	for i := range all {
+		all[i].p -= most + math.Log(sum)
+	}
+}

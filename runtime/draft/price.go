@@ -1,0 +1,98 @@
+package draft
+
+import (
+	"math"
+	"slices"
+)
+
+// price is what the number of guesses at an answer follows from. Times are in forward calls of one row.
+type price struct {
+	curve []float64 // what calls of 1, 2, … rows cost, the first 1, none less than the one before; never empty
+	wait  float64   // until the answer; +Inf: not known, so that everything fits
+	depth float64   // most tokens that can be drafted behind a guess: the window, or to the end of the text
+	room  float64   // nodes that the model's memory can take
+}
+
+// worth says how many guesses at an answer to draft on from, at least one: those with which drafting gains the most
+// time. guesses are the probabilities that the text comes through each, in the order in which they are taken, and 0 for
+// one that nothing follows, which takes no row. others are those of the leaves that are drafted on from anyway. Where
+// several escalations are open, each of these is a product: that of a guess below a guess is both together.
+//
+// What r branches gain. Until the answer comes after w calls of one row, calls of r rows, each for c(r), make all of
+// them longer by a token. The call that runs when the answer comes is finished: half of it is left by then, on average,
+// unless drafting was at its end. So each branch becomes
+//
+//	n = min(w/c(r) + ½, d, m/r)     tokens long: d end the window or the text, m fill the memory
+//
+// and the rest of the last call is waited for, s = min(c(r)/2, max(0, n·c(r) - w)). The text comes through one of the
+// branches with the probability P = Σ pᵢ. It is then n tokens further, each of which would have taken a call of one row;
+// else it is where it was. In both cases it is later by s, and so
+//
+//	E = P·n - s     calls of one row are gained.
+//
+// The number with the greatest E is taken. Where the wait alone bounds n, and is long, E is P·w/c(r), and another branch
+// of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
+//
+//	p > P·(c(r+1) - c(r))/c(r)     the cost of a row ÷ the cost of a step, and less the less likely the others are.
+//
+// Where drafting ends before the answer comes, n is d and the row costs nothing. Where the memory ends first, E is
+// P·m/r: a branch is worth it if it is likelier than those before are on average, which none is.
+func (p price) worth(others, guesses []float64) int {
+	best, gain := 1, math.Inf(-1)
+	rows := slices.Clone(others)
+	for k, g := range guesses {
+		if g > 0 {
+			rows = append(rows, g)
+		}
+		if e := p.gain(rows); e > gain {
+			best, gain = k+1, e
+		}
+	}
+	return best
+}
+
+// gain is E of rows with these probabilities. There are no more rows in a call than the curve is long; the likeliest go
+// first.
+func (p price) gain(rows []float64) float64 {
+	rows = slices.Clone(rows)
+	slices.Sort(rows)
+	rows = rows[max(0, len(rows)-len(p.curve)):]
+	if len(rows) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, chance := range rows {
+		sum += chance
+	}
+	c := p.curve[len(rows)-1]
+	n := min(p.wait/c+0.5, p.depth, p.room/float64(len(rows)))
+	return sum*n - min(c/2, max(0, n*c-p.wait))
+}
+
+// branches is the number of guesses at the answer to e that are drafted.
+func (r *run) branches(e *escalation) int {
+	if r.Branches != AutoBranches || len(e.guesses) == 0 {
+		return len(e.guesses)
+	}
+	var others, guesses []float64
+	for _, l := range r.leaves() {
+		others = append(others, l.chance)
+	}
+	most, _ := r.limit()
+	last, chance := r.prompt+most-1, r.chance(e.at)
+	for _, g := range e.guesses {
+		if r.End(g.token) || e.Pos >= last {
+			g.p = 0
+		}
+		guesses = append(guesses, chance*g.p)
+	}
+	p := price{
+		curve: r.cost.Curve(r.Rows), wait: math.Inf(1),
+		// when the answer comes, questions before this one are answered, and the window begins at it
+		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
+	}
+	if one, wait := r.cost.One(), r.lately.likely(); one > 0 && wait > 0 {
+		p.wait = wait.Seconds() / one
+	}
+	return p.worth(others, guesses)
+}

@@ -1,0 +1,185 @@
+package draft
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
+)
+
+// rising is a curve of so many rows, each for a share of a call.
+func rising(rows int, share float64) (curve []float64) {
+	for r := range rows {
+		curve = append(curve, 1+share*float64(r))
+	}
+	return curve
+}
+
+// TestWorth: cases that can be worked out by hand.
+func TestWorth(t *testing.T) {
+	inf := math.Inf(1)
+	some := []float64{0.5, 0.2, 0.1, 0.05, 0.02}
+	for name, c := range map[string]struct {
+		price
+		others, guesses []float64
+		want            int
+	}{
+		"rows are free":                       {price{rising(8, 0), 10, 32, 1000}, nil, some, 5},
+		"a row for a call":                    {price{rising(8, 1), 1000, 2000, 1e6}, nil, some, 1},
+		"free, but the wait is not known":     {price{rising(8, 1), inf, 32, 1000}, nil, some, 5},
+		"drafting ends before the answer":     {price{rising(8, 1), 1000, 32, 1e6}, nil, some, 5},
+		"room for the window of three":        {price{rising(8, 0), inf, 30, 90}, nil, some, 3},
+		"no room":                             {price{rising(8, 0), inf, 30, 0}, nil, some, 1},
+		"nothing follows":                     {price{rising(8, 0), 10, 0, 1000}, nil, some, 1},
+		"rows for three":                      {price{rising(3, 0), 10, 32, 1000}, nil, some, 3},
+		"rows for three, two others likelier": {price{rising(3, 0), 10, 32, 1000}, []float64{0.9, 0.8}, some, 1},
+		"rows for three, two less likely":     {price{rising(3, 0), 10, 32, 1000}, []float64{0.01, 0.01}, some, 3},
+		// 0.5·(1000/1+½) - ½ = 499.75, 0.7·(1000/1.3+½) - 0.65 = 538.2, 0.8·(1000/1.6+½) - 0.8 = 499.6
+		"a row for 0.3 of a call": {price{rising(8, 0.3), 1000, 2000, 1e6}, nil, some, 2},
+		// (0.7/1.5 = 0.467) < 0.5 < (0.7/1.39 = 0.504)
+		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6}, nil, some, 1},
+		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6}, nil, some, 2},
+		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, nil, some, 4},
+		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, []float64{0.4}, some, 3},
+		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
+		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6}, []float64{0.4}, some, 1},
+		"on an unlikely guess": {
+			price{rising(8, 0.05), 1000, 2000, 1e6}, []float64{0.9}, []float64{0.1 * 0.5, 0.1 * 0.2, 0.1 * 0.1}, 1,
+		},
+		"the same on a likely one": {
+			price{rising(8, 0.05), 1000, 2000, 1e6}, []float64{0.1}, []float64{0.9 * 0.5, 0.9 * 0.2, 0.9 * 0.1}, 3,
+		},
+		// 0.5·1.5 - 0.5 = 0.25, 0.75·(1/1.4+½) - 0.7 = 0.21
+		"a short wait: half a call is lost": {price{rising(8, 0.4), 1, 32, 1000}, nil, []float64{0.5, 0.25}, 1},
+		"not so with a long one":            {price{rising(8, 0.4), 1000, 2000, 1e6}, nil, []float64{0.5, 0.25}, 2},
+		"one that nothing follows costs no row": {
+			price{[]float64{1, 1, 9, 9}, 1000, 2000, 1e6}, nil, []float64{0.4, 0, 0, 0.3, 0.2}, 4,
+		},
+		"nor does it bring anything":  {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0.4, 0, 0}, 1},
+		"nothing follows any of them": {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0, 0}, 1},
+	} {
+		assert.Equal(t, c.want, c.worth(c.others, c.guesses), name)
+	}
+}
+
+// lived is what r branches gain, in calls of one row, lived through call by call: for each of many times in a call at
+// which the answer may come, and both for texts that come through a branch and for those that do not.
+func lived(p price, sum float64, rows int) (gain float64) {
+	const phases = 1000
+	c := p.curve[rows-1]
+	for i := range phases {
+		wait := p.wait + c*((float64(i)+0.5)/phases-0.5)
+		at, tokens := 0.0, 0.0
+		for at < wait && tokens < p.depth && (tokens+1)*float64(rows) <= p.room {
+			at, tokens = at+c, tokens+1
+		}
+		gain += (sum*tokens - max(0, at-wait)) / phases
+	}
+	return gain
+}
+
+// FuzzWorth: no other number of guesses gains more, with each of them lived through.
+func FuzzWorth(f *testing.F) {
+	for seed := range uint64(100) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := price{
+			curve: rising(8, r.Float64()*r.Float64()), wait: 5 + 50*r.Float64(),
+			depth: float64(1 + r.IntN(60)), room: float64(50 + r.IntN(500)),
+		}
+		var others, guesses []float64
+		left := 1.0
+		for range r.IntN(3) {
+			others = append(others, left*r.Float64())
+			left -= others[len(others)-1]
+		}
+		for range 1 + r.IntN(5) {
+			guesses = append(guesses, left*r.Float64())
+			left -= guesses[len(guesses)-1]
+		}
+		got := p.worth(others, guesses)
+		require.True(t, got >= 1 && got <= len(guesses))
+		gain := func(k int) float64 {
+			sum := 0.0
+			for _, x := range others {
+				sum += x
+			}
+			for _, x := range guesses[:k] {
+				sum += x
+			}
+			return lived(p, sum, len(others)+k)
+		}
+		for k := 1; k <= len(guesses); k++ {
+			// what is left of a call, in time and in memory, is an estimate
+			require.LessOrEqual(t, gain(k), gain(got)+1.5, "%d in place of %d, %+v, beside %v: %v", k, got, p, others, guesses)
+		}
+	})
+}
+
+// matrix decodes texts of an honest world, of which the small model's probabilities are those of the answers, where a
+// row costs a share of a call, and returns how long they took, and the mean number of branches.
+func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took time.Duration, mean float64) {
+	cost, waits, escalations := new(lookup.Cost), new(Waits), 0
+	for seed := range uint64(40) {
+		w := &world{seed: seed, vocab: 600, share: 0.05, honest: true}
+		m := &fakeModel{world: w, slots: 512, most: 8, calls: 100000, lookup: -1, time: func(rows int) time.Duration {
+			return time.Duration(float64(edgeTime) * (1 + share*float64(rows-1)))
+		}}
+		c := &cloudFunc{ask: func(_ context.Context, q Question) (Answer, error) {
+			id, err := w.answer(hashOf(q.Context))
+			return Answer{Token: id}, err
+		}}
+		c.ask = delayed(c.ask, rtt+40*ms)
+		d, err := New(m, w, c, Options{
+			Branches: branches, MaxTokens: 100, Lookup: -1, Deadline: -1, Cost: cost, Waits: waits, Warm: -1,
+		})
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = d.Decode(t.Context(), []int32{1, 2, 3}, func(e Event) bool {
+			if q := e.Escalation; q != nil {
+				escalations++
+				mean += float64(q.Branches)
+			}
+			return true
+		})
+		require.NoError(t, err)
+		took += time.Since(start)
+	}
+	return took, mean / float64(escalations)
+}
+
+// TestAutoBranches: whatever a row costs and however long answers take, as many branches as are worth their price are
+// at most 2% slower than the best fixed number of them, and mostly faster.
+func TestAutoBranches(t *testing.T) {
+	t.Log("row cost  rtt   1      2      3      4      8      auto   branches   over the best")
+	shares := []float64{0, 0.02, 0.06, 0.15, 0.3, 0.6, 1}
+	if testing.Short() {
+		shares = []float64{0, 0.15, 1}
+	}
+	for _, share := range shares {
+		for _, rtt := range []time.Duration{10 * ms, 50 * ms, 100 * ms, 200 * ms, 300 * ms} {
+			synctest.Test(t, func(t *testing.T) {
+				best := time.Duration(math.MaxInt64)
+				var fixed []float64
+				for _, n := range []int{1, 2, 3, 4, 8} {
+					took, _ := matrix(t, n, rtt, share)
+					best, fixed = min(best, took), append(fixed, took.Seconds())
+				}
+				auto, branches := matrix(t, AutoBranches, rtt, share)
+				over := auto.Seconds()/best.Seconds() - 1
+				t.Logf("%8.2f %5v %6.1f %6.1f %6.1f %6.1f %6.1f %6.1f %6.2f %8.1f%%", share, rtt, fixed[0], fixed[1], fixed[2],
+					fixed[3], fixed[4], auto.Seconds(), branches, 100*over)
+				assert.LessOrEqual(t, over, 0.02, "rows at %v, round trip %v", share, rtt)
+			})
+		}
+	}
+}
