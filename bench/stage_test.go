@@ -232,7 +232,7 @@ func TestWhoseText(t *testing.T) {
 	require.NoError(t, err)
 	defer w.close()
 	told := 0
-	b := &routing{web: w, RoutingOptions: RoutingOptions{
+	b := &routing{web: w, total: 15, RoutingOptions: RoutingOptions{
 		Edge: edge, Large: large, Questions: questions, Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
 		Progress: func(done, total int) {

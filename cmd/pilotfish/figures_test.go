@@ -182,6 +182,7 @@ func TestRoutedEvent(t *testing.T) {
 		Tokens: 8, Needless: 18,
 		BytesUp: 10, BytesDown: 11, Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103,
 		Wait: 104, Hidden: 105, TimedOut: 106,
+		Known: 107, Turned: 110, Unverified: 111, Prefilled: 112, Decoded: 113, Ahead: 114, AheadUsed: 115, Warmed: 116,
 	}
 	w := &cloudWatch{answers: 13, failures: 14, wait: 15 * time.Millisecond, hidden: 1600 * time.Microsecond,
 		lost: 17 * time.Millisecond}
@@ -190,7 +191,57 @@ func TestRoutedEvent(t *testing.T) {
 	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"audited_for":108,"missed_for":109,
-		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17}`, string(b))
+		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17,"known":107,
+		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,"ahead_used":115,"warmed":116}`, string(b))
+}
+
+// TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of
+// them elsewhere.
+func TestVerifiedOfRun(t *testing.T) {
+	said := func(f runFlags, r RoutedEvent) (string, RoutedEvent) {
+		var out strings.Builder
+		o := &runOutput{a: &app{stderr: &out}, f: &f, watch: newCloudWatch(nil, nil, nil)}
+		r.Turned, r.Unverified, r.tokens = new(*r.Turned), new(*r.Unverified), 50
+		o.verified(&r, 100)
+		o.reportCloud(summaryEvent{RoutedEvent: &r})
+		return out.String(), r
+	}
+	event := RoutedEvent{
+		CloudTokens: 5, EscalatedShare: 0.1, Escalations: 6, Known: 2, Answered: 4, Turned: new(3), Unverified: new(0),
+		Prefilled: 300, Decoded: 20, Ahead: 30, AheadUsed: 10,
+	}
+	text, r := said(runFlags{}, event)
+	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
+		"answers took 0 ms in all; drafting went on for 0 ms of that\n"
+	const more = "2 more questions needed no asking: an earlier answer told\n" +
+		"the cloud decoded 30 tokens ahead, of which 10 were of use\n"
+	assert.Equal(t, all+more, text)
+	assert.Nil(t, r.Verify)
+	assert.Nil(t, r.Turned)
+	assert.Nil(t, r.Unverified)
+	assert.Nil(t, r.Cost)
+
+	f := runFlags{verify: verifyFlags{verify: margin{true, 0.5}}}
+	f.verify.price.list = &price.List{Prefill: 1000, Decode: 10_000}
+	text, r = said(f, event)
+	const verified = "verified with a margin of 0.5 nats: 3 tokens turned before they were shown"
+	const cost = "the large model's work cost 0.8 (800 per thousand such answers); alone it would have cost 0.6\n"
+	assert.Equal(t, all+more+verified+"\n"+cost, text)
+	assert.Equal(t, 0.5, *r.Verify)
+	assert.Equal(t, 3, *r.Turned)
+	assert.InDelta(t, 0.8, r.Cost.PerAnswer, 1e-12)
+	assert.InDelta(t, 800, r.Cost.Per1000, 1e-9)
+	assert.InDelta(t, 0.6, r.Cost.CloudOnly, 1e-12, "100 tokens of prompt, and 50 of text")
+
+	event.Unverified = new(7)
+	text, _ = said(f, event)
+	assert.Contains(t, text, verified+"; 7 tokens were shown unverified, since no answer came in time\n")
+	b, err := json.Marshal(tokenEvent{Unverified: true})
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `"unverified":true`)
+	b, err = json.Marshal(tokenEvent{})
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "unverified")
 }
 
 // TestSummaryOfRun: the figures of --json fit together.
