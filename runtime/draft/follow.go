@@ -181,13 +181,14 @@ func (r *run) leave() {
 
 // ofUse reports whether what a stream brings next may be of use.
 func (r *run) ofUse(s *stream) bool {
-	if s.pos+len(s.tokens) <= r.tip.pos || len(s.tokens) >= r.Ahead {
+	next := s.pos + len(s.tokens)
+	if s.pos+r.Ahead <= r.tip.pos+1 || len(s.tokens) >= r.Ahead {
 		return false
 	}
 	var any func(n *node) bool
 	any = func(n *node) bool {
 		if len(n.children) == 0 {
-			return !n.final && r.agrees(s, n)
+			return (!n.final || next <= n.pos) && r.agrees(s, n)
 		}
 		return slices.ContainsFunc(n.children, any)
 	}
