@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // A large model as it is asked, for programs that put the parts together through this package.
@@ -26,6 +27,10 @@ func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	end := func() { s.Forget(context.Background(), session) } // fails only when closed: all is forgotten then
 	return s.Local(session), end, nil
 }
+
+// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says, with or
+// without scores. The built-in model can always.
+func (s *Service) Verifies(_ context.Context, scores bool, sampling sample.Options) error { return nil }
 
 // Fingerprint tells the model from others: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }
