@@ -2,6 +2,8 @@ package bench
 
 import (
 	"reflect"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // counted returns a tally of which each count is a number of its own, times k.
@@ -54,19 +59,19 @@ func TestTallyOfARun(t *testing.T) {
 // scripted are answers of which every figure of a report follows by hand: five questions, four with a right answer.
 func scripted() []answer {
 	one := func(ms int, tokens int, known, correct bool, tally Tally) answer {
-		return answer{ids: make([]int32, tokens), known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
+		return answer{ids: make([]int32, tokens), prompt: 10, known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
 	}
 	return []answer{
 		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100,
 			Hidden: 90, Up: 10, Down: 4,
-			Audited: 3, AuditedFor: 3}),
+			Audited: 3, AuditedFor: 3, Known: 1, Turned: 2, Prefilled: 100, Decoded: 2, Ahead: 7, AheadUsed: 3}),
 		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100,
 			Hidden: 10, Up: 20, Down: 5,
-			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10}),
+			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2, Unverified: 3, Prefilled: 40, Decoded: 3}),
 		one(300, 8, true, true, Tally{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
 		one(200, 1, false, false, Tally{Tokens: 2}),
 		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1, Wait: 200, Up: 30, Down: 3,
-			Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1}),
+			Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2, Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
 	}
 }
 
@@ -80,26 +85,50 @@ func TestReportByHand(t *testing.T) {
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
 	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4), new(12.0/4), new(11.0/55)
-	pipelined := routed
+	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
+	alone := usual
+	alone.CloudTokens, routed.CloudTokens = computed, computed
+	serial := routed
+	serial.Known = new(3.0 / 5)
+	pipelined := serial
 	pipelined.HitRate, pipelined.HiddenShare = new(2.0/4), new(100.0/400)
+	verified := pipelined
+	verified.Turned, verified.Unverified = new(4.0/5), new(3)
+	speculative := serial
+	speculative.Turned, speculative.Unverified = verified.Turned, verified.Unverified
+	prices := price.List{Prefill: 1000, Decode: 10_000} // per million
+	cost := &price.Cost{
+		PerAnswer: (200 + 10*10 + 10*15) / 1000.0 / 5, Per1000: (200 + 10*10 + 10*15) / 5.0,
+		CloudOnly: (5*10 + 10*25) / 1000.0 / 5, // prompts of 10 tokens, and 25 tokens
+	}
 	for name, want := range map[string]ModeReport{
-		"local": usual, "cloud": usual, "paper": routed, "serial": routed, "pipelined-1": pipelined, "pipelined-64": pipelined,
+		"local": usual, "cloud": alone, "paper": routed, "serial": serial, "pipelined-1": pipelined,
+		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "speculative-4": speculative,
+		"overlapped-4": verified,
 	} {
 		want.Mode = name
-		assert.Equal(t, want, report(modes(t, name)[0], scripted()), name)
+		assert.Equal(t, want, report(modes(t, name)[0], scripted(), nil), name)
+		got := report(modes(t, name)[0], scripted(), &prices)
+		if name == "local" {
+			assert.Nil(t, got.Cost)
+			continue
+		}
+		assert.InDelta(t, cost.PerAnswer, got.Cost.PerAnswer, 1e-12, name)
+		assert.InDelta(t, cost.Per1000, got.Cost.Per1000, 1e-9, name)
+		assert.InDelta(t, cost.CloudOnly, got.Cost.CloudOnly, 1e-12, name)
 	}
 	all := scripted()
 	for i := range all {
 		all[i].known, all[i].correct = false, false
 	}
-	r := report(modes(t, "local")[0], all)
+	r := report(modes(t, "local")[0], all, nil)
 	assert.Nil(t, r.Accuracy, "no right answers are known")
 	assert.Nil(t, r.AccuracyLow)
 	ten := make([]answer, 10)
 	for i := range ten {
 		ten[i].took = time.Duration(10-i) * time.Second
 	}
-	assert.Equal(t, Times{Mean: 5500, P50: 5000, P90: 9000}, report(modes(t, "cloud")[0], ten).Time)
+	assert.Equal(t, Times{Mean: 5500, P50: 5000, P90: 9000}, report(modes(t, "cloud")[0], ten, nil).Time)
 }
 
 // TestCompared: the modes over our protocol are compared with serial, tokens and origins; the others are not, and
@@ -140,35 +169,105 @@ func TestCompared(t *testing.T) {
 	assert.Equal(t, map[string]*int{"local": nil, "pipelined-2": nil}, of("local", "pipelined-2"))
 }
 
+// TestComparedWithCloud: modes that are to give the large model's text are compared with it, token for token, whoever
+// chose them; with a margin, without verification and where it is not known none is.
+func TestComparedWithCloud(t *testing.T) {
+	says := []answer{{ids: []int32{1, 2}}, {ids: []int32{3}}, {}}
+	other := []answer{{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}}, {ids: []int32{4}}, {ids: []int32{1}}}
+	same := []answer{{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}}, {ids: []int32{3}}, {}}
+	answers := map[string][]answer{
+		"serial": other, "pipelined-1": same, "verified": same, "verified:0": other, "verified:0.5": other,
+		"speculative-4": same, "overlapped-4": other, "cloud": says,
+	}
+	names := []string{"cloud", "serial", "pipelined-1", "verified", "verified:0", "verified:0.5", "speculative-4",
+		"overlapped-4"}
+	var reports []ModeReport
+	for _, n := range names {
+		reports = append(reports, ModeReport{Mode: n})
+	}
+	want := map[string]int{"verified": 0, "verified:0": 2, "speculative-4": 0, "overlapped-4": 2}
+	for _, r := range compared(slices.Clone(reports), modes(t, names...), answers) {
+		n, compares := want[r.Mode]
+		require.Equal(t, compares, r.EqualToCloud != nil, r.Mode)
+		require.Equal(t, compares, r.DifferingFromCloud != nil, r.Mode)
+		if compares {
+			assert.Equal(t, n == 0, *r.EqualToCloud, r.Mode)
+			assert.Equal(t, n, *r.DifferingFromCloud, r.Mode)
+		}
+		if m := r.Mode; m != "serial" && m != "pipelined-1" {
+			assert.Nil(t, r.EqualToSerial, m)
+		}
+	}
+	delete(answers, "cloud")
+	for _, r := range compared(slices.Clone(reports), modes(t, names...), answers) {
+		assert.Nil(t, r.EqualToCloud, r.Mode)
+	}
+	assert.True(t, needsReference(modes(t, "local", "overlapped-2")))
+	assert.True(t, needsReference(modes(t, "verified")))
+	assert.False(t, needsReference(modes(t, "verified", "cloud")), "it is measured")
+	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
+}
+
 // TestModes: who takes part in each mode, and how it decodes.
 func TestModes(t *testing.T) {
-	type parts struct{ small, large, routes, link, pipelined, lookup bool }
-	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true}
+	type parts struct{ small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool }
+	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11}
 	for name, c := range map[string]struct {
 		parts
 		branches int
+		margin   float64
+		every    int
 	}{
-		"local":          {parts{small: true, lookup: true}, 0},
-		"cloud":          {parts{large: true}, 0},
-		"paper":          {parts{small: true, large: true, routes: true}, 0},
-		"serial":         {parts{small: true, large: true, routes: true, link: true, lookup: true}, 0},
-		"pipelined-1":    {parts{true, true, true, true, true, true}, 1},
-		"pipelined-64":   {parts{true, true, true, true, true, true}, 64},
-		"pipelined-auto": {parts{true, true, true, true, true, true}, draft.AutoBranches},
+		"local": {parts: parts{small: true, lookup: true}, branches: 9},
+		"cloud": {parts: parts{large: true}, branches: 9},
+		"paper": {parts: parts{small: true, large: true, routes: true, asks: true}, branches: 9},
+		"serial": {parts: parts{small: true, large: true, routes: true, asks: true, link: true, lookup: true,
+			ahead: true, serial: true}, branches: 9},
+		"pipelined-1": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: 1},
+		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: 64},
+		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: draft.AutoBranches},
+		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+			branches: 9, every: 11},
+		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+			branches: 9, every: 11},
+		"verified:.25": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, false},
+			branches: 9, margin: 0.25, every: 11},
+		"speculative-4": {parts: parts{small: true, large: true, asks: true, link: true, lookup: true, verifies: true,
+			cloud: true}, branches: 9, every: 4},
+		"overlapped-64": {parts: parts{small: true, large: true, asks: true, link: true, pipelined: true, lookup: true,
+			verifies: true, cloud: true}, branches: 1, every: 64},
 	} {
 		m, err := ParseMode(name)
 		require.NoError(t, err)
 		assert.Equal(t, name, m.Name)
-		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.OverLink(), m.Pipelined(), m.LooksUp()}
+		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.Asks(), m.OverLink(), m.Pipelined(), m.LooksUp(),
+			m.Verifies(), m.Dials(), m.Guesses(), m.Aheads(), m.AsSerial(), m.AsCloud()}
 		assert.Equal(t, c.parts, got, name)
 		want := shared
-		if want.Mode = draft.Serial; c.branches != 0 {
-			want.Mode, want.Branches = draft.Pipelined, c.branches
+		want.Branches, want.Verify, want.Margin, want.VerifyEvery = c.branches, c.verifies, c.margin, c.every
+		if want.Mode = draft.Serial; c.pipelined {
+			want.Mode = draft.Pipelined
 		}
 		if !c.lookup {
 			want.Lookup = -1
 		}
+		if !c.ahead {
+			want.Ahead = 0
+		}
 		assert.Equal(t, want, m.Draft(shared), name)
+		r, err := m.Router(router.Options{Policy: router.Always})
+		require.NoError(t, err)
+		_, escalates, _ := r.Decide(0, 0, &backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2}, {ID: 2, Logit: 1}}})
+		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
+	}
+	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
+		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative", "speculative-0",
+		"speculative-65", "overlapped-0", "overlapped--1", "overlapped-x", "pipelined-0", "pipelined-65"} {
+		_, err := ParseMode(name)
+		assert.ErrorContains(t, err, strconv.Quote(name), name)
 	}
 }
 

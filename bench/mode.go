@@ -2,55 +2,103 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // Mode is one way to get an answer.
 type Mode struct {
-	Name     string
-	kind     kind
-	branches int
+	Name      string
+	kind      kind
+	pipelined bool    // drafting goes on while answers are under way
+	branches  int     // guesses at each answer; 0: as the options say
+	margin    float64 // of verified, in nats
+	every     int     // of speculative: tokens drafted before each verdict
 }
 
 type kind int
 
 const (
-	local  kind = iota // the small model alone
-	cloud              // the large model alone, its text streamed over HTTP
-	paper              // serial routing as She et al. have it: HTTP, the whole text as JSON each time
-	routed             // over our protocol
+	local       kind = iota // the small model alone
+	cloud                   // the large model alone, its text streamed over HTTP
+	paper                   // serial routing as She et al. have it: HTTP, the whole text as JSON each time
+	routed                  // over our protocol
+	verified                // the same, and the large model looks at each token
+	speculative             // no router: the large model looks at every few tokens
+	reference               // the large model alone, asked directly: no mode that can be named
 )
+
+// mostDrafted is the longest draft of speculative decoding.
+const mostDrafted = 64
 
 // ParseMode returns the mode of a name:
 //
-//	local        the small model alone
-//	cloud        the large model alone, its text streamed over HTTP
-//	paper        serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
-//	serial       serial routing over our protocol
-//	pipelined-N  pipelined routing over our protocol with N branches, or with as many as are worth their price (auto)
+//	local          the small model alone
+//	cloud          the large model alone, its text streamed over HTTP
+//	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
+//	serial         serial routing over our protocol
+//	pipelined-N    pipelined routing over our protocol with N branches, or with as many as are worth their price (auto)
+//	verified       pipelined routing where the large model looks at each token: its own text
+//	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
+//	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy
+//	               verification): no router, K tokens are drafted, the large model says which of them hold and what
+//	               follows, and only then drafting goes on. No answers ahead, which others do not have
+//	overlapped-K   the same, with drafting on, on one branch, while the verdict is under way
 func ParseMode(name string) (Mode, error) {
 	switch name {
 	case "local":
-		return Mode{name, local, 0}, nil
+		return Mode{Name: name, kind: local}, nil
 	case "cloud":
-		return Mode{name, cloud, 0}, nil
+		return Mode{Name: name, kind: cloud}, nil
 	case "paper":
-		return Mode{name, paper, 0}, nil
+		return Mode{Name: name, kind: paper}, nil
 	case "serial":
-		return Mode{name, routed, 0}, nil
+		return Mode{Name: name, kind: routed}, nil
+	case "verified":
+		return Mode{Name: name, kind: verified, pipelined: true}, nil
 	}
-	if n, found := strings.CutPrefix(name, "pipelined-"); found {
-		if n == "auto" {
-			return Mode{name, routed, draft.AutoBranches}, nil
+	if m, found := strings.CutPrefix(name, "verified:"); found {
+		margin, err := ParseMargin(m)
+		if err != nil {
+			return Mode{}, fmt.Errorf("%.40q: %w", name, err)
 		}
-		if branches, err := strconv.Atoi(n); err == nil && branches >= 1 && branches <= 64 {
-			return Mode{name, routed, branches}, nil
-		}
+		return Mode{Name: name, kind: verified, pipelined: true, margin: margin}, nil
 	}
-	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto and pipelined-1 to pipelined-64", name)
+	if name == "pipelined-auto" {
+		return Mode{Name: name, kind: routed, pipelined: true, branches: draft.AutoBranches}, nil
+	}
+	if n, ok := numbered(name, "pipelined-"); ok {
+		return Mode{Name: name, kind: routed, pipelined: true, branches: n}, nil
+	}
+	if n, ok := numbered(name, "speculative-"); ok {
+		return Mode{Name: name, kind: speculative, every: n}, nil
+	}
+	if n, ok := numbered(name, "overlapped-"); ok {
+		return Mode{Name: name, kind: speculative, pipelined: true, branches: 1, every: n}, nil
+	}
+	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
+		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d and overlapped-1 to overlapped-%d",
+		name, mostDrafted, mostDrafted)
+}
+
+// numbered is the number from 1 to 64 at the end of a name, where the name begins so.
+func numbered(name, prefix string) (int, bool) {
+	digits, found := strings.CutPrefix(name, prefix)
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil && n >= 1 && n <= mostDrafted
+}
+
+// ParseMargin reads a margin of verification, in nats: a decimal number, 0 or more.
+func ParseMargin(text string) (float64, error) {
+	m, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(m >= 0) || math.IsInf(m, 1) || strings.Trim(text, "0123456789.") != "" {
+		return 0, fmt.Errorf("%.40q is not a margin: give nats as a decimal number, 0 or more, such as 0.5", text)
+	}
+	return m, nil
 }
 
 // SmallModel reports whether the small model takes part.
@@ -59,27 +107,70 @@ func (m Mode) SmallModel() bool { return m.kind != cloud }
 // LargeModel reports whether the large model takes part.
 func (m Mode) LargeModel() bool { return m.kind != local }
 
-// Routes reports whether single tokens are asked for, so that a router decides and deadlines count.
-func (m Mode) Routes() bool { return m.kind == paper || m.kind == routed }
+// Routes reports whether a router decides which tokens are asked for.
+func (m Mode) Routes() bool { return m.kind == paper || m.kind == routed || m.kind == verified }
+
+// Asks reports whether single tokens are asked for, so that deadlines count.
+func (m Mode) Asks() bool { return m.Routes() || m.kind == speculative }
 
 // OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
-func (m Mode) OverLink() bool { return m.kind == routed }
+func (m Mode) OverLink() bool { return m.kind == routed || m.Verifies() }
 
 // Pipelined reports whether drafting goes on while answers are under way.
-func (m Mode) Pipelined() bool { return m.branches != 0 }
+func (m Mode) Pipelined() bool { return m.pipelined }
 
 // LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
 // each token.
-func (m Mode) LooksUp() bool { return m.kind == local || m.kind == routed }
+func (m Mode) LooksUp() bool { return m.kind == local || m.OverLink() }
+
+// Verifies reports whether the large model looks at each token.
+func (m Mode) Verifies() bool { return m.kind == verified || m.kind == speculative }
+
+// Dials reports whether verification has a distance that is not in the name.
+func (m Mode) Dials() bool { return m.kind == verified }
+
+// Guesses reports whether the number of branches is not in the name.
+func (m Mode) Guesses() bool { return m.pipelined && m.branches == 0 }
+
+// Aheads reports whether answers may carry more tokens than the one that was asked for.
+func (m Mode) Aheads() bool { return m.kind == routed || m.kind == verified }
+
+// AsSerial reports whether the tokens are to be those of the mode serial.
+func (m Mode) AsSerial() bool { return m.kind == routed }
+
+// AsCloud reports whether the tokens are to be those of the large model alone.
+func (m Mode) AsCloud() bool { return m.Verifies() && m.margin == 0 }
+
+// Router makes the router of a mode, from the options that all modes share.
+func (m Mode) Router(o router.Options) (*router.Router, error) {
+	if m.kind == speculative {
+		o = router.Options{Policy: router.Never}
+	}
+	return router.New(o)
+}
 
 // Draft returns the options of routed decoding in this mode, from those that all modes share.
 func (m Mode) Draft(o draft.Options) draft.Options {
 	o.Mode = draft.Serial
+	if m.pipelined {
+		o.Mode = draft.Pipelined
+	}
+	if m.branches != 0 {
+		o.Branches = m.branches
+	}
 	if !m.LooksUp() {
 		o.Lookup = -1
 	}
-	if m.Pipelined() {
-		o.Mode, o.Branches = draft.Pipelined, m.branches
+	if !m.Aheads() {
+		o.Ahead = 0
+	}
+	o.Verify, o.Margin = m.Verifies(), m.margin
+	switch m.kind {
+	case speculative:
+		o.VerifyEvery = m.every
+	case verified:
+	default:
+		o.VerifyEvery = 0
 	}
 	return o
 }

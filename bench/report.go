@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 )
 
 // ModeReport is what [Routing] found in one mode. Its JSON is a contract: rates are in 0..1, and what does not apply is
@@ -29,6 +30,26 @@ type ModeReport struct {
 	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
 	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"`           // all tokens and origins; promised where no token timed out, here and in serial
 	Differing       *int     `json:"answers_differing_from_serial,omitempty"`
+
+	// With verification and no margin: the tokens of all answers are those of the large model alone; promised where no
+	// token is unverified.
+	EqualToCloud       *bool        `json:"equal_to_cloud,omitempty"`
+	DifferingFromCloud *int         `json:"answers_differing_from_cloud,omitempty"`
+	Known              *float64     `json:"known_per_answer,omitempty"`  // escalations that needed no ask, since another answer told
+	Turned             *float64     `json:"turned_per_answer,omitempty"` // the small model's tokens that verification replaced before they were shown
+	Unverified         *int         `json:"unverified,omitempty"`        // tokens of all answers that were shown without verification, since no answer came in time
+	CloudTokens        *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
+	Cost               *price.Cost  `json:"cost,omitempty"` // with a price list
+}
+
+// CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and
+// decodes the text, its end token included; in the mode paper its server has no memory, so that each ask prefills the
+// whole text.
+type CloudTokens struct {
+	Prefilled float64 `json:"prefilled"`  // of prompt and text, as far as it had not computed them before
+	Decoded   float64 `json:"decoded"`    // asked for, dropped asks included
+	Ahead     float64 `json:"ahead"`      // decoded beyond these, on its own
+	AheadUsed float64 `json:"ahead_used"` // of these, those that answered a question or verified a token
 }
 
 // Times are milliseconds.
@@ -38,11 +59,12 @@ type Times struct {
 	P90  float64 `json:"p90"`
 }
 
-// report sums up the answers of one mode.
-func report(m Mode, answers []answer) ModeReport {
+// report sums up the answers of one mode. prices may be nil.
+func report(m Mode, answers []answer, prices *price.List) ModeReport {
 	r := ModeReport{Mode: m.Name, Answers: len(answers)}
 	var times []float64
 	var all Tally
+	var alone price.Work
 	tokens, known, correct := 0, 0, 0
 	for _, a := range answers {
 		times = append(times, milliseconds(a.took))
@@ -54,6 +76,7 @@ func report(m Mode, answers []answer) ModeReport {
 			correct++
 		}
 		all.plus(a.tally)
+		alone = alone.Plus(price.Alone(a.prompt, a.tally.Tokens))
 	}
 	r.TokensPerAnswer = float64(tokens) / float64(len(answers))
 	slices.Sort(times)
@@ -62,8 +85,16 @@ func report(m Mode, answers []answer) ModeReport {
 		w := stats.Wilson(correct, known)
 		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
 	}
-	if m.Routes() {
+	if m.Asks() {
 		r.addRouting(m, all)
+	}
+	if m.LargeModel() {
+		n := float64(r.Answers)
+		r.CloudTokens = &CloudTokens{float64(all.Prefilled) / n, float64(all.Decoded) / n, float64(all.Ahead) / n,
+			float64(all.AheadUsed) / n}
+		if prices != nil {
+			r.Cost = prices.Answers(r.Answers, all.work(), alone)
+		}
 	}
 	return r
 }
@@ -77,6 +108,12 @@ func (r *ModeReport) addRouting(m Mode, t Tally) {
 	r.BytesUp = ratio(t.Up, t.Answered)
 	r.BytesDown = ratio(t.Down, t.Answered)
 	r.MissedShare = ratio(t.MissedFor, t.AuditedFor)
+	if m.OverLink() {
+		r.Known = ratio(t.Known, r.Answers)
+	}
+	if m.Verifies() {
+		r.Turned, r.Unverified = ratio(t.Turned, r.Answers), &t.Unverified
+	}
 	if m.Pipelined() {
 		r.HitRate = ratio(t.Hits, t.Answered)
 		r.HiddenShare = ratio(t.Hidden, t.Wait)

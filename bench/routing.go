@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -34,6 +34,7 @@ type RoutingOptions struct {
 	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
+	Prices      *price.List   // of the large model's work; nil: costs are not reported
 
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
@@ -57,60 +58,44 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 		return nil, err
 	}
 	defer w.close()
-	b := &routing{RoutingOptions: o, web: w}
-	var all []ModeReport
+	b := &routing{RoutingOptions: o, web: w, total: len(o.Modes) * len(o.Questions)}
 	answers := map[string][]answer{}
+	if needsReference(o.Modes) {
+		b.total += len(o.Questions)
+		if answers[cloudAlone], err = b.run(ctx, Mode{Name: cloudAlone, kind: reference}); err != nil {
+			return nil, fmt.Errorf("what the large model alone says: %w", err)
+		}
+	}
+	var all []ModeReport
 	for _, m := range o.Modes {
 		got, err := b.run(ctx, m)
 		if err != nil {
 			return compared(all, o.Modes, answers), fmt.Errorf("mode %s: %w", m.Name, err)
 		}
 		answers[m.Name] = got
-		all = append(all, report(m, got))
+		all = append(all, report(m, got, o.Prices))
 	}
 	return compared(all, o.Modes, answers), nil
-}
-
-// compared says in the reports over our protocol how many answers are not those of the mode serial, if that was
-// measured.
-func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []ModeReport {
-	serial, ok := answers["serial"]
-	for i := range all {
-		if !ok || !modes[i].OverLink() {
-			continue
-		}
-		differing := 0
-		for n, a := range answers[all[i].Mode] {
-			if !a.equal(serial[n]) {
-				differing++
-			}
-		}
-		same := differing == 0
-		all[i].EqualToSerial, all[i].Differing = &same, &differing
-	}
-	return all
 }
 
 // routing is one call of [Routing].
 type routing struct {
 	RoutingOptions
-	web  *web
-	mu   sync.Mutex // of done, while devices run
-	done int        // answers of all modes
+	web   *web
+	total int        // answers of all modes
+	mu    sync.Mutex // of done, while devices run
+	done  int        // of total
 }
 
 // answer is what became of one question.
 type answer struct {
 	ids     []int32
 	origins []string
+	prompt  int  // its tokens
 	known   bool // whether there is a right answer
 	correct bool
 	took    time.Duration
 	tally   Tally
-}
-
-func (a answer) equal(b answer) bool {
-	return slices.Equal(a.ids, b.ids) && slices.Equal(a.origins, b.origins)
 }
 
 // run asks all questions in one mode, several at a time: each device takes the next question that nobody has.
@@ -167,7 +152,7 @@ func (b *routing) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done++; b.Progress != nil {
-		b.Progress(b.done, len(b.Modes)*len(b.Questions))
+		b.Progress(b.done, b.total)
 	}
 }
 
@@ -180,7 +165,7 @@ func (b *routing) connect(ctx context.Context, m Mode, number int) (draft.Cloud,
 			return nil, nil, err
 		}
 		return paperCloud{b.web, func(ids []int32) string { return spelled(t, ids) }}, func() {}, nil
-	case routed:
+	case routed, verified, speculative:
 		return b.Dial(ctx, number)
 	}
 	return nil, func() {}, nil
@@ -207,34 +192,49 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{known: q.Correct != nil}
+	a := answer{prompt: len(prompt), known: q.Correct != nil}
 	begin := time.Now()
 	var text string
-	if m.kind == cloud {
-		t, err := b.Large.Tokenizer()
-		if err != nil {
-			return a, err
-		}
-		if a.ids, text, err = b.web.streamed(ctx, spelled(t, prompt), b.MaxTokens); err != nil {
-			return a, err
-		}
-	} else {
-		if err := b.decode(ctx, m, s, far, prompt, &a); err != nil {
-			return a, err
-		}
+	switch m.kind {
+	case reference:
+		a.ids, err = b.alone(ctx, prompt)
+	case cloud:
+		text, err = b.stream(ctx, prompt, &a)
+	default:
+		err = b.decode(ctx, m, s, far, prompt, &a)
 		text = s.Summary().Text
 	}
 	a.took = time.Since(begin)
 	a.correct = a.known && q.Correct(text)
-	return a, nil
+	return a, err
+}
+
+// stream answers with the large model alone, and returns the text.
+func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (text string, err error) {
+	t, err := b.Large.Tokenizer()
+	if err != nil {
+		return "", err
+	}
+	var end bool
+	a.ids, text, end, err = b.web.streamed(ctx, spelled(t, prompt), b.MaxTokens)
+	a.tally.Prefilled, a.tally.Tokens = len(prompt), len(a.ids)
+	if end {
+		a.tally.Tokens++
+	}
+	a.tally.Decoded = a.tally.Tokens
+	return text, err
 }
 
 // decode answers with the small model, alone or with the large one to ask.
-func (b *routing) decode(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer) error {
-	r := engine.Route{Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS, RowCost: b.RowCost, Observe: a.tally.Add}
+func (b *routing) decode(
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer,
+) (err error) {
+	r := engine.Route{
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
+		RowCost: b.RowCost, Observe: a.tally.Add,
+	}
 	if m.kind != local {
-		var err error
-		if r.Router, err = router.New(b.Router); err != nil {
+		if r.Router, err = m.Router(b.Router); err != nil {
 			return err
 		}
 	}

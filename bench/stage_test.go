@@ -232,7 +232,7 @@ func TestWhoseText(t *testing.T) {
 	require.NoError(t, err)
 	defer w.close()
 	told := 0
-	b := &routing{web: w, RoutingOptions: RoutingOptions{
+	b := &routing{web: w, total: 15, RoutingOptions: RoutingOptions{
 		Edge: edge, Large: large, Questions: questions, Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
 		Progress: func(done, total int) {
@@ -300,7 +300,7 @@ func TestWebRefuses(t *testing.T) {
 	w, err := startWeb(edge, edgeless{}, 0, 0)
 	require.NoError(t, err)
 	defer w.close()
-	_, _, err = w.streamed(t.Context(), strings.Repeat("too long ", 500), 3)
+	_, _, _, err = w.streamed(t.Context(), strings.Repeat("too long ", 500), 3)
 	assert.Error(t, err, "a text that the model cannot go on with is no empty answer")
 	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
 	for _, handle := range []http.HandlerFunc{w.next, w.stream} {
@@ -312,7 +312,7 @@ func TestWebRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: nobody is there")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = w.streamed(gone, "a", 3)
+	_, _, _, err = w.streamed(gone, "a", 3)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
@@ -324,7 +324,7 @@ func TestPaperBytes(t *testing.T) {
 	defer w.close()
 	a, err := paperCloud{w, func(ids []int32) string { return strings.Repeat("a", len(ids)) }}.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}})
 	require.NoError(t, err)
-	assert.Equal(t, draft.Answer{Token: 77, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n")}, a)
+	assert.Equal(t, draft.Answer{Token: 77, Prefilled: 3, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n")}, a)
 }
 
 // edgeless is a cloud that has nothing to say.

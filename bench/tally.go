@@ -3,6 +3,7 @@ package bench
 import (
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -23,6 +24,18 @@ type Tally struct {
 	Missed      int           // of these, those where it would have chosen another
 	AuditedFor  int           // tokens that the Audited stand for: more where some were drawn at random
 	MissedFor   int           // and the Missed
+	Known       int           // escalations of Escalations that needed no ask, since another answer told
+	Turned      int           // tokens of the small model that verification replaced before they were shown
+	Unverified  int           // tokens that were to be verified, and were shown without
+	Prefilled   int           // tokens that the large model read: for asks, dropped ones too, and for text sent ahead
+	Decoded     int           // tokens that it was asked for, dropped asks included
+	Ahead       int           // tokens beyond these that it decoded on by itself
+	AheadUsed   int           // of Ahead, those that answered a question or verified a token
+}
+
+// work is what the large model did, for a price list.
+func (t *Tally) work() price.Work {
+	return price.Work{Prefilled: t.Prefilled, Decoded: t.Decoded, Ahead: t.Ahead}
 }
 
 // Add counts an event.
@@ -32,6 +45,8 @@ func (t *Tally) Add(e draft.Event) {
 	t.plus(Tally{
 		Tokens: one.Tokens, Cloud: one.Cloud, Timeouts: one.Timeouts, Escalations: one.Escalations, Asks: one.Asks,
 		Audited: one.Audited, Missed: one.Missed, AuditedFor: one.AuditedFor, MissedFor: one.MissedFor,
+		Known: one.Known, Turned: one.Turned, Unverified: one.Unverified,
+		Prefilled: one.Prefilled, Decoded: one.Decoded, Ahead: one.Ahead, AheadUsed: one.AheadUsed,
 	})
 	if w := e.Warming; w != nil {
 		t.plus(Tally{Up: w.BytesUp, Down: w.BytesDown})
@@ -71,4 +86,11 @@ func (t *Tally) plus(o Tally) {
 	t.Missed += o.Missed
 	t.AuditedFor += o.AuditedFor
 	t.MissedFor += o.MissedFor
+	t.Known += o.Known
+	t.Turned += o.Turned
+	t.Unverified += o.Unverified
+	t.Prefilled += o.Prefilled
+	t.Decoded += o.Decoded
+	t.Ahead += o.Ahead
+	t.AheadUsed += o.AheadUsed
 }

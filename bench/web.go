@@ -37,6 +37,7 @@ type webText struct {
 type webToken struct {
 	Token int32  `json:"token"`
 	Text  string `json:"text"`
+	Stop  string `json:"stop,omitempty"` // in the last line of a stream, which has no token: why the text ends there
 }
 
 // startWeb listens. A streamed text comes at one token every pace.
@@ -109,6 +110,7 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(out).Encode(webToken{Token: t.ID, Text: t.Text})
 		flush.Flush()
 	}
+	json.NewEncoder(out).Encode(webToken{Stop: s.Summary().Stop})
 }
 
 // read takes the text out of a request and turns it into tokens.
@@ -165,23 +167,26 @@ func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 	if err := json.Unmarshal(b, &t); err != nil {
 		return draft.Answer{}, err
 	}
-	return draft.Answer{Token: t.Token, BytesUp: up, BytesDown: len(b)}, nil
+	return draft.Answer{Token: t.Token, Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b)}, nil
 }
 
-// streamed reads a whole streamed answer.
-func (w *web) streamed(ctx context.Context, text string, most int) (ids []int32, answer string, err error) {
+// streamed reads a whole streamed answer, and whether an end token was decoded behind it.
+func (w *web) streamed(ctx context.Context, text string, most int) (ids []int32, answer string, end bool, err error) {
 	body, _, err := w.post(ctx, "/stream", webText{Text: text, MaxTokens: most})
 	if err != nil {
-		return nil, "", err
+		return nil, "", false, err
 	}
 	defer body.Close()
 	var all strings.Builder
 	for d := json.NewDecoder(body); ; {
 		var t webToken
-		if err := d.Decode(&t); err == io.EOF {
-			return ids, all.String(), nil
-		} else if err != nil {
-			return nil, "", err
+		switch err := d.Decode(&t); {
+		case err == io.EOF: // before the line with the reason
+			return nil, "", false, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, "", false, err
+		case t.Stop != "":
+			return ids, all.String(), t.Stop == "end", nil
 		}
 		ids = append(ids, t.Token)
 		all.WriteString(t.Text)

@@ -28,8 +28,8 @@ type Finding struct {
 	Token    int32   // the large model's choice
 	LogProb  float32 // of that choice
 	// What the choice was made by, of it and of the token that stands there; only in the answer to an ask with
-	// [VerifyScores]. Greedy: log-probabilities. Else those at the temperature plus the noise of the position, and -Inf
-	// for a token that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
+	// [VerifyScores]. Greedy: log-probabilities. Else those divided by the temperature plus the noise of the position,
+	// and -Inf for a token that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
 	Score, Stands float32
 }
 

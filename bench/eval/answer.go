@@ -33,6 +33,12 @@ type Answer struct {
 	MissedFor  int `json:"missed_for,omitempty"`
 
 	Asks int `json:"asks,omitempty"` // questions to the large model
+	// tokens that needed no asking, as another answer told; those of the small model that verification replaced; those
+	// that the large model decoded on by itself
+	Known  int `json:"known,omitempty"`
+	Turned int `json:"turned,omitempty"`
+	Ahead  int `json:"ahead,omitempty"`
+
 	Read int `json:"read,omitempty"` // tokens that it had to have read for them: prompt and answer before the last one
 	Up   int `json:"up,omitempty"`   // bytes of these
 	Down int `json:"down,omitempty"`
@@ -68,6 +74,7 @@ type decoding struct {
 // asked for, and at most that of each token that was kept.
 type decided struct {
 	policy      router.Policy
+	ahead       int
 	above, most float64
 	answer      Answer
 }
@@ -91,11 +98,15 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 	if d.question.Grade != nil {
 		a.Verdict = d.question.Grade(d.said(&a)).String()
 	}
-	if r.Threshold != nil {
+	if r.shares() {
 		d.known[len(d.known)-1].answer = a
 	}
 	return a, nil
 }
+
+// shares reports whether an answer can be that of another threshold. With verification, what was asked for is not only
+// up to the tokens that remain.
+func (r Run) shares() bool { return r.Threshold != nil && r.Verify == nil }
 
 // said is the text that is graded: of a text that went on, what comes before the next question.
 func (w *work) said(a *Answer) string {
@@ -108,7 +119,7 @@ func (w *work) said(a *Answer) string {
 // same is the answer of another threshold whose decisions this run would make, too.
 func (d *decoding) same(r Run) (Answer, bool) {
 	for _, k := range d.known {
-		if r.Threshold != nil && k.policy == r.Policy && k.above < *r.Threshold && *r.Threshold <= k.most {
+		if r.shares() && k.policy == r.Policy && k.ahead == r.Ahead && k.above < *r.Threshold && *r.Threshold <= k.most {
 			a := k.answer
 			a.Run, a.Same = r.Name(), k.answer.Run
 			return a, true
@@ -148,14 +159,17 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 		return a, &unanswered{err}
 	}
 	defer end()
-	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, above: -1, most: 2}}
+	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, ahead: r.Ahead, above: -1, most: 2}}
 	t.a = Answer{Question: d.question.ID, Run: r.Name()}
 	sampling := d.Sampling
 	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
 	route := engine.Route{
 		Request: engine.Request{MaxTokens: d.maxTokens(), Sampling: sampling},
-		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1},
+		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
 		Observe: t.take,
+	}
+	if r.Verify != nil {
+		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
 	}
 	if r.Policy != router.Never {
 		route.Cloud = far
@@ -181,7 +195,7 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 	if err := t.auditRest(ctx, far, d.prompt); err != nil {
 		return a, err
 	}
-	if r.Threshold != nil {
+	if r.shares() {
 		d.known = append(d.known, t.known)
 	}
 	return t.a, nil
@@ -212,6 +226,10 @@ func (t *taker) take(e draft.Event) {
 		t.token(e.Token)
 	case e.Escalation != nil:
 		t.escalation(e.Escalation)
+	case e.Turn != nil:
+		t.a.Turned++
+	case e.Ahead != nil:
+		t.a.Ahead += e.Ahead.Tokens
 	}
 }
 
@@ -226,15 +244,21 @@ func (t *taker) token(k *draft.Token) {
 }
 
 func (t *taker) escalation(q *draft.Escalation) {
-	t.a.Asks++
 	t.a.Up, t.a.Down = t.a.Up+q.BytesUp, t.a.Down+q.BytesDown
-	if q.Outcome != draft.Hit && q.Outcome != draft.Miss {
-		if q.Outcome != draft.Dropped {
-			t.failed = fmt.Errorf("%w", q.Err)
-		}
+	switch q.Outcome {
+	case draft.Known:
+		t.a.Known++
+	case draft.Hit, draft.Miss:
+		t.a.Asks++
+		t.a.Read = max(t.a.Read, q.Pos)
+	case draft.Dropped:
+		t.a.Asks++
+		return
+	default:
+		t.failed = fmt.Errorf("%w", q.Err)
 		return
 	}
-	t.a.Read, t.until = max(t.a.Read, q.Pos), q.Pos+1
+	t.until = q.Pos + 1
 	if q.Local == q.Token {
 		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
 	}

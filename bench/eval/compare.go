@@ -49,12 +49,20 @@ func atShares() []float64 { return []float64{0.07, 0.1, 0.2, 0.3} }
 func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
 
 // columns are what one run adds to the sums of a resample, by question.
-type columns struct{ right, graded, agreeing, compared, cloud, tokens []float64 }
+type columns struct{ right, graded, agreeing, compared, cloud, tokens, asks []float64 }
 
 // resample is what the runs come to when questions count as often as they were drawn.
 type resample struct {
-	accuracy, agreement, share []float64 // by run
-	curves                     map[router.Policy]stats.Curve
+	accuracy, agreement, share, asks []float64 // by run
+	curves                           map[router.Policy]stats.Curve
+}
+
+// quality is what curves show: the accuracy, or where answers are neither right nor wrong the agreement.
+func (t *table) quality(s *resample) []float64 {
+	if t.graded {
+		return s.accuracy
+	}
+	return s.agreement
 }
 
 // comparison collects statistics and where they go.
@@ -81,7 +89,7 @@ func (t *table) compare(r *Report) {
 			one.Always, one.Never = t.versus(&c, i, t.always), t.versus(&c, i, t.never)
 		}
 	}
-	r.Policies = t.areas(&c)
+	r.Policies, r.Dials = t.areas(&c), t.dials(&c)
 	for i, v := range stats.Bootstrap(len(t.questions), 1, t.resampled(c.of)) {
 		c.sinks[i](v)
 	}
@@ -89,8 +97,12 @@ func (t *table) compare(r *Report) {
 		if v := r.Runs[i].Always; v != nil && v.Ratio != nil {
 			v.NonInferior = new(v.Ratio.Low >= NonInferior)
 		}
-		if at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) }); at >= 0 {
+		at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) })
+		if at >= 0 && run.plain() {
 			r.Runs[i].Curve = &r.Policies[at]
+		}
+		if at := slices.IndexFunc(r.Dials, func(a AsksCurve) bool { return a.of(run) }); at >= 0 {
+			r.Runs[i].AsksCurve = &r.Dials[at]
 		}
 	}
 }
@@ -216,6 +228,7 @@ func (t *table) columns() []columns {
 			c.agreeing = append(c.agreeing, float64(cloud+a.AuditedFor-a.MissedFor))
 			c.compared = append(c.compared, float64(cloud+a.AuditedFor))
 			c.cloud, c.tokens = append(c.cloud, float64(cloud)), append(c.tokens, float64(len(a.Tokens)))
+			c.asks = append(c.asks, float64(a.Asks))
 		}
 	}
 	return all
@@ -224,19 +237,19 @@ func (t *table) columns() []columns {
 // sample is what the runs come to with such weights of the questions.
 func (t *table) sample(all []columns, weight []int) *resample {
 	n := len(all)
-	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), map[router.Policy]stats.Curve{}}
+	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n),
+		map[router.Policy]stats.Curve{}}
+	every := slices.Repeat([]float64{1}, len(weight))
 	for i, c := range all {
 		s.accuracy[i] = quotient(weight, c.right, c.graded)
 		s.agreement[i] = quotient(weight, c.agreeing, c.compared)
 		s.share[i] = quotient(weight, c.cloud, c.tokens)
+		s.asks[i] = quotient(weight, c.asks, every)
 	}
-	quality := s.agreement
-	if t.graded {
-		quality = s.accuracy
-	}
+	quality := t.quality(s)
 	points := map[router.Policy][]stats.Point{}
 	for i, r := range t.runs {
-		if i != t.never && i != t.always {
+		if i != t.never && i != t.always && r.plain() {
 			points[r.Policy] = append(points[r.Policy], stats.Point{X: s.share[i], Y: quality[i]})
 		}
 	}

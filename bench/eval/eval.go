@@ -28,6 +28,7 @@ type Options struct {
 	MaxTokens int            // of an answer; 0: as many as the context holds
 	Sampling  sample.Options // zero: greedy
 	Parallel  int            // questions at the same time; 0 means 4
+	Every     int            // with verification: most tokens that nobody has looked at; 0 means 16
 	Log       *Log           // keeps the answers, and has those of an earlier call
 
 	Pause    time.Duration         // before an answer is tried again that the cloud left without a token; 0 means 1s

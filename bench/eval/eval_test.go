@@ -153,7 +153,7 @@ func TestAnswers(t *testing.T) {
 // was kept.
 func TestSame(t *testing.T) {
 	a := Answer{Run: "margin 0.5", Tokens: []int32{1}}
-	d := &decoding{known: []decided{{router.Margin, 0.25, 0.75, a}}}
+	d := &decoding{known: []decided{{router.Margin, 0, 0.25, 0.75, a}}}
 	for threshold, known := range map[float64]bool{0.25: false, 0.26: true, 0.75: true, 0.76: false} {
 		got, ok := d.same(at(router.Margin, threshold))
 		assert.Equal(t, known, ok, threshold)

@@ -8,23 +8,56 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Run is one way to answer all questions: a policy with a threshold or a budget.
+// Run is one way to answer all questions: a policy with a threshold or a budget, and what answers of the large model
+// are good for beside the token that was asked for.
 type Run struct {
 	Policy    router.Policy
 	Threshold *float64 // escalate below this confidence; nil: as the policy has it
 	Budget    float64  // share of tokens to escalate; 0: none is given
+	Verify    *float64 // margin of verification in nats; nil: none
+	Ahead     int      // tokens that an answer is about; 0 means 1
 }
 
-// Name tells a run from others: "never", "margin 0.8", "learned 7%".
+// Name tells a run from others: "never", "margin 0.8", "learned 7%", "margin 0.8 verified 0 ahead 8".
 func (r Run) Name() string {
+	name := string(r.Policy)
 	switch {
 	case r.Budget > 0:
-		return fmt.Sprintf("%s %s%%", r.Policy, strconv.FormatFloat(100*r.Budget, 'g', 12, 64))
+		name += " " + strconv.FormatFloat(100*r.Budget, 'g', 12, 64) + "%"
 	case r.Threshold != nil:
-		return fmt.Sprintf("%s %s", r.Policy, strconv.FormatFloat(*r.Threshold, 'g', -1, 64))
+		name += " " + strconv.FormatFloat(*r.Threshold, 'g', -1, 64)
 	}
-	return string(r.Policy)
+	return name + r.dial().suffix()
 }
+
+// dial is what makes two runs of a policy and threshold differ.
+type dial struct {
+	verifies bool
+	margin   float64
+	ahead    int
+}
+
+func (r Run) dial() dial {
+	d := dial{ahead: max(r.Ahead, 1)}
+	if r.Verify != nil {
+		d.verifies, d.margin = true, *r.Verify
+	}
+	return d
+}
+
+// suffix is what a dial adds to the name of a run.
+func (d dial) suffix() (s string) {
+	if d.verifies {
+		s = " verified " + strconv.FormatFloat(d.margin, 'f', -1, 64)
+	}
+	if d.ahead > 1 {
+		s += fmt.Sprintf(" ahead %d", d.ahead)
+	}
+	return s
+}
+
+// plain reports whether a run is of the router alone.
+func (r Run) plain() bool { return r.dial() == dial{ahead: 1} }
 
 // router makes the router of a run. Where chance decides it begins with seed.
 func (r Run) router(seed uint64, net *router.Net) (*router.Router, error) {

@@ -24,6 +24,7 @@ type Settings struct {
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature float64  `json:"temperature"`
 	Seed        uint64   `json:"seed"`
+	VerifyEvery int      `json:"verify_every"` // 0 where no run verifies
 	Runs        []string `json:"runs"`
 }
 

@@ -16,6 +16,8 @@ type RunReport struct {
 	Policy    string   `json:"policy"`
 	Threshold *float64 `json:"threshold,omitempty"`
 	Budget    *float64 `json:"budget,omitempty"`
+	Verify    *float64 `json:"verify,omitempty"` // margin of verification in nats
+	Ahead     int      `json:"ahead,omitempty"`  // tokens that an answer was about, where more than one
 	Answers   int      `json:"answers"`
 
 	Right        *int     `json:"right,omitempty"`
@@ -28,10 +30,13 @@ type RunReport struct {
 	AtChance     *bool    `json:"at_chance,omitempty"` // that lies within the interval
 	Distinct     *Part    `json:"without_equal_options,omitempty"`
 
-	EscalatedShare float64  `json:"escalated_share"`   // of the tokens, end tokens included: the large model's
-	Asks           float64  `json:"asks_per_answer"`   //
-	Tokens         float64  `json:"tokens_per_answer"` // end tokens included
-	Milliseconds   float64  `json:"ms_per_answer"`     // mean, several answers at a time
+	EscalatedShare float64  `json:"escalated_share"`                         // of the tokens, end tokens included: the large model's
+	Asks           float64  `json:"asks_per_answer"`                         // sent
+	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no asking: with answers ahead or verification
+	Turned         *float64 `json:"turned_per_answer,omitempty"`             // the small model's tokens that verification replaced
+	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded on by itself
+	Tokens         float64  `json:"tokens_per_answer"`                       // end tokens included
+	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time
 	BytesUp        *float64 `json:"bytes_up_per_answer,omitempty"`
 	BytesDown      *float64 `json:"bytes_down_per_answer,omitempty"`
 	Read           float64  `json:"cloud_tokens_read_per_answer"`    // prompt and answer before the last ask
@@ -47,6 +52,8 @@ type RunReport struct {
 	Always *Versus `json:"versus_always,omitempty"` // this run against the large model alone
 	Never  *Versus `json:"versus_never,omitempty"`  // against the small model alone
 	Curve  *Area   `json:"curve,omitempty"`         // of the policy, all its runs together
+	// of the policy with this verification and these answers ahead, all thresholds together, against that without
+	AsksCurve *AsksCurve `json:"asks_curve,omitempty"`
 }
 
 // Part is the accuracy over a part of the questions.
@@ -59,11 +66,16 @@ type Part struct {
 
 // Name is that of the run.
 func (r *RunReport) Name() string {
-	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold}
+	return r.run().Name()
+}
+
+// run is what the report is of.
+func (r *RunReport) run() Run {
+	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify, Ahead: r.Ahead}
 	if r.Budget != nil {
 		run.Budget = *r.Budget
 	}
-	return run.Name()
+	return run
 }
 
 // Report is the comparison of all runs.
@@ -74,6 +86,7 @@ type Report struct {
 	NoRoom    int         // questions that do not fit the context
 	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
 	Policies  []Area      // of the policies with a curve
+	Dials     []AsksCurve // of the policies with verification or answers ahead
 }
 
 // Summarize compares the runs over the questions that are answered in all of them.
@@ -88,6 +101,12 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		one.Policy, one.Threshold = string(run.Policy), run.Threshold
 		if run.Budget > 0 {
 			one.Budget = &run.Budget
+		}
+		if one.Verify = run.Verify; run.Ahead > 1 {
+			one.Ahead = run.Ahead
+		}
+		if run.plain() {
+			one.Known, one.Turned, one.CloudAhead = nil, nil, nil
 		}
 		r.NoRoom = one.NoRoom
 		r.Runs = append(r.Runs, one)
@@ -111,10 +130,10 @@ type table struct {
 func newTable(set *task.Set, runs []Run, log *Log) *table {
 	t := &table{runs: runs, answers: make([][]Answer, len(runs)), never: -1, always: -1}
 	for i, r := range runs {
-		switch r.Policy {
-		case router.Never:
+		switch {
+		case r.Policy == router.Never && r.plain():
 			t.never = i
-		case router.Always:
+		case r.Policy == router.Always && r.plain():
 			t.always = i
 		}
 	}
@@ -141,6 +160,7 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 type sums struct {
 	graded, right, silent, noRoom int
 	tokens, cloud, asks, read     int
+	known, turned, ahead          int
 	up, down                      int
 	audited, missed, needful      int // by weight; tokens of the cloud that were needed
 	ms, guess                     float64
@@ -159,6 +179,7 @@ func (s *sums) add(a Answer, q task.Question) {
 	s.tokens += len(a.Tokens)
 	s.cloud += a.cloudTokens()
 	s.asks, s.read = s.asks+a.Asks, s.read+a.Read
+	s.known, s.turned, s.ahead = s.known+a.Known, s.turned+a.Turned, s.ahead+a.Ahead
 	s.up, s.down = s.up+a.Up, s.down+a.Down
 	s.audited, s.missed = s.audited+a.AuditedFor, s.missed+a.MissedFor
 	s.needful += a.cloudTokens() - len(a.Needless)
@@ -191,6 +212,7 @@ func (t *table) report(run int) RunReport {
 	r := RunReport{
 		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens), Asks: float64(s.asks) / n,
 		Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n, Decoded: float64(s.asks) / n,
+		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n), CloudAhead: new(float64(s.ahead) / n),
 	}
 	if s.up > 0 {
 		r.BytesUp, r.BytesDown = new(float64(s.up)/n), new(float64(s.down)/n)

@@ -41,11 +41,13 @@ func TestDemo(t *testing.T) {
 
 	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
 		"--modes", "cloud,paper,pipelined-2")
-	table, legend, _ := strings.Cut(stdout, "\n\n")
-	assert.Equal(t, 3, strings.Count(table, "\n"), stdout)
-	for _, c := range routingColumns(nil)[1:] {
-		assert.Contains(t, table, c.name)
-		assert.Regexp(t, "(?m)^"+c.name+" .*"+regexp.QuoteMeta(c.legend)+"$", legend)
+	tables := strings.SplitN(stdout, "\n\n", 3)
+	for i, columns := range [][]routingColumn{routingColumns(nil), workColumns(nil)} {
+		assert.Equal(t, 3, strings.Count(tables[i], "\n"), stdout)
+		for _, c := range columns[1:] {
+			assert.Contains(t, tables[i], c.name)
+			assert.Regexp(t, "(?m)^"+c.name+" .*"+regexp.QuoteMeta(c.legend)+"$", tables[2])
+		}
 	}
 
 	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // newEvalCommand compares policies by the answers that they give.
@@ -35,6 +37,9 @@ and each question to the large model is waited for: this is about answers, "benc
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they are the large model's own text
+
+With --verify and --ahead, each policy and threshold is tried with each margin of verification and each number of tokens
+that an answer is about, too: accuracy against questions per answer then shows what these are worth.
 
 A router with a certificate is tried at its threshold, too, unless --threshold or --budget is given.
 
@@ -72,7 +77,10 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	defer models.close()
 	o := eval.Options{
 		Edge: models.edge, Far: models.far, Context: models.context(), Set: set, Runs: runs, Raw: f.raw,
-		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel,
+		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel, Every: f.every,
+	}
+	if err := verifiable(ctx, models.far, o); err != nil {
+		return err
 	}
 	if !c.Flags().Changed("max-tokens") {
 		o.MaxTokens = set.Tokens
@@ -97,6 +105,19 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	}
 	failed := f.ask(ctx, a, o)
 	return errors.Join(f.finish(a, o), failed)
+}
+
+// verifiable refuses runs with verification that the large model cannot do.
+func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
+	for _, r := range o.Runs {
+		if r.Verify == nil {
+			continue
+		}
+		if err := far.Verifies(ctx, *r.Verify > 0, o.Sampling); err != nil {
+			return usagef("--verify %v is not possible with this large model: %w", *r.Verify, err)
+		}
+	}
+	return nil
 }
 
 // ask answers the questions with a meter.
@@ -199,6 +220,9 @@ func (f *evalFlags) settings(
 		Task: o.Set.Name, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
 		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
 		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
+	}
+	if slices.ContainsFunc(o.Runs, func(r eval.Run) bool { return r.Verify != nil }) {
+		s.VerifyEvery = o.Every
 	}
 	m := f.pair.model
 	s.Arithmetic = fmt.Sprintf("backend %s, keys and values %s, exact %v", m.backend, m.kv, m.exact)

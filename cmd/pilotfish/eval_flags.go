@@ -27,6 +27,9 @@ type evalFlags struct {
 	thresholds string
 	budgets    string
 	router     string
+	verify     string
+	every      int
+	ahead      string
 	raw        bool
 	shots      int
 	max        int
@@ -52,6 +55,12 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"in place of thresholds or beside them")
 	p.StringVar(&f.router, "router", "",
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
+	p.StringVar(&f.verify, "verify", "off", "`list` of margins of verification in nats, or off for the router alone, such "+
+		"as off,0,2: each policy and threshold with each of them")
+	p.IntVar(&f.every, "verify-every", 16, "with verification: ask after so many `tokens` that the large model has not "+
+		"looked at, 1 to 1024")
+	p.StringVar(&f.ahead, "ahead", "1", "`list` of how many tokens an answer of the large model is about, 1 to 64, such as "+
+		"1,8: each policy and threshold with each of them")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
 	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
 	p.IntVarP(&f.max, "max-tokens", "n", 0,
@@ -99,6 +108,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 		f.pair.check(name == task.Demo),
 		checkRange("questions", f.questions, 0, mostQuestions, "1 or more, or 0 for all"),
 		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
+		checkRange("verify-every", f.every, 1, mostVerifyEvery, "1 to 1024 tokens"),
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
 		inRange("temp", f.temp, 0, 100),
 	} {
@@ -163,7 +173,81 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p, Budget: b})
 		}
 	}
-	return all, f.checkUse(policies)
+	if err := f.checkUse(policies); err != nil {
+		return nil, err
+	}
+	return f.dialled(all)
+}
+
+// dialled are the runs with each margin of verification and each number of tokens ahead. Where the large model chooses
+// all tokens there is nothing to verify, and where it is not asked there is nothing to decode ahead.
+func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
+	margins, err := f.margins()
+	if err != nil {
+		return nil, err
+	}
+	aheads, err := f.aheads()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		for _, m := range margins {
+			for _, n := range aheads {
+				if r.Policy == router.Always && m != nil || r.Policy == router.Never && m == nil && n > 1 {
+					continue
+				}
+				one := r
+				if one.Verify = m; n > 1 {
+					one.Ahead = n
+				}
+				all = append(all, one)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, usagef("--verify %s and --ahead %s leave no run with --policy %s: add off to --verify, or 1 to --ahead",
+			f.verify, f.ahead, f.policies)
+	}
+	return all, nil
+}
+
+// margins reads --verify; nil is off.
+func (f *evalFlags) margins() (all []*float64, err error) {
+	verifies := false
+	for field := range strings.SplitSeq(f.verify, ",") {
+		var m margin
+		if err := m.Set(strings.TrimSpace(field)); err != nil {
+			return nil, usagef("--verify: %.40q is not possible: %w", field, err)
+		}
+		same := func(x *float64) bool { return (x != nil) == m.on && (x == nil || *x == m.nats) }
+		if slices.ContainsFunc(all, same) {
+			return nil, usagef("--verify names %v twice: give each once", &m)
+		}
+		if !m.on {
+			all = append(all, nil)
+		} else {
+			all, verifies = append(all, &m.nats), true
+		}
+	}
+	if !verifies && f.pair.set.Changed("verify-every") {
+		return nil, usagef("--verify-every has no effect without verification: add a margin to --verify, such as off,0")
+	}
+	return all, nil
+}
+
+// aheads reads --ahead.
+func (f *evalFlags) aheads() (all []int, err error) {
+	for field := range strings.SplitSeq(f.ahead, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || n < 1 || n > mostAhead {
+			return nil, usagef("--ahead: %.40q is not possible: give numbers of tokens, 1 to 64, such as 1,8", field)
+		}
+		if slices.Contains(all, n) {
+			return nil, usagef("--ahead names %d twice: give each once", n)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // numbers reads a list of different numbers up to 1, above 0 or from it.
@@ -271,5 +355,9 @@ func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run
 			at = i + 1
 		}
 	}
-	return slices.Insert(runs, at, eval.Run{Policy: router.Learned, Threshold: &c.Threshold})
+	more, err := f.dialled([]eval.Run{{Policy: router.Learned, Threshold: &c.Threshold}})
+	if err != nil {
+		return runs // the flags were read before
+	}
+	return slices.Insert(runs, at, more...)
 }

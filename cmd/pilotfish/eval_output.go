@@ -36,13 +36,28 @@ func evalColumns(r *eval.Report) []evalColumn {
 		all = append(all, evalColumn{fmt.Sprintf("of %d", n), fmt.Sprintf("right among the %d without two equal options", n),
 			func(r eval.RunReport) string { return percent(&r.Distinct.Accuracy) }})
 	}
-	return append(all,
+	all = append(all,
 		evalColumn{"cloud", "share of the tokens that the large model chose", func(r eval.RunReport) string {
 			return percent(&r.EscalatedShare)
 		}},
 		evalColumn{"asks", "questions to the large model per answer", func(r eval.RunReport) string {
 			return fmt.Sprintf("%.1f", r.Asks)
 		}},
+	)
+	if len(r.Dials) > 0 || slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Known != nil }) {
+		all = append(all,
+			evalColumn{"known", "tokens per answer that needed no asking, since another answer told", func(r eval.RunReport) string {
+				return number(r.Known)
+			}},
+			evalColumn{"turned", "tokens per answer of the small model that verification replaced", func(r eval.RunReport) string {
+				return number(r.Turned)
+			}},
+			evalColumn{"ahead", "tokens per answer that the large model decoded on by itself", func(r eval.RunReport) string {
+				return number(r.CloudAhead)
+			}},
+		)
+	}
+	return append(all,
 		evalColumn{"tokens", "per answer", func(r eval.RunReport) string { return fmt.Sprintf("%.1f", r.Tokens) }},
 		evalColumn{"ms", "per answer, several at a time", func(r eval.RunReport) string {
 			if r.Policy == eval.Oracle {
@@ -93,6 +108,7 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 	}
 	printVersus(&b, r)
 	printAreas(&b, r)
+	printDials(&b, r)
 	for _, line := range r.Remarks(s.Context) {
 		fmt.Fprintf(&b, "\n%s\n", line)
 	}
@@ -219,4 +235,32 @@ func (t *evalTable) area(policy, share string, v stats.Interval, minus map[strin
 		}
 		t.cell(fmt.Sprintf("%+.3f (%+.3f to %+.3f)", i.Value, i.Low, i.High))
 	}
+}
+
+// printDials prints the curves of verification and answers ahead beside those of the policies alone.
+func printDials(b *strings.Builder, r *eval.Report) {
+	if len(r.Dials) == 0 {
+		return
+	}
+	what := "Accuracy"
+	if !r.Graded {
+		what = "Agreement"
+	}
+	fmt.Fprintf(b, "\n%s against questions per answer: each policy with verification or answers ahead, and alone, over the\n"+
+		"questions per answer that both come to, as the mean height of each curve\n\n", what)
+	t := newTable(b)
+	t.cells("policy", "verified", "ahead", "from", "to", "height", "interval", "alone", "difference")
+	for _, d := range r.Dials {
+		t.row()
+		verified := "off"
+		if d.Verify != nil {
+			verified = fmt.Sprint(*d.Verify)
+		}
+		t.cells(d.Policy, verified, fmt.Sprint(d.Ahead), fmt.Sprintf("%.2f", d.From), fmt.Sprintf("%.2f", d.To),
+			fmt.Sprintf("%.3f", d.Area.Value), bounds(d.Area), fmt.Sprintf("%.3f", d.Router.Value),
+			fmt.Sprintf("%+.3f (%+.3f to %+.3f)", d.Minus.Value, d.Minus.Low, d.Minus.High))
+	}
+	t.end()
+	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. The intervals are\n" +
+		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n")
 }

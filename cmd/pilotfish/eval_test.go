@@ -101,6 +101,7 @@ func TestEvalDemo(t *testing.T) {
 func TestEvalCertified(t *testing.T) {
 	names := func(f evalFlags, at float64) []string {
 		low, high := 0.3, 0.9
+		f.verify, f.ahead = "off", "1"
 		runs := []eval.Run{{Policy: router.Never}, {Policy: router.Learned, Threshold: &low},
 			{Policy: router.Learned, Threshold: &high}, {Policy: router.Margin, Threshold: &high}}
 		return eval.Names(f.certified(runs, &router.Certificate{Threshold: at}))
@@ -115,8 +116,10 @@ func TestEvalCertified(t *testing.T) {
 	assert.Equal(t, usual, names(evalFlags{budgets: "0.1"}, 0.45))
 	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
 
-	runs, _ := evaluated(t, "demo", "--questions", "1", "--router", certifiedRouter(t, nil), "--policy", "learned")
+	runs, _ := evaluated(t, "demo", "--questions", "1", "--router", certifiedRouter(t, nil), "--policy", "learned",
+		"--verify", "off,0")
 	assert.Contains(t, runs, "learned 0.625")
+	assert.Contains(t, runs, "learned 0.625 verified 0")
 }
 
 func TestEvalFlags(t *testing.T) {

@@ -21,7 +21,10 @@ type explanation struct {
 	Entropy    float64 `json:"entropy"`   // of its next token, in nats
 	Threshold  float64 `json:"threshold"` // the cloud is asked where the confidence is below
 	Local      int32   `json:"local"`     // the small model's token
-	Outcome    string  `json:"outcome"`   // stands, or of the question: hit, miss, late, failed, unasked
+	// stands, turned where verification replaced the small model's token, or of the question: hit, miss, known, late,
+	// failed, unasked
+	Outcome string `json:"outcome"`
+	Why     string `json:"why,omitempty"` // of a question that verification wanted: every, end
 	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm of
 	// its probability, where that is known too
 	Cloud        *int32   `json:"cloud"`
@@ -42,9 +45,16 @@ func (x *explainer) observe(e engine.Event) {
 			Entropy: why.Entropy, Threshold: why.Threshold, Local: why.Local, Outcome: "stands",
 		}
 		if had := x.at(t.Pos); had != nil { // its question was told of before
-			row.Outcome, row.Cloud, row.CloudLogProb = had.Outcome, had.Cloud, had.CloudLogProb
+			row.Outcome, row.Why, row.Cloud, row.CloudLogProb = had.Outcome, had.Why, had.Cloud, had.CloudLogProb
 			*had = row
 			return
+		}
+		x.rows = append(x.rows, row)
+	}
+	if t := e.Turn; t != nil { // its token is told of next
+		row := explanation{Pos: t.Pos, Outcome: "turned", Cloud: new(t.Token)}
+		if t.LogProb != 0 {
+			row.CloudLogProb = new(t.LogProb)
 		}
 		x.rows = append(x.rows, row)
 	}
@@ -53,7 +63,7 @@ func (x *explainer) observe(e engine.Event) {
 		return
 	}
 	switch q.Outcome {
-	case "hit", "miss", "late", "failed", "unasked":
+	case "hit", "miss", "known", "late", "failed", "unasked":
 		x.asked(q)
 	}
 }
@@ -65,8 +75,8 @@ func (x *explainer) asked(q *engine.Escalation) {
 		x.rows = append(x.rows, explanation{Pos: q.Pos})
 		row = &x.rows[len(x.rows)-1]
 	}
-	row.Outcome = string(q.Outcome)
-	if q.Outcome == "hit" || q.Outcome == "miss" {
+	row.Outcome, row.Why = string(q.Outcome), string(q.Why)
+	if q.Outcome == "hit" || q.Outcome == "miss" || q.Outcome == "known" {
 		row.Cloud = new(q.Token)
 		for _, c := range q.Top {
 			if c.ID == q.Token {

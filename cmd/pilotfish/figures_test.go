@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -80,17 +81,26 @@ func TestRoutingFigures(t *testing.T) {
 		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
 		Time: bench.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
 		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
+		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
+		CloudTokens: &bench.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
+		Cost:        &price.Cost{PerAnswer: 0.00025, Per1000: 0.26, CloudOnly: 0.0007},
 	}}
 	require.NoError(t, printRouting(&out, reports))
 	head, rest, _ := strings.Cut(out.String(), "\n")
-	row, legend, _ := strings.Cut(rest, "\n")
+	row, rest, _ := strings.Cut(rest, "\n\n")
+	head2, rest, _ := strings.Cut(rest, "\n")
+	row2, legend, _ := strings.Cut(rest, "\n\n")
 	gap := regexp.MustCompile(" {2,}")
 	assert.Equal(t, []string{"mode", "accuracy", "interval", "from cloud", "timed out", "asks", "ms p50", "ms p90",
-		"hidden", "hits", "bytes up", "bytes down", "as serial"}, gap.Split(strings.TrimSpace(head), -1))
+		"hidden", "hits", "as serial", "as cloud"}, gap.Split(strings.TrimSpace(head), -1))
 	assert.Equal(t, []string{"pipelined-2", "90.0%", "77–96%", "4.2%", "3", "2.4", "102", "190", "51.0%", "62.0%",
-		"61.2", "12.0", "yes"}, gap.Split(strings.TrimSpace(row), -1))
-	assert.Equal(t, 14, strings.Count(strings.TrimSpace(legend), "\n")+1,
-		"a line for every column but the first, and one for empty cells")
+		"yes", "no: 6 unverified"}, gap.Split(strings.TrimSpace(row), -1))
+	assert.Equal(t, []string{"mode", "bytes up", "bytes down", "known", "turned", "unverified", "prefilled", "decoded",
+		"ahead", "used", "cost", "cost of 1000", "cloud only"}, gap.Split(strings.TrimSpace(head2), -1))
+	assert.Equal(t, []string{"pipelined-2", "61.2", "12.0", "0.5", "0.2", "6", "40.2", "3.5", "9.8", "4.1", "0.00025",
+		"0.26", "0.0007"}, gap.Split(strings.TrimSpace(row2), -1))
+	assert.Equal(t, 25, strings.Count(strings.TrimSpace(legend), "\n")+1,
+		"a line for every column but the first, an empty one, and one for empty cells")
 
 	f := routingFlags{json: true}
 	out.Reset()
@@ -98,7 +108,10 @@ func TestRoutingFigures(t *testing.T) {
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,"escalated_share":0.042,`+
 		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4},`+
 		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,"bytes_down_per_escalation":12,`+
-		`"equal_to_serial":true,"answers_differing_from_serial":0}`+"\n"+
+		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,"answers_differing_from_cloud":4,`+
+		`"known_per_answer":0.5,"turned_per_answer":0.25,"unverified":6,`+
+		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125},`+
+		`"cost":{"per_answer":0.00025,"per_1000_answers":0.26,"cloud_only_per_answer":0.0007}}`+"\n"+
 		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0}}`+"\n",
 		out.String())
 	out.Reset()
@@ -169,6 +182,7 @@ func TestRoutedEvent(t *testing.T) {
 		Tokens: 8, Needless: 18,
 		BytesUp: 10, BytesDown: 11, Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103,
 		Wait: 104, Hidden: 105, TimedOut: 106,
+		Known: 107, Turned: 110, Unverified: 111, Prefilled: 112, Decoded: 113, Ahead: 114, AheadUsed: 115, Warmed: 116,
 	}
 	w := &cloudWatch{answers: 13, failures: 14, wait: 15 * time.Millisecond, hidden: 1600 * time.Microsecond,
 		lost: 17 * time.Millisecond}
@@ -177,7 +191,57 @@ func TestRoutedEvent(t *testing.T) {
 	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"audited_for":108,"missed_for":109,
-		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17}`, string(b))
+		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17,"known":107,
+		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,"ahead_used":115,"warmed":116}`, string(b))
+}
+
+// TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of
+// them elsewhere.
+func TestVerifiedOfRun(t *testing.T) {
+	said := func(f runFlags, r RoutedEvent) (string, RoutedEvent) {
+		var out strings.Builder
+		o := &runOutput{a: &app{stderr: &out}, f: &f, watch: newCloudWatch(nil, nil, nil)}
+		r.Turned, r.Unverified, r.tokens = new(*r.Turned), new(*r.Unverified), 50
+		o.verified(&r, 100)
+		o.reportCloud(summaryEvent{RoutedEvent: &r})
+		return out.String(), r
+	}
+	event := RoutedEvent{
+		CloudTokens: 5, EscalatedShare: 0.1, Escalations: 6, Known: 2, Answered: 4, Turned: new(3), Unverified: new(0),
+		Prefilled: 300, Decoded: 20, Ahead: 30, AheadUsed: 10,
+	}
+	text, r := said(runFlags{}, event)
+	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
+		"answers took 0 ms in all; drafting went on for 0 ms of that\n"
+	const more = "2 more questions needed no asking: an earlier answer told\n" +
+		"the cloud decoded 30 tokens ahead, of which 10 were of use\n"
+	assert.Equal(t, all+more, text)
+	assert.Nil(t, r.Verify)
+	assert.Nil(t, r.Turned)
+	assert.Nil(t, r.Unverified)
+	assert.Nil(t, r.Cost)
+
+	f := runFlags{verify: verifyFlags{verify: margin{true, 0.5}}}
+	f.verify.price.list = &price.List{Prefill: 1000, Decode: 10_000}
+	text, r = said(f, event)
+	const verified = "verified with a margin of 0.5 nats: 3 tokens turned before they were shown"
+	const cost = "the large model's work cost 0.8 (800 per thousand such answers); alone it would have cost 0.6\n"
+	assert.Equal(t, all+more+verified+"\n"+cost, text)
+	assert.Equal(t, 0.5, *r.Verify)
+	assert.Equal(t, 3, *r.Turned)
+	assert.InDelta(t, 0.8, r.Cost.PerAnswer, 1e-12)
+	assert.InDelta(t, 800, r.Cost.Per1000, 1e-9)
+	assert.InDelta(t, 0.6, r.Cost.CloudOnly, 1e-12, "100 tokens of prompt, and 50 of text")
+
+	event.Unverified = new(7)
+	text, _ = said(f, event)
+	assert.Contains(t, text, verified+"; 7 tokens were shown unverified, since no answer came in time\n")
+	b, err := json.Marshal(tokenEvent{Unverified: true})
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `"unverified":true`)
+	b, err = json.Marshal(tokenEvent{})
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "unverified")
 }
 
 // TestSummaryOfRun: the figures of --json fit together.

@@ -70,8 +70,14 @@ func (p *pairFlags) unused() error {
 type pair struct {
 	edge  *engine.Engine
 	large *engine.Engine // nil where a gateway has it
-	far   engine.Far     // the large model to be asked, wherever it is
+	far   farModel       // the large model to be asked, wherever it is
 	close func()
+}
+
+// farModel is a large model that can be asked, and says whether it can verify.
+type farModel interface {
+	engine.Far
+	engine.Verifier
 }
 
 // name is that of the large model, as its file or its gateway gives it.

@@ -27,6 +27,8 @@ type routeFlags struct {
 	deadline  deadline
 	edgeTPS   float64
 	noAudit   bool
+	ahead     int
+	every     int
 	noWarm    bool
 	value     bool // the policy value is possible
 
@@ -67,6 +69,7 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
 		"slow the small model down to so many passes per second, a token each unless --lookup guesses some; "+
 			"0: as fast as it goes")
+	r.registerVerification(f)
 }
 
 // deadline is a time to wait for an answer. Off, which is -1, means without end.
@@ -110,6 +113,7 @@ func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Chan
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	o := engine.DraftOptions{
 		Branches: int(r.branches), Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
+		Ahead: r.ahead, VerifyEvery: r.every,
 	}
 	for _, n := range []struct {
 		name  string
@@ -118,6 +122,9 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 		if n.value < 1 {
 			return o, usagef("--%s %d is too few: it must be at least 1", n.name, n.value)
 		}
+	}
+	if err := r.checkVerification(); err != nil {
+		return o, err
 	}
 	if r.noWarm {
 		o.Warm = -1

@@ -23,13 +23,23 @@ const modesHelp = `  local        the small model alone
   serial       wait for each, over our protocol
   pipelined-N  go on drafting while answers are under way, from N guesses at each answer, or from as many as are worth
                the time of their rows (auto)
+  verified     the same with --branches guesses, and each answer looks at the tokens before it, too: where the large
+               model would have chosen another one, that takes the place. The text is the large model's own
+  verified:M   the same, but a token stands that it likes less than its own by no more than M nats
+
+and, to compare with, speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, greedy), over
+our protocol, without a router and without answers ahead:
+
+  speculative-K  the small model drafts K tokens and stops; the large one says which of them hold and what follows
+  overlapped-K   the same, with drafting on meanwhile
 
 HTTP has the round trip of the link but neither its losses nor its traces.`
 
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
 not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and "as
-serial" then says "no" with their number. With --deadline off the tokens are the same over poor links too.`
+serial" then says "no" with their number. With --deadline off the tokens are the same over poor links too. Likewise the
+tokens of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {
@@ -46,6 +56,7 @@ type routingFlags struct {
 	parallel  int
 	lookup    lookupRows
 	upstream  upstreamFlags
+	price     priceFlag
 	json      bool
 }
 
@@ -64,12 +75,15 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.flags = p
 	f.route.register(p)
 	f.lookup = lookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
-	p.Var(&f.lookup, "lookup", lookupHelp+". Local, serial and pipelined-N do")
-	cobra.CheckErr(p.MarkHidden("branches")) // a mode names its own
+	p.Var(&f.lookup, "lookup", lookupHelp+". All modes but cloud and paper do")
+	p.Lookup("branches").Usage = "with verified: " + p.Lookup("branches").Usage + "; other modes name their own"
+	p.Lookup("verify-every").Usage = "with verified: ask after so many `tokens` that the large model has not looked at, " +
+		"1 to 1024"
+	f.price.register(p)
 	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
 	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
 	p.StringVar(&f.modes, "modes",
-		"local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4", "`modes` to compare, in this order")
+		"local,cloud,paper,serial,pipelined-2,pipelined-4,verified", "`modes` to compare, in this order")
 	p.IntVar(&f.questions, "questions", 100, "how many questions are asked in each mode")
 	p.DurationVar(&f.rtt, "rtt", 100*time.Millisecond, "round trip to the cloud, up to 10s")
 	p.Float64Var(&f.loss, "loss", 0, "`share` of packets that the link loses, each way")
@@ -99,6 +113,7 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 	}
 	o.Draft.Lookup = int(f.lookup)
 	o.RTT, o.EdgeTPS, o.RowCost, o.Parallel = f.rtt, f.route.edgeTPS, f.rowCost, f.parallel
+	o.Prices = f.price.list
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = bench.StageOptions{RTT: f.rtt, Loss: f.loss, Traces: f.traces, Seed: f.seed, AnswerTime: o.CloudPace}
 	return o, s, nil
@@ -178,9 +193,9 @@ func (f *routingFlags) checkTraces() error {
 
 // checkUse refuses flags that none of the modes looks at.
 func (f *routingFlags) checkUse(modes []bench.Mode) error {
-	if f.flags.Changed("branches") {
-		return usagef("--branches has no effect here: a mode names its number of branches, such as --modes pipelined-%s",
-			&f.route.branches)
+	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, bench.Mode.Guesses) {
+		return usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of branches, "+
+			"such as pipelined-%s", f.modes, &f.route.branches)
 	}
 	for _, use := range []struct {
 		flags string
@@ -189,10 +204,15 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 	}{
 		{"edge-tps edge-row-cost", bench.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
-		{"policy threshold budget router deadline", bench.Mode.Routes, "paper, serial and pipelined-N"},
-		{"loss trace seed no-audit no-warm", bench.Mode.OverLink, "serial and pipelined-N"},
-		{"window inflight", bench.Mode.Pipelined, "pipelined-N"},
-		{"lookup", bench.Mode.LooksUp, "local, serial and pipelined-N"},
+		{"price", bench.Mode.LargeModel, "all but local"},
+		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
+		{"deadline", bench.Mode.Asks, "all but local and cloud"},
+		{"loss trace seed no-warm", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
+		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
+		{"verify-every", bench.Mode.Dials, "verified"},
+		{"window inflight", bench.Mode.Pipelined, "pipelined-N, verified and overlapped-K"},
+		{"lookup", bench.Mode.LooksUp, "all but cloud and paper"},
 	} {
 		if slices.ContainsFunc(modes, use.by) {
 			continue

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 )
 
 // TestRoutingFlagsRefused: no value out of range, and no flag without an effect, and each is named with what to do.
@@ -43,20 +45,34 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --parallel 65", "--parallel 65|give 1 to 64"},
 		{"demo --questions 0", "--questions 0|give 1"},
 		{"demo --questions 500", "--questions 500|the demo has 400"},
-		{"demo --branches 3", "--branches|--modes pipelined-3"},
-		{"demo --branches 3 --modes local", "--branches|--modes pipelined-3"},
+		{"demo --branches 3 --modes serial,pipelined-2", "--branches|add verified|such as pipelined-3"},
+		{"demo --branches 3 --modes local", "--branches|such as pipelined-3"},
+		{"demo --branches 3 --modes overlapped-4", "--branches|such as pipelined-3"},
+		{"demo --ahead 0", "--ahead 0|give 1"},
+		{"demo --ahead 65", "--ahead 65|up to 64"},
+		{"demo --ahead 2 --modes paper,speculative-4", "--ahead|serial, pipelined-N and verified"},
+		{"demo --verify-every 0", "--verify-every 0|give 1 to 1024"},
+		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
+		{"demo --verify-every 2 --modes serial,overlapped-4", "--verify-every|it is for (verified)"},
+		{"demo --price 3", "--price|give prefill=X,decode=Y"},
+		{"demo --price prefill=1", "--price|no price for decode"},
+		{"demo --price prefill=1,decode=1 --modes local", "--price|all but local"},
+		{"demo --modes verified:x", `--modes|"x" is not a margin: give nats`},
+		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
+		{"demo --modes overlapped-4 --policy entropy", "--policy|pipelined-N and verified"},
+		{"demo --modes verified --no-audit", "--no-audit|serial and pipelined-N"},
 		{"demo --modes local,serial,local", "local twice|give each mode once"},
 		{"demo --modes fast", "--modes|is not a mode: choose"},
 		{"demo --modes serial --window 3", "--window|add a mode"},
 		{"demo --modes paper,serial --inflight 3", "--inflight|pipelined-N"},
-		{"demo --modes paper --loss 0.1", "--loss|serial and pipelined-N"},
+		{"demo --modes paper --loss 0.1", "--loss|all but local, cloud and paper"},
 		{"demo --modes paper --no-audit", "--no-audit|serial and pipelined-N"},
-		{"demo --modes cloud --trace " + up, "--trace|serial and pipelined-N"},
+		{"demo --modes cloud --trace " + up, "--trace|all but local, cloud and paper"},
 		{"demo --modes local,cloud --policy entropy", "--policy|paper, serial"},
 		{"demo --modes local,cloud --threshold 0.3", "--threshold|paper, serial"},
 		{"demo --modes local,cloud --budget 0.3", "--budget|paper, serial"},
 		{"demo --modes local,cloud --router x.gguf", "--router|paper, serial"},
-		{"demo --modes local,cloud --deadline 1s", "--deadline|paper, serial"},
+		{"demo --modes local,cloud --deadline 1s", "--deadline|all but local and cloud"},
 		{"demo --modes local --rtt 1s", "--rtt|all but local"},
 		{"demo --modes local --cloud-ms 1", "--cloud-ms|all but local"},
 		{"demo --modes cloud --edge-tps 9", "--edge-tps|all but cloud"},
@@ -90,7 +106,8 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	always := []string{"modes", "questions", "parallel", "json", "help"}
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
-	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "branches": "3"}
+	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
+		"branches": "3"}
 	typed := map[string]string{"time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
 		"uint64": "2", "float64": "0.5"}
 	newDemoCommand(&app{}).Flags().VisitAll(func(f *pflag.Flag) {
@@ -108,6 +125,36 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 		}
 		assert.Positive(t, refused, f.Name)
 	})
+}
+
+// TestRoutingTableWork: the second table tells of what can be told, and an answer that is not the large model's own
+// says why where it may be.
+func TestRoutingTableWork(t *testing.T) {
+	print := func(r bench.ModeReport) []string {
+		var out strings.Builder
+		require.NoError(t, printRouting(&out, []bench.ModeReport{r}))
+		for line := range strings.SplitSeq(out.String(), "\n") {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 140, line)
+		}
+		return strings.Split(out.String(), "\n")
+	}
+	yes, no := true, false
+	assert.Regexp(t, `^ *verified +0 +0 +yes *$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &yes})[1])
+	assert.Regexp(t, `NO *$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &no, Unverified: new(0)})[1])
+	assert.Regexp(t, `no: 3 unverified *$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &no,
+		Unverified: new(3)})[1])
+	rows := print(bench.ModeReport{Mode: "local"})
+	assert.Regexp(t, `^ *local *$`, rows[4])
+	assert.NotContains(t, rows[3], "cost")
+	full := bench.ModeReport{
+		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0), EscalatedShare: new(1.0),
+		Timeouts: new(12345), Asks: new(100.5), Time: bench.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
+		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
+		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
+		CloudTokens: &bench.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
+		Cost:        &price.Cost{PerAnswer: 0.00012345, Per1000: 0.12345, CloudOnly: 0.00023456},
+	}
+	print(full)
 }
 
 // TestRoutingTable: counts of what timed out stand where tokens differ from serial, and nothing where no answer came.
@@ -130,7 +177,7 @@ func TestRoutingTable(t *testing.T) {
 	assert.Regexp(t, `pipelined-2 .* yes *$`,
 		row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
 	assert.Regexp(t, `^ *local +0 +0 *$`, row(0, bench.ModeReport{Mode: "local"}))
-	assert.Regexp(t, `^ *paper +3.1% +0 +1.2 +0 +0 +40.0 +10.0 *$`, row(0, bench.ModeReport{
+	assert.Regexp(t, `^ *paper +3.1% +0 +1.2 +0 +0 *$`, row(0, bench.ModeReport{
 		Mode: "paper", EscalatedShare: share(0.031), Timeouts: count(0), Asks: share(1.2), BytesUp: share(40),
 		BytesDown: share(10),
 	}))

@@ -27,6 +27,7 @@ type runFlags struct {
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
+	verify    verifyFlags
 	mode      string
 	system    string
 	ids       string
@@ -61,6 +62,10 @@ What is asked for follows a budget: unless told otherwise, 7% of the tokens. Wit
 router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold
 moves along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is
 less sure than that, however often it is. docs/routing.md has the rules.
+
+With --verify the large model looks at each token of the small one before it is shown. --verify 0 gives its own text, token
+for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not be looked at
+before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
 
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
@@ -114,6 +119,7 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	f.route.register(p)
 	f.policy.register(p)
 	f.route.value = true
+	f.verify.register(p)
 	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
 	p.Lookup("router").Usage += " and value. With a certificate, its threshold is used unless another one is given"
 	p.Lookup("threshold").Usage = "ask where the confidence is below this, 0 (never) to 1, in place of a budget"
@@ -123,6 +129,9 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := f.check(args); err != nil {
+		return err
+	}
+	if err := f.verify.check(f.set.Changed, f.json, isTerminal(a.stdout)); err != nil {
 		return err
 	}
 	route, dial, p, err := f.routing(a)
@@ -179,6 +188,7 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}
+	f.verify.options(&r.Draft)
 	if r.Draft.Explain = f.policy.explain; f.policy.explain {
 		r.Draft.K = 1
 	}
@@ -206,19 +216,19 @@ func (f *runFlags) routed(
 	})
 	var err error
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
+	if out.tokens, err = e.Tokenizer(); err != nil {
+		return err
+	}
 	if f.policy.explain {
 		out.explain = new(explainer)
-		if out.tokens, err = e.Tokenizer(); err != nil {
-			return err
-		}
-		r.Observe = func(e engine.Event) { w.observe(e); out.explain.observe(e) }
 	}
+	r.Observe = func(e engine.Event) { w.observe(e); out.observe(e) }
 	remote, err := f.gateway.dial(begun, a, e, o)
 	if err != nil {
 		return err
 	}
 	defer remote.Close()
-	w.expect(func() error { return f.drawable(remote) })
+	w.expect(func() error { return f.able(begun, remote) })
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	if err = out.routed(begun, remote, ids, r); err == nil {
@@ -230,6 +240,18 @@ func (f *runFlags) routed(
 		err = w.required()
 	}
 	return out.finish(ctx, err)
+}
+
+// able refuses what the gateway's model cannot do.
+func (f *runFlags) able(ctx context.Context, remote *engine.Remote) error {
+	if err := f.drawable(remote); err != nil || !f.verify.verify.on {
+		return err
+	}
+	if err := remote.Verifies(ctx, f.verify.verify.nats > 0, f.sampling); err != nil {
+		return usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
+			&f.verify.verify, err)
+	}
+	return nil
 }
 
 // drawable refuses a way of drawing that the gateway's model cannot follow.

@@ -53,6 +53,7 @@ func (f *runFlags) checkRouting() error {
 	new(gatewayFlags).register(&gateway)
 	new(routeFlags).register(&gateway)
 	new(policyFlags).register(&gateway)
+	new(verifyFlags).register(&gateway)
 	var err error
 	refuse := func(name, where, help string) {
 		if err == nil && f.set.Changed(name) {

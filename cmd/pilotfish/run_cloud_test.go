@@ -191,6 +191,15 @@ func TestFlagsOfRouting(t *testing.T) {
 		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
 			r.Sampling.Temperature, r.Sampling.TopK, r.Sampling.TopP = 2, 3, 0.5
 		},
+		"--ahead 8":                  func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Ahead = 8 },
+		"--verify off":               func(*engine.Route, *engine.DialOptions) {},
+		"--price prefill=1,decode=2": func(*engine.Route, *engine.DialOptions) {},
+		"--verify 0 --verify-every 5": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Draft.Verify, r.Draft.VerifyEvery = true, 5
+		},
+		"--verify 0.25 --show-unverified": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Draft.Verify, r.Draft.Margin, r.Draft.VerifyEvery, r.Draft.Preview = true, 0.25, 16, true
+		},
 		"--pin " + onePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
 	} {
 		wantRoute, wantDial := parse("")
@@ -201,7 +210,7 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	usual, _ := parse("")
 	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
-		Audit: true}, usual.Draft)
+		Audit: true, Ahead: 1}, usual.Draft)
 	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")

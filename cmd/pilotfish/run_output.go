@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -27,13 +28,18 @@ type runOutput struct {
 	tokens  *tokenizer.Tokenizer
 	remote  *engine.Remote
 	write   func(engine.Token) error
+	preview *previewer // nil where nothing is shown before it is verified
 	ids     []int32
 	printed int   // bytes of text
 	broken  error // why stdout takes no more
 }
 
 func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
-	return &runOutput{a: a, f: f, load: load, context: e.Context(), session: s, write: newTokenPrinter(a)}
+	o := &runOutput{a: a, f: f, load: load, context: e.Context(), session: s, write: newTokenPrinter(a)}
+	if f.verify.show && !f.json {
+		o.preview = newPreviewer(a)
+	}
+	return o
 }
 
 // tokenEvent is one line of --json. Its fields are a contract.
@@ -43,6 +49,7 @@ type tokenEvent struct {
 	Text       string  `json:"text"`
 	Origin     string  `json:"origin"`
 	Confidence float32 `json:"confidence"`
+	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer came in time
 
 	*Decision // with --explain only
 }
@@ -92,6 +99,7 @@ type RoutedEvent struct {
 	Answered     int `json:"answered"`            // of these, answered
 	Needless     int `json:"needless"`            // of the answered, those with the small model's own token for an answer
 	Unanswered   int `json:"unanswered"`          // of these, without an answer
+	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer told
 	Hits         int `json:"hits"`
 	Asks         int `json:"asks"`
 	Drafted      int `json:"drafted"`
@@ -109,6 +117,20 @@ type RoutedEvent struct {
 	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafting that held
 	ExposedMS  float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
 	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
+
+	// What the large model computed, in tokens. Prefilled are those of prompt and text that it read; decoded are those
+	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is the
+	// part of the prompt that was sent before the first question.
+	Prefilled int         `json:"prefilled"`
+	Decoded   int         `json:"decoded"`
+	Ahead     int         `json:"ahead"`
+	AheadUsed int         `json:"ahead_used"`
+	Warmed    int         `json:"warmed"`
+	Cost      *price.Cost `json:"cost,omitempty"` // with --price
+
+	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
+	Turned     *int     `json:"turned,omitempty"`     // with --verify: tokens that verification replaced before they were shown
+	Unverified *int     `json:"unverified,omitempty"` // with --verify: tokens that were shown without, since no answer came in time
 
 	Policy    string   `json:"policy,omitempty"`
 	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, or live (over many runs)
@@ -153,7 +175,9 @@ func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
 func (o *runOutput) token(t engine.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
-		e := tokenEvent{Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence}
+		e := tokenEvent{
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence, Unverified: t.Unverified,
+		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {
 				e.Decision = &Decision{Margin: why.Margin, Entropy: why.Entropy, Threshold: why.Threshold}
@@ -162,6 +186,9 @@ func (o *runOutput) token(t engine.Token) error {
 		return o.a.printJSON(e)
 	}
 	o.printed += len(t.Text)
+	if o.preview != nil {
+		return o.preview.token(t, o.write)
+	}
 	return o.write(t)
 }
 
@@ -176,6 +203,9 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 	e := o.summary(ctx, err)
 	if o.f.json {
 		return errors.Join(err, o.a.printJSON(map[string]summaryEvent{"summary": e}))
+	}
+	if o.preview != nil {
+		err = errors.Join(err, o.preview.show(""))
 	}
 	if _, full := fmt.Fprintln(o.a.stdout, e.Text[min(o.printed, len(e.Text)):]); full != nil {
 		return errors.Join(err, full)
@@ -205,6 +235,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	}
 	if w := o.watch; w != nil {
 		e.RoutedEvent = routedEvent(o.session.Routing(), w)
+		o.verified(e.RoutedEvent, s.PromptTokens)
 		if o.remote != nil {
 			e.Audit = o.remote.Audit()
 		}
@@ -264,6 +295,8 @@ func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
+		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
+		Warmed: r.Warmed, Turned: &r.Turned, Unverified: &r.Unverified,
 	}
 }
 
@@ -303,7 +336,7 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	}
 	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"
 	fmt.Fprintf(o.a.stderr, all,
-		r.CloudTokens, r.tokens, 100*r.EscalatedShare, r.Answered, r.Escalations, r.BytesUp, r.BytesDown)
+		r.CloudTokens, r.tokens, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
 		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS, r.HiddenMS)
 	}
@@ -314,6 +347,10 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	if r.Unanswered > 0 {
 		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, "+
 			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
+	}
+	o.reportVerified(r)
+	if r.Cost != nil {
+		fmt.Fprintln(o.a.stderr, costText(r.Cost))
 	}
 	o.reportAudit(r)
 }

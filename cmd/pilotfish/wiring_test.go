@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -238,51 +239,57 @@ func TestRoutingOptions(t *testing.T) {
 	const ms = time.Millisecond
 	usual := options{
 		RoutingOptions: bench.RoutingOptions{
-			Modes:  modes("local,cloud,paper,serial,pipelined-1,pipelined-2,pipelined-4"),
+			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
-			Draft:  engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true, Lookup: -1},
-			RTT:    100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
+			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true,
+				Lookup: -1, Ahead: 1, VerifyEvery: 16},
+			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
 		Questions: 100,
 	}
 	assert.Equal(t, usual, parse(""))
 	for args, change := range map[string]func(*options){
-		"--modes serial,local":          func(o *options) { o.Modes = modes("serial,local") },
-		"--modes=pipelined-64":          func(o *options) { o.Modes = modes("pipelined-64") },
-		"--questions 3":                 func(o *options) { o.Questions = 3 },
-		"--rtt 7ms":                     func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
-		"--rtt 10s":                     func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
-		"--loss 0.25":                   func(o *options) { o.Stage.Loss = 0.25 },
-		"--loss 0.5 --seed 9":           func(o *options) { o.Stage.Loss, o.Stage.Seed = 0.5, 9 },
-		"--trace UP":                    func(o *options) { o.Stage.Traces = []string{up} },
-		"--cloud-ms 2.5":                func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
-		"--cloud-ms 0":                  func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
-		"--edge-tps 50":                 func(o *options) { o.EdgeTPS = 50 },
-		"--edge-tps 0":                  func(o *options) { o.EdgeTPS = 0 },
-		"--parallel 64":                 func(o *options) { o.Parallel = 64 },
-		"--json":                        func(o *options) { o.JSON = true },
-		"--window 5":                    func(o *options) { o.Draft.Window = 5 },
-		"--inflight 7":                  func(o *options) { o.Draft.InFlight = 7 },
-		"--deadline 2s":                 func(o *options) { o.Draft.Deadline = 2 * time.Second },
-		"--deadline off":                func(o *options) { o.Draft.Deadline = -1 },
-		"--deadline 0":                  func(o *options) { o.Draft.Deadline = -1 },
-		"--lookup auto":                 func(o *options) { o.Draft.Lookup = 0 },
-		"--lookup off":                  func(*options) {},
-		"--lookup 2":                    func(o *options) { o.Draft.Lookup = 2 },
-		"--no-audit":                    func(o *options) { o.Draft.Audit = false },
-		"--no-warm":                     func(o *options) { o.Draft.Warm = -1 },
-		"--modes pipelined-auto":        func(o *options) { o.Modes = modes("pipelined-auto") },
-		"--edge-row-cost 0.3":           func(o *options) { o.RowCost = 0.3 },
-		"--policy entropy":              func(o *options) { o.Router.Policy = router.Entropy },
-		"--threshold 0.25":              func(o *options) { o.Router.Threshold = new(0.25) },
-		"--threshold 0":                 func(o *options) { o.Router.Threshold = new(0.0) },
-		"--budget 0.07":                 func(o *options) { o.Router.Budget = 0.07 },
-		"--policy learned --router NET": func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
-		"--router NET":                  func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
-		"--policy random --budget 1":    func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
-		"--modes paper --deadline 1h":   func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
-		"--edge-tps 0.1 --modes local":  func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
+		"--modes serial,local":               func(o *options) { o.Modes = modes("serial,local") },
+		"--modes=pipelined-64":               func(o *options) { o.Modes = modes("pipelined-64") },
+		"--questions 3":                      func(o *options) { o.Questions = 3 },
+		"--rtt 7ms":                          func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
+		"--rtt 10s":                          func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
+		"--loss 0.25":                        func(o *options) { o.Stage.Loss = 0.25 },
+		"--loss 0.5 --seed 9":                func(o *options) { o.Stage.Loss, o.Stage.Seed = 0.5, 9 },
+		"--trace UP":                         func(o *options) { o.Stage.Traces = []string{up} },
+		"--cloud-ms 2.5":                     func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
+		"--cloud-ms 0":                       func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
+		"--edge-tps 50":                      func(o *options) { o.EdgeTPS = 50 },
+		"--edge-tps 0":                       func(o *options) { o.EdgeTPS = 0 },
+		"--parallel 64":                      func(o *options) { o.Parallel = 64 },
+		"--json":                             func(o *options) { o.JSON = true },
+		"--window 5":                         func(o *options) { o.Draft.Window = 5 },
+		"--inflight 7":                       func(o *options) { o.Draft.InFlight = 7 },
+		"--deadline 2s":                      func(o *options) { o.Draft.Deadline = 2 * time.Second },
+		"--deadline off":                     func(o *options) { o.Draft.Deadline = -1 },
+		"--deadline 0":                       func(o *options) { o.Draft.Deadline = -1 },
+		"--lookup auto":                      func(o *options) { o.Draft.Lookup = 0 },
+		"--lookup off":                       func(*options) {},
+		"--lookup 2":                         func(o *options) { o.Draft.Lookup = 2 },
+		"--branches 3":                       func(o *options) { o.Draft.Branches = 3 },
+		"--ahead 8":                          func(o *options) { o.Draft.Ahead = 8 },
+		"--verify-every 5":                   func(o *options) { o.Draft.VerifyEvery = 5 },
+		"--price prefill=1,decode=2":         func(o *options) { o.Prices = &price.List{Prefill: 1, Decode: 2} },
+		"--modes verified:0.5,speculative-4": func(o *options) { o.Modes = modes("verified:0.5,speculative-4") },
+		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
+		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },
+		"--modes pipelined-auto":             func(o *options) { o.Modes = modes("pipelined-auto") },
+		"--edge-row-cost 0.3":                func(o *options) { o.RowCost = 0.3 },
+		"--policy entropy":                   func(o *options) { o.Router.Policy = router.Entropy },
+		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
+		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
+		"--budget 0.07":                      func(o *options) { o.Router.Budget = 0.07 },
+		"--policy learned --router NET":      func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
+		"--router NET":                       func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
+		"--policy random --budget 1":         func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
+		"--modes paper --deadline 1h":        func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
+		"--edge-tps 0.1 --modes local":       func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
 		"--cloud-ms 60000 --modes cloud": func(o *options) {
 			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
 		},
@@ -434,6 +441,7 @@ func TestLiveRoute(t *testing.T) {
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
 		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
+		"verified:2":  {Mode: engine.Pipelined, Branches: 9, Window: 5, Deadline: 7, Verify: true, Margin: 2},
 	} {
 		m, err := bench.ParseMode(name)
 		require.NoError(t, err)

@@ -9,12 +9,15 @@ type backOrder struct{ list.List }
 const backPatience = 16
 
 // admitBackground takes in a background question, of which so many tokens are known. It is given up at once if what is
-// free, or its session's own, is not enough. It takes the place of an older one of its session.
+// free, or its session's own, is not enough. It takes the place of an older one of its session, unless it is about a
+// token ahead: of these a session may have several.
 func (s *Service) admitBackground(a *ask, known int) {
-	if old := a.tree.waiting; old != nil {
-		s.shed(old)
+	if !a.Ahead {
+		if old := a.tree.waiting; old != nil {
+			s.shed(old)
+		}
+		a.tree.waiting = a
 	}
-	a.tree.waiting = a
 	a.order = s.backOrder.PushBack(a)
 	a.patience = s.frontSteps + backPatience
 	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // those of its own are among the slots of its session
@@ -52,7 +55,20 @@ func (s *Service) leaveBackground(a *ask) {
 // shed gives up a background question that is not in the running step.
 func (s *Service) shed(a *ask) {
 	s.stats.Shed++
+	if a.Ahead {
+		s.stats.AheadShed++
+	}
 	s.drop(a, ErrShed)
+}
+
+// shedOf gives up the background questions of a session, whose tree may be nil.
+func (s *Service) shedOf(t *tree) {
+	for e := s.backOrder.Front(); t != nil && t.open > 0 && e != nil; {
+		a := e.Value.(*ask)
+		if e = e.Next(); a.tree == t {
+			s.shed(a)
+		}
+	}
 }
 
 // shedStale gives up the background questions that have waited too long for others.

@@ -372,7 +372,7 @@ func (c *checker) background() {
 	patience := uint64(0)
 	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
 		a := e.Value.(*ask)
-		c.say(a.order == e && a.Background && a.tree != nil && a.tree.waiting == a, "order of %+v", a)
+		c.say(a.order == e && a.Background && a.tree != nil && (a.tree.waiting == a) == !a.Ahead, "order of %+v", a)
 		c.say(patience <= a.patience, "%+v is too late", a)
 		patience = a.patience
 	}
@@ -399,3 +399,18 @@ func (c *checker) ask(a *ask) {
 
 // Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
 func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.mostNodes() }
+
+// Held is how many rows of logits callers look at.
+func Held(s *Service) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// Hold has a caller look at so many rows of logits more, or fewer.
+func Hold(s *Service, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held += n
+	s.looked.Signal()
+}

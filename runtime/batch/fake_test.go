@@ -194,6 +194,10 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	for _, c := range last.Top[:min(q.K, len(last.Top))] {
 		a.Top = append(a.Top, batch.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
 	}
+	if q.Verify != batch.AsItComes {
+		m.verify(q, s, &a)
+		return a
+	}
 	for p := q.AuditFrom; p > 0 && p < len(q.Context); p++ {
 		a.Audited++
 		if o := m.say(q.Context[:p], backend.Want{K: 1}); o.Top[0].ID != q.Context[p] {
@@ -204,11 +208,28 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	return a
 }
 
+// verify adds the verdict on each position, from its own head.
+func (m *counter) verify(q batch.Question, s *sample.Sampler, a *batch.Answer) {
+	for p := q.AuditFrom; p < len(q.Context); p++ {
+		a.Audited++
+		o := m.say(q.Context[:p], s.WantScores(backend.Want{K: 1}))
+		d := batch.Difference{Pos: p}
+		if d.Choice.ID = s.Pick(p, &o); d.Choice.ID == q.Context[p] {
+			continue
+		}
+		d.Choice.LogProb = m.say(q.Context[:p], backend.Want{K: 1, Logits: true}).Logits[d.Choice.ID] - o.LogSumExp
+		if q.Verify == batch.Scores {
+			_, d.Score, d.Stands = s.Choose(p, &o, q.Context[p])
+		}
+		a.Audit = append(a.Audit, d)
+	}
+}
+
 // right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed
 // is, all of it if there was room.
 func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
 	t.Helper()
-	if q.AuditFrom > 0 {
+	if q.AuditFrom > 0 && q.Verify == batch.AsItComes {
 		if room && !q.Background { // others may compute what a background question goes on with
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}

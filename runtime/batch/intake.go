@@ -20,7 +20,14 @@ type ask struct {
 	out     *backend.Output // for the token that follows
 	err     error
 
+	heads  backend.Want     // with Verify: what is wanted of the head for each position
+	found  []backend.Output // with Verify: of the head, for the positions from AuditFrom on
+	part   bool             // with Verify: others follow it, and the token after its context is verified as well
+	before int              // with Verify: tokens of the context that the part before it had
+	reused int              // with Verify: by the parts before it
+
 	gone, running bool // under Service.mu: the caller has gone; it has a part in the running step
+	holds         int  // under Service.mu: rows of logits that the caller looks at
 
 	// of the goroutine of the service
 	tree     *tree         // nil before it is admitted, and when it is answered
@@ -34,6 +41,7 @@ type ask struct {
 	begin    time.Time     // of its first step
 	step     uint64        // the last in which it has a part
 	again    uint64        // the last in which tokens of others are computed once more for its audit
+	looks    uint64        // the last whose rows it verifies tokens by
 	place    int           // in Service.partly
 	order    *list.Element // in Service.backOrder
 	patience uint64        // of a background question: the step of others after which it is given up
@@ -83,6 +91,7 @@ func (s *Service) leave(a *ask, why error) {
 	}
 	s.mu.Lock()
 	a.gone = true
+	s.seen(a)
 	s.left = append(s.left, a)
 	if a.running {
 		if s.present--; s.present == 0 {
@@ -163,9 +172,7 @@ func (s *Service) news() bool {
 // admit lets a wait for its turn.
 func (s *Service) admit(a *ask) {
 	if a.forget {
-		if t := s.trees.trees[a.Session]; t != nil && t.waiting != nil {
-			s.shed(t.waiting)
-		}
+		s.shedOf(s.trees.trees[a.Session])
 		s.trees.forget(a.Session)
 		s.answered(a, nil)
 		return
@@ -187,18 +194,31 @@ func (s *Service) known(a *ask) int {
 			n = max(n, common(last.Context, a.Context))
 		}
 	}
+	if a.heads.Logits {
+		n = min(n, a.AuditFrom-1) // of these nothing is kept
+	}
 	return n
 }
 
-// inMemory counts the tokens of the context of a that are in memory.
+// inMemory counts the tokens that the context of a begins with and that need not be computed.
 func (a *ask) inMemory() int {
 	at := a.tree.root.cell
 	for i, token := range a.Context {
-		if at = at.below.at(token); at == nil {
+		if at = at.below.at(token); at == nil || a.lacks(at) {
 			return i
 		}
 	}
 	return len(a.Context)
+}
+
+// further counts the tokens of the context of a that are in memory, of which there are n up to at.
+func (a *ask) further(at *cell, n int) int {
+	for ; n < len(a.Context); n++ {
+		if at = at.below.at(a.Context[n]); at == nil {
+			break
+		}
+	}
+	return n
 }
 
 // common is how many tokens two contexts begin with alike.

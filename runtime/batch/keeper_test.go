@@ -52,6 +52,7 @@ type kept struct {
 // forecast is what a question will bring.
 type forecast struct {
 	reused, audited int
+	computed        int // rows, but for those that a second call computes once more
 	shed, failed    bool
 	calls           []made
 	took            time.Duration // all its calls, but for the one that fails
@@ -254,6 +255,10 @@ func (k *keeper) ask(q batch.Question, fails int) (f forecast) {
 			f.took += tick + time.Duration(c.rows)*tick
 		}
 		k.keep(s, text, p)
+		if f.computed += now; p.again {
+			f.computed++
+			k.stats.Repeated++
+		}
 		fails--
 		if done += now; done == len(text) {
 			break
@@ -351,6 +356,7 @@ func (k *keeper) keep(s *shelf, text string, p planned) {
 	for i := p.from; i < p.to; i++ {
 		to := place{s.domain, text[:i+1]}
 		if head := k.head(s.domain, to.text); head != nil { // once more
+			k.stats.Repeated++
 			s.tokens[to.text] = &kept{k.clock, head}
 			continue
 		}
@@ -485,6 +491,7 @@ func askWith(t *testing.T, s *batch.Service, m *counter, q batch.Question, f for
 		require.NoError(t, err)
 		require.Equal(t, f.reused, a.Reused)
 		require.Equal(t, f.audited, a.Audited)
+		require.Equal(t, f.computed, a.Computed)
 		require.Equal(t, [3]time.Duration{0, f.took, f.took}, [3]time.Duration{a.Queue, a.Compute, took})
 		right(t, m.answer(t, q), a, q, false)
 	}

@@ -49,6 +49,30 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 	return q
 }
 
+// anyVerified is any question; in two of three cases it has all its positions from one on verified, and if it is in the
+// background it is in one of two about a token ahead.
+func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question {
+	q := anyQuestion(r, before, longest, vocab)
+	if q.Background {
+		if q.Ahead = r.IntN(2) == 0; q.Ahead {
+			q.AuditFrom, q.Background = 0, false
+		}
+		return q
+	}
+	if r.IntN(3) == 0 {
+		return q
+	}
+	q.Verify = batch.Choices + batch.Verify(r.IntN(2))
+	q.AuditFrom = max(1, len(q.Context)-r.IntN(len(q.Context)+1))
+	switch r.IntN(5) {
+	case 0:
+		q.Sampling = sample.Options{Temperature: 0.8, Seed: r.Uint64()}
+	case 1, 2:
+		q.Sampling = sample.Options{Temperature: 0.8, Seed: r.Uint64(), TopK: 1 + r.IntN(40), TopP: float64(r.IntN(2)) * 0.9}
+	}
+	return q
+}
+
 // TestSchedules: whoever asks what, in whatever order, leaves, drops sessions or meets an error of the model, in
 // whatever memory and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind.
 // In virtual time.
@@ -57,12 +81,26 @@ func TestSchedules(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50}[r.IntN(5)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows) })
+			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyQuestion) })
 		})
 	}
 }
 
-func schedule(t *testing.T, r *rand.Rand, room, rows int) {
+// TestVerifySchedules: the same holds where positions are verified: each of them, as if it had been asked for.
+func TestVerifySchedules(t *testing.T) {
+	for seed := range seeds(100) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50, 128}[r.IntN(6)]
+		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyVerified) })
+		})
+	}
+}
+
+func schedule(
+	t *testing.T, r *rand.Rand, room, rows int,
+	anyQuestion func(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question,
+) {
 	m := &counter{perCall: time.Millisecond, perRow: time.Millisecond}
 	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks(), Apart: r.IntN(4) == 0})
 	m.of = s
@@ -93,7 +131,7 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 			case err == nil:
 				right(t, m.answer(t, q), a, q, room >= 600 && !mixed)
 				reused.Add(uint64(a.Reused))
-			case q.Background && errors.Is(err, batch.ErrShed):
+			case (q.Background || q.Ahead) && errors.Is(err, batch.ErrShed):
 				shed.Add(1)
 			case errors.Is(err, bored), errors.Is(err, errBroken):
 			default:
@@ -120,6 +158,7 @@ func schedule(t *testing.T, r *rand.Rand, room, rows int) {
 	synctest.Wait()
 	st := s.Stats()
 	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
+	assert.Zero(t, batch.Held(s), "logits that somebody looks at")
 	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
 	if !leaves { // who leaves does not know that there was an answer
 		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")

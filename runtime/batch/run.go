@@ -21,6 +21,7 @@ func (s *Service) compute(st *step) {
 		r := &st.rows[i]
 		switch {
 		case r.again:
+			s.stats.Repeated++
 		case r.guess: // what was evicted of its text is not missed before a question comes
 			s.stats.Guessed++
 		case s.trees.past.take(r.hash):
@@ -32,25 +33,22 @@ func (s *Service) compute(st *step) {
 	}
 	for _, a := range st.asks {
 		if a.element != nil { // it waits for another step
-			s.partly.Set(a, true)
+			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // for want of room it got only a few
+				s.letGo(a)
+			}
 			s.renew(a)
 			continue
 		}
-		a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
-		if outputs[a.at.row] != nil {
-			a.out.Logits = outputs[a.at.row].Logits
-		}
-		s.finish(a)
+		s.finish(st, a, outputs)
 	}
 }
 
 // answerKnown answers the asks of a step that have nothing to compute: they need not wait for the model.
 func (s *Service) answerKnown(st *step) {
 	st.asks = slices.DeleteFunc(st.asks, func(a *ask) bool {
-		known := a.element == nil && a.at.step != st.number
+		known := a.element == nil && a.at.step != st.number && a.looks != st.number
 		if known {
-			a.out = &backend.Output{Top: a.at.top, LogSumExp: a.at.lse}
-			s.finish(a)
+			s.finish(st, a, nil)
 		}
 		return known
 	})
@@ -91,6 +89,7 @@ func (s *Service) forward(st *step) ([]*backend.Output, error) {
 		if len(c.rows) == 0 {
 			continue
 		}
+		s.awaitCallers(c)
 		found := make([]backend.Output, len(c.want.Rows))
 		if err := s.m.Forward(ctx, s.kv, c.rows, found, c.want); err != nil {
 			return nil, err
@@ -152,14 +151,23 @@ func (c *call) add(row backend.Row, i int, r stepRow) {
 	c.rows = append(c.rows, row)
 }
 
-// finish hands a its answer, which [Service.Ask] completes.
-func (s *Service) finish(a *ask) {
+// finish hands a its answer, which [Service.Ask] completes, from what is kept and the outputs of the step.
+func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
+	a.out = outputOf(st, outputs, a.at)
 	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)
-	if a.AuditFrom >= 1 {
+	if a.Verify != AsItComes {
+		a.gather(st, outputs)
+	} else if a.AuditFrom >= 1 {
 		a.answer.Audited, a.answer.Audit = audit(a.at, a.AuditFrom)
 	}
-	s.stats.Reused += uint64(a.answer.Reused)
-	if s.guesses() && !a.Background {
+	s.hand(a)
+	if !a.part {
+		s.stats.Reused += uint64(a.reused + a.answer.Reused)
+	}
+	if a.Ahead {
+		s.stats.Ahead++
+	}
+	if s.guesses() && !a.Background && !a.part {
 		a.tree.answers(a)
 	}
 	s.answer(a, nil)

@@ -75,6 +75,11 @@ type Question struct {
 	K         int            // how many candidates come with the answer; at least 1
 	Sampling  sample.Options // how the token is chosen; zero: greedy
 	AuditFrom int            // positions from here on are compared with what this model would have chosen; 0 means none
+	Verify    Verify         // what the audit has to be; not in the background
+
+	// Ahead means that the token is wanted if nobody has to wait for it: a background question, but a newer one of its
+	// session does not take its place.
+	Ahead bool
 
 	// Background means that keys and values are wanted for a later question, and nobody waits for the answer. It is
 	// computed in steps in which no other question waits, in slots that are free or its session's own, and given up
@@ -93,17 +98,25 @@ type Candidate struct {
 type Difference struct {
 	Pos    int
 	Choice Candidate // this model's
+	// what the choice was made by, of it and of the token that stands, see [sample.Sampler.Choose]; only with [Scores]
+	Score, Stands float32
 }
 
 // Answer is the token that follows.
 type Answer struct {
-	Token   int32
-	Top     []Candidate   // the K best, best first; fewer if the vocabulary is smaller
-	Audited int           // positions compared, from the end of the context back to where the head did not run
+	Token int32
+	Top   []Candidate // the K best, best first; fewer if the vocabulary is smaller
+	// positions compared, from the end of the context back: to where the head did not run, or with Verify to AuditFrom
+	Audited int
 	Audit   []Difference  // those of them with another token, by rising position
 	Reused  int           // tokens of the context that were in memory, or being computed, when its first step began
 	Queue   time.Duration // from the question until its first step began
 	Compute time.Duration // from then until the answer: its own steps, and those of others between them
+
+	// Computed counts the rows that were computed for it: tokens of the context that were not in memory, and those that
+	// were but were computed once more for the sake of their heads. Rows that other questions wanted before it in the
+	// same step are theirs.
+	Computed int
 }
 
 // Service answers questions with one model. It runs one goroutine, from New to Close.
@@ -124,6 +137,8 @@ type Service struct {
 	abort     context.CancelCauseFunc // of the running step
 	waiting   int
 	published Stats
+	held      int       // rows of logits that callers have and still look at
+	looked    sync.Cond // of mu: held has become less
 
 	// of the goroutine of the service
 	trees      *forest
@@ -159,6 +174,7 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	}
 	ctx, quit := context.WithCancel(context.Background())
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
+	s.looked.L = &s.mu
 	s.trees = newForest(slots, !o.Apart)
 	s.front, s.back = newFair(bounds{
 		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
@@ -192,11 +208,20 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if q.Background = q.Background || q.Ahead; q.Verify != AsItComes {
+		return s.verify(ctx, q, sampler)
+	}
 	a := &ask{Question: q, sampler: sampler}
 	if err := s.submit(ctx, a); err != nil {
 		return Answer{}, err
 	}
-	return a.complete(), nil
+	return s.completed(a), nil
+}
+
+// completed is the answer to a, whose logits are needed no more then.
+func (s *Service) completed(a *ask) Answer {
+	defer s.look(a)
+	return a.complete()
 }
 
 // Forget drops what is kept of a session, but for what others use. Its open questions are still answered, but those in

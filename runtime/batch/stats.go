@@ -14,7 +14,11 @@ type Stats struct {
 	Reused   uint64 // tokens of answered questions that were there already when their computing began
 	Shared   uint64 // tokens that a session took over from others, instead of computing them
 	Evicted  uint64 // tokens that made room for others
+	Repeated uint64 // rows of tokens that were computed once more for the sake of their heads
 	Shed     uint64 // background questions that were given up
+
+	Ahead     uint64 // answers to questions with [Question.Ahead]
+	AheadShed uint64 // of Shed, questions with [Question.Ahead]
 
 	// Recomputed counts tokens that were computed again because they had been evicted: when it is a good part of
 	// Computed, the store is too small for the sessions in use. Sessions that [Service.Forget] dropped do not count,

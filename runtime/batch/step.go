@@ -166,13 +166,16 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 	s.partly.Set(a, false)
 	s.find(st, a)
 	left := len(a.Context) - a.done
-	ends := left <= most
-	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || !ends && !s.reserve(st, a) {
+	ends, now := left <= most, left
+	if !ends {
+		now = a.cut(most)
+	}
+	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || now == 0 && left > 0 || !ends && !s.reserve(st, a) {
 		s.stay(st, a, left)
 		return false
 	}
 	before := st.used
-	cost := s.grow(st, a, min(left, most), ends)
+	cost := s.grow(st, a, now, ends)
 	if a.done == len(a.Context) {
 		cost += s.wantLast(st, a)
 		st.used += max(0, 1-(st.used-before))
@@ -237,6 +240,8 @@ func (s *Service) find(st *step, a *ask) {
 			}
 			next = s.trees.use(at, c)
 			s.stats.Shared++
+		} else if a.lacks(next.cell) {
+			break
 		}
 		at = next
 		at.used = s.trees.clock
@@ -248,7 +253,9 @@ func (s *Service) find(st *step, a *ask) {
 	s.moveTo(a, at)
 	s.trees.thin()
 	if a.begun == 0 {
-		a.answer.Reused = a.done
+		if a.answer.Reused = a.done; a.Verify != AsItComes {
+			a.answer.Reused = max(a.further(a.at.cell, a.done)-a.before, 0)
+		}
 	}
 }
 
@@ -256,6 +263,9 @@ func (s *Service) find(st *step, a *ask) {
 // reaches as far back then as if nothing were shared; with it those behind it in the same step, as they wait for it.
 // Nobody wants to know the audit of a background question.
 func (st *step) lacksHead(a *ask, c *cell) bool {
+	if a.Verify != AsItComes {
+		return a.lacks(c)
+	}
 	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.Background)
 }
 
@@ -276,6 +286,9 @@ func (s *Service) moveTo(a *ask, at *node) {
 
 // grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
 func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
+	if a.Verify != AsItComes {
+		return s.growVerified(st, a, n, ends)
+	}
 	for range s.room(a, n, ends) {
 		token := a.Context[a.done]
 		var next *node
@@ -283,10 +296,12 @@ func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
 			next, a.again = s.trees.use(a.at, c), st.number
 			if c.step != st.number {
 				s.repeat(st, next)
+				a.answer.Computed++
 			}
 		} else {
 			next = s.trees.add(a.at, token)
 			st.add(stepRow{node: next, slot: next.slot})
+			a.answer.Computed++
 		}
 		s.moveTo(a, next)
 		a.done++
@@ -323,7 +338,7 @@ func (s *Service) vacate(st *step) {
 
 // wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if !a.audits(n.cell) || n.step != st.number {
+	if a.Verify != AsItComes || !a.audits(n.cell) || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {
@@ -334,14 +349,22 @@ func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
 }
 
 // need is what the answer of a takes of the head.
-func (a *ask) need() backend.Want { return a.sampler.Want(backend.Want{K: a.K}) }
+func (a *ask) need() backend.Want {
+	if a.part {
+		return a.heads
+	}
+	return a.sampler.Want(backend.Want{K: a.K})
+}
 
 // headFits reports whether the head of this step can serve a, whose last token it has or gets. One deep ask always has
 // its turn.
 func (s *Service) headFits(st *step, a *ask) bool {
 	w := a.need()
-	d := depth(w.K, w.Logits)
-	return d <= plainDepth || st.deep == 0 || (st.deep+1)*max(st.most, d) <= s.deepest()
+	d, n := depth(w.K, w.Logits), 1
+	if a.atOnce() {
+		d, n = max(d, depth(a.heads.K, a.heads.Logits)), len(a.Context)-max(min(a.done, len(a.Context)-1), a.AuditFrom-1)
+	}
+	return d <= plainDepth || st.deep == 0 || (st.deep+n)*max(st.most, d) <= s.deepest()
 }
 
 // deepest is the most that the head does in one call: rows times depth.
@@ -359,6 +382,7 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 		}
 		s.repeat(st, n)
 		st.used++
+		a.answer.Computed++
 	}
 	r := &st.rows[n.row]
 	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits

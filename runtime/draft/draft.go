@@ -126,8 +126,8 @@ type Finding struct {
 	Token   int32   // the large model's
 	LogProb float32 // of that token, natural logarithm; before temperature
 	// Score and Stands are what the large model's choice was made by, of Token and of the token that stands there, with
-	// [Scores] alone. Greedy: their log-probabilities. Else those at the temperature plus the noise of the position,
-	// and -Inf for a token that cannot be drawn. Score is never less than Stands.
+	// [Scores] alone. Greedy: their log-probabilities. Else those divided by the temperature plus the noise of the
+	// position, and -Inf for a token that cannot be drawn: see [sample.Sampler.Choose]. Score is never less than Stands.
 	Score, Stands float32
 }
 

@@ -138,6 +138,7 @@ type shown struct {
 	Needless  int      // escalations with the small model's own token for an answer
 	Stop      string
 	audit
+	last time.Time // when the last token was shown, where a test wants to know
 }
 
 // audit is what is counted of audits.

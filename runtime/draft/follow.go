@@ -126,17 +126,26 @@ func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 const saved = 1
 
 // covered reports whether an escalation waits for what a stream is about to bring in place of an ask of its own, and
-// until when; the zero time: until the stream has begun, or ends.
+// until when: at most half a deadline; the zero time: until the stream has begun, or ends.
 func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
+	var patience time.Time
+	if r.Deadline > 0 {
+		if patience = e.wanted.Add(r.Deadline / 2); !now.Before(patience) {
+			return patience, false
+		}
+	}
 	for _, s := range r.streams {
 		at, may := r.expected(s, e)
 		if !may {
 			continue
 		}
 		if at.IsZero() {
-			return at, true
+			return patience, true
 		}
 		late := at.Add(r.typical)
+		if r.Deadline > 0 && patience.Before(late) {
+			late = patience
+		}
 		if now.Before(late) && !at.After(now.Add((1+saved)*r.typical)) {
 			return late, true
 		}
@@ -172,13 +181,14 @@ func (r *run) leave() {
 
 // ofUse reports whether what a stream brings next may be of use.
 func (r *run) ofUse(s *stream) bool {
-	if s.pos+len(s.tokens) <= r.tip.pos || len(s.tokens) >= r.Ahead {
+	next := s.pos + len(s.tokens)
+	if s.pos+r.Ahead <= r.tip.pos+1 || len(s.tokens) >= r.Ahead {
 		return false
 	}
 	var any func(n *node) bool
 	any = func(n *node) bool {
 		if len(n.children) == 0 {
-			return !n.final && r.agrees(s, n)
+			return (!n.final || next <= n.pos) && r.agrees(s, n)
 		}
 		return slices.ContainsFunc(n.children, any)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // A large model as it is asked, for programs that put the parts together through this package.
@@ -20,12 +21,24 @@ type Far interface {
 	Session(ctx context.Context) (Cloud, func(), error)
 }
 
+// Verifier is a large model that knows whether it can say of each token of the small one if that is its choice: a
+// [Service], or a [Remote].
+type Verifier interface {
+	// Verifies returns why it cannot, by choices that are made as sampling says, with or without scores; nil where it
+	// can.
+	Verifies(ctx context.Context, scores bool, sampling sample.Options) error
+}
+
 // Session returns a cloud that needs no network, for one text at a time, and what ends it.
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	session := s.sessions.Add(1)
 	end := func() { s.Forget(context.Background(), session) } // fails only when closed: all is forgotten then
 	return s.Local(session), end, nil
 }
+
+// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says, with or
+// without scores. The built-in model can always.
+func (s *Service) Verifies(_ context.Context, scores bool, sampling sample.Options) error { return nil }
 
 // Fingerprint tells the model from others: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }

@@ -26,6 +26,8 @@ type (
 	Escalation = draft.Escalation // a question to the cloud
 	ShownToken = draft.Token      // a token, with its origin
 	Reason     = draft.Reason     // what the decision about it was made of
+	Turn       = draft.Turn       // a token that verification replaced
+	Preview    = draft.Preview    // tokens that nobody has verified yet
 )
 
 // Routing is what a routed call did, besides its [Summary].
@@ -140,7 +142,10 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 			s.summary.PromptTime = s.now().Sub(start)
 		}
 		s.summary.Tokens++
-		shown := Token{Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Confidence: t.Confidence}
+		shown := Token{
+			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
+			Confidence: t.Confidence,
+		}
 		all.WriteString(shown.Text)
 		s.note()
 		return yield(shown) && !s.e.closed()

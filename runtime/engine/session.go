@@ -37,6 +37,7 @@ type Token struct {
 	Text       string  // the whole characters that this token completes; may be empty
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
+	Unverified bool    // the large model was to look at it, but did not in time
 }
 
 // Why a text ended: the values of [Summary.Stop].

@@ -69,23 +69,82 @@ func (s *Sampler) Want(w backend.Want) backend.Want {
 // maxBest is how many best tokens are had cheaply from the head; a larger choice is made from all logits.
 const maxBest = 256
 
+// WantScores adds to w what [Sampler.Choose] needs of the head.
+func (s *Sampler) WantScores(w backend.Want) backend.Want {
+	w = s.Want(w)
+	w.Logits = w.Logits || s.o.Greedy() // any token may stand
+	return w
+}
+
 // Pick returns the token at position pos of its text, from what the head found for the position before.
 // Temperature comes first, then top-k, then top-p: each sees the distribution that the one before it leaves.
 func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 	if s.o.Greedy() {
 		return out.Top[0].ID
 	}
-	best, score := out.Top[0].ID, math.Inf(-1)
-	for _, c := range s.choice(out) {
-		l, n := float64(c.Logit)/s.o.Temperature, noiseOf(s.o.Seed, uint64(pos), uint64(c.ID))
-		if l+n.atMost() <= score {
+	best, _ := s.draw(pos, out, s.choice(out))
+	return best
+}
+
+// Choose returns the token that Pick returns, and the scores that it is chosen by: its own, and that of the token that
+// stands at pos. The score of a token is its log-probability, and where tokens are drawn its log-probability divided by
+// the temperature, plus the noise of pos. A token that cannot be drawn has -Inf, and so has one whose logit is not
+// among what the head found. Else scores are finite, and that of the choice is the largest.
+func (s *Sampler) Choose(pos int, out *backend.Output, stands int32) (choice int32, score, standing float32) {
+	if s.o.Greedy() {
+		top, lse := out.Top[0], float64(out.LogSumExp)
+		score, standing = finite(float64(top.Logit)-lse), float32(math.Inf(-1))
+		if l, ok := logitOf(out, stands); ok {
+			standing = finite(float64(l) - lse)
+		}
+		return top.ID, score, standing
+	}
+	can := s.choice(out)
+	choice, most := s.draw(pos, out, can)
+	base := float64(out.LogSumExp) / s.o.Temperature
+	score, standing = finite(most-base), float32(math.Inf(-1))
+	if i := slices.IndexFunc(can, func(c backend.Candidate) bool { return c.ID == stands }); i >= 0 {
+		standing = finite(float64(can[i].Logit)/s.o.Temperature + s.noise(pos, stands).gumbel() - base)
+	}
+	return choice, score, standing
+}
+
+// draw returns the best of the tokens that can be drawn, and its logit at the temperature plus its noise.
+func (s *Sampler) draw(pos int, out *backend.Output, can []backend.Candidate) (best int32, most float64) {
+	best, most = out.Top[0].ID, math.Inf(-1)
+	for _, c := range can {
+		l, n := float64(c.Logit)/s.o.Temperature, s.noise(pos, c.ID)
+		if l+n.atMost() <= most {
 			continue // most tokens, without a logarithm
 		}
-		if v := l + n.gumbel(); v > score {
-			best, score = c.ID, v
+		if v := l + n.gumbel(); v > most {
+			best, most = c.ID, v
 		}
 	}
-	return best
+	return best, most
+}
+
+func (s *Sampler) noise(pos int, id int32) noise { return noiseOf(s.o.Seed, uint64(pos), uint64(id)) }
+
+// logitOf returns the logit of a token, if the head found it.
+func logitOf(out *backend.Output, id int32) (logit float32, ok bool) {
+	if id >= 0 && int(id) < len(out.Logits) {
+		return out.Logits[id], true
+	}
+	for _, c := range out.Top {
+		if c.ID == id {
+			return c.Logit, true
+		}
+	}
+	return 0, false
+}
+
+// finite rounds v, where it is too large for a float32, or no number, to the largest or the least finite one.
+func finite(v float64) float32 {
+	if !(v >= -math.MaxFloat32) {
+		return -math.MaxFloat32
+	}
+	return float32(min(v, math.MaxFloat32))
 }
 
 // choice returns the tokens that can be drawn.

@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// cloudAlone is the name of the answers of the large model alone: those of the mode cloud, or where that is not
+// measured those of the same model without a network.
+const cloudAlone = "cloud"
+
+// needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
+// measures these.
+func needsReference(modes []Mode) bool {
+	return slices.ContainsFunc(modes, Mode.AsCloud) &&
+		!slices.ContainsFunc(modes, func(m Mode) bool { return m.kind == cloud })
+}
+
+// alone is what the large model itself says.
+func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
+	s, err := b.Large.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	for t, err := range s.Generate(ctx, prompt, engine.Request{MaxTokens: b.MaxTokens, Lookup: -1}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids, nil
+}
+
+// compared says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
+// serial, or with verification and no margin the tokens of the large model alone. What was not measured is not
+// compared with.
+func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []ModeReport {
+	for i := range all {
+		got := answers[all[i].Mode]
+		if want := answers["serial"]; want != nil && modes[i].AsSerial() {
+			n := differing(got, want, func(a, b answer) bool {
+				return slices.Equal(a.ids, b.ids) && slices.Equal(a.origins, b.origins)
+			})
+			all[i].EqualToSerial, all[i].Differing = new(n == 0), &n
+		}
+		if want := answers[cloudAlone]; want != nil && modes[i].AsCloud() {
+			n := differing(got, want, func(a, b answer) bool { return slices.Equal(a.ids, b.ids) })
+			all[i].EqualToCloud, all[i].DifferingFromCloud = new(n == 0), &n
+		}
+	}
+	return all
+}
+
+// differing counts the answers that are not equal.
+func differing(got, want []answer, equal func(a, b answer) bool) (n int) {
+	for i := range got {
+		if !equal(got[i], want[i]) {
+			n++
+		}
+	}
+	return n
+}

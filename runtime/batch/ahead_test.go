@@ -1,0 +1,133 @@
+package batch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// TestAhead: tokens ahead are those of plain questions, drawn as others are, and while nobody else asks none is given
+// up: neither two texts of a session nor a text that is told in the background take the place of each other.
+func TestAhead(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		for i, sampling := range []sample.Options{{}, {Temperature: 0.9, Seed: 3}, {Temperature: 0.9, Seed: 3, TopK: 7}} {
+			c.wait.Go(func() {
+				q := batch.Question{Session: 1, Context: text(i, 20), K: 1, Sampling: sampling, Ahead: true}
+				for range 20 {
+					a, err := c.s.Ask(c.t.Context(), q)
+					require.NoError(t, err)
+					require.Equal(t, m.answer(t, q), plain(a))
+					q.Context = append(q.Context, a.Token)
+				}
+			})
+		}
+		c.wait.Go(func() {
+			_, err := c.s.Ask(c.t.Context(), batch.Question{Session: 1, Context: text(9, 300), K: 1, Background: true})
+			assert.NoError(t, err)
+		})
+		c.wait.Wait()
+		st := c.stats()
+		assert.Equal(t, [3]uint64{60, 0, 0}, [3]uint64{st.Ahead, st.AheadShed, st.Shed})
+		assert.Equal(t, 3*(20+19)+300, m.rows)
+	})
+}
+
+// TestAheadTakesNothing: who asks while tokens are decoded ahead waits for one step with one of them at most, and what is
+// ahead waits until nobody else does; not for ever.
+func TestAheadTakesNothing(t *testing.T) {
+	inBubble(t, 10_000, batch.Options{}, func(c *crowd, m *counter) {
+		ctx, end := context.WithCancel(c.t.Context())
+		c.wait.Go(func() {
+			q := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1, Ahead: true}
+			for {
+				a, err := c.s.Ask(ctx, q)
+				if err != nil {
+					assert.ErrorIs(t, err, context.Canceled)
+					return
+				}
+				q.Context = append(q.Context, a.Token)
+			}
+		})
+		time.Sleep(100*tick + tick/2)
+		for i := range 50 {
+			a := c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(i, 10), K: 1})
+			assert.LessOrEqual(t, a.Queue, tick, "one step of one row")
+			assert.LessOrEqual(t, a.Compute, 10*tick)
+		}
+		end()
+		c.wait.Wait()
+
+		begin := time.Now()
+		for range 2 {
+			c.wait.Go(func() { c.mustAsk(batch.Question{Session: 3, Device: 3, Context: text(3, 4000), K: 1}) })
+		}
+		time.Sleep(tick)
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 5), K: 1, Ahead: true}
+		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
+			assert.ErrorIs(t, err, batch.ErrShed)
+			assert.Equal(t, 17*128*tick, time.Since(begin), "the first step, and 16 more")
+		})
+		c.wait.Wait()
+		assert.EqualValues(t, 1, c.stats().AheadShed)
+		assert.EqualValues(t, 1, c.stats().Shed)
+	})
+}
+
+// TestForgetAhead: a session that is dropped ends what is decoded ahead of it, all of it, and nothing of others.
+func TestForgetAhead(t *testing.T) {
+	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
+		for session := range uint64(2) {
+			for i := range 3 {
+				q := batch.Question{Session: session, Context: text(i, 50), K: 1, Ahead: i > 0, Background: i == 0}
+				c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
+					if session == 0 {
+						assert.ErrorIs(t, err, batch.ErrShed)
+						assert.Equal(t, 4*tick, took, "when its step has ended")
+					} else {
+						assert.NoError(t, err)
+					}
+				})
+			}
+		}
+		time.Sleep(tick / 4)
+		assert.NoError(t, c.s.Forget(c.t.Context(), 0))
+		c.wait.Wait()
+		synctest.Wait()
+		assert.Equal(t, [3]uint64{2, 2, 3}, [3]uint64{c.stats().Ahead, c.stats().AheadShed, c.stats().Shed})
+		assert.Equal(t, 1, c.stats().Sessions)
+	})
+}
+
+// TestAheadRoom: tokens ahead take free slots and those of their own session, never those of others.
+func TestAheadRoom(t *testing.T) {
+	inBubble(t, 100, batch.Options{}, func(c *crowd, m *counter) {
+		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 40), K: 1}
+		other := batch.Question{Session: 2, Device: 2, Context: text(2, 58), K: 1}
+		c.mustAsk(mine)
+		c.mustAsk(other)
+		ahead := mine
+		ahead.Ahead = true
+		for i := range 3 {
+			ahead.Context = append(ahead.Context, int32(i))
+			_, err := c.s.Ask(c.t.Context(), ahead)
+			if i < 2 {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorIs(t, err, batch.ErrShed, "the store is full")
+			}
+		}
+		assert.Equal(t, 58, c.mustAsk(other).Reused)
+		ahead.Context = append(mine.Context[:39:39], 5)
+		_, err := c.s.Ask(c.t.Context(), ahead)
+		assert.NoError(t, err, "its own session has another branch")
+		assert.Equal(t, 58, c.mustAsk(other).Reused)
+		assert.Equal(t, 100, c.stats().InUse)
+	})
+}

@@ -1,0 +1,47 @@
+package batch
+
+// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that wants
+// more waits until they have caught up, with as many rows as one step can have of them.
+
+// hand counts the rows of logits that the caller of a gets.
+func (s *Service) hand(a *ask) {
+	n := 0
+	for i := range a.found {
+		n += min(1, len(a.found[i].Logits))
+	}
+	if !a.part { // its own head is among those
+		n += min(1, len(a.out.Logits))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.gone {
+		a.holds = n
+		s.held += n
+	}
+}
+
+// look says that the caller of a needs no logits any more.
+func (s *Service) look(a *ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen(a)
+}
+
+// seen is look, under mu.
+func (s *Service) seen(a *ask) {
+	s.held -= a.holds
+	a.holds = 0
+	s.looked.Signal()
+}
+
+// awaitCallers waits until there is room for the logits of a step.
+func (s *Service) awaitCallers(c *call) {
+	if !c.want.Logits {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.held > max(1, s.deepest()/depth(1, true)) {
+		s.looked.Wait()
+	}
+}

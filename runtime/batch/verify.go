@@ -1,0 +1,230 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// Verification looks at each position of a context from one on: what Sampling chooses there, and how that compares with
+// the token that stands. For it the head has to run behind every token before such a position. What is kept of a head
+// serves, whoever asked for it. A token in memory of which too little is kept is computed once more.
+//
+// Choices are made, and scores taken, by the goroutine that asks, as soon as the step has ended: a draw from 150,000
+// logits takes longer than a millisecond. Logits are not kept. So a question that needs them, or many candidates, of
+// many positions is asked in parts, each with as many positions as the head of one step has room for. What a part
+// wants to know it finds out in one step, and the next part begins when its caller has looked at it.
+
+// Verify says what an audit has to be.
+type Verify int
+
+// The kinds.
+const (
+	// AsItComes compares tokens with the most probable ones, from the end of the context back to where the head did not
+	// run.
+	AsItComes Verify = iota
+	// Choices compares every token from [Question.AuditFrom] on with the one that [Question.Sampling] chooses there.
+	Choices
+	// Scores is Choices, and differences say by how much the choice is the better one.
+	Scores
+)
+
+// errHeads says that an answer would be incomplete. It is a bug.
+var errHeads = errors.New("batch: a position was not verified")
+
+// verify answers a question with Verify, part by part.
+func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sampler) (Answer, error) {
+	if q.Background {
+		return Answer{}, errors.New("batch: nobody waits for what a background question verifies")
+	}
+	if q.AuditFrom < 1 || q.AuditFrom > len(q.Context) {
+		return Answer{}, fmt.Errorf("batch: positions from %d on cannot be verified: those from 1 to %d can",
+			q.AuditFrom, len(q.Context))
+	}
+	heads := sampler.Want(backend.Want{K: 1})
+	if q.Verify == Scores {
+		heads = sampler.WantScores(backend.Want{K: 1})
+	}
+	most := s.mostHeads(heads, sampler.Want(backend.Want{K: q.K}))
+	var all Answer
+	var since time.Time
+	for known, from := 0, q.AuditFrom; ; {
+		a := &ask{Question: q, sampler: sampler, heads: heads, before: known, reused: all.Reused}
+		if a.AuditFrom = from; most <= len(q.Context)-from {
+			a.part, a.Context = true, q.Context[:from-1+most]
+		}
+		if err := s.submit(ctx, a); err != nil {
+			return Answer{}, err
+		}
+		if known == 0 {
+			since, all.Queue = a.since, a.answer.Queue
+		}
+		a.judge(q.Context, &all)
+		all.Reused, all.Computed = all.Reused+a.answer.Reused, all.Computed+a.answer.Computed
+		if !a.part {
+			last := s.completed(a)
+			all.Token, all.Top = last.Token, last.Top
+			all.Compute = a.since.Sub(since) + last.Queue + last.Compute - all.Queue
+			if all.Audited != len(q.Context)-q.AuditFrom {
+				return Answer{}, errHeads
+			}
+			return all, nil
+		}
+		s.look(a)
+		known, from = len(a.Context), len(a.Context)+1
+	}
+}
+
+// mostHeads is how many positions a part may have, the one after its context included. Where the head is cheap there
+// is only one part.
+func (s *Service) mostHeads(heads, last backend.Want) int {
+	d := depth(heads.K, heads.Logits)
+	if d <= plainDepth {
+		return math.MaxInt
+	}
+	return max(1, min(s.deepest()/max(d, depth(last.K, last.Logits)), shortRows(s.o.Rows)))
+}
+
+// judge compares the positions of a with what the head found there. It runs in the goroutine of the caller.
+func (a *ask) judge(text []int32, all *Answer) {
+	for i := range a.found {
+		if len(a.found[i].Top) == 0 || a.heads.Logits && len(a.found[i].Logits) == 0 {
+			continue // and the answer is not complete
+		}
+		all.Audited++
+		pos, out := a.AuditFrom+i, &a.found[i]
+		d := Difference{Pos: pos}
+		if a.Verify == Scores {
+			d.Choice.ID, d.Score, d.Stands = a.sampler.Choose(pos, out, text[pos])
+		} else {
+			d.Choice.ID = a.sampler.Pick(pos, out)
+		}
+		if d.Choice.ID != text[pos] {
+			d.Choice.LogProb = logitOf(out, d.Choice.ID) - out.LogSumExp
+			all.Audit = append(all.Audit, d)
+		}
+	}
+}
+
+// logitOf is the logit of a token that was chosen from what the head found.
+func logitOf(out *backend.Output, id int32) float32 {
+	if len(out.Logits) > 0 {
+		return out.Logits[id]
+	}
+	return out.Top[slices.IndexFunc(out.Top, func(c backend.Candidate) bool { return c.ID == id })].Logit
+}
+
+// lacks reports whether too little is kept of the head behind a token that a verifies. Of the last token of the context
+// wantLast decides.
+func (a *ask) lacks(c *cell) bool {
+	return a.Verify != AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 && (a.heads.Logits || c.k < a.heads.K)
+}
+
+// atOnce reports whether what a verifies has to be found out in one step.
+func (a *ask) atOnce() bool { return depth(a.heads.K, a.heads.Logits) > plainDepth }
+
+// cut is how many of the next n tokens of a it can have in a step that it is not complete with.
+func (a *ask) cut(n int) int {
+	if a.atOnce() {
+		return min(n, max(0, a.AuditFrom-1-a.done))
+	}
+	return n
+}
+
+// growVerified is grow for a question with Verify. Tokens in memory whose head is known, or is had from a row of the
+// step, cost no row.
+func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64) {
+	for n > 0 && a.done < len(a.Context) {
+		next, added := s.onward(st, a, ends)
+		if next == nil {
+			break
+		}
+		lacks := a.lacks(next.cell)
+		if !added && lacks && next.step != st.number {
+			if !next.isAlone() {
+				s.room(a, 1, ends)
+			}
+			s.repeat(st, next)
+			added = true
+		}
+		if added {
+			n, st.used, cost = n-1, st.used+1, cost+rowPrice
+			a.answer.Computed++
+		}
+		if lacks {
+			cost += s.wantHead(st, a, next)
+		}
+	}
+	return cost
+}
+
+// onward moves a to the next token of its context, and reports whether a row was added for it. The token is nil if there
+// is no slot for it.
+func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
+	token := a.Context[a.done]
+	next = a.at.below.at(token)
+	c := a.at.cell.below.at(token)
+	switch {
+	case next != nil:
+	case c != nil:
+		next = s.trees.use(a.at, c)
+		s.stats.Shared++
+	case s.room(a, 1, ends) == 0:
+		return nil, false
+	default:
+		next, added = s.trees.add(a.at, token), true
+		st.add(stepRow{node: next, slot: next.slot})
+	}
+	next.used = s.trees.clock
+	if a.paid = next.guess; a.paid {
+		s.asked(next)
+	}
+	s.moveTo(a, next)
+	a.done++
+	return next, added
+}
+
+// wantHead asks the head for what a wants to know behind n, which has a row in the step, and returns the price.
+func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
+	a.looks = st.number
+	r, w := &st.rows[n.row], a.heads
+	if r.k >= w.K && (r.logits || !w.Logits) {
+		return 0
+	}
+	before := depth(r.k, r.logits)
+	r.k, r.logits = max(r.k, w.K), r.logits || w.Logits
+	if d := depth(r.k, r.logits); d > plainDepth {
+		st.most = max(st.most, d)
+		if before <= plainDepth {
+			st.deep++
+		}
+	}
+	return headPrice(w.K, w.Logits)
+}
+
+// gather hands a what the head found behind the tokens that it verifies: what is kept, and logits of the step.
+func (a *ask) gather(st *step, outputs []*backend.Output) {
+	n := a.at
+	if !a.part {
+		n = n.parent
+	}
+	for ; int(n.pos) >= a.AuditFrom-1; n = n.parent {
+		a.found = append(a.found, *outputOf(st, outputs, n))
+	}
+	slices.Reverse(a.found)
+}
+
+// outputOf is what is known of the head behind n: what is kept, and logits if they are of the step.
+func outputOf(st *step, outputs []*backend.Output, n *node) *backend.Output {
+	out := &backend.Output{Top: n.top, LogSumExp: n.lse}
+	if n.step == st.number && n.row < len(outputs) && outputs[n.row] != nil {
+		out.Logits = outputs[n.row].Logits
+	}
+	return out
+}

@@ -1,0 +1,371 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// verdicts are what a model alone says of each position of a question, with all logits, from nothing.
+func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []batch.Difference) {
+	t.Helper()
+	c, err := m.NewCache(len(q.Context), gguf.F16)
+	require.NoError(t, err)
+	rows, err := c.Extend(q.Context)
+	require.NoError(t, err)
+	want := backend.Want{K: 256, Logits: true}
+	for i := range rows {
+		want.Rows = append(want.Rows, i)
+	}
+	out := make([]backend.Output, len(rows))
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
+	s, err := sample.New(q.Sampling)
+	require.NoError(t, err)
+	for pos := q.AuditFrom; pos < len(rows); pos++ {
+		head := &out[pos-1]
+		d := batch.Difference{Pos: pos}
+		if d.Choice.ID, d.Score, d.Stands = s.Choose(pos, head, q.Context[pos]); d.Choice.ID == q.Context[pos] {
+			continue
+		}
+		d.Choice.LogProb = head.Logits[d.Choice.ID] - head.LogSumExp
+		if q.Verify != batch.Scores {
+			d.Score, d.Stands = 0, 0
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a position
+// is what a question for that position alone answers, and its scores are those of the model's logits, to the last bit.
+func TestVerdicts(t *testing.T) {
+	m, alone := model(t), model(t)
+	differ, checked := 0, 0
+	for _, slots := range []int{40, 64, 500} {
+		for _, rows := range []int{3, 16, 50, 128} {
+			s := start(t, m, slots, batch.Options{Rows: rows, Context: 40})
+			single := start(t, alone, 40, batch.Options{Lookup: -1})
+			r := rand.New(rand.NewPCG(uint64(slots), uint64(rows)))
+			var before [][]int32
+			for range 8 {
+				questions := make([]batch.Question, 1+r.IntN(6))
+				for i := range questions {
+					questions[i] = anyVerified(r, before, 40, 512)
+					before = append(before, questions[i].Context)
+				}
+				askAll(t, s, questions, r.IntN(3) == 0, func(q batch.Question, a batch.Answer) {
+					if q.Verify == batch.AsItComes {
+						right(t, reference(t, alone, q), a, q, false)
+						return
+					}
+					require.Equal(t, len(q.Context)-q.AuditFrom, a.Audited)
+					require.Equal(t, verdicts(t, alone, q), a.Audit, "%+v", q)
+					differ += len(a.Audit)
+					if pos := q.AuditFrom + r.IntN(len(q.Context)-q.AuditFrom+1); pos < len(q.Context) {
+						plain := batch.Question{Session: r.Uint64(), Context: q.Context[:pos], K: 1, Sampling: q.Sampling}
+						b, err := single.Ask(t.Context(), plain)
+						require.NoError(t, err)
+						require.Equal(t, b.Token, chosen(q, a, pos), "%+v at %d", q, pos)
+						checked++
+					}
+				})
+			}
+			s.Close()
+			single.Close()
+		}
+	}
+	assert.Positive(t, differ)
+	assert.Positive(t, checked)
+}
+
+// chosen is the model's choice at a position, as the answer to q says.
+func chosen(q batch.Question, a batch.Answer, pos int) int32 {
+	for _, d := range a.Audit {
+		if d.Pos == pos {
+			return d.Choice.ID
+		}
+	}
+	return q.Context[pos]
+}
+
+// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and not
+// kept, and that alone.
+func TestVerifyOwn(t *testing.T) {
+	drawn := sample.Options{Temperature: 0.8, Seed: 4}
+	for name, c := range map[string]struct {
+		sampling     sample.Options
+		verify       batch.Verify
+		first, again []made
+	}{
+		"choices":         {sample.Options{}, batch.Choices, []made{{7, 7, 1, false}}, nil},
+		"scores":          {sample.Options{}, batch.Scores, []made{{7, 7, 1, true}}, []made{{7, 7, 1, true}}},
+		"drawn":           {drawn, batch.Choices, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn, scores":   {drawn, batch.Scores, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn from 40":   {sample.Options{Temperature: 0.8, TopK: 40}, batch.Scores, []made{{8, 8, 40, false}}, nil},
+		"drawn from four": {sample.Options{Temperature: 0.8, TopK: 4}, batch.Choices, []made{{8, 8, 4, false}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 100, batch.Options{}, func(c2 *crowd, m *counter) {
+				c2.mustAsk(batch.Question{Session: 1, Context: text(1, 20), K: 1})
+				q := batch.Question{Session: 1, Context: text(1, 20), K: 1, AuditFrom: 13, Verify: c.verify,
+					Sampling: c.sampling}
+				for i, calls := range [][]made{c.first, c.again} {
+					m.calls = nil
+					a := c2.mustAsk(q)
+					require.Equal(t, m.answer(t, q), plain(a))
+					require.Equal(t, calls, m.calls, "question %d", i)
+					rows := 0
+					for _, call := range calls {
+						rows += call.rows
+					}
+					assert.Equal(t, [2]int{20, rows}, [2]int{a.Reused, a.Computed}, "reused, computed")
+				}
+				assert.EqualValues(t, m.rows-20, c2.stats().Repeated)
+				assert.Equal(t, 20, c2.stats().InUse)
+			})
+		})
+	}
+}
+
+// TestVerifyParts: positions whose heads are dear are looked at in parts, each in one call, with at most as many as the
+// head of a step is bounded to, and rows that are computed once.
+func TestVerifyParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		sampling sample.Options
+		k        int
+		calls    []made
+	}{
+		"all logits": {sample.Options{Temperature: 0.8}, 1, []made{
+			{39 + 32, 32, 1, true}, {32, 32, 1, true}, {17, 17, 1, true},
+		}},
+		"40 candidates": {sample.Options{Temperature: 0.8, TopK: 40}, 1, []made{
+			{39 + 25, 25, 40, false}, {25, 25, 40, false}, {25, 25, 40, false}, {6, 6, 40, false},
+		}},
+		"for many at last": {sample.Options{Temperature: 0.8}, 256, []made{{39 + 4, 4, 1, true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 300, batch.Options{}, func(crowd *crowd, m *counter) {
+				m.vocab = 300
+				q := batch.Question{Session: 1, Context: text(1, 120), K: c.k, AuditFrom: 40, Verify: batch.Choices,
+					Sampling: c.sampling}
+				a := crowd.mustAsk(q)
+				require.Equal(t, m.answer(t, q), plain(a))
+				assert.Equal(t, c.calls, m.calls[:len(c.calls)])
+				assert.Equal(t, [3]int{120, 120, 0}, [3]int{m.rows, a.Computed, a.Reused}, "rows, computed, reused")
+				assert.Equal(t, time.Duration(120)*tick, a.Queue+a.Compute)
+				for _, call := range m.calls {
+					assert.LessOrEqual(t, call.heads*call.depth(), 8*128, "%+v", call)
+				}
+			})
+		})
+	}
+}
+
+// TestVerifyQueue: a question in parts has waited until its first step, and all after that is its computing.
+func TestVerifyQueue(t *testing.T) {
+	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
+		c.ask(batch.Question{Session: 2, Device: 2, Context: text(2, 30), K: 1}, func(batch.Answer, time.Duration, error) {})
+		time.Sleep(10 * tick)
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 80), K: 1, AuditFrom: 1, Verify: batch.Scores}
+		c.ask(q, func(a batch.Answer, took time.Duration, err error) {
+			require.NoError(t, err)
+			assert.Equal(t, 20*tick, a.Queue)
+			assert.Equal(t, took, a.Queue+a.Compute)
+			assert.Equal(t, [2]int{0, 80}, [2]int{a.Reused, a.Computed})
+		})
+		c.wait.Wait()
+		assert.Len(t, m.calls, 1+3)
+	})
+}
+
+// TestVerifyFails: when the model fails at what is computed once more, others keep what they have, and asked again the
+// answer is the same. So it is when the caller leaves between two parts, or within one.
+func TestVerifyFails(t *testing.T) {
+	for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
+		for _, leaves := range []bool{false, true} {
+			inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
+				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 90), K: 1})
+				c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1})
+				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5, Verify: batch.Scores,
+					Sampling: sampling}
+				ctx, leave := context.WithCancel(c.t.Context())
+				c.wait.Go(func() {
+					_, err := c.s.Ask(ctx, q)
+					if leaves {
+						assert.ErrorIs(t, err, context.Canceled)
+					} else {
+						assert.ErrorIs(t, err, errBroken)
+					}
+				})
+				time.Sleep(33*tick + tick/2)
+				if leaves {
+					leave()
+				} else {
+					m.broken.Store(true)
+				}
+				c.wait.Wait()
+				synctest.Wait()
+				m.broken.Store(false)
+				leave()
+				assert.Equal(t, 80, c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1}).Reused)
+				require.Equal(t, m.answer(t, q), plain(c.mustAsk(q)))
+				assert.Zero(t, batch.Held(c.s))
+			})
+		}
+	}
+}
+
+// TestVerifyInFullStore: where the text fills the store, alone or shared, its positions are verified in place.
+func TestVerifyInFullStore(t *testing.T) {
+	for _, sessions := range []uint64{1, 2, 3} {
+		for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
+			for _, verify := range []batch.Verify{batch.Choices, batch.Scores} {
+				inBubble(t, 40, batch.Options{}, func(c *crowd, m *counter) {
+					for session := range sessions {
+						c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 40), K: 1})
+					}
+					q := batch.Question{Context: text(1, 40), K: 1, AuditFrom: 1, Verify: verify, Sampling: sampling}
+					a := c.mustAsk(q)
+					require.Equal(t, m.answer(t, q), plain(a))
+					assert.LessOrEqual(t, m.rows, 40+2*40)
+				})
+			}
+		}
+	}
+}
+
+// TestVerifyTogether: questions of one step that verify the same positions share their rows.
+func TestVerifyTogether(t *testing.T) {
+	for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
+		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+			c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 30), K: 1})
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			synctest.Wait() // while this is computed the others gather
+			total := 0
+			for session := range uint64(2) {
+				q := batch.Question{Session: session, Device: session, Context: text(1, 30), K: 1, AuditFrom: 16,
+					Verify: batch.Choices, Sampling: sampling}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					require.Equal(t, m.answer(t, q), plain(a))
+					total += a.Computed
+				})
+				synctest.Wait()
+			}
+			c.wait.Wait()
+			assert.Len(t, m.calls, 3)
+			assert.LessOrEqual(t, total, 15)
+			assert.Equal(t, m.calls[2].rows, total)
+		})
+	}
+}
+
+// TestVerifyComputed: the rows of all calls are those that answers count.
+func TestVerifyComputed(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		o := batch.Options{Rows: []int{2, 8, 128}[r.IntN(3)], Context: 30, Lookup: -1}
+		inBubble(t, []int{30, 45, 300}[r.IntN(3)], o, func(c *crowd, m *counter) {
+			total, reused := 0, 0
+			var before [][]int32
+			for range 60 {
+				q := anyVerified(r, before, 30, 40)
+				q.Background, q.Ahead, q.K = false, false, 1
+				if q.Sampling = (sample.Options{}); q.Verify == batch.Scores {
+					q.Verify = batch.Choices // heads are cheap, so that nothing has a call of its own
+				}
+				before = append(before, q.Context)
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					total, reused = total+a.Computed, reused+a.Reused
+				})
+				time.Sleep(time.Duration(r.IntN(20)) * tick)
+			}
+			c.wait.Wait()
+			assert.Equal(t, m.rows, total)
+			assert.EqualValues(t, reused, c.stats().Reused)
+		})
+	}
+}
+
+// TestVerifyRefused: what makes no sense is said.
+func TestVerifyRefused(t *testing.T) {
+	s := service(t, &counter{}, 20, batch.Options{})
+	defer s.Close()
+	for _, q := range []batch.Question{
+		{AuditFrom: 1, Background: true}, {AuditFrom: 1, Ahead: true}, {AuditFrom: 0}, {AuditFrom: 6}, {AuditFrom: -1},
+	} {
+		q.Context, q.K, q.Verify = text(1, 5), 1, batch.Choices
+		_, err := s.Ask(t.Context(), q)
+		assert.ErrorContains(t, err, "verif", "%+v", q)
+	}
+	a, err := s.Ask(t.Context(), batch.Question{Context: text(1, 5), K: 1, Verify: batch.Choices, AuditFrom: 5})
+	require.NoError(t, err)
+	assert.Zero(t, a.Audited)
+}
+
+// TestLogitsAreBounded: a step that wants logits waits while callers look at as many as one step has; others do not.
+func TestLogitsAreBounded(t *testing.T) {
+	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+		batch.Hold(c.s, 33)
+		done := [2]bool{}
+		for i, sampling := range []sample.Options{{Temperature: 0.8}, {}} {
+			q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 5), K: 1, Sampling: sampling}
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) { done[i] = assert.NoError(t, err) })
+			time.Sleep(time.Hour)
+			if i == 0 {
+				assert.False(t, done[0])
+				batch.Hold(c.s, -1)
+				time.Sleep(time.Hour)
+				assert.True(t, done[0], "as many as one step has may be left")
+				batch.Hold(c.s, 100)
+			}
+		}
+		assert.True(t, done[1], "it wants none")
+		batch.Hold(c.s, -132)
+		assert.Zero(t, batch.Held(c.s))
+	})
+}
+
+// TestVerifyPrices: a device that has many positions verified has fewer turns than one that asks for as many tokens.
+func TestVerifyPrices(t *testing.T) {
+	inBubble(t, 5000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
+		bored := errors.New("enough")
+		ctx, enough := context.WithCancelCause(c.t.Context())
+		var answered [2]int
+		for device := range 2 {
+			for i := range 2 {
+				c.wait.Go(func() {
+					for n := 0; ; n++ {
+						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device), K: 1,
+							Context: text(10*device+i+100*n, 40)}
+						if device == 1 {
+							q.AuditFrom, q.Verify, q.Sampling = 1, batch.Scores, sample.Options{Temperature: 1}
+						}
+						if _, err := c.s.Ask(ctx, q); err != nil {
+							return
+						}
+						answered[device] += len(q.Context)
+					}
+				})
+			}
+		}
+		time.Sleep(40_000 * tick)
+		enough(bored)
+		c.wait.Wait()
+		// of a row, without its head and with all logits
+		assert.InDelta(t, 4.0/(4+5), float64(answered[1])/float64(answered[0]), 0.1)
+	})
+}

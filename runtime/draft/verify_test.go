@@ -1,0 +1,411 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// verifier is a script whose cloud verifies, and decodes a token every step.
+type verifier struct {
+	script
+	gap  float32 // by how much its choices are better than what stands elsewhere
+	step time.Duration
+	fail error                                  // of each ask
+	odd  func(q Question, a Answer) Answer      // changes an answer
+	next func(i int, token int32) (int32, bool) // changes a token ahead; false: there are no more
+
+	mu    sync.Mutex
+	asked []Question
+	fed   int // tokens ahead that were taken
+	ended []time.Time
+}
+
+func (v *verifier) choice(pos int) int32 {
+	if id, ok := v.answers[pos]; ok {
+		return id
+	}
+	return int32(10 * pos)
+}
+
+func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
+	v.mu.Lock()
+	v.asked = append(v.asked, q)
+	v.mu.Unlock()
+	if a, err = v.script.Ask(ctx, q); err != nil || v.fail != nil {
+		return Answer{}, errors.Join(err, v.fail)
+	}
+	for pos := q.AuditFrom; q.AuditFrom > 0 && pos < len(q.Context); pos++ {
+		a.Audited++
+		if id := v.choice(pos); id != q.Context[pos] {
+			a.Audit = append(a.Audit, Finding{Pos: pos, Token: id, LogProb: -0.5, Score: -0.5, Stands: -0.5 - v.gap})
+		}
+	}
+	if v.odd != nil {
+		a = v.odd(q, a)
+	}
+	if q.Ahead > 0 {
+		tokens := make(chan int32)
+		a.Ahead = tokens
+		go v.feed(ctx, len(q.Context)+1, q.Ahead, tokens)
+	}
+	return a, nil
+}
+
+func (v *verifier) feed(ctx context.Context, pos, most int, tokens chan<- int32) {
+	defer func() {
+		v.mu.Lock()
+		v.ended = append(v.ended, time.Now())
+		v.mu.Unlock()
+		close(tokens)
+	}()
+	for i := range most {
+		id, more := v.choice(pos+i), true
+		if v.next != nil {
+			id, more = v.next(i, id)
+		}
+		if !more || sleep(ctx, v.step) != nil {
+			return
+		}
+		select {
+		case tokens <- id:
+			v.mu.Lock()
+			v.fed++
+			v.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// decode returns the events, and the ids shown.
+func (v *verifier) decode(t *testing.T, o Options) (events []Event, ids []int32, sum Summary) {
+	v.slots = 1000
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 8
+	}
+	if o.Deadline == 0 {
+		o.Deadline = -1
+	}
+	o.Lookup = -1
+	d, err := New(v, v, v, o)
+	require.NoError(t, err)
+	sum, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+		events = append(events, e)
+		if e.Token != nil {
+			ids = append(ids, e.Token.ID)
+		}
+		return true
+	})
+	require.NoError(t, err)
+	require.NoError(t, v.wrong)
+	return events, ids, sum
+}
+
+// of returns the events of one kind.
+func of[T any](events []Event, kind func(e Event) *T) (all []T) {
+	for _, e := range events {
+		if x := kind(e); x != nil {
+			all = append(all, *x)
+		}
+	}
+	return all
+}
+
+func both(t *testing.T, test func(t *testing.T, mode Mode)) {
+	for name, mode := range map[string]Mode{"serial": Serial, "pipelined": Pipelined} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, mode) }) })
+	}
+}
+
+// TestVerifyAsks: who asks where, what about, and what for.
+func TestVerifyAsks(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{3}}}
+		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Margin: 1, VerifyEvery: 2, Branches: 1})
+		assert.Equal(t, []int32{10, 20, 30, 40, 50, 60, 70, 80}, ids)
+		var at, from []int
+		for _, q := range v.asked {
+			at, from = append(at, len(q.Context)), append(from, q.AuditFrom)
+			assert.Equal(t, Scores, q.Verify)
+			assert.Zero(t, q.Ahead)
+			assert.Zero(t, q.Within)
+		}
+		assert.Equal(t, []int{3, 6, 8}, at)
+		assert.Equal(t, []int{1, 4, 7}, from)
+		var why []Why
+		for _, e := range of(events, func(e Event) *Escalation { return e.Escalation }) {
+			why = append(why, e.Why)
+		}
+		assert.Equal(t, []Why{Routed, LongAgo, EndsHere}, why)
+		assert.Equal(t, 1, sum.Needless, "only the router asks needlessly")
+		assert.Equal(t, 5, sum.Audited)
+	})
+}
+
+// TestVerifyNothingToLookAt: a question right behind another one has nothing to verify.
+func TestVerifyNothingToLookAt(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 2}}}
+		v.decode(t, Options{Mode: mode, Verify: true, MaxTokens: 3, Branches: 1})
+		require.Len(t, v.asked, 3)
+		for _, q := range v.asked {
+			assert.Equal(t, AsItComes, q.Verify)
+			assert.Zero(t, q.AuditFrom)
+		}
+	})
+}
+
+// TestTurn: a token that the large model would not have said gives way, by the margin or not.
+func TestTurn(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		for margin, want := range map[float64][]int32{0: {10, 21, 30, 40}, 0.75: {10, 21, 30, 40}, 1: {10, 20, 30, 40}} {
+			v := &verifier{script: script{answers: map[int]int32{2: 21}}, gap: 1}
+			events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Margin: margin, MaxTokens: 4, Branches: 1})
+			assert.Equal(t, want, ids, "margin %v", margin)
+			turns := of(events, func(e Event) *Turn { return e.Turn })
+			missed := 0
+			for _, e := range of(events, func(e Event) *Escalation { return e.Escalation }) {
+				missed += len(e.Missed)
+			}
+			if margin == 1 {
+				assert.Empty(t, turns)
+				assert.Equal(t, 1, missed, "it stands, and is counted")
+				assert.Equal(t, 1, sum.Missed)
+				assert.Zero(t, sum.Turned)
+				continue
+			}
+			require.Len(t, turns, 1)
+			assert.Equal(t, Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5}, turns[0].Finding)
+			assert.Equal(t, int32(20), turns[0].Local)
+			assert.Equal(t, 2, turns[0].Wasted, "20 and 30 were evaluated in vain")
+			assert.Equal(t, 45*ms+20*ms, turns[0].Exposed, "the answer, and two forward calls")
+			assert.Equal(t, 2, sum.Wasted)
+			assert.Zero(t, missed)
+			tokens := of(events, func(e Event) *Token { return e.Token })
+			assert.Equal(t, FromCloud, tokens[1].Origin)
+			assert.Equal(t, Edge, tokens[0].Origin)
+			assert.Equal(t, float32(0.25), tokens[1].Confidence)
+		}
+	})
+}
+
+// TestAhead: tokens ahead answer the escalation that follows.
+func TestAhead(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
+		events, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 4, MaxTokens: 6})
+		assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
+		require.Len(t, v.asked, 1)
+		assert.Equal(t, 3, v.asked[0].Ahead)
+		assert.Equal(t, 1, sum.Known)
+		assert.Equal(t, 1, sum.Answered)
+		assert.Equal(t, 2, sum.Escalations)
+		assert.Equal(t, 1, sum.Asks)
+		assert.Equal(t, 2, sum.Cloud)
+		assert.Equal(t, 3, sum.Ahead)
+		assert.Equal(t, 1, sum.AheadUsed)
+		assert.Equal(t, 1, sum.Decoded)
+		assert.Equal(t, []Ahead{{Pos: 2, Tokens: 3, Used: 1}}, of(events, func(e Event) *Ahead { return e.Ahead }))
+	})
+}
+
+// TestAheadVerifies: with a margin of 0 tokens ahead verify what they agree with, and turn the first that they do not.
+func TestAheadVerifies(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1}, answers: map[int]int32{3: 31}}, step: 5 * ms}
+		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Ahead: 8, MaxTokens: 5})
+		assert.Equal(t, []int32{10, 20, 31, 40, 50}, ids)
+		require.Len(t, v.asked, 1, "the end was known as well")
+		assert.Equal(t, 4, sum.AheadUsed)
+		assert.Equal(t, 1, sum.Turned)
+		turns := of(events, func(e Event) *Turn { return e.Turn })
+		assert.Equal(t, Finding{Pos: 3, Token: 31}, turns[0].Finding)
+	})
+}
+
+// TestAheadTooSlow: where tokens ahead come much later than an answer would, a question is asked.
+func TestAheadTooSlow(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 2, 6}}, step: 500 * ms}
+		_, _, sum := v.decode(t, Options{Mode: mode, Ahead: 8, Branches: 1})
+		assert.Len(t, v.asked, 3)
+		assert.Zero(t, sum.Known)
+	})
+}
+
+// TestAheadStalls: tokens ahead that do not come are waited for, but not for long.
+func TestAheadStalls(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
+		v.next = func(i int, id int32) (int32, bool) {
+			if i == 2 {
+				v.step = time.Hour
+			}
+			return id, true
+		}
+		began := time.Now()
+		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, Branches: 1})
+		assert.Len(t, ids, 8)
+		assert.Len(t, v.asked, 2)
+		assert.Zero(t, sum.Known)
+		assert.Less(t, time.Since(began), 300*ms)
+	})
+}
+
+// TestAheadStallsDeadline: with a deadline, half of it is the most.
+func TestAheadStallsDeadline(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 2}}, step: 80 * ms}
+		events, _, sum := v.decode(t, Options{Mode: mode, Ahead: 8, Branches: 1, Deadline: 60 * ms})
+		assert.Len(t, v.asked, 2)
+		assert.Zero(t, sum.Late)
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.Equal(t, 30*ms, e[1].Held)
+		assert.Equal(t, 60*ms, v.asked[0].Within)
+	})
+}
+
+// TestAheadOtherWay: what the text does not go along is told to stop, and nothing of it is used.
+func TestAheadOtherWay(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1}}, step: 5 * ms}
+		v.next = func(i int, id int32) (int32, bool) { return id + int32(i), true } // its second token is another one
+		began := time.Now()
+		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 64, MaxTokens: 60, Branches: 1})
+		assert.Len(t, ids, 60)
+		require.Len(t, v.ended, 1)
+		assert.Less(t, v.ended[0].Sub(began), 120*ms)
+		assert.Zero(t, sum.AheadUsed)
+		assert.Equal(t, v.fed, sum.Ahead)
+	})
+}
+
+// TestAheadNonsense: a token that the vocabulary does not have, or one too many, ends a stream.
+func TestAheadNonsense(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		for _, bad := range []int32{-1, 1000, 1001} {
+			v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
+			v.next = func(i int, id int32) (int32, bool) {
+				if i == 1 {
+					return bad, true
+				}
+				return id, true
+			}
+			_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, MaxTokens: 6, Vocab: 1000})
+			assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
+			assert.Len(t, v.asked, 2)
+			assert.Zero(t, sum.Known)
+		}
+	})
+}
+
+// TestAheadPrematureEnd: where a stream ends early, what waited for it is asked.
+func TestAheadPrematureEnd(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
+		v.next = func(i int, id int32) (int32, bool) { return id, i < 2 }
+		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, MaxTokens: 6})
+		assert.Len(t, ids, 6)
+		assert.Len(t, v.asked, 2)
+		assert.Equal(t, 2, sum.Asks)
+		assert.Equal(t, []Question{{K: 0, Ahead: 7}}, []Question{{Ahead: v.asked[1].Ahead}})
+	})
+}
+
+// TestVerifyWithoutCloud: a cloud that does not answer costs one deadline; all is shown, and marked.
+func TestVerifyWithoutCloud(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{fail: errors.New("gone")}
+		began := time.Now()
+		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, VerifyEvery: 3, MaxTokens: 20, Deadline: 400 * ms})
+		assert.Len(t, ids, 20)
+		assert.Equal(t, 20, sum.Unverified)
+		for _, token := range of(events, func(e Event) *Token { return e.Token }) {
+			assert.True(t, token.Unverified)
+		}
+		assert.Zero(t, sum.Audited)
+		assert.Less(t, time.Since(began), 400*ms+20*10*ms)
+	})
+}
+
+// TestVerifyIncomplete: an answer that does not say of each token whether it holds is none.
+func TestVerifyIncomplete(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		for name, odd := range map[string]func(q Question, a Answer) Answer{
+			"less":    func(_ Question, a Answer) Answer { a.Audited--; return a },
+			"sampled": func(q Question, a Answer) Answer { a.Sampled = q.AuditFrom; return a },
+		} {
+			v := &verifier{odd: odd}
+			events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, MaxTokens: 4, Deadline: time.Second})
+			assert.Equal(t, []int32{10, 20, 30, 40}, ids, name)
+			assert.Equal(t, 4, sum.Unverified, name)
+			e := of(events, func(e Event) *Escalation { return e.Escalation })
+			require.Len(t, e, 1)
+			assert.ErrorIs(t, e[0].Err, ErrVerify)
+			assert.Equal(t, Failed, e[0].Outcome)
+		}
+	})
+}
+
+// TestPreview: drafts are told of as they stand, and taken back where they turn.
+func TestPreview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{answers: map[int]int32{2: 21}}}
+		events, ids, _ := v.decode(t, Options{Mode: Serial, Verify: true, Preview: true, MaxTokens: 4})
+		assert.Equal(t, []int32{10, 21, 30, 40}, ids)
+		assert.Equal(t, []Preview{
+			{Pos: 1, Tokens: []int32{10}}, {Pos: 1, Tokens: []int32{10, 20}}, {Pos: 1, Tokens: []int32{10, 20, 30}},
+			{Pos: 3, Turned: 2}, {Pos: 3, Tokens: []int32{30}},
+		}, of(events, func(e Event) *Preview { return e.Preview }))
+	})
+	v := &verifier{}
+	_, err := New(v, v, v, Options{Preview: true})
+	assert.Error(t, err)
+}
+
+// TestVerifyOptions: values that make no sense are refused.
+func TestVerifyOptions(t *testing.T) {
+	v := &verifier{}
+	for _, o := range []Options{
+		{Margin: 1}, {VerifyEvery: 3}, {Preview: true}, {Verify: true, Margin: -1}, {Verify: true, VerifyEvery: -1}, {Ahead: -1},
+	} {
+		_, err := New(v, v, v, o)
+		assert.Error(t, err, "%+v", o)
+	}
+	_, err := New(v, nil, nil, Options{Verify: true})
+	assert.Error(t, err, "nobody who could verify")
+	_, err = New(v, nil, v, Options{Verify: true})
+	assert.NoError(t, err, "it takes no router")
+}
+
+// TestVerifyNoRouter: without a router the large model is asked for the sake of verification alone.
+func TestVerifyNoRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{answers: map[int]int32{7: 71}}}
+		v.slots = 1000
+		d, err := New(v, nil, v, Options{Verify: true, VerifyEvery: 4, MaxTokens: 10, Deadline: -1, Lookup: -1, Mode: Serial})
+		require.NoError(t, err)
+		var ids []int32
+		sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+			if e.Token != nil {
+				ids = append(ids, e.Token.ID)
+			}
+			return true
+		})
+		require.NoError(t, err)
+		assert.Equal(t, []int32{10, 20, 30, 40, 50, 60, 71, 80, 90, 100}, ids)
+		assert.Equal(t, 1, sum.Turned)
+		var at []int
+		for _, q := range v.asked {
+			at = append(at, len(q.Context))
+		}
+		assert.Equal(t, []int{5, 10, 10}, at, "the second one turns the token at 7")
+	})
+}
