@@ -83,15 +83,27 @@ func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, e
 		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
 	}
 	for _, d := range a.Audit {
-		out.Audit = append(out.Audit, netproto.Finding{Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
+		out.Audit = append(out.Audit, netproto.Finding{
+			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
+		})
 	}
 	return out, nil
+}
+
+// Next implements [gateway.Decoder].
+func (u builtIn) Next(ctx context.Context, q gateway.Question) (int32, error) {
+	token, err := u.s.next(ctx, questionOf(q))
+	if errors.Is(err, batch.ErrShed) {
+		err = fmt.Errorf("%w: %w", netproto.Busy, err)
+	}
+	return token, err
 }
 
 // questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
 		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Verify: batch.Verify(q.Verify), // the kinds are the same
 		Sampling: sample.Options{
 			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 		},
