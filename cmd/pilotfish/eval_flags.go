@@ -57,7 +57,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.StringVar(&f.verify, "verify", "off", "`list` of margins of verification in nats, or off for the router alone, such "+
 		"as off,0,2: each policy and threshold with each of them")
-	p.IntVar(&f.every, "verify-every", 16, "with verification: ask after so many `tokens` that the large model has not "+
+	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after so many `tokens` that the large model has not "+
 		"looked at, 1 to 1024")
 	p.StringVar(&f.ahead, "ahead", "1", "`list` of how many tokens an answer of the large model is about, 1 to 64, such as "+
 		"1,8: each policy and threshold with each of them")
@@ -176,7 +176,13 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	if err := f.checkUse(policies); err != nil {
 		return nil, err
 	}
-	return f.dialled(all)
+	if all, err = f.dialled(all); err != nil {
+		return nil, err
+	}
+	if f.pair.set.Changed("verify-every") && !slices.ContainsFunc(all, func(r eval.Run) bool { return r.Verify != nil }) {
+		return nil, usagef("--verify-every has no effect without verification: add a margin to --verify, such as off,0")
+	}
+	return all, nil
 }
 
 // dialled are the runs with each margin of verification and each number of tokens ahead. Where the large model chooses
@@ -213,7 +219,6 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 
 // margins reads --verify; nil is off.
 func (f *evalFlags) margins() (all []*float64, err error) {
-	verifies := false
 	for field := range strings.SplitSeq(f.verify, ",") {
 		var m margin
 		if err := m.Set(strings.TrimSpace(field)); err != nil {
@@ -226,11 +231,8 @@ func (f *evalFlags) margins() (all []*float64, err error) {
 		if !m.on {
 			all = append(all, nil)
 		} else {
-			all, verifies = append(all, &m.nats), true
+			all = append(all, &m.nats)
 		}
-	}
-	if !verifies && f.pair.set.Changed("verify-every") {
-		return nil, usagef("--verify-every has no effect without verification: add a margin to --verify, such as off,0")
 	}
 	return all, nil
 }

@@ -198,7 +198,7 @@ func TestFlagsOfRouting(t *testing.T) {
 			r.Draft.Verify, r.Draft.VerifyEvery = true, 5
 		},
 		"--verify 0.25 --show-unverified": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Draft.Verify, r.Draft.Margin, r.Draft.VerifyEvery, r.Draft.Preview = true, 0.25, 16, true
+			r.Draft.Verify, r.Draft.Margin, r.Draft.VerifyEvery, r.Draft.Preview = true, 0.25, 64, true
 		},
 		"--pin " + onePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
 	} {

@@ -21,7 +21,7 @@ const (
 func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
 	f.IntVar(&r.ahead, "ahead", 1, "tokens of the large model that an answer is about, 1 to 64: the one that was asked "+
 		"for, and those that it decodes on by itself while nobody else asks. It never changes a token")
-	f.IntVar(&r.every, "verify-every", 16, "with verification: ask after so many `tokens` that the large model has not "+
+	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after so many `tokens` that the large model has not "+
 		"looked at, 1 to 1024")
 }
 

@@ -91,7 +91,6 @@ func (r *run) take(res result) {
 // answer applies the answer to an open question: what it says of the tokens before can take the question with it.
 func (r *run) answer(e *escalation, res result) {
 	e.timed(res)
-	r.typical = e.Wait
 	r.lately.learn(e.Wait)
 	e.audited, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
 	e.Top = res.answer.Top

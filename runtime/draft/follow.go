@@ -108,17 +108,17 @@ func (r *run) agrees(s *stream, n *node) bool {
 // expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer, that
 // follows from how long the last one took; the zero time: that is not known either.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
-	ahead := e.Pos - s.pos
+	ahead, typical := e.Pos-s.pos, r.lately.likely()
 	if !s.live || ahead <= 0 || ahead >= r.Ahead || len(s.tokens) > ahead || !r.agrees(s, e.at) {
 		return at, false
 	}
 	switch {
 	case len(s.tokens) > 0:
 		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.pace), true
-	case r.typical == 0:
+	case typical == 0:
 		return at, true
 	}
-	return s.of.sent.Add(r.typical + time.Duration(ahead)*r.pace), true
+	return s.of.sent.Add(typical + time.Duration(ahead)*r.pace), true
 }
 
 // saved is how much longer than for an ask of its own an escalation may wait for a stream, in waits for an answer: an
@@ -129,6 +129,7 @@ const saved = 1
 // until when: at most half a deadline; the zero time: until the stream has begun, or ends.
 func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
+	typical := r.lately.likely()
 	if r.Deadline > 0 {
 		if patience = e.wanted.Add(r.Deadline / 2); !now.Before(patience) {
 			return patience, false
@@ -142,11 +143,11 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 		if at.IsZero() {
 			return patience, true
 		}
-		late := at.Add(r.typical)
+		late := at.Add(typical)
 		if r.Deadline > 0 && patience.Before(late) {
 			late = patience
 		}
-		if now.Before(late) && !at.After(now.Add((1+saved)*r.typical)) {
+		if now.Before(late) && !at.After(now.Add((1+saved)*typical)) {
 			return late, true
 		}
 	}

@@ -41,7 +41,6 @@ type run struct {
 	*repeats // nil: nothing is guessed from the text
 
 	streams []*stream     // tokens ahead, of all questions that are not dropped
-	typical time.Duration // wait of the last answer; 0: there was none
 	pace    time.Duration // between the last tokens ahead
 	looks   []int         // positions of the small model's tokens shown as verified since the last audit was told
 	within  []Finding     // at these, where the large model would have chosen another token

@@ -62,12 +62,11 @@ func (r *run) comparisons(at *node, from int) []comparison {
 	return all
 }
 
-// learn takes what an answer says of the large model: its token, and the tokens that were compared.
+// learn takes what an answer says of the tokens that were compared.
 func (r *run) learn(e *escalation, a Answer) {
 	if !r.knows() {
 		return
 	}
-	e.at.fact.learn(a.Token, nil)
 	found := map[int]Finding{}
 	for _, f := range a.Audit {
 		found[f.Pos] = f

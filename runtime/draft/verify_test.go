@@ -146,6 +146,9 @@ func TestVerifyAsks(t *testing.T) {
 		assert.Equal(t, []Why{Routed, LongAgo, EndsHere}, why)
 		assert.Equal(t, 1, sum.Needless, "only the router asks needlessly")
 		assert.Equal(t, 5, sum.Audited)
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.Equal(t, []int{1, 3, 4, 6, 7, 8}, []int{
+			e[0].AuditedFrom, e[0].AuditedTo, e[1].AuditedFrom, e[1].AuditedTo, e[2].AuditedFrom, e[2].AuditedTo})
 	})
 }
 
@@ -230,6 +233,17 @@ func TestAheadVerifies(t *testing.T) {
 	})
 }
 
+// TestAheadVerified: what tokens ahead have verified is not asked about again.
+func TestAheadVerified(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1}}, step: 2 * ms}
+		_, _, sum := v.decode(t, Options{Mode: mode, Verify: true, Ahead: 4, MaxTokens: 12, Branches: 1})
+		require.Len(t, v.asked, 2)
+		assert.Equal(t, 5, v.asked[1].AuditFrom)
+		assert.Equal(t, 3, sum.AheadUsed)
+	})
+}
+
 // TestAheadTooSlow: where tokens ahead come much later than an answer would, a question is asked.
 func TestAheadTooSlow(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
@@ -291,7 +305,7 @@ func TestAheadOtherWay(t *testing.T) {
 func TestAheadNonsense(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		for _, bad := range []int32{-1, 1000, 1001} {
-			v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
+			v := &verifier{script: script{escalate: []int{1, 3}}, step: 5 * ms}
 			v.next = func(i int, id int32) (int32, bool) {
 				if i == 1 {
 					return bad, true
@@ -302,7 +316,57 @@ func TestAheadNonsense(t *testing.T) {
 			assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
 			assert.Len(t, v.asked, 2)
 			assert.Zero(t, sum.Known)
+			assert.LessOrEqual(t, sum.Ahead, 2, "those before the bad ones")
+			assert.LessOrEqual(t, v.fed, 5, "streams that go wrong are ended")
 		}
+	})
+}
+
+// TestAheadTooMany: what was not asked for is of no use, and ends a stream.
+func TestAheadTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 5}}, step: 2 * ms}
+		v.odd = func(q Question, a Answer) Answer {
+			tokens := make(chan int32)
+			a.Ahead = tokens
+			go v.feed(t.Context(), len(q.Context)+1, 5, tokens)
+			return a
+		}
+		events, _, sum := v.decode(t, Options{Mode: Serial, Ahead: 3, MaxTokens: 7})
+		assert.Zero(t, sum.Known)
+		assert.Len(t, v.asked, 2)
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.Zero(t, e[1].Held, "nothing was to be expected there")
+		for _, a := range of(events, func(e Event) *Ahead { return e.Ahead }) {
+			assert.Equal(t, 2, a.Tokens)
+		}
+	})
+}
+
+// TestAheadBurst: tokens that come together are taken together, and the time between them is shared.
+func TestAheadBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 6}}}
+		v.odd = func(q Question, a Answer) Answer {
+			if len(q.Context) > 1 {
+				return a
+			}
+			tokens := make(chan int32, 8)
+			a.Ahead = tokens
+			go func() { // three at once after 60 ms, and the next one 40 ms later
+				defer close(tokens)
+				_ = sleep(t.Context(), 60*ms)
+				for pos := 2; pos <= 4; pos++ {
+					tokens <- v.choice(pos)
+				}
+				_ = sleep(t.Context(), 40*ms)
+				tokens <- v.choice(5)
+				tokens <- v.choice(6)
+			}()
+			return a
+		}
+		_, _, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 7})
+		assert.Equal(t, 1, sum.Known, "it is expected 40 ms after the burst, and not 120")
 	})
 }
 
@@ -315,7 +379,6 @@ func TestAheadPrematureEnd(t *testing.T) {
 		assert.Len(t, ids, 6)
 		assert.Len(t, v.asked, 2)
 		assert.Equal(t, 2, sum.Asks)
-		assert.Equal(t, []Question{{K: 0, Ahead: 7}}, []Question{{Ahead: v.asked[1].Ahead}})
 	})
 }
 

@@ -1,0 +1,167 @@
+package eval
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// with is a run with verification and answers ahead.
+func with(r Run, margin float64, ahead int) Run {
+	r.Verify, r.Ahead = &margin, ahead
+	return r
+}
+
+func TestDialNames(t *testing.T) {
+	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12", "margin 0.5 ahead 2"},
+		Names([]Run{with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0.25, 8),
+			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0), {Policy: router.Margin, Threshold: new(0.5), Ahead: 2}}))
+	assert.True(t, Run{Ahead: 1}.plain() && Run{}.plain())
+	assert.False(t, with(Run{}, 0, 0).plain() || Run{Ahead: 2}.plain())
+	r := RunReport{Policy: "margin", Threshold: new(0.5), Verify: new(0.0), Ahead: 4}
+	assert.Equal(t, "margin 0.5 verified 0 ahead 4", r.Name())
+}
+
+// dialRuns are 40 questions of which the router alone has, at two thresholds, a quarter and all right for 1 and 3 asks,
+// and with verification three quarters and all for 1 and 2.
+func dialRuns() (*task.Set, []Run, *Log) {
+	runs := []Run{
+		at(router.Margin, 0.2), at(router.Margin, 0.8), with(at(router.Margin, 0.2), 0, 8), with(at(router.Margin, 0.8), 0, 8),
+		with(at(router.Margin, 0.2), 2, 1), // all right, but for more asks than the router alone ever needs
+		with(at(router.Margin, 0.8), 2, 1),
+		{Policy: router.Always}, {Policy: router.Never},
+	}
+	rightIn := []int{10, 40, 30, 40, 40, 40, 40, 0}
+	asks := []int{1, 3, 1, 2, 4, 5, 9, 0}
+	origins := []string{"ee", "ec", "cc", "cc", "cc", "cc", "cc", "ee"}
+	set, l := &task.Set{}, NewLog(Settings{}, About{})
+	for i := range 40 {
+		q := graded(fmt.Sprint(i), false)
+		set.Questions = append(set.Questions, q)
+		for n, r := range runs {
+			a := made(q.ID, r.Name(), "wrong", origins[n])
+			if i < rightIn[n] {
+				a.Verdict = "right"
+			}
+			a.Asks, a.Known, a.Turned, a.Ahead = asks[n], 1, 2, 3
+			l.answers[key{q.ID, r.Name()}] = a
+		}
+	}
+	return set, runs, l
+}
+
+// TestAsksCurves: a policy with verification is compared with the same policy alone over the asks that both come to, in
+// resamples of the same questions; what has no asks in common is not compared, and nothing of it is in the curves over
+// shares.
+func TestAsksCurves(t *testing.T) {
+	set, runs, l := dialRuns()
+	r := Summarize(set, runs, l)
+	require.Len(t, r.Dials, 1)
+	d := r.Dials[0]
+	assert.Equal(t, []any{"margin", 0.0, 8, 1.0, 2.0}, []any{d.Policy, *d.Verify, d.Ahead, d.From, d.To})
+	// alone: 0.25 at 1 ask to 0.625 at 2, halfway to 1 at 3; verified: 0.75 to 1
+	assert.InDelta(t, 0.875, d.Area.Value, 1e-12)
+	assert.InDelta(t, 0.4375, d.Router.Value, 1e-12)
+	assert.InDelta(t, 0.4375, d.Minus.Value, 1e-12)
+	assert.Greater(t, d.Minus.Low, 0.3)
+	assert.Less(t, d.Minus.High, 0.6)
+	assert.Less(t, d.Minus.High-d.Minus.Low, d.Area.High-d.Area.Low+d.Router.High-d.Router.Low, "it is paired")
+	for i, one := range r.Runs[:len(runs)] {
+		assert.Equal(t, i == 2 || i == 3, one.AsksCurve != nil, one.Name())
+		assert.Equal(t, i < 2, one.Curve != nil, one.Name())
+		assert.Equal(t, runs[i].plain(), one.Known == nil && one.Turned == nil && one.CloudAhead == nil, one.Name())
+	}
+	two := r.Runs[2]
+	assert.Equal(t, []float64{1, 1, 2, 3}, []float64{two.Asks, *two.Known, *two.Turned, *two.CloudAhead})
+	require.Len(t, r.Policies, 1)
+	b, err := json.Marshal(two)
+	require.NoError(t, err)
+	for _, want := range []string{`"verify":0,"ahead":8`, `"known_per_answer":1`, `"turned_per_answer":2`,
+		`"cloud_tokens_ahead_per_answer":3`, `"asks_curve":{"policy":"margin","verify":0,"ahead":8,"from":1,"to":2,"area":`} {
+		assert.Contains(t, string(b), want)
+	}
+	b, err = json.Marshal(r.Runs[0])
+	require.NoError(t, err)
+	for _, not := range []string{"verify", "ahead", "known", "turned", "asks_curve"} {
+		assert.NotContains(t, string(b), `"`+not)
+	}
+
+	plain, _, _ := dialRuns()
+	alone := Summarize(plain, runs[:2], l)
+	assert.Empty(t, alone.Dials)
+	assert.Equal(t, alone.Runs[0].Asks, r.Runs[0].Asks)
+	// never with verification is an end of the curve with the same verification, and the large model alone is of neither
+	a := with(Run{Policy: router.Never}, 0, 8)
+	for i := range set.Questions {
+		one := made(fmt.Sprint(i), a.Name(), "right", "ee")
+		one.Asks = 3
+		l.answers[key{one.Question, one.Run}] = one
+	}
+	d = Summarize(set, append(runs, a), l).Dials[0]
+	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
+}
+
+// TestDialled: verification with no margin gives the large model's text whatever the router does, answers ahead change
+// no token, and what is counted fits together.
+func TestDialled(t *testing.T) {
+	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5),
+		{Policy: router.Margin, Threshold: new(0.5), Ahead: 8},
+		with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8),
+		with(at(router.Margin, 0.5), 1000, 1)}
+	o := demoOptions(t, 8, runs...)
+	o.Every = 7
+	require.NoError(t, o.Run(t.Context()))
+	of := func(q task.Question, run int) Answer {
+		a, ok := o.Log.Answer(q.ID, runs[run].Name())
+		require.True(t, ok)
+		require.NoError(t, a.validate(Names(runs)))
+		return a
+	}
+	turned := 0
+	for _, q := range o.Set.Questions {
+		never, always, router, ahead := of(q, 0), of(q, 1), of(q, 2), of(q, 3)
+		assert.Equal(t, router.Tokens, ahead.Tokens)
+		assert.LessOrEqual(t, ahead.Asks, router.Asks)
+		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
+		assert.Zero(t, never.Turned+always.Turned+router.Turned+router.Known)
+		for run := 4; run <= 6; run++ {
+			a := of(q, run)
+			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
+			assert.Empty(t, a.Missed, a.Run)
+			assert.Empty(t, a.Same, "what verification asks is not the same for another threshold")
+			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8, "at the latest each eighth token is asked for")
+			turned += a.Turned
+		}
+		far := of(q, 7)
+		assert.Equal(t, router.Tokens, far.Tokens, "with such a margin all tokens stand")
+		assert.Equal(t, router.Missed, far.Missed)
+		assert.Zero(t, far.Turned)
+	}
+	assert.Positive(t, turned)
+}
+
+// TestTakerCounts: what is counted of an answer, event by event.
+func TestTakerCounts(t *testing.T) {
+	x := taker{prompt: 10}
+	for _, e := range []draft.Event{
+		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4, BytesUp: 9}},
+		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Known, Token: 5, Local: 5}},
+		{Escalation: &draft.Escalation{Pos: 14, Outcome: draft.Dropped, BytesUp: 20}},
+		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
+		{Ahead: &draft.Ahead{Tokens: 7, Used: 2}}, {Preview: &draft.Preview{}}, {Warming: &draft.Warming{}},
+	} {
+		x.take(e)
+	}
+	assert.NoError(t, x.failed)
+	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Needless: []int{3}}, x.a)
+	assert.Equal(t, 14, x.until)
+	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
+	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
+}
