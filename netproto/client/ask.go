@@ -154,7 +154,9 @@ func (s *Session) send(
 	const most = 16
 	for range most {
 		var up int
+		before := r.told
 		r, up, err = s.once(ctx, path, frame)
+		r.told = max(r.told, before) // a path that is sent again was new the first time
 		sum.up += up
 		sum.down += len(r.b)
 		switch {
