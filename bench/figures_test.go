@@ -38,7 +38,9 @@ func TestTallyOfARun(t *testing.T) {
 	var got Tally
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge}},
-		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}},
+		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
+		{Warming: &draft.Warming{Tokens: 160, New: 130}},
+		{Pass: &draft.Pass{Rows: 3}},
 		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]draft.Finding, 2)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
@@ -53,6 +55,7 @@ func TestTallyOfARun(t *testing.T) {
 	assert.Equal(t, Tally{
 		Tokens: 4, Cloud: 2, Timeouts: 1, Escalations: 3, Asks: 4, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
 		Up: 300 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
+		Prefilled: 160, Decoded: got.Decoded, Passes: 1, Warmed: 30,
 	}, got)
 }
 
@@ -61,18 +64,20 @@ func scripted() []answer {
 	one := func(ms int, tokens int, known, correct bool, tally Tally) answer {
 		return answer{ids: make([]int32, tokens), prompt: 10, known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
 	}
-	return []answer{
+	all := []answer{
 		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100,
-			Hidden: 90, Up: 10, Down: 4,
+			Hidden: 90, Up: 10, Down: 4, Warmed: 30,
 			Audited: 3, AuditedFor: 3, Known: 1, Turned: 2, Prefilled: 100, Decoded: 2, Ahead: 7, AheadUsed: 3}),
 		one(100, 6, true, false, Tally{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2, Hits: 1, Wait: 100,
 			Hidden: 10, Up: 20, Down: 5,
 			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2, Unverified: 3, Prefilled: 40, Decoded: 3}),
 		one(300, 8, true, true, Tally{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
-		one(200, 1, false, false, Tally{Tokens: 2}),
+		one(200, 1, false, false, Tally{Tokens: 2, Passes: 1, Warmed: 10, WarmedInVain: 10}),
 		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1, Wait: 200, Up: 30, Down: 3,
 			Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2, Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
 	}
+	all[4].lastAsked = true
+	return all
 }
 
 // TestReportByHand: each printed figure of each kind of mode, from answers that are written down.
@@ -82,6 +87,9 @@ func TestReportByHand(t *testing.T) {
 		Answers: 5, Accuracy: new(0.75), AccuracyLow: &w.Low, AccuracyHigh: &w.High, TokensPerAnswer: 4, // 20 of 5
 		Time: Times{Mean: 400, P50: 300, P90: 900},
 	}
+	const ms = time.Millisecond
+	usual.Each = []Each{{500 * ms, 5, 0, false}, {100 * ms, 7, 0, false}, {300 * ms, 9, 0, false}, {200 * ms, 2, 1, false},
+		{900 * ms, 2, 0, true}}
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
 	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4), new(12.0/4), new(11.0/55)
@@ -89,7 +97,7 @@ func TestReportByHand(t *testing.T) {
 	alone := usual
 	alone.CloudTokens, routed.CloudTokens = computed, computed
 	serial := routed
-	serial.Known = new(3.0 / 5)
+	serial.Known, serial.Warmed, serial.WarmedInVain = new(3.0/5), new(40.0/5), new(10.0/5)
 	pipelined := serial
 	pipelined.HitRate, pipelined.HiddenShare = new(2.0/4), new(100.0/400)
 	verified := pipelined

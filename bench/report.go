@@ -2,6 +2,7 @@ package bench
 
 import (
 	"slices"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -28,6 +29,8 @@ type ModeReport struct {
 	MissedShare     *float64 `json:"missed_share,omitempty"`              // of the edge's tokens that the cloud audited: it would have chosen another one
 	BytesUp         *float64 `json:"bytes_up_per_escalation,omitempty"`   // payload, dropped asks and text sent ahead included
 	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
+	Warmed          *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt sent ahead of the first ask
+	WarmedInVain    *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, tokens of prompts of answers that asked nothing
 	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"`           // all tokens and origins; promised where no token timed out, here and in serial
 	Differing       *int     `json:"answers_differing_from_serial,omitempty"`
 
@@ -38,6 +41,7 @@ type ModeReport struct {
 	Known              *float64     `json:"known_per_answer,omitempty"`  // escalations that needed no ask, since another answer told
 	Turned             *float64     `json:"turned_per_answer,omitempty"` // the small model's tokens that verification replaced before they were shown
 	Unverified         *int         `json:"unverified,omitempty"`        // tokens of all answers that were shown without verification, since no answer came in time
+	Each               []Each       `json:"-"`                           // what each question took, in their order
 	CloudTokens        *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
 	Cost               *price.Cost  `json:"cost,omitempty"` // with a price list
 }
@@ -50,6 +54,14 @@ type CloudTokens struct {
 	Decoded   float64 `json:"decoded"`    // asked for, dropped asks included
 	Ahead     float64 `json:"ahead"`      // decoded beyond these, on its own
 	AheadUsed float64 `json:"ahead_used"` // of these, those that answered a question or verified a token
+}
+
+// Each is one answer.
+type Each struct {
+	Took      time.Duration
+	Tokens    int  // generated, an end token included
+	Passes    int  // of the small model after the prompt
+	LastAsked bool // the cloud was asked for the last token
 }
 
 // Times are milliseconds.
@@ -68,6 +80,7 @@ func report(m Mode, answers []answer, prices *price.List) ModeReport {
 	tokens, known, correct := 0, 0, 0
 	for _, a := range answers {
 		times = append(times, milliseconds(a.took))
+		r.Each = append(r.Each, Each{a.took, a.tally.Tokens, a.tally.Passes, a.lastAsked})
 		tokens += len(a.ids)
 		if a.known {
 			known++
@@ -110,6 +123,7 @@ func (r *ModeReport) addRouting(m Mode, t Tally) {
 	r.MissedShare = ratio(t.MissedFor, t.AuditedFor)
 	if m.OverLink() {
 		r.Known = ratio(t.Known, r.Answers)
+		r.Warmed, r.WarmedInVain = ratio(t.Warmed, r.Answers), ratio(t.WarmedInVain, r.Answers)
 	}
 	if m.Verifies() {
 		r.Turned, r.Unverified = ratio(t.Turned, r.Answers), &t.Unverified

@@ -28,6 +28,8 @@ type RoutingOptions struct {
 	Modes       []Mode
 	Router      router.Options
 	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
+	Raw         bool          // the questions are texts to go on with, without chat template
+	Alternate   bool          // each question in all modes, in turns, before the next: what disturbs one disturbs all
 	MaxTokens   int           // of an answer; 0 means 64
 	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
 	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
@@ -62,20 +64,44 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	answers := map[string][]answer{}
 	if needsReference(o.Modes) {
 		b.total += len(o.Questions)
-		if answers[cloudAlone], err = b.run(ctx, Mode{Name: cloudAlone, kind: reference}); err != nil {
+		alone, err := b.run(ctx, Mode{Name: cloudAlone, kind: reference})
+		if err != nil {
 			return nil, fmt.Errorf("what the large model alone says: %w", err)
 		}
+		answers[cloudAlone] = alone[0]
 	}
 	var all []ModeReport
-	for _, m := range o.Modes {
-		got, err := b.run(ctx, m)
+	for _, modes := range b.turns() {
+		got, err := b.run(ctx, modes...)
 		if err != nil {
-			return compared(all, o.Modes, answers), fmt.Errorf("mode %s: %w", m.Name, err)
+			return compared(all, o.Modes, answers), fmt.Errorf("mode %s: %w", names(modes), err)
 		}
-		answers[m.Name] = got
-		all = append(all, report(m, got, o.Prices))
+		for i, m := range modes {
+			answers[m.Name] = got[i]
+			all = append(all, report(m, got[i], o.Prices))
+		}
 	}
 	return compared(all, o.Modes, answers), nil
+}
+
+// turns are the modes that are measured at a time.
+func (b *routing) turns() (all [][]Mode) {
+	if b.Alternate {
+		return [][]Mode{b.Modes}
+	}
+	for _, m := range b.Modes {
+		all = append(all, []Mode{m})
+	}
+	return all
+}
+
+// names of modes, for people.
+func names(modes []Mode) string {
+	var all []string
+	for _, m := range modes {
+		all = append(all, m.Name)
+	}
+	return strings.Join(all, ", ")
 }
 
 // routing is one call of [Routing].
@@ -96,18 +122,36 @@ type answer struct {
 	correct bool
 	took    time.Duration
 	tally   Tally
+	// the cloud was asked for the last token, and no other answer told it
+	lastAsked bool
+	askedFor  int // position that the cloud was asked for last
 }
 
-// run asks all questions in one mode, several at a time: each device takes the next question that nobody has.
-func (b *routing) run(ctx context.Context, m Mode) ([]answer, error) {
+// observe counts an event.
+func (a *answer) observe(e draft.Event) {
+	a.tally.Add(e)
+	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
+		a.askedFor = q.Pos
+	}
+	if t := e.Token; t != nil {
+		a.lastAsked = a.askedFor == t.Pos
+	}
+}
+
+// run asks all questions in each of some modes, several at a time: each device takes the next question that nobody has.
+// It returns the answers of each mode.
+func (b *routing) run(ctx context.Context, modes ...Mode) ([][]answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answers, before := make([]answer, len(b.Questions)), b.done
+	answers, before := make([][]answer, len(modes)), b.done
+	for i := range answers {
+		answers[i] = make([]answer, len(b.Questions))
+	}
 	next := make(chan int)
 	var devices sync.WaitGroup
 	for n := range min(b.Parallel, len(b.Questions)) {
 		devices.Go(func() {
-			if err := b.device(ctx, m, n, next, answers); err != nil {
+			if err := b.device(ctx, modes, n, next, answers); err != nil {
 				cancel(err)
 			}
 		})
@@ -122,28 +166,37 @@ feed:
 	}
 	close(next)
 	devices.Wait()
-	if b.done-before == len(answers) { // whatever ended ctx came too late
+	if b.done-before == len(modes)*len(b.Questions) { // whatever ended ctx came too late
 		return answers, nil
 	}
 	return answers, context.Cause(ctx)
 }
 
-// device answers questions until there are no more.
-func (b *routing) device(ctx context.Context, m Mode, number int, next <-chan int, answers []answer) error {
-	s, err := b.Edge.NewSession()
-	if err != nil {
-		return err
-	}
-	far, hangUp, err := b.connect(ctx, m, number)
-	if err != nil {
-		return err
-	}
-	defer hangUp()
-	for i := range next {
-		if answers[i], err = b.ask(ctx, m, s, far, b.Questions[i]); err != nil {
+// device answers questions until there are no more, each in all modes, of which each begins as often as the others.
+func (b *routing) device(ctx context.Context, modes []Mode, number int, next <-chan int, answers [][]answer) error {
+	sessions, clouds := make([]*engine.Session, len(modes)), make([]draft.Cloud, len(modes))
+	for i, m := range modes {
+		var err error
+		if sessions[i], err = b.Edge.NewSession(); err != nil {
 			return err
 		}
-		b.tick()
+		far, hangUp, err := b.connect(ctx, m, number)
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		clouds[i] = far
+	}
+	for i := range next {
+		for turn := range modes {
+			n := (i + turn) % len(modes)
+			a, err := b.ask(ctx, modes[n], sessions[n], clouds[n], b.Questions[i])
+			if err != nil {
+				return err
+			}
+			answers[n][i] = a
+			b.tick()
+		}
 	}
 	return nil
 }
@@ -188,7 +241,7 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question.
 func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
-	prompt, err := b.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+	prompt, err := b.prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
@@ -207,6 +260,14 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 	a.took = time.Since(begin)
 	a.correct = a.known && q.Correct(text)
 	return a, err
+}
+
+// prompt is what a question is for the small model.
+func (b *routing) prompt(text string) ([]int32, error) {
+	if b.Raw {
+		return b.Edge.RawPrompt(text)
+	}
+	return b.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
 }
 
 // stream answers with the large model alone, and returns the text.
@@ -231,7 +292,7 @@ func (b *routing) decode(
 ) (err error) {
 	r := engine.Route{
 		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
-		RowCost: b.RowCost, Observe: a.tally.Add,
+		RowCost: b.RowCost, Observe: a.observe,
 	}
 	if m.kind != local {
 		if r.Router, err = m.Router(b.Router); err != nil {
@@ -243,6 +304,9 @@ func (b *routing) decode(
 			return err
 		}
 		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, t.Origin)
+	}
+	if a.tally.Asks == 0 {
+		a.tally.WarmedInVain = a.tally.Warmed
 	}
 	return nil
 }

@@ -240,11 +240,18 @@ func TestWhoseText(t *testing.T) {
 			assert.Equal(t, []int{told, 15}, []int{done, total})
 		},
 	}}
-	for _, m := range b.Modes {
+	together, err := b.run(t.Context(), b.Modes...)
+	require.NoError(t, err)
+	require.Len(t, together, len(b.Modes))
+	told, b.done = 0, 0
+	for n, m := range b.Modes {
 		answers, err := b.run(t.Context(), m)
 		require.NoError(t, err)
-		require.Len(t, answers, 3)
-		for i, a := range answers {
+		require.Len(t, answers, 1)
+		require.Len(t, answers[0], 3)
+		for i, a := range answers[0] {
+			assert.Equal(t, a.ids, together[n][i].ids, "in turns, too")
+			assert.Equal(t, a.origins, together[n][i].origins)
 			want, origin := text(large, questions[i].Text), "cloud"
 			if m.Name == "local" {
 				want, origin = text(edge, questions[i].Text), "edge"

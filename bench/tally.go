@@ -31,6 +31,10 @@ type Tally struct {
 	Decoded     int           // tokens that it was asked for, dropped asks included
 	Ahead       int           // tokens beyond these that it decoded on by itself
 	AheadUsed   int           // of Ahead, those that answered a question or verified a token
+	Passes      int           // forward calls of the small model after the prompt
+	Warmed      int           // tokens of prompts that were sent ahead
+	// of Warmed, those of answers that asked nothing then: not of one event, but of an answer that is complete
+	WarmedInVain int
 }
 
 // work is what the large model did, for a price list.
@@ -47,6 +51,7 @@ func (t *Tally) Add(e draft.Event) {
 		Audited: one.Audited, Missed: one.Missed, AuditedFor: one.AuditedFor, MissedFor: one.MissedFor,
 		Known: one.Known, Turned: one.Turned, Unverified: one.Unverified,
 		Prefilled: one.Prefilled, Decoded: one.Decoded, Ahead: one.Ahead, AheadUsed: one.AheadUsed,
+		Passes: one.Passes, Warmed: one.Warmed,
 	})
 	if w := e.Warming; w != nil {
 		t.plus(Tally{Up: w.BytesUp, Down: w.BytesDown})
@@ -93,4 +98,7 @@ func (t *Tally) plus(o Tally) {
 	t.Decoded += o.Decoded
 	t.Ahead += o.Ahead
 	t.AheadUsed += o.AheadUsed
+	t.Passes += o.Passes
+	t.Warmed += o.Warmed
+	t.WarmedInVain += o.WarmedInVain
 }

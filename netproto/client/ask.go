@@ -154,7 +154,9 @@ func (s *Session) send(
 	const most = 16
 	for range most {
 		var up int
+		before := r.told
 		r, up, err = s.once(ctx, path, frame)
+		r.told = max(r.told, before) // a path that is sent again was new the first time
 		sum.up += up
 		sum.down += len(r.b)
 		switch {
@@ -193,7 +195,7 @@ func (s *Session) once(
 		return r, 0, errRepeat
 	}
 	defer l.end()
-	p, err := s.difference(l, path)
+	p, fresh, err := s.difference(l, path)
 	if err != nil {
 		return r, 0, err
 	}
@@ -203,7 +205,7 @@ func (s *Session) once(
 	}
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
 	r, err = l.exchange(ctx, m, func() { s.noteSent(l, path) })
-	r.told = p.Delta.Count
+	r.told = fresh
 	if err != nil && ctx.Err() != nil {
 		err = s.c.tooLate(l, err, before, start)
 	}
@@ -233,27 +235,47 @@ func (s *Session) noteSent(l *link, path []int32) {
 }
 
 // difference writes a path as what follows the longest base that the gateway acknowledged, or that is on its way on
-// the same connection: the gateway waits for earlier streams before it says that it does not know a base.
-func (s *Session) difference(l *link, path []int32) (p netproto.Path, err error) {
-	s.mu.Lock()
-	p.Base, p.Hash = s.known.Longest(path)
-	if s.via == l {
-		if n, hash := s.sent.Longest(path); n > p.Base {
-			p.Base, p.Hash = n, hash
-		}
-	}
-	s.mu.Unlock()
+// the same connection: the gateway waits for earlier streams before it says that it does not know a base. What is on its
+// way may get lost, and what rests on it is late then: on a link that loses packets a path rests on what was
+// acknowledged alone, where that makes it no packet longer. fresh counts the tokens that were not sent before.
+func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int, err error) {
 	codec := s.c.plain
 	select {
 	case <-l.ready:
 		if l.err != nil {
-			return p, l.over(l.err)
+			return p, 0, l.over(l.err)
 		}
 		codec = l.codec
 	default:
 	}
-	p.Delta, err = codec.Encode(path[:p.Base], path[p.Base:])
-	return p, err
+	s.mu.Lock()
+	p.Base, p.Hash = s.known.Longest(path)
+	base, hash := p.Base, p.Hash
+	if s.via == l {
+		if n, h := s.sent.Longest(path); n > base {
+			base, hash = n, h
+		}
+	}
+	s.mu.Unlock()
+	fresh = len(path) - base
+	if base > p.Base && l.loses() {
+		p.Delta, err = codec.Encode(path[:p.Base], path[p.Base:])
+		if err != nil || len(p.Delta.Bytes) <= onePacket {
+			return p, fresh, err
+		}
+	}
+	p.Base, p.Hash = base, hash
+	p.Delta, err = codec.Encode(path[:base], path[base:])
+	return p, fresh, err
+}
+
+// onePacket is how many bytes of tokens fit into a packet with all that is around them: QUIC promises 1200 in all.
+const onePacket = 1000
+
+// loses reports whether one of a hundred packets to the gateway, or more, got lost.
+func (l *link) loses() bool {
+	stats := l.qc.ConnectionStats()
+	return stats.PacketsLost > 0 && 100*stats.PacketsLost >= stats.PacketsSent
 }
 
 // resendFrom forgets what the gateway does not hold any more: all but the beginning that it names, if that is ours.

@@ -239,7 +239,7 @@ func TestUnwelcome(t *testing.T) {
 			assert.False(t, l.usable())
 			session, err := c.NewSession(t.Context())
 			require.NoError(t, err)
-			_, err = session.difference(l, ids(3))
+			_, _, err = session.difference(l, ids(3))
 			assert.ErrorIs(t, err, code)
 			assert.Equal(t, repeat, errors.Is(err, errRepeat))
 		}

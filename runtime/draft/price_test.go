@@ -1,9 +1,11 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // rising is a curve of so many rows, each for a share of a call.
@@ -182,4 +186,168 @@ func TestAutoBranches(t *testing.T) {
 			})
 		}
 	}
+}
+
+// pricing is a run before a question at position 40, of a text that may hold 100 more tokens, with guesses at the answer
+// of 0.5, 0.2 and 0.1: forward calls of one row took 10 ms, and others that and a share more for each further row.
+func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
+	t.Helper()
+	o.Pick = func(int, *backend.Output) int32 { return 0 }
+	if o.Branches == 0 {
+		o.Branches = AutoBranches
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 100
+	}
+	m := &fakeModel{world: &world{vocab: 12}, slots: 1000, settled: 40}
+	d, err := New(m, nil, nil, o)
+	require.NoError(t, err)
+	r := &run{Options: d.o, model: m, text: make([]int32, 40), prompt: 40, cost: new(lookup.Cost), lately: new(Waits)}
+	for rows := 1; rows <= 8; rows++ {
+		for range 9 {
+			r.cost.Learn(rows, 0.01*(1+share*float64(rows-1)))
+		}
+	}
+	r.tip = &node{pos: 39, evaluated: true}
+	e := &escalation{at: r.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
+	e.Pos, r.tip.esc = 40, e
+	return r, e
+}
+
+// TestBranchesOf: what the price of guesses is made of.
+func TestBranchesOf(t *testing.T) {
+	at := func(share float64, o Options, change func(r *run, e *escalation)) int {
+		r, e := pricing(t, share, o)
+		if change != nil {
+			change(r, e)
+		}
+		return r.branches(e)
+	}
+	waited := func(d time.Duration) func(*run, *escalation) {
+		return func(r *run, _ *escalation) { r.lately.learn(d) }
+	}
+	assert.Equal(t, 3, at(0, Options{}, nil), "rows are free")
+	assert.Equal(t, 3, at(1, Options{}, nil), "they are not, but the wait is not known")
+	assert.Equal(t, 1, at(1, Options{}, waited(200*ms)), "it is, and all of it is needed")
+	assert.Equal(t, 3, at(1, Options{}, waited(time.Second)), "drafting is at its end long before")
+	assert.Equal(t, 1, at(1, Options{Window: 128}, waited(time.Second)), "the window is what ends it")
+	assert.Equal(t, 3, at(1, Options{Window: 128, MaxTokens: 30}, waited(time.Second)), "or the text is")
+	assert.Equal(t, 3, at(1, Options{Branches: 3}, waited(200*ms)), "a fixed number has no price")
+	assert.Equal(t, 1, at(0, Options{MaxTokens: 1}, nil), "nothing follows the last token")
+	assert.Equal(t, 3, at(0, Options{MaxTokens: 2}, nil), "the one before is evaluated")
+	assert.Equal(t, 2, at(0, Options{Rows: 2}, nil))
+	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) { r.model.(*fakeModel).slots = 41 }), "no room")
+	ends := func(ids ...int32) Options {
+		return Options{End: func(id int32) bool { return slices.Contains(ids, id) }}
+	}
+	assert.Equal(t, 3, at(0, ends(2), nil), "the end takes no row")
+	assert.Equal(t, 2, at(0, ends(3), nil), "and brings nothing")
+	assert.Equal(t, 1, at(0, ends(2, 3), nil))
+	below := func(chance float64) func(r *run, e *escalation) {
+		return func(r *run, e *escalation) { // the question is one at a guess, beside another guess
+			r.lately.learn(200 * ms)
+			r.tip.esc = &escalation{at: r.tip, Escalation: Escalation{Outcome: inFlight}}
+			e.at = r.child(r.tip, 4, 0)
+			e.at.guess, e.at.evaluated, e.at.esc, e.Pos = chance, true, e, 41
+			r.child(r.tip, 5, 0).guess = 0.95 - chance
+		}
+	}
+	assert.Equal(t, 3, at(0.08, Options{}, below(0.9)), "on a likely guess")
+	assert.Equal(t, 1, at(0.08, Options{}, below(0.1)), "on an unlikely one")
+}
+
+// TestWaits: the median of the last nine.
+func TestWaits(t *testing.T) {
+	var w Waits
+	assert.Zero(t, w.likely())
+	w.learn(7)
+	assert.EqualValues(t, 7, w.likely())
+	w.learn(3)
+	assert.EqualValues(t, 3, w.likely(), "the lower of two")
+	w.learn(100)
+	assert.EqualValues(t, 7, w.likely(), "one that was slow changes little")
+	for range 4 {
+		w.learn(50)
+	}
+	assert.EqualValues(t, 50, w.likely())
+	for range 9 {
+		w.learn(20)
+	}
+	assert.EqualValues(t, 20, w.likely(), "the old ones are forgotten")
+}
+
+// TestGuessesAt: the local token comes first, the others as likely as they are to be the answer: by the small model's
+// probabilities, and where tokens are drawn by these and the noise of the position, which decides there.
+func TestGuessesAt(t *testing.T) {
+	head := &backend.Output{LogSumExp: 1}
+	for i, p := range []float64{0.5, 0.3, 0.1} {
+		head.Top = append(head.Top, backend.Candidate{ID: int32(10 + i), Logit: 1 + float32(math.Log(p))})
+	}
+	of := func(o Options, local int32) (ids []int32, ps []float64) {
+		for _, g := range (&run{Options: o.withDefaults()}).guesses(7, local, head) {
+			ids, ps = append(ids, g.token), append(ps, g.p)
+		}
+		return ids, ps
+	}
+	ids, ps := of(Options{Branches: 3}, 11)
+	assert.Equal(t, []int32{11, 10, 12}, ids)
+	assert.InDeltaSlice(t, []float64{0.3, 0.5, 0.1}, ps, 1e-6)
+	ids, ps = of(Options{Branches: 2}, 99)
+	assert.Equal(t, []int32{99, 10}, ids, "a local token that is not among the best")
+	assert.Zero(t, ps[0])
+	ids, _ = of(Options{Branches: AutoBranches}, 10)
+	assert.Equal(t, []int32{10, 11, 12}, ids)
+	ids, _ = of(Options{Mode: Serial}, 10)
+	assert.Empty(t, ids)
+
+	for seed := range uint64(20) {
+		for _, temperature := range []float64{1e-9, 0.5, 2, 1e4} {
+			o := sample.Options{Temperature: temperature, Seed: seed}
+			ids, ps = of(Options{Branches: 3, Sampling: o}, 12)
+			require.Len(t, ids, 3)
+			assert.Equal(t, int32(12), ids[0])
+			assert.GreaterOrEqual(t, ps[1], ps[2])
+			assert.InDelta(t, 1, ps[0]+ps[1]+ps[2], 1e-9)
+			for i, id := range ids { // p·exp(T·noise), against that of the local token
+				c := head.Top[id-10]
+				want := float64(c.Logit-head.Top[2].Logit) + temperature*(o.Noise(7, id)-o.Noise(7, 12))
+				if got := math.Log(ps[i] / ps[0]); ps[i] > 0 && ps[0] > 0 {
+					assert.InDelta(t, want, got, 1e-6*max(1, math.Abs(want)))
+				}
+			}
+		}
+	}
+}
+
+// TestGuessesOfDraws: where the large model draws, with the noise that both have, guesses by that noise are right more
+// often than guesses without.
+func TestGuessesOfDraws(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	o := sample.Options{Temperature: 1, Seed: 9}
+	large, err := sample.New(o)
+	require.NoError(t, err)
+	with, without := 0, 0
+	for pos := range 2000 {
+		var small, other backend.Output
+		for id := range int32(20) {
+			logit := float32(2 * r.NormFloat64())
+			small.Logits, other.Logits = append(small.Logits, logit), append(other.Logits, logit+float32(r.NormFloat64()))
+			small.Top = append(small.Top, backend.Candidate{ID: id, Logit: logit})
+			other.Top = append(other.Top, backend.Candidate{ID: id, Logit: other.Logits[id]})
+		}
+		slices.SortFunc(small.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
+		slices.SortFunc(other.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
+		small.Top = small.Top[:8]
+		answer := large.Pick(pos, &other)
+		for seen, guessing := range map[*int]sample.Options{&with: o, &without: {}} {
+			run := &run{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
+			for _, g := range run.guesses(pos, small.Top[0].ID, &small) {
+				if g.token == answer {
+					*seen++
+				}
+			}
+		}
+	}
+	t.Logf("of 2000 draws %d are among three guesses with the noise, %d without", with, without)
+	assert.Greater(t, with, without+200)
 }

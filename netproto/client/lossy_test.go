@@ -1,0 +1,116 @@
+package client
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAskBehindLostSync: a path that is sent ahead, and an ask that follows before it was acknowledged. The ask rests on
+// it: it carries the path no second time. But where the connection has lost packets the ask carries all, and comes in
+// time although what was sent ahead is lost; if that fits into a packet.
+func TestAskBehindLostSync(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lossy bool
+		path  []int32
+		base  int // of the ask
+	}{
+		{"nothing was lost", false, ids(40), 40},
+		{"something was", true, ids(40), 0},
+		{"but it is too long", true, scattered(3000), 3000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{reply: always(1), context: 10_000}
+			inAir(t, s, func(t *testing.T, a *air) {
+				cl, first := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
+				ask := func(session *Session, path []int32) (time.Duration, Reply) {
+					begin := time.Now()
+					r, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+					require.NoError(t, err)
+					return time.Since(begin), r
+				}
+				ask(first, ids(1))
+				if c.lossy {
+					a.loseOne(t, first)
+				}
+				time.Sleep(time.Second)
+
+				session, err := cl.NewSession(t.Context())
+				require.NoError(t, err)
+				var sync sync.WaitGroup
+				var took time.Duration
+				a.set(func() { a.lost = func(from, _ netip.AddrPort) bool { return c.lossy && from != gatewayAt } })
+				sync.Go(func() {
+					begin := time.Now()
+					_, _, err := session.Sync(t.Context(), c.path)
+					assert.NoError(t, err)
+					took = time.Since(begin)
+				})
+				time.Sleep(time.Millisecond)
+				a.silence(false)
+				wait, r := ask(session, append(c.path[:len(c.path):len(c.path)], 7))
+				sync.Wait()
+				_, n := s.count()
+				asked := s.ask(n - 1)
+				assert.Equal(t, c.base, asked.Path.Base)
+				assert.Equal(t, len(c.path)+1-c.base, asked.Path.Delta.Count)
+				assert.Equal(t, 1, r.New, "what was sent twice is not new")
+				if c.lossy && c.base == 0 {
+					assert.Less(t, wait, 3*a.hop, "a round trip")
+					assert.Greater(t, took, 3*a.hop, "what was lost takes longer")
+				}
+			})
+		})
+	}
+}
+
+// TestLoses: one packet of a hundred is what makes a connection one that loses packets.
+func TestLoses(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		l, err := c.link(t.Context())
+		require.NoError(t, err)
+		assert.False(t, l.loses())
+		a.loseOne(t, session)
+		lossy := false
+		for i := range 250 {
+			_, err := session.Ask(t.Context(), ids(i+1), Query{})
+			require.NoError(t, err)
+			stats := l.qc.ConnectionStats()
+			assert.Equal(t, stats.PacketsLost == 1 && stats.PacketsSent <= 100, l.loses(), "%d sent", stats.PacketsSent)
+			lossy = lossy || l.loses()
+		}
+		assert.True(t, lossy)
+		assert.False(t, l.loses(), "it was long ago")
+	})
+}
+
+// loseOne loses the first packet of some asks that follow each other at once, so that the next ones tell of it.
+func (a *air) loseOne(t *testing.T, session *Session) {
+	t.Helper()
+	time.Sleep(time.Second) // else it may be an acknowledgement of what was before
+	n := 0
+	a.set(func() {
+		a.lost = func(from, _ netip.AddrPort) bool {
+			if from != gatewayAt {
+				n++
+			}
+			return from != gatewayAt && n == 1
+		}
+	})
+	var asks sync.WaitGroup
+	for i := range 5 {
+		asks.Go(func() {
+			_, err := session.Ask(t.Context(), []int32{9, int32(i)}, Query{Deadline: time.Minute})
+			assert.NoError(t, err)
+		})
+		time.Sleep(time.Millisecond)
+	}
+	asks.Wait()
+}
