@@ -1,6 +1,9 @@
 package netproto
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Answer is what the large model says to an [Ask].
 type Answer struct {
@@ -26,7 +29,7 @@ type Finding struct {
 	LogProb  float32 // of that choice
 	// What the choice was made by, of it and of the token that stands there; only in the answer to an ask with
 	// [VerifyScores]. Greedy: log-probabilities. Else those divided by the temperature plus the noise of the position,
-	// and -Inf for a token that cannot be drawn.
+	// and -Inf for a token that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
 	Score, Stands float32
 }
 
@@ -44,8 +47,19 @@ func (a Answer) Append(b []byte) []byte {
 			b = appendLogProb(b, f.LogProb)
 			last = f.Position
 		}
-		return appendMicros(appendMicros(b, a.Queue), a.Compute)
+		b = appendMicros(appendMicros(b, a.Queue), a.Compute)
+		if a.Scored() {
+			for _, f := range a.Audit {
+				b = appendScore(appendScore(b, f.Score), f.Stands)
+			}
+		}
+		return b
 	})
+}
+
+// Scored reports whether a score of a finding is not 0: if none is, the answer carries no scores.
+func (a Answer) Scored() bool {
+	return slices.ContainsFunc(a.Audit, func(f Finding) bool { return f.Score != 0 || f.Stands != 0 })
 }
 
 // ParseAnswer takes an Answer of n bytes from the front of b.
@@ -63,6 +77,14 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 		a.Audit = append(a.Audit, Finding{Position: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")})
 	}
 	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
+	if p.tail(len(a.Audit) > 0) {
+		for i := range a.Audit {
+			a.Audit[i].Score, a.Audit[i].Stands = p.scores()
+		}
+		if !a.Scored() {
+			p.fail("score", ErrValue)
+		}
+	}
 	if err := p.close(); err != nil {
 		return Answer{}, 0, err
 	}

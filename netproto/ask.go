@@ -14,7 +14,7 @@ type Ask struct {
 	Sampling  Sampling
 	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
 	Verify    Verify        // what the audit has to be
-	Ahead     int           // most tokens beyond the one asked for that are wanted as well
+	Ahead     int           // most tokens beyond the one asked for that are wanted as well, at most MaxAhead
 }
 
 // Verify says what an audit has to be.
@@ -25,19 +25,30 @@ const (
 	NoVerify      Verify = iota // the most probable tokens are compared, as far back as costs nothing
 	VerifyChoices               // each position from AuditFrom on, with the token that Sampling chooses there
 	VerifyScores                // the same, and findings carry scores
+	verifies
 )
 
-// MaxK is the most candidates that an ask can want.
-const MaxK = 256
+// The most candidates, and the most tokens beyond the one asked for, that an ask can want.
+const (
+	MaxK     = 256
+	MaxAhead = 64
+)
 
 // Append appends the frame to b.
 func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
 		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
 		b = a.Sampling.append(appendUvarint(appendUvarint(b, a.K), a.AuditFrom))
-		return appendMillis(b, a.Deadline)
+		b = appendMillis(b, a.Deadline)
+		if a.Tail() {
+			b = appendUvarint(append(b, byte(a.Verify)), a.Ahead)
+		}
+		return b
 	})
 }
+
+// Tail reports whether the ask wants what versions before [VerifyVersion] do not have.
+func (a Ask) Tail() bool { return a.Verify != NoVerify || a.Ahead > 0 }
 
 // ParseAsk takes an Ask of n bytes from the front of b. Its delta stays part of b.
 func ParseAsk(b []byte) (a Ask, n int, err error) {
@@ -48,6 +59,12 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))
 	a.Sampling = p.sampling()
 	a.Deadline = p.millis("deadline")
+	if p.tail(true) {
+		a.Verify, a.Ahead = Verify(p.u8("verify")), int(p.uvarint("ahead", MaxAhead))
+		if a.Verify >= verifies || !a.Tail() {
+			p.fail("verify", ErrValue)
+		}
+	}
 	if err := p.close(); err != nil {
 		return Ask{}, 0, err
 	}

@@ -76,6 +76,9 @@ func numbers() []number {
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
 		{KindAck, "position", MaxPosition, nil, nil},
+		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), nil},
+		{KindAsk, "ahead", MaxAhead, join(askHead, path, askTail, []byte{0}), nil},
+		{KindAhead, "token", math.MaxInt32, nil, nil},
 	}
 }
 
@@ -112,7 +115,7 @@ func TestLargestNumbers(t *testing.T) {
 
 // A Hello of another version names that as the fault, as far as versions go.
 func TestOtherVersions(t *testing.T) {
-	for _, v := range []uint64{0, Version - 1, Version + 1, 1 << 16} {
+	for _, v := range []uint64{0, OldestVersion - 1, Version + 1, 1 << 16} {
 		faultIn(t, KindHello, uv(v), "version", WrongVersion)
 	}
 	faultIn(t, KindHello, uv(1<<16+1), "version", ErrTooLong)

@@ -7,7 +7,8 @@
 //
 //	control stream    edge → Hello, then any number of Bye
 //	                  gateway → Welcome, or Refusal; later Refusal (Draining) before it goes away
-//	stream of an ask  edge → Ask, end of stream      gateway → Answer, Need or Refusal, end of stream
+//	stream of an ask  edge → Ask, end of stream      gateway → Answer, any number of Ahead, end of stream
+//	                                                 or Need or Refusal, end of stream
 //	stream of a sync  edge → Sync, end of stream     gateway → Ack, Need or Refusal, end of stream
 //
 // A message is a frame, type u8, length uvarint, then a body of that length, and its body is one row of this table:
@@ -15,17 +16,19 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
 //	           dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32,
-//	           audit u8, choices uvarint
+//	           audit u8, choices uvarint; ahead uvarint
 //	3 Refusal  code u8, retry after ms uvarint, detail string
-//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint
+//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint;
+//	           verify u8, ahead uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
 //	           audited uvarint, sampled uvarint,
 //	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
-//	           queue µs uvarint, compute µs uvarint
+//	           queue µs uvarint, compute µs uvarint; score f32 and stands f32 for each entry of audit
 //	6 Need     position uvarint, hash u64
 //	7 Sync     session u32, path
 //	8 Ack      position uvarint
 //	9 Bye      session u32
+//	10 Ahead   token uvarint
 //
 //	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8,
 //	           rest length uvarint, rest
@@ -34,7 +37,8 @@
 //	string     length uvarint, bytes
 //
 // Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, at its shortest. Each
-// value has exactly one form, so what parses is what Append writes.
+// value has exactly one form, so what parses is what Append writes. What stands behind a semicolon is a tail: it is
+// there only where one of its values is not 0.
 //
 // An ask says its context as a difference: the tokens after a base, and the hash of the path up to there. The base is a
 // position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes through
@@ -47,9 +51,15 @@
 // other than 0 only to a connection that has told of that session itself.
 package netproto
 
-// Version is the form of the messages that this package speaks. A gateway refuses a Hello of another version. Version 2
-// added the device to the Hello, version 3 the kinds of audit and of drawing to Welcome and Answer.
-const Version = 3
+// Versions of the messages. A Hello says the highest one that the client speaks, and the Welcome the one of the
+// connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client then
+// says one of a version before. Version 2 added the device to the Hello, version 3 the kinds of audit and of drawing to
+// Welcome and Answer, version 4 the tails and Ahead: without these its messages are those of version 3.
+const (
+	Version       = 4 // the highest that this package speaks
+	OldestVersion = 3 // the lowest
+	VerifyVersion = 4 // the first with verification and tokens ahead
+)
 
 // ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the
 // cause.

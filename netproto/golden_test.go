@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -59,11 +60,17 @@ func goldenValues() []named {
 	squeezed := Path{Base: 0, Hash: RootHash,
 		Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
 	trained := Path{Base: 1, Hash: RootHash.Next(7), Delta: Delta{Count: 20, Coding: Trained, Bytes: []byte{1}}}
+	limits := Limits{32768, 64, 16, MaxMessage}
+	never := float32(math.Inf(-1))
 	least := float32(-maxLogProb) / logProbUnit
 	return []named{
+		{"Hello/version-3", Hello{3, who, counted[Device](0x41), []uint32{7, 0xfeedbeef}, "open sesame"}},
+		{"Hello/version-3-least", Hello{Version: 3}},
 		{"Hello/all", Hello{Version, who, counted[Device](0x41), []uint32{7, 0xfeedbeef}, "open sesame"}},
 		{"Hello/least", Hello{Version: Version}},
-		{"Welcome/all", Welcome{Version, "Qwen2.5-72B", Limits{32768, 64, 16, MaxMessage}, 0xfeedbeef, ExactAudit, 20}},
+		{"Welcome/version-3", Welcome{3, "Qwen2.5-72B", limits, 0xfeedbeef, ExactAudit, 20, 0}},
+		{"Welcome/all", Welcome{Version, "Qwen2.5-72B", limits, 0xfeedbeef, ExactAudit, 20, MaxAhead}},
+		{"Welcome/nothing-ahead", Welcome{Version, "Qwen2.5-72B", limits, 0xfeedbeef, ExactAudit, 20, 0}},
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},
@@ -73,10 +80,15 @@ func goldenValues() []named {
 		{"Ask/top-k", Ask{2, trained, MaxK, 1, Sampling{TopK: 300}, time.Millisecond, NoVerify, 0}},
 		{"Ask/top-p", Ask{3, path, 0, 0, Sampling{TopP: 1}, time.Hour, NoVerify, 0}},
 		{"Ask/seed", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0}},
+		{"Ask/verify", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyChoices, 0}},
+		{"Ask/scores-ahead", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7}},
+		{"Ask/ahead", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, MaxAhead}},
 		{"Answer/all", Answer{151643, []Candidate{{151643, -0.5}, {9, -2.25}, {0, least}}, 12, 0,
 			[]Finding{{3, 5, -1, 0, 0}, {7, 151643, 0, 0, 0}, {300, 1, -0.0009765625, 0, 0}},
 			250 * time.Microsecond, 38 * time.Millisecond}},
 		{"Answer/sampled", Answer{9, nil, 12, 300, []Finding{{300, 1, -1, 0, 0}}, 0, 0}},
+		{"Answer/scores", Answer{9, nil, 12, 0,
+			[]Finding{{300, 1, -1, -1, -2.5}, {302, 4, -2, 0, 0}, {303, 8, -3, 0.75, never}}, 0, 0}},
 		{"Answer/least", Answer{}},
 		{"Need/all", Need{4711, 0x0123456789abcdef}},
 		{"Need/least", Need{}},
@@ -86,6 +98,8 @@ func goldenValues() []named {
 		{"Ack/least", Ack{}},
 		{"Bye/all", Bye{0xcafe0001}},
 		{"Bye/least", Bye{}},
+		{"Ahead/all", Ahead{math.MaxInt32}},
+		{"Ahead/least", Ahead{}},
 	}
 }
 
@@ -133,7 +147,7 @@ func TestGoldenMessages(t *testing.T) {
 		assert.Equal(t, len(b), n, v.name)
 		assert.Equal(t, v.value, have, "%s is read in another way", v.name)
 	}
-	for k := KindHello; k <= KindBye; k++ {
+	for k := KindHello; k <= KindAhead; k++ {
 		assert.GreaterOrEqual(t, kinds[k], 2, "%s, with all that it can hold and with as little as it can", k)
 	}
 }

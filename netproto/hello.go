@@ -7,7 +7,7 @@ import (
 
 // Hello is the first message of a client.
 type Hello struct {
-	Version      int
+	Version      int // the highest that it speaks
 	Identity     Identity
 	Device       Device   // who asks; zero means none
 	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
@@ -47,11 +47,11 @@ func (h Hello) Append(b []byte) []byte {
 	})
 }
 
-// ParseHello takes a Hello of n bytes from the front of b. With another version than [Version] the
-// error is [WrongVersion], whatever follows.
+// ParseHello takes a Hello of n bytes from the front of b. With a version that is not from [OldestVersion] to [Version]
+// the error is [WrongVersion], whatever follows.
 func ParseHello(b []byte) (h Hello, n int, err error) {
 	p, n := openFrame(b, KindHello)
-	if h.Version = int(p.uvarint("version", 1<<16)); h.Version != Version {
+	if h.Version = int(p.uvarint("version", 1<<16)); h.Version < OldestVersion || h.Version > Version {
 		p.fail("version", WrongVersion)
 	}
 	h.Identity = p.identity()

@@ -20,12 +20,13 @@ const (
 	KindSync
 	KindAck
 	KindBye
+	KindAhead
 )
 
 // String returns the name of a message.
 func (k Kind) String() string {
-	names := [...]string{"Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye"}
-	if k < KindHello || k > KindBye {
+	names := [...]string{"Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead"}
+	if k < KindHello || k > KindAhead {
 		return fmt.Sprintf("message %d", uint8(k))
 	}
 	return names[k-1]

@@ -49,14 +49,14 @@ func messages() []message {
 		}},
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
 			return Welcome{Version, letters(r), Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
-				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1)}
+				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1)}
 		}},
 		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
 			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond, NoVerify, 0}
+				time.Duration(r.IntN(1e6)) * time.Millisecond, Verify(r.IntN(int(verifies))), r.IntN(2) * r.IntN(MaxAhead+1)}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
 			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
@@ -70,12 +70,26 @@ func messages() []message {
 				a.Audited++
 				a.Audit = append(a.Audit, Finding{Position: at, Token: r.Int32(), LogProb: randomLogProb(r)})
 			}
+			if r.IntN(2) == 0 {
+				randomScores(r, a.Audit)
+			}
 			return a
 		}},
 		{KindNeed, of(ParseNeed), func(r *rand.Rand) appender { return Need{r.IntN(MaxPosition + 1), Hash(r.Uint64())} }},
 		{KindSync, of(ParseSync), func(r *rand.Rand) appender { return Sync{r.Uint32(), randomPath(r)} }},
 		{KindAck, of(ParseAck), func(r *rand.Rand) appender { return Ack{r.IntN(MaxPosition + 1)} }},
 		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint32()} }},
+		{KindAhead, of(ParseAhead), func(r *rand.Rand) appender { return Ahead{r.Int32()} }},
+	}
+}
+
+func randomScores(r *rand.Rand, all []Finding) {
+	for i := range all {
+		all[i].Score = float32(r.NormFloat64()) * 10
+		all[i].Stands = all[i].Score - float32(r.IntN(3))*r.Float32()
+		if r.IntN(4) == 0 {
+			all[i].Stands = float32(math.Inf(-1))
+		}
 	}
 }
 
@@ -136,11 +150,11 @@ func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 // The tables of these tests leave no message out.
 func TestAllMessages(t *testing.T) {
 	all := messages()
-	require.Len(t, all, int(KindBye))
+	require.Len(t, all, int(KindAhead))
 	for i, m := range all {
 		assert.Equal(t, KindHello+Kind(i), m.kind)
 	}
-	assert.Equal(t, "message 10", (KindBye + 1).String(), "one more message needs a row above, and a fuzz target")
+	assert.Equal(t, "message 11", (KindAhead + 1).String(), "one more message needs a row above, and a fuzz target")
 }
 
 // What is appended parses to the same value and length, whatever stands behind it.
@@ -190,28 +204,61 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
+// withoutTail is a message as versions before [VerifyVersion] have it.
+func withoutTail(v appender) appender {
+	switch v := v.(type) {
+	case Welcome:
+		v.Ahead = 0
+		return v
+	case Ask:
+		v.Verify, v.Ahead = NoVerify, 0
+		return v
+	case Answer:
+		for i := range v.Audit {
+			v.Audit[i].Score, v.Audit[i].Stands = 0, 0
+		}
+		return v
+	}
+	return v
+}
+
 // A frame whose body ends too early, or goes on too long, is refused though its length says so; and so is a frame of
-// another kind.
+// another kind. Only the tail may be missing, as a whole.
 func TestBrokenFrames(t *testing.T) {
 	r := source()
 	for _, m := range messages() {
 		t.Run(m.kind.String(), func(t *testing.T) {
-			whole := m.random(r).Append(nil)
-			_, body := split(whole)
-			for n := range body {
-				_, _, err := m.parse(frame(m.kind, body[:n]))
-				require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
-				fault, ok := errors.AsType[*ParseError](err)
-				require.True(t, ok)
-				require.Equal(t, m.kind.String(), fault.Message)
-				require.NotEmpty(t, fault.Field)
+			for range 20 {
+				brokenFrames(t, m, m.random(r))
 			}
-			_, _, err := m.parse(frame(m.kind, append(bytes.Clone(body), 0)))
-			require.ErrorIs(t, err, ErrRest)
-			_, _, err = m.parse(frame(m.kind+1, body))
-			require.ErrorIs(t, err, ErrType)
 		})
 	}
+}
+
+func brokenFrames(t *testing.T, m message, v appender) {
+	t.Helper()
+	_, body := split(v.Append(nil))
+	_, least := split(withoutTail(v).Append(nil))
+	for n := range body {
+		have, _, err := m.parse(frame(m.kind, body[:n]))
+		if n == len(least) {
+			require.NoError(t, err)
+			require.Equal(t, plain(withoutTail(v)), plain(have))
+			continue
+		}
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
+		fault, ok := errors.AsType[*ParseError](err)
+		require.True(t, ok)
+		require.Equal(t, m.kind.String(), fault.Message)
+		require.NotEmpty(t, fault.Field)
+	}
+	_, _, err := m.parse(frame(m.kind, append(bytes.Clone(body), 0)))
+	require.Error(t, err)
+	if len(body) > len(least) || m.kind != KindAsk && m.kind != KindWelcome && m.kind != KindAnswer {
+		require.ErrorIs(t, err, ErrRest)
+	}
+	_, _, err = m.parse(frame(m.kind+1, body))
+	require.ErrorIs(t, err, ErrType)
 }
 
 func frame(kind Kind, body []byte) []byte {
@@ -400,14 +447,16 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		{Draining, "the gateway is shutting down", false},
 		{Failed, "the large model failed", false},
 		{Cancelled, "cancelled", false},
-		{13, "code 13", false},
+		{CannotVerify, "the large model cannot verify", true},
+		{14, "code 14", false},
 	} {
 		assert.Equal(t, want.code, Code(c))
 		assert.EqualError(t, Code(c), want.text)
 		assert.Equal(t, want.lasting, Code(c).Lasting(), want.text)
 	}
 	for k, name := range []string{
-		"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "message 10",
+		"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead",
+		"message 11",
 	} {
 		assert.Equal(t, name, Kind(k).String())
 	}
@@ -417,7 +466,8 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
-	assert.Equal(t, 3, Version)
+	assert.Equal(t, []int{4, 3, 4, 64}, []int{Version, OldestVersion, VerifyVersion, MaxAhead})
+	assert.Equal(t, []Verify{0, 1, 2, 3}, []Verify{NoVerify, VerifyChoices, VerifyScores, verifies})
 	assert.Equal(t, "pilotfish/1", ALPN)
 }
 
@@ -488,6 +538,7 @@ func FuzzNeed(f *testing.F)    { fuzz(f, KindNeed) }
 func FuzzSync(f *testing.F)    { fuzz(f, KindSync) }
 func FuzzAck(f *testing.F)     { fuzz(f, KindAck) }
 func FuzzBye(f *testing.F)     { fuzz(f, KindBye) }
+func FuzzAhead(f *testing.F)   { fuzz(f, KindAhead) }
 
 func FuzzDigest(f *testing.F) {
 	f.Add(Digest{1, 2, 0xff}.String())

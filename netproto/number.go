@@ -41,6 +41,25 @@ func appendLogProb(b []byte, l float32) []byte {
 	return binary.AppendUvarint(b, uint64(min(max(q, 0), maxLogProb)))
 }
 
+// appendScore appends a number that is not NaN. There is only one 0.
+func appendScore(b []byte, f float32) []byte {
+	if f == 0 {
+		f = 0
+	}
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+}
+
+// scores takes a finite number, and one that is not above it and may be -Inf.
+func (p *parser) scores() (score, stands float32) {
+	high, low := p.u32("score"), p.u32("stands")
+	score, stands = math.Float32frombits(high), math.Float32frombits(low)
+	const minusZero = 1 << 31
+	if high == minusZero || low == minusZero || !(stands <= score) || math.IsInf(float64(score), 0) {
+		p.fail("score", ErrValue)
+	}
+	return score, stands
+}
+
 func (p *parser) logProb(field string) float32 {
 	return 0 - float32(p.uvarint(field, maxLogProb))/logProbUnit // 0 stays +0
 }

@@ -26,6 +26,9 @@ const (
 	Draining  // the gateway is about to go away
 	Failed    // the large model gave no answer
 	Cancelled // the asker is not interested any more
+	// the large model cannot look at each position of a context. Only asks that a version before VerifyVersion does not
+	// have get it
+	CannotVerify
 )
 
 // Error says the code in words.
@@ -44,6 +47,7 @@ func (c Code) Error() string {
 		Draining:       "the gateway is shutting down",
 		Failed:         "the large model failed",
 		Cancelled:      "cancelled",
+		CannotVerify:   "the large model cannot verify",
 	}
 	if int(c) < len(texts) {
 		return texts[c]
@@ -54,7 +58,7 @@ func (c Code) Error() string {
 // Lasting reports whether the same request will be refused again however often it is repeated.
 func (c Code) Lasting() bool {
 	switch c {
-	case WrongVersion, WrongTokenizer, WrongTemplate, WrongSecret, Malformed, TooLarge:
+	case WrongVersion, WrongTokenizer, WrongTemplate, WrongSecret, Malformed, TooLarge, CannotVerify:
 		return true
 	}
 	return false

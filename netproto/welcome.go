@@ -8,7 +8,7 @@ import (
 
 // Welcome is a gateway's consent to a Hello.
 type Welcome struct {
-	Version    int
+	Version    int    // of the connection
 	Model      string // name of the large model
 	Limits     Limits
 	Dictionary uint32 // id of the trained dictionary in use; 0 means none
@@ -16,6 +16,7 @@ type Welcome struct {
 	// Choices is from how many tokens, the most probable ones, the large model can draw: an ask that is not greedy must
 	// have a top-k of at most that; 0 means any.
 	Choices int
+	Ahead   int // most tokens beyond the one asked for that an ask can get; 0: none. At most MaxAhead
 }
 
 // Audit is the kind of audit that a large model can give.
@@ -38,6 +39,19 @@ func (a Audit) String() string {
 	return fmt.Sprintf("audit %d", uint8(a))
 }
 
+// CannotVerify returns why a large model with an audit of this kind cannot verify; nil if it can.
+func (a Audit) CannotVerify() error {
+	why := "the gateway's engine looks at no tokens of a question"
+	switch a {
+	case ExactAudit:
+		return nil
+	case SampledAudit:
+		why = "the gateway's engine audits one position of each question"
+	}
+	return Refusal{Code: CannotVerify,
+		Detail: why + "; verification needs all: it takes the built-in model, sglang, or vllm with --enable-scale-out"}
+}
+
 // Limits say what a gateway takes from one client.
 type Limits struct {
 	Context  int // tokens of a context
@@ -54,7 +68,11 @@ func (w Welcome) Append(b []byte) []byte {
 			b = appendUvarint(b, v)
 		}
 		b = binary.LittleEndian.AppendUint32(b, w.Dictionary)
-		return appendUvarint(append(b, byte(w.Audit)), w.Choices)
+		b = appendUvarint(append(b, byte(w.Audit)), w.Choices)
+		if w.Ahead > 0 {
+			b = appendUvarint(b, w.Ahead)
+		}
+		return b
 	})
 }
 
@@ -71,6 +89,11 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 		p.fail("audit", ErrValue)
 	}
 	w.Choices = int(p.uvarint("choices", MaxVocab))
+	if p.tail(w.Version >= VerifyVersion) {
+		if w.Ahead = int(p.uvarint("ahead", MaxAhead)); w.Ahead == 0 {
+			p.fail("ahead", ErrValue)
+		}
+	}
 	if err := p.close(); err != nil {
 		return Welcome{}, 0, err
 	}

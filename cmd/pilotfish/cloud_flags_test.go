@@ -176,7 +176,7 @@ func TestLimitFlags(t *testing.T) {
 	}
 	usual := engine.GatewayOptions{
 		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second,
-		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
+		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second, MaxAhead: 16,
 	}
 	assert.Equal(t, usual, parse(""))
 	set := usual // all of them together
@@ -192,6 +192,9 @@ func TestLimitFlags(t *testing.T) {
 		"--max-sessions-per-device 77":      func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
 		"--max-session-tokens 77":           func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
 		"--max-tokens-per-session 77":       func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
+		"--ahead-limit 7":                   func(o *engine.GatewayOptions) { o.MaxAhead = 7 },
+		"--ahead-limit 64":                  func(o *engine.GatewayOptions) { o.MaxAhead = 64 },
+		"--ahead-limit 0":                   func(o *engine.GatewayOptions) { o.MaxAhead = -1 },
 		"--device-rate 7.5":                 func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
 		"--device-rate 7.5 --device-burst 100": func(o *engine.GatewayOptions) {
 			o.DeviceRate, o.DeviceBurst = 7.5, 100
@@ -223,7 +226,8 @@ func TestLimitFlagsRefused(t *testing.T) {
 		{"--max-connections=0", "--max-connections 0"}, {"--max-sessions=-5", "--max-sessions -5"},
 		{"--device-rate=NaN", "--device-rate NaN"}, {"--device-rate=+Inf", "--device-rate +Inf"},
 		{"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
-		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`},
+		{"--ahead-limit=-1", "--ahead-limit -1: give a number from 0 to 64"},
+		{"--ahead-limit=65", "--ahead-limit 65: give a number from 0 to 64"}, {"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`},
 		{"--log=loud", "--log loud"}, {"--slots=-1", "--slots"}, {"--rows=-1", "--rows"},
 		{"--key=x", "--cert and --key belong together"}, {"--cert=x", "--cert and --key belong together"},
 		{"--max-context=0", "--max-context 0: give a number from 1 to 1000000000"},

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// limitFlags are the limits and timeouts of a gateway. Their values are above 0; 0 stands for a flag that was not
-// given.
+// limitFlags are the limits and timeouts of a gateway. Their values are above 0, and 0 stands for a flag that was
+// not given; only --ahead-limit may be 0.
 type limitFlags struct {
 	o            engine.GatewayOptions
 	dictionaries []string
@@ -48,6 +48,8 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 		"questions per second of one device, on an open gateway of one address")
 	f.Lookup("device-rate").DefValue = "no limit"
 	number(&l.o.DeviceBurst, "device-burst", "2 seconds' worth", "questions that may come at once under --device-rate")
+	f.IntVar(&l.o.MaxAhead, "ahead-limit", 16, fmt.Sprintf("`tokens` beyond the one asked for that a question can have "+
+		"decoded while the model has nothing else to do, 0 to %d; 0: none", netproto.MaxAhead))
 	duration(&l.o.SessionIdle, "session-idle", 15*time.Minute, "after which an unused text is forgotten")
 	duration(&l.o.IdleTimeout, "idle-timeout", 30*time.Second, "after which a silent connection is closed")
 	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "for a message to arrive as a whole, or to be taken")
@@ -73,10 +75,16 @@ func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
 	if err != nil {
 		return o, err
 	}
+	if n := l.o.MaxAhead; n < 0 || n > netproto.MaxAhead {
+		return o, usagef("--ahead-limit %d: give a number from 0 to %d", n, netproto.MaxAhead)
+	}
 	if l.set.Changed("device-burst") && !l.set.Changed("device-rate") {
 		return o, usagef("--device-burst needs --device-rate")
 	}
 	o = l.o
+	if o.MaxAhead == 0 {
+		o.MaxAhead = -1 // none; 0 would mean the default
+	}
 	o.Dictionaries, err = readDictionaries(l.dictionaries)
 	return o, err
 }

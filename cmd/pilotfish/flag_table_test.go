@@ -138,6 +138,7 @@ func flagTests() map[string]map[string]string {
 			"max-questions-per-connection": "TestLimitFlags", "max-sessions": "TestLimitFlags",
 			"max-sessions-per-device": "TestLimitFlags", "max-session-tokens": "TestLimitFlags",
 			"max-tokens-per-session": "TestLimitFlags", "device-rate": "TestLimitFlags", "device-burst": "TestLimitFlags",
+			"ahead-limit":  "TestLimitFlags",
 			"session-idle": "TestLimitFlags", "idle-timeout": "TestLimitFlags", "message-timeout": "TestLimitFlags",
 			"question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
 		}),

@@ -13,43 +13,99 @@ import (
 // Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
 // the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then
 // the error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths,
-// in any order.
+// in any order. With Query.Ahead, tokens come after it has returned, until ctx ends: see Reply.Ahead.
 func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
-	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK {
-		return Reply{}, fmt.Errorf("ask: %d tokens, k of %d: %w", len(path), q.K, netproto.ErrValue)
+	if err := q.check(path); err != nil {
+		return Reply{}, fmt.Errorf("ask: %w", err)
 	}
 	if !s.c.enter() {
 		return Reply{}, fmt.Errorf("ask: %w", ErrClosed)
 	}
 	defer s.c.tasks.Done()
+	whole := ctx
 	ctx, cancel := s.bound(ctx, q.Deadline)
 	defer cancel()
 	start := time.Now()
-	r, cost, err := s.send(ctx, path, func(p netproto.Path) []byte {
-		a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-			Deadline: timeLeft(ctx)}
-		return a.Append(nil)
-	})
+	r, cost, err := s.send(ctx, path, func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) })
 	if err != nil {
 		return Reply{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
 	}
 	if r.kind != netproto.KindAnswer {
 		return Reply{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
-	a, _, err := netproto.ParseAnswer(r.b)
-	switch {
-	case err != nil:
-	case int(a.Token) >= s.c.opt.Identity.Vocab:
-		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
-	case !sound(a, len(path)):
-		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
-	}
+	a, err := s.c.read(r.b, path, q)
 	if err != nil {
+		r.drop(netproto.Malformed)
 		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
 	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
+		Ahead: s.ahead(whole, r), New: r.told,
 		BytesUp: cost.up, BytesDown: cost.down, Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
+}
+
+// check refuses what cannot be asked.
+func (q Query) check(path []int32) error {
+	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
+		q.Verify > netproto.VerifyScores {
+		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(path), q.K, q.Ahead, q.Verify,
+			netproto.ErrValue)
+	}
+	return nil
+}
+
+// ask is a question in the version of a connection.
+func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q Query) (message, error) {
+	version, ahead := l.offers()
+	a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead)}
+	if version < netproto.VerifyVersion && q.Verify != netproto.NoVerify {
+		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
+			netproto.CannotVerify, version, netproto.VerifyVersion)
+	}
+	return message{a.Append(nil), a.Ahead}, nil
+}
+
+// read parses the answer to a query about a path.
+func (c *Client) read(b []byte, path []int32, q Query) (netproto.Answer, error) {
+	a, _, err := netproto.ParseAnswer(b)
+	switch {
+	case err != nil:
+	case int(a.Token) >= c.opt.Identity.Vocab:
+		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
+	case !sound(a, len(path)):
+		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
+	case !c.verifies(a, path, q):
+		err = fmt.Errorf("an audit of %d of %d positions is not the verification that was asked for: %w", a.Audited,
+			len(path), netproto.ErrValue)
+	}
+	return a, err
+}
+
+// verifies reports whether an answer has the verification that was asked for, and no other: all positions were looked
+// at, and each finding is another token than the one that stands, with scores where these are wanted.
+func (c *Client) verifies(a netproto.Answer, path []int32, q Query) bool {
+	if a.Scored() && q.Verify != netproto.VerifyScores {
+		return false
+	}
+	if q.Verify == netproto.NoVerify {
+		return true
+	}
+	wanted := 0
+	if q.AuditFrom > 0 {
+		wanted = max(len(path)-q.AuditFrom, 0)
+	}
+	if a.Audited != wanted || a.Sampled != 0 {
+		return false
+	}
+	last := -1
+	for _, f := range a.Audit {
+		if f.Position == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == path[f.Position] {
+			return false
+		}
+		last = f.Position
+	}
+	return len(a.Audit) == 0 || a.Scored() == (q.Verify == netproto.VerifyScores)
 }
 
 // sound reports whether the audit of an answer is about positions of a path of so many tokens.
@@ -92,7 +148,7 @@ type cost struct{ up, down int }
 // send asks about a path until there is an answer: again on a new connection, or with more of the path where the
 // gateway needs that. It remembers what the gateway acknowledged.
 func (s *Session) send(
-	ctx context.Context, path []int32, frame func(netproto.Path) []byte,
+	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
 ) (r reply, sum cost, err error) {
 	// a gateway that holds nothing takes the whole path at the second attempt, a restarted one at the third
 	const most = 16
@@ -127,7 +183,7 @@ func (s *Session) send(
 
 // once sends a path over the connection that there is. A gateway that is about to go means another connection.
 func (s *Session) once(
-	ctx context.Context, path []int32, frame func(netproto.Path) []byte,
+	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
 ) (r reply, up int, err error) {
 	l, err := s.link(ctx)
 	if err != nil {
@@ -141,9 +197,13 @@ func (s *Session) once(
 	if err != nil {
 		return r, 0, err
 	}
-	b := frame(p)
+	m, err := frame(l, p)
+	if err != nil {
+		return r, 0, err
+	}
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
-	r, err = l.exchange(ctx, b, func() { s.noteSent(l, path) })
+	r, err = l.exchange(ctx, m, func() { s.noteSent(l, path) })
+	r.told = p.Delta.Count
 	if err != nil && ctx.Err() != nil {
 		err = s.c.tooLate(l, err, before, start)
 	}
@@ -151,12 +211,12 @@ func (s *Session) once(
 		s.c.retire(l)
 		err = errRepeat
 	}
-	return r, len(b), err
+	return r, len(m.frame), err
 }
 
 // link waits for a connection, not longer than Patience.
 func (s *Session) link(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opt.Patience, ErrNoReply)
+	ctx, cancel := s.c.patient(ctx)
 	defer cancel()
 	return s.c.link(ctx)
 }

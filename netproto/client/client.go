@@ -34,6 +34,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	closed   bool
+	version  int   // that a Hello says
 	current  *link // nil: none
 	attempt  *attempt
 	failures int   // attempts in a row
@@ -48,6 +49,7 @@ type Stats struct {
 	Connections int           // made
 	Early       int           // of these with 0-RTT
 	Migrations  int           // to another local address
+	Broken      int           // streams that the gateway broke the protocol on after it had answered
 	RTT         time.Duration // smoothed, of the current connection; 0 without one
 }
 
@@ -68,7 +70,8 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, version: netproto.Version,
+		links: map[*link]struct{}{}}
 	c.tickets = &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
@@ -87,6 +90,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 
 // connect makes one attempt, and waits until the client is welcome.
 func (c *Client) connect(ctx context.Context) error {
+	for {
+		if err := c.connectOnce(ctx); !errors.Is(err, errOlder) {
+			return err
+		}
+	}
+}
+
+func (c *Client) connectOnce(ctx context.Context) error {
 	l, a, err := c.currentOrAttempt()
 	if l != nil || err != nil {
 		return err
@@ -100,6 +111,18 @@ func (c *Client) connect(ctx context.Context) error {
 		return a.err
 	}
 	return a.link.wait(ctx)
+}
+
+// Connect waits until there is a connection on which the gateway has said Welcome, until ctx ends or for Patience, and
+// returns what it said.
+func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
+	ctx, cancel := c.patient(ctx)
+	defer cancel()
+	l, err := c.welcomed(ctx)
+	if err != nil {
+		return netproto.Welcome{}, fmt.Errorf("connect: %w", err)
+	}
+	return l.agreed, nil
 }
 
 // Welcome returns what the gateway said last: its model and limits. It is zero before the first connection.

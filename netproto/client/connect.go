@@ -40,6 +40,24 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 	}
 }
 
+// patient is a context for a wait for a connection.
+func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.opt.Patience, ErrNoReply)
+}
+
+// welcomed returns a connection on which the gateway has said Welcome.
+func (c *Client) welcomed(ctx context.Context) (*link, error) {
+	for {
+		l, err := c.link(ctx)
+		if err == nil {
+			err = l.wait(ctx)
+		}
+		if !errors.Is(err, errOlder) {
+			return l, err
+		}
+	}
+}
+
 // gaveUp says why somebody who began to wait at start has no connection when ctx ends: what the last attempt failed of,
 // also where that was before, or for how long there has been no reply.
 func (c *Client) gaveUp(ctx context.Context, start time.Time) error {
@@ -174,11 +192,8 @@ func (c *Client) followRoute() {
 // Migrate moves the connection to a new local socket, as after a change of network. Sessions and open asks go on. The
 // client does so by itself when its local address changes.
 func (c *Client) Migrate(ctx context.Context) error {
-	l, err := c.link(ctx)
+	l, err := c.welcomed(ctx)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	if err := l.wait(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return c.migrate(ctx, l)

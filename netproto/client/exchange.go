@@ -19,11 +19,28 @@ var errRepeat = errors.New("to be repeated")
 type reply struct {
 	kind netproto.Kind
 	b    []byte
+	told int          // tokens that travelled for it
+	most int          // tokens ahead that may follow
+	rest *quic.Stream // on which they do; nil: nothing follows
+}
+
+// drop gives up what follows an answer.
+func (r reply) drop(why netproto.Code) {
+	if r.rest != nil {
+		r.rest.CancelRead(quic.StreamErrorCode(why))
+	}
+}
+
+// message is a frame, and how many tokens ahead it asks for.
+type message struct {
+	frame []byte
+	ahead int
 }
 
 // exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
-// stream has its place among the others and nothing is written yet. When ctx ends, the stream is reset.
-func (l *link) exchange(ctx context.Context, frame []byte, opened func()) (reply, error) {
+// stream has its place among the others and nothing is written yet. When ctx ends, the stream is reset. Where tokens
+// may follow the answer, the stream is left to the caller.
+func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, error) {
 	s, err := l.stream(ctx)
 	if err != nil {
 		return reply{}, l.fault(ctx, err)
@@ -31,10 +48,14 @@ func (l *link) exchange(ctx context.Context, frame []byte, opened func()) (reply
 	opened()
 	var sent atomic.Bool
 	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
-	r, err := talk(s, frame, &sent)
+	r, err := talk(s, m.frame, &sent)
 	if !stop() || err != nil {
 		reset(s, &sent)
 		return r, l.fault(ctx, err)
+	}
+	if m.ahead > 0 && r.kind == netproto.KindAnswer {
+		r.rest, r.most = s, m.ahead
+		return r, nil
 	}
 	l.c.tasks.Go(func() { finish(s) })
 	return r, nil
@@ -64,12 +85,14 @@ func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) 
 	return r, err
 }
 
-// finish takes the end of a stream, which may come a packet later than the answer and which nobody should wait for.
-func finish(s *quic.Stream) {
+// finish takes the end of a stream, which may come a packet later than the answer and which nobody should wait for. It
+// reports whether something else came.
+func finish(s *quic.Stream) (more bool) {
 	const patience = time.Second
 	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
-	_, _ = s.Read(make([]byte, 1))
+	n, _ := s.Read(make([]byte, 1))
 	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
+	return n > 0
 }
 
 // stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened

@@ -18,12 +18,14 @@ type link struct {
 	qc    *quic.Conn
 	to    netip.AddrPort
 	began *socket // the socket of its first packets; sockets may grow
+	said  int     // version in the Hello
 
 	early   bool              // it was in use before the gateway said Welcome
 	first   chan *quic.Stream // for asks before that, in the order in which they must be used
 	ready   chan struct{}     // closed when the gateway has said Welcome or no: what follows is set
-	codec   *netproto.Codec   // of the dictionary that both have
-	err     error             // a refusal
+	agreed  netproto.Welcome
+	codec   *netproto.Codec // of the dictionary that both have
+	err     error           // a refusal
 	control *quic.Stream
 
 	mu      sync.Mutex
@@ -40,11 +42,13 @@ func (l *link) run() {
 	if err == nil {
 		l.codec, err = l.c.codecFor(w)
 	}
-	if l.early && err != nil && !errors.Is(err, ErrClosed) { // else the attempt fails, and wraps the error
+	if l.c.older(l.said, err) {
+		err = errOlder
+	} else if l.early && err != nil && !errors.Is(err, ErrClosed) { // else the attempt fails, and wraps the error
 		err = &ConnectError{l.c.addr, err}
 		l.c.failed(err)
 	}
-	l.err = err
+	l.agreed, l.err = w, err
 	if err == nil {
 		l.c.succeed(w, l.qc.ConnectionState().Used0RTT)
 		close(l.ready)
@@ -68,7 +72,7 @@ func (l *link) hello(early bool) error {
 	if err != nil {
 		return err
 	}
-	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
+	hello := netproto.Hello{Version: l.said, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
 		Secret: l.c.opt.Secret}
 	for _, d := range l.c.opt.Dictionaries {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
@@ -152,6 +156,9 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	}
 	if w, _, err = netproto.ParseWelcome(b); err != nil {
 		return w, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if w.Version < netproto.OldestVersion || w.Version > l.said {
+		return w, fmt.Errorf("%w: a Welcome of version %d to a Hello of version %d", ErrProtocol, w.Version, l.said)
 	}
 	return w, nil
 }

@@ -24,6 +24,9 @@ func (c *Client) open() (*link, error) {
 	var failed error
 	for i, to := range addresses {
 		l, err := c.openTo(ctx, to, len(addresses)-i)
+		if errors.Is(err, errOlder) {
+			l, err = c.openTo(ctx, to, len(addresses)-i)
+		}
 		if err == nil {
 			return l, nil
 		}
@@ -76,7 +79,8 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		_ = s.close() // why there is no connection says more
 		return nil, s.slow(reason(err), to, start)
 	}
-	l := &link{c: c, qc: qc, to: to, began: s, sockets: []*socket{s}, ready: make(chan struct{})}
+	l := &link{c: c, qc: qc, to: to, began: s, said: c.speaks(), sockets: []*socket{s},
+		ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
 	err = l.hello(l.early)
 	s.gate.open()

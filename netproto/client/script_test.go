@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type script struct {
 	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
 
 	broken     func(n int) bool // the handshake of the n-th connection is broken off
+	old        atomic.Bool      // it speaks version 3, and no other
+	ahead      int              // of the Welcome
 	no0RTT     bool
 	dictionary uint32 // of the Welcome
 	context    int    // limit in the Welcome; 0 means 1000
@@ -147,6 +150,10 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	s.mu.Lock()
 	s.said = append(s.said, said)
 	s.mu.Unlock()
+	if s.old.Load() && said.Version != 3 {
+		s.turnAway(qc, control)
+		return
+	}
 	if s.hello != nil {
 		if b := s.hello(conn); b != nil {
 			control.Write(b)
@@ -154,8 +161,11 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 		}
 	}
 	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
-	control.Write(netproto.Welcome{Version: netproto.Version, Model: "large", Limits: limits,
-		Dictionary: s.dictionary}.Append(nil))
+	w := netproto.Welcome{Version: said.Version, Model: "large", Limits: limits, Dictionary: s.dictionary}
+	if said.Version >= netproto.VerifyVersion {
+		w.Ahead = s.ahead
+	}
+	control.Write(w.Append(nil))
 	tasks.Go(func() { s.farewells(control) })
 	for {
 		stream, err := qc.AcceptStream(ctx)
@@ -198,6 +208,18 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			}
 		})
 	}
+}
+
+// turnAway does what a gateway of version 3 does with a Hello of another one, with the bytes that it sends.
+func (s *script) turnAway(qc *quic.Conn, control *quic.Stream) {
+	control.CancelRead(1)
+	control.Write([]byte{3, 3, 1, 0, 0}) // Refusal, of 3 bytes: wrong version, no time, no detail
+	control.Close()
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-qc.Context().Done():
+	}
+	qc.CloseWithError(1, "")
 }
 
 // farewells notes the sessions that end.

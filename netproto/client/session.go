@@ -61,17 +61,26 @@ type Query struct {
 	K         int               // most probable tokens wanted beside the chosen one, at most netproto.MaxK
 	AuditFrom int               // position where the edge's own tokens begin, which are to be audited; 0 means no audit
 	Sampling  netproto.Sampling // how the token is chosen; zero means greedy
-	Deadline  time.Duration     // for the whole exchange; 0 means none
+	Deadline  time.Duration     // until the answer is there; 0 means none
+	// what the audit has to be. Where the gateway cannot give it, the error is netproto.CannotVerify
+	Verify netproto.Verify
+	Ahead  int // most tokens beyond the one asked for that are wanted as well, at most netproto.MaxAhead
 }
 
 // Reply is an answer and what it cost.
 type Reply struct {
-	Token     int32
-	Top       []netproto.Candidate // the K most probable tokens, best first
-	Audited   int                  // positions at the end of the path that the audit is about
-	Sampled   int                  // the only one of them that was looked at, drawn at random; 0: all were
-	Audit     []netproto.Finding   // those of them where the large model would have chosen another token
+	Token   int32
+	Top     []netproto.Candidate // the K most probable tokens, best first
+	Audited int                  // positions at the end of the path that the audit is about
+	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
+	Audit   []netproto.Finding   // those of them where the large model would have chosen another token
+	// Ahead are the tokens behind Token, each what the large model chooses behind all before, as they come: at most
+	// Query.Ahead. It is closed when there are no more, also where the stream breaks off, and soon after the context of
+	// the Ask or the session has ended. Whoever does not read it holds nobody up. nil: none were asked for, or the
+	// gateway gives none.
+	Ahead     <-chan int32
 	Timings   Timings
+	New       int // tokens of the path that the gateway had not been told before
 	BytesUp   int // payload, with all repetitions
 	BytesDown int
 }
@@ -107,7 +116,9 @@ func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown in
 	ctx, cancel := s.bound(ctx, 0)
 	defer cancel()
 	r, cost, err := s.send(ctx, path,
-		func(p netproto.Path) []byte { return netproto.Sync{Session: s.number, Path: p}.Append(nil) })
+		func(_ *link, p netproto.Path) (message, error) {
+			return message{netproto.Sync{Session: s.number, Path: p}.Append(nil), 0}, nil
+		})
 	if err == nil && r.kind != netproto.KindAck {
 		err = fmt.Errorf("%w: a %s answers it", ErrProtocol, r.kind)
 	}

@@ -27,38 +27,44 @@ func (c *connection) answer(s *quic.Stream) {
 	}
 	if err != nil {
 		e.Message = kindOf(kind)
-		c.reply(s, nil, err, &e)
+		c.reply(s, outcome{}, err, &e)
 		e.Took = time.Since(arrived)
 		c.blame(Refused) // also where the stream was reset before the message was there
 		c.g.tell(e)
 		return
 	}
-	out, afterwards, err := c.handle(s, kind, b, &e)
+	out, err := c.handle(s, kind, b, &e)
 	c.order.told(s.StreamID())
 	c.reply(s, out, err, &e)
 	e.Took = time.Since(arrived)
 	c.end()
 	c.blame(e.Kind)
 	c.g.tell(e)
-	afterwards()
+	if out.afterwards != nil {
+		out.afterwards()
+	}
 	finish(s)
 }
 
-// handle returns what answers a message, and what is to be done after that.
-func (c *connection) handle(
-	s *quic.Stream, kind netproto.Kind, b []byte, e *Event,
-) (out []byte, afterwards func(), err error) {
-	afterwards = func() {}
+// outcome is what comes of a message.
+type outcome struct {
+	frame      []byte // that answers it
+	afterwards func() // what is to be done when it was written; nil: nothing
+	open       bool   // more is written on the stream afterwards, which then ends it
+}
+
+// handle returns what answers a message, and what is to be done after that, whatever became of the answer.
+func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out outcome, err error) {
 	e.Message = kindOf(kind)
 	switch kind {
 	case netproto.KindAsk:
 		out, err = c.ask(s, b, e)
 	case netproto.KindSync:
-		out, afterwards, err = c.sync(s, b, e)
+		out, err = c.sync(s, b, e)
 	default:
 		err = malformed(fmt.Errorf("a %s on a stream of its own", kind))
 	}
-	return out, afterwards, err
+	return out, err
 }
 
 // kindOf returns the kind of a message as events tell it: an ask or a sync; all else is 0.
@@ -78,7 +84,7 @@ func finish(s *quic.Stream) {
 }
 
 // reply writes the answer, or a refusal, within MessageTimeout.
-func (c *connection) reply(s *quic.Stream, out []byte, err error, e *Event) {
+func (c *connection) reply(s *quic.Stream, out outcome, err error, e *Event) {
 	_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
 	if err != nil {
 		e.Kind, e.Err = Refused, err
@@ -88,26 +94,42 @@ func (c *connection) reply(s *quic.Stream, out []byte, err error, e *Event) {
 		e.BytesDown = refuse(s, err)
 		return
 	}
-	n, err := s.Write(out)
+	n, err := s.Write(out.frame)
 	e.BytesDown = n
 	if err != nil {
 		e.Kind, e.Err = Dropped, fmt.Errorf("%w: %w", netproto.Cancelled, err)
 		s.CancelWrite(quic.StreamErrorCode(netproto.TooLate))
 		return
 	}
-	_ = s.Close() // fails only where the stream is gone already
+	if !out.open {
+		_ = s.Close() // fails only where the stream is gone already
+	}
+}
+
+// parseAsk reads an Ask as far as the version of the connection has it, and refuses what the upstream cannot do.
+func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
+	a, _, err := netproto.ParseAsk(b)
+	if err == nil && a.Tail() && c.version < netproto.VerifyVersion {
+		err = &netproto.ParseError{Message: netproto.KindAsk.String(), Field: "end", Err: netproto.ErrRest}
+	}
+	if err != nil {
+		return a, malformed(err)
+	}
+	e.Context, e.Delta, e.Verify = a.Path.Position(), a.Path.Delta.Count, a.Verify
+	if a.Verify != netproto.NoVerify {
+		if err := c.g.info.Audit.CannotVerify(); err != nil {
+			return a, err
+		}
+	}
+	return a, c.g.draws(a.Sampling)
 }
 
 // ask answers an Ask.
-func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
+func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
 	arrived := time.Now()
-	a, _, err := netproto.ParseAsk(b)
+	a, err := c.parseAsk(b, e)
 	if err != nil {
-		return nil, malformed(err)
-	}
-	e.Context, e.Delta = a.Path.Position(), a.Path.Delta.Count
-	if err := c.g.draws(a.Sampling); err != nil {
-		return nil, err
+		return out, err
 	}
 	key := sessionKey{c.who.id, a.Session}
 	ctx, cancel := context.WithDeadlineCause(s.Context(), arrived.Add(c.g.patience(a)), netproto.TooLate)
@@ -115,20 +137,25 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 	path, need, err := c.path(ctx, s.StreamID(), key, a.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
-		return need, err
+		return outcome{frame: need}, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, false)
-	defer done()
+	defer func() {
+		if out.afterwards == nil {
+			done()
+		}
+	}()
 	c.tells(a.Session)
 	c.order.told(s.StreamID())
 	e.Session = held.id
-	answer, err := c.g.consult(ctx, c.who, Question{
+	q := Question{
 		Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
 		Context: path, Base: seen,
-		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling,
-	})
+		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
+	}
+	answer, err := c.g.consult(ctx, c.who, q)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Queue, answer.Compute
 	if e.Looked = answer.Audited; answer.Sampled != 0 {
@@ -138,7 +165,16 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) ([]byte, error) {
 		const last = 64 // tokens
 		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
 	}
-	return answer.Append(nil), nil
+	out.frame = answer.Append(nil)
+	if most := c.g.mostAhead(a, answer.Token); most > 0 {
+		q.K, q.AuditFrom, q.Verify = 0, 0, netproto.NoVerify
+		q.Context = append(slices.Clip(path), answer.Token)
+		out.open, out.afterwards = true, func() {
+			defer done()
+			c.decode(s, held, q, most)
+		}
+	}
+	return out, nil
 }
 
 // draws refuses a way of drawing that the upstream cannot follow.
@@ -217,6 +253,11 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	if q.AuditFrom < 1 {
 		most = 0
 	}
+	if q.Verify != netproto.NoVerify {
+		if err := verified(q, a, max(most, 0), known); err != nil {
+			return a, fmt.Errorf("%w: %w", netproto.Failed, err)
+		}
+	}
 	a.Audited = max(0, min(a.Audited, most))
 	if a.Sampled != 0 && (a.Sampled < len(q.Context)-a.Audited || a.Sampled >= len(q.Context)) {
 		a.Audited, a.Sampled = 0, 0 // it is about no position that was to be looked at
@@ -226,5 +267,10 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 			a.Sampled != 0 && f.Position != a.Sampled
 	})
 	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
+	if q.Verify != netproto.VerifyScores {
+		for i := range a.Audit {
+			a.Audit[i].Score, a.Audit[i].Stands = 0, 0
+		}
+	}
 	return a, nil
 }

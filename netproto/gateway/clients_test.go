@@ -166,9 +166,10 @@ func TestRemembered(t *testing.T) {
 	})
 }
 
-// Of each device two texts are computed ahead at a time; what has ended makes room, and nothing is kept.
-func TestWarming(t *testing.T) {
-	w := warming{now: map[deviceID]int{}}
+// Of each device so much is computed in the background at a time; what has ended makes room, and nothing is kept.
+func TestBackground(t *testing.T) {
+	assert.Equal(t, []int{2, 4}, []int{textsAhead, streamsAhead})
+	w := newBackground(2)
 	takes := func(name string, want bool) {
 		t.Helper()
 		assert.Equal(t, want, w.take(dev(name)))

@@ -22,6 +22,7 @@ type connection struct {
 	began   time.Time
 	who     *device // set when it is welcome
 	codec   *netproto.Codec
+	version int // of the messages
 	order   *order
 
 	control struct {
@@ -36,15 +37,19 @@ type connection struct {
 	told     map[uint32]struct{} // sessions that it has told paths of; Need says nothing of others
 	leaving  bool                // no new asks
 	idle     chan struct{}       // closed when leaving and none is open
-	replaced error               // why the gateway closed it: another connection took its room, or its token is gone
+	staying  context.Context     // until it is leaving
+	leave    context.CancelFunc
+	replaced error // why the gateway closed it: another connection took its room, or its token is gone
 }
 
 func (g *Gateway) newConnection(qc *quic.Conn) *connection {
 	now := time.Now()
-	return &connection{
+	c := &connection{
 		g: g, qc: qc, address: prefixOf(qc.RemoteAddr()), began: now, used: use{since: now}, order: newOrder(),
 		told: map[uint32]struct{}{}, idle: make(chan struct{}),
 	}
+	c.staying, c.leave = context.WithCancel(qc.Context())
+	return c
 }
 
 // serve greets the client and answers its streams until the connection ends.
@@ -147,9 +152,12 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		c.g.clients.leave(who, c)
 		return w, err
 	}
-	c.who = who
-	w = netproto.Welcome{Version: netproto.Version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
+	c.who, c.version = who, min(hello.Version, netproto.Version)
+	w = netproto.Welcome{Version: c.version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
 		Audit: c.g.info.Audit, Choices: c.g.info.Choices}
+	if c.version >= netproto.VerifyVersion && c.g.decoder != nil {
+		w.Ahead = c.g.opt.MaxAhead
+	}
 	for _, id := range hello.Dictionaries {
 		if id != 0 && c.g.codecs[id] != nil {
 			w.Dictionary = id
@@ -304,6 +312,7 @@ func (c *connection) hasTold(session uint32) bool {
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.leaving = true
+	c.leave()
 	if c.used.open == 0 {
 		close(c.idle)
 	}

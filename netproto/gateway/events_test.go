@@ -392,7 +392,7 @@ func TestAnswersAreChecked(t *testing.T) {
 // The kinds have names.
 func TestEventKinds(t *testing.T) {
 	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped",
-		"forgotten", "draining", "drained", "unknown"}
+		"forgotten", "draining", "drained", "decoded", "unknown"}
 	for i, name := range names {
 		assert.Equal(t, name, gateway.EventKind(i).String())
 	}

@@ -29,7 +29,9 @@ type Gateway struct {
 	clients  *clients
 	sessions *sessions
 	turns    *turns
-	warming  warming
+	warming  *background
+	decoder  Decoder // nil: nothing is decoded ahead
+	decoding *background
 	room     *room
 	pending  atomic.Int64 // connections that have not said who they are
 	serving  atomic.Int64 // sockets on which clients are let in
@@ -59,7 +61,10 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		g.tell(e)
 	})
 	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
-	g.warming.now = map[deviceID]int{}
+	g.warming, g.decoding = newBackground(textsAhead), newBackground(streamsAhead)
+	if d, ok := up.(Decoder); ok && opt.MaxAhead > 0 {
+		g.decoder = d
+	}
 	return g, nil
 }
 

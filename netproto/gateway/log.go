@@ -89,6 +89,10 @@ func levelOf(e Event) slog.Level {
 	switch e.Kind {
 	case Connected, Disconnected, Draining, Drained:
 		return slog.LevelInfo
+	case Decoded:
+		if e.Code() == netproto.Failed {
+			return slog.LevelError
+		}
 	case Refused:
 		if e.Code() == netproto.Failed {
 			return slog.LevelError
@@ -163,6 +167,8 @@ func (e Event) attributes() (all []slog.Attr) {
 	}
 	number("context", int64(e.Context))
 	number("delta", int64(e.Delta))
+	number("verify", int64(e.Verify))
+	number("decoded", int64(e.Decoded))
 	number("queue_us", e.Queue.Microseconds())
 	number("compute_us", e.Compute.Microseconds())
 	number("took_us", e.Took.Microseconds())

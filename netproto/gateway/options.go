@@ -18,6 +18,9 @@ type Options struct {
 	AnyTemplate  bool                  // take devices whose chat template differs
 
 	MaxContext int // tokens of a context; 0 means what the upstream takes
+	// most tokens that an ask can have decoded beyond the one asked for, where the upstream is a Decoder; 0 means 16,
+	// negative none. They count against no rate: who is limited in asks is limited in these too
+	MaxAhead int
 
 	MaxSessions          int // kept for all devices; 0 means 65536
 	MaxSessionsPerDevice int // kept for one device; 0 means 64
@@ -62,6 +65,7 @@ type Token struct {
 
 func (o Options) withDefaults(info Info) (Options, error) {
 	o.MaxContext = defaultTo(o.MaxContext, defaultTo(info.MaxContext, 32768))
+	o.MaxAhead = max(defaultTo(o.MaxAhead, 16), -1)
 	o.MaxSessions = defaultTo(o.MaxSessions, 65536)
 	o.MaxSessionsPerDevice = defaultTo(o.MaxSessionsPerDevice, 64)
 	o.MaxSessionTokens = defaultTo(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
@@ -104,6 +108,9 @@ func (o Options) validate(info Info) error {
 	}
 	if o.MaxContext > netproto.MaxPosition {
 		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d", o.MaxContext, netproto.MaxPosition)
+	}
+	if o.MaxAhead > netproto.MaxAhead {
+		return fmt.Errorf("gateway: MaxAhead is %d tokens, the protocol allows %d", o.MaxAhead, netproto.MaxAhead)
 	}
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)

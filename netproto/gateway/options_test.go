@@ -36,6 +36,7 @@ func TestOptions(t *testing.T) {
 	}{
 		"MaxContext":            {Options{MaxContext: -1}, nil},
 		"the protocol allows":   {Options{MaxContext: netproto.MaxPosition + 1}, nil},
+		"MaxAhead is 65":        {Options{MaxAhead: 65}, nil},
 		"MaxSessions":           {Options{MaxSessions: -1}, nil},
 		"MaxSessionTokens":      {Options{MaxSessionTokens: -1}, nil},
 		"MaxTokens":             {Options{MaxTokens: -1}, nil},
@@ -81,14 +82,14 @@ func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, Options{
-		MaxContext: 32768, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
+		MaxContext: 32768, MaxAhead: 16, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
 		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128, MaxAsks: 4096,
 		MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
 		MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
 	}, o)
 	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
 	all := Options{
-		MaxContext: 1, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6,
+		MaxContext: 1, MaxAhead: 64, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6,
 		MaxConnsPerAddress: 7, MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11, DeviceRate: 12,
 		DeviceBurst: 13, SessionIdle: 14, IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17, DrainTimeout: 18,
 		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1}},
@@ -97,6 +98,9 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, all, o)
 	assert.Equal(t, netproto.Limits{Context: 1, Sessions: 3, Asks: 9, Message: 3 + 256}, o.limits())
+	o, err = Options{MaxAhead: -7}.withDefaults(Info(good()))
+	require.NoError(t, err)
+	assert.Equal(t, -1, o.MaxAhead, "none")
 	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, []int{10, 40, 1}, []int{o.MaxContext, o.MaxSessionTokens, o.MaxConnsPerAddress})

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"container/list"
+	"context"
 	"sync"
 	"time"
 
@@ -51,6 +52,8 @@ type session struct {
 	ofDevice *list.Element // in shelf.used
 	open     int           // asks under way
 	gone     bool
+	ctx      context.Context // until it is gone
+	end      context.CancelFunc
 	placed   bool   // domain is set
 	domain   uint64 // as Question.Domain
 }
@@ -116,6 +119,7 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (held *s
 func (s *sessions) add(key sessionKey) *session {
 	s.next++
 	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
+	x.ctx, x.end = context.WithCancel(context.Background())
 	s.byKey[key] = x
 	own := s.shelves[key.device]
 	if own == nil {
@@ -211,6 +215,7 @@ func (s *sessions) evict(out []*session, victim *session) []*session {
 		s.byTokens.Set(own, false)
 	}
 	victim.gone = true
+	victim.end()
 	if victim.open == 0 {
 		out = append(out, victim)
 	}

@@ -10,35 +10,39 @@ import (
 )
 
 // sync answers a Sync. The client need not wait until the upstream is warm: that is for afterwards.
-func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (ack []byte, afterwards func(), err error) {
-	afterwards = func() {}
+func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
 	y, _, err := netproto.ParseSync(b)
 	if err != nil {
-		return nil, afterwards, malformed(err)
+		return out, malformed(err)
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
 	if wait := c.who.syncs.take(); wait > 0 {
 		detail := "text is streamed ahead too often"
-		return nil, afterwards, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: detail}
+		return out, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: detail}
 	}
 	key := sessionKey{c.who.id, y.Session}
 	path, need, err := c.path(s.Context(), s.StreamID(), key, y.Path)
 	if err != nil || need != nil {
 		e.Kind = Resent
-		return need, afterwards, err
+		return outcome{frame: need}, err
 	}
 	held, seen, done := c.g.sessions.learn(key, path, true)
 	c.tells(y.Session)
 	c.order.told(s.StreamID())
 	e.Kind, e.Session = Synced, held.id
-	afterwards = func() {
+	out.afterwards = func() {
 		defer done()
 		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id,
 			Domain:  c.g.sessions.domain(held, c.who),
 			Context: path, Base: seen})
 	}
-	return netproto.Ack{Position: len(path)}.Append(nil), afterwards, nil
+	out.frame = netproto.Ack{Position: len(path)}.Append(nil)
+	return out, nil
 }
+
+// textsAhead is how many texts of one device are computed ahead at a time: the latest of a session, while the one before
+// it is still under way.
+const textsAhead = 2
 
 // warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or
 // when it fails, the next ask takes longer and that is all.
@@ -62,24 +66,27 @@ func (c *connection) warm(q Question) {
 	}
 }
 
-// warming counts what is computed ahead for each device: a little at a time, and the rest is left to the next ask.
-type warming struct {
+// background counts what each device has computed while nobody waits for it: a little at a time, and the rest is left.
+type background struct {
+	most int // of one device
+
 	mu  sync.Mutex
 	now map[deviceID]int
 }
 
-func (w *warming) take(who deviceID) bool {
-	const most = 2 // the latest text of a session, while the one before it is still under way
+func newBackground(most int) *background { return &background{most: most, now: map[deviceID]int{}} }
+
+func (w *background) take(who deviceID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.now[who] >= most {
+	if w.now[who] >= w.most {
 		return false
 	}
 	w.now[who]++
 	return true
 }
 
-func (w *warming) release(who deviceID) {
+func (w *background) release(who deviceID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now[who]--; w.now[who] == 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask and Warm, half of those for one device alone, and it answers each when it can.
+// Ask, Warm and Next, half of those for one device alone, and it answers each when it can.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
@@ -34,7 +34,8 @@ type Warmer interface {
 // Decoder is an upstream that decodes on while nobody waits for it. Without it there are no answers ahead.
 type Decoder interface {
 	// Next returns the token that follows a context, as Ask does, unless others wait for the upstream: an error that
-	// wraps netproto.Busy says that it was left. Of q neither K nor AuditFrom nor Verify is set.
+	// wraps netproto.Busy says that it was left. Of q neither K nor AuditFrom nor Verify is set. Info().Parallel bounds
+	// it as it bounds Ask.
 	Next(ctx context.Context, q Question) (int32, error)
 }
 
@@ -47,6 +48,7 @@ type Info struct {
 	Parallel int
 	Audit    netproto.Audit // the kind that Answer has
 	Choices  int            // most tokens that it can draw from, see netproto.Welcome; 0 means any
+	Ends     []int32        // tokens that end a text: nothing is decoded behind them
 }
 
 // Question is an ask with its whole context.

@@ -11,9 +11,9 @@ import (
 
 // Events counts what a gateway tells. Its Event method is for gateway.Options.Events: it waits for nobody.
 type Events struct {
-	asks, syncs, refusals, connections, closed, drains *prometheus.CounterVec
+	asks, syncs, refusals, connections, closed, drains, continued *prometheus.CounterVec
 
-	forgotten, forced                         prometheus.Counter
+	forgotten, forced, ahead                  prometheus.Counter
 	context, delta, received, sent            prometheus.Counter
 	audited, findings                         prometheus.Counter
 	queue, compute, whole, connected, drained prometheus.Histogram
@@ -41,6 +41,10 @@ func NewEvents(to prometheus.Registerer) *Events {
 			"hits of its cache of contexts."),
 		received: r.counter("received_bytes_total", "Payload of questions and texts streamed ahead."),
 		sent:     r.counter("sent_bytes_total", "Payload of answers, requests for more, and refusals."),
+		ahead:    r.counter("ahead_tokens_total", "Tokens that were sent behind answers, beyond those that were asked for."),
+		continued: r.counters("answers_continued_total", "Answers that were decoded on behind, by why that ended before as "+
+			"many tokens were sent as are allowed or the text has: busy (there was other work), cancelled (the device or "+
+			"its text has gone on), others; none: it did not.", "code"),
 		audited:  r.counter("audited_positions_total", "Tokens of devices that the large model has looked at."),
 		findings: r.counter("audit_findings_total", "Tokens of these where it would have chosen another one."),
 		queue:    r.seconds("ask_queue_seconds", "Time that answered questions waited, in the gateway and the upstream."),
@@ -71,6 +75,9 @@ func (m *Events) Event(e gateway.Event) {
 	case gateway.Refused:
 		m.refusals.WithLabelValues(subject(e), codeName(e.Code())).Inc()
 		m.message(e)
+	case gateway.Decoded:
+		m.ahead.Add(float64(e.Decoded))
+		m.continued.WithLabelValues(codeName(e.Code())).Inc()
 	case gateway.Forgotten:
 		m.forgotten.Inc()
 	case gateway.Draining:
@@ -124,6 +131,7 @@ func codeName(c netproto.Code) string {
 		netproto.WrongTemplate: "wrong_template", netproto.WrongSecret: "wrong_secret", netproto.Malformed: "malformed",
 		netproto.TooLarge: "too_large", netproto.TooFast: "too_fast", netproto.Busy: "busy", netproto.TooLate: "too_late",
 		netproto.Draining: "draining", netproto.Failed: "failed", netproto.Cancelled: "cancelled",
+		netproto.CannotVerify: "cannot_verify",
 	}
 	if int(c) < len(names) {
 		return names[c]

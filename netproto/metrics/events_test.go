@@ -88,6 +88,11 @@ func TestEvents(t *testing.T) {
 		{gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed, BytesUp: 4}, counts{
 			"refusals_total{code=malformed,of=connection}": 1, "received_bytes_total": 4}},
 		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{"refusals_total{code=other,of=connection}": 1}},
+		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Client: "lab", Context: 9, Decoded: 7, BytesDown: 28,
+			Took: time.Second}, counts{"ahead_tokens_total": 7, "answers_continued_total{code=none}": 1,
+			"sent_bytes_total": 28}},
+		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Err: netproto.Refusal{Code: netproto.Busy}}, counts{
+			"answers_continued_total{code=busy}": 1}},
 		{gateway.Event{Kind: gateway.Forgotten}, counts{"sessions_forgotten_total": 1}},
 		{gateway.Event{Kind: gateway.Draining, Conns: 5}, counts{"drains_total{phase=begun}": 1}},
 		{gateway.Event{Kind: gateway.Drained, Conns: 2, Lasted: time.Second}, counts{"drains_total{phase=ended}": 1,
@@ -110,7 +115,7 @@ func TestEvents(t *testing.T) {
 func TestCodes(t *testing.T) {
 	to := prometheus.NewRegistry()
 	m := metrics.NewEvents(to)
-	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
+	for code := netproto.NoReason; code <= netproto.CannotVerify; code++ {
 		m.Event(gateway.Event{Kind: gateway.Disconnected, Err: code})
 	}
 	n := 0
@@ -121,7 +126,7 @@ func TestCodes(t *testing.T) {
 			assert.NotContains(t, name, "other")
 		}
 	}
-	assert.Equal(t, int(netproto.Cancelled)+1, n)
+	assert.Equal(t, int(netproto.CannotVerify)+1, n)
 }
 
 // What a client may choose is no label: hostile names do not grow the page.

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// ahead gives out the tokens that follow an answer, as they come, until there are no more, or ctx or the session ends:
+// then the gateway is told to stop. nil: none follow.
+func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
+	if r.rest == nil {
+		return nil
+	}
+	out := make(chan int32, r.most) // has room for all of them: nobody has to read it
+	ctx, cancel := s.bound(ctx, 0)
+	s.c.tasks.Go(func() {
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { r.drop(netproto.Cancelled) })()
+		err := s.c.follow(r.rest, r.most, out)
+		close(out)
+		if err == nil && finish(r.rest) {
+			err = fmt.Errorf("%w: more than %d tokens follow an answer", ErrProtocol, r.most)
+		}
+		if errors.Is(err, ErrProtocol) {
+			r.drop(netproto.Malformed)
+			s.c.broken()
+		}
+	})
+	return out
+}
+
+// follow reads at most so many tokens from a stream.
+func (c *Client) follow(s *quic.Stream, most int, out chan<- int32) error {
+	const longest = 5 // bytes of a token
+	for range most {
+		_, b, err := netproto.ReadFrame(s, longest)
+		if err == io.EOF {
+			return nil
+		}
+		var a netproto.Ahead
+		if err == nil {
+			a, _, err = netproto.ParseAhead(b)
+		}
+		if err == nil && int(a.Token) >= c.opt.Identity.Vocab {
+			err = fmt.Errorf("%w: token %d follows an answer", ErrProtocol, a.Token)
+		}
+		if _, bad := errors.AsType[*netproto.ParseError](err); bad || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		if err != nil {
+			return err
+		}
+		out <- a.Token
+	}
+	return nil
+}
+
+// broken counts a stream on which the gateway broke the protocol when its ask had been answered already.
+func (c *Client) broken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Broken++
+}

@@ -1,0 +1,350 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// follows is a gateway whose answers, after a round trip, are followed by bytes, one piece each ten milliseconds. Where
+// end is not set the stream stays open until the client ends it.
+type follows struct {
+	pieces [][]byte
+	end    bool
+	ended  chan error // why the stream ended
+}
+
+func (f *follows) script() *script {
+	return &script{ahead: netproto.MaxAhead, hold: func(stream *quic.Stream) {
+		stream.Write(netproto.Answer{Token: 1}.Append(nil))
+		for _, b := range f.pieces {
+			time.Sleep(10 * time.Millisecond)
+			if _, err := stream.Write(b); err != nil {
+				break
+			}
+		}
+		if f.end {
+			stream.Close()
+			return
+		}
+		<-stream.Context().Done()
+		f.ended <- context.Cause(stream.Context())
+	}}
+}
+
+// code is that of a stream that the client has ended.
+func (f *follows) code(t *testing.T) netproto.Code {
+	t.Helper()
+	stopped, ok := errors.AsType[*quic.StreamError](<-f.ended)
+	require.True(t, ok)
+	require.True(t, stopped.Remote)
+	return netproto.Code(stopped.ErrorCode)
+}
+
+func tokens(all ...int32) (b [][]byte) {
+	for _, id := range all {
+		b = append(b, netproto.Ahead{Token: id}.Append(nil))
+	}
+	return b
+}
+
+// all reads a channel to its end.
+func all(c <-chan int32) (got []int32) {
+	for id := range c {
+		got = append(got, id)
+	}
+	return got
+}
+
+// The ask returns with the answer; what follows comes as it comes, and ends with the stream or with the last token that
+// was asked for.
+func TestAhead(t *testing.T) {
+	for wanted, want := range map[int][]int32{1: {5}, 2: {5, 6}, 3: {5, 6, 7}, 4: {5, 6, 7}, netproto.MaxAhead: {5, 6, 7}} {
+		f := &follows{pieces: tokens(5, 6, 7)[:len(want)], end: true}
+		s := f.script()
+		inAir(t, s, func(t *testing.T, a *air) {
+			c, session := s.dial(t, nil)
+			require.NoError(t, c.connect(t.Context()))
+			start := time.Now()
+			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: wanted, Deadline: time.Second})
+			require.NoError(t, err)
+			assert.Equal(t, 2*a.hop, time.Since(start))
+			for i, id := range want {
+				assert.Equal(t, id, <-r.Ahead)
+				assert.Equal(t, 2*a.hop+time.Duration(i+1)*10*time.Millisecond, time.Since(start))
+			}
+			_, more := <-r.Ahead
+			assert.False(t, more)
+			assert.LessOrEqual(t, time.Since(start), 3*a.hop+time.Duration(len(want))*10*time.Millisecond)
+			assert.Equal(t, wanted, s.ask(0).Ahead)
+			settle()
+			assert.Zero(t, c.Stats().Broken)
+		})
+	}
+}
+
+// An ask that wants no tokens ahead has none, also where more follows its answer than it knows of; one that does gets no
+// more than the gateway gives.
+func TestAheadUnwanted(t *testing.T) {
+	s := &script{reply: always(1), ahead: 3}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		for i, ahead := range []int{0, 2, 3, 9} {
+			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: ahead})
+			require.NoError(t, err)
+			assert.Equal(t, ahead == 0, r.Ahead == nil)
+			assert.Equal(t, min(ahead, 3), s.ask(i).Ahead)
+			assert.Empty(t, all(r.aheadOrNone()))
+		}
+		for _, q := range []Query{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: netproto.VerifyScores + 1}} {
+			_, err := session.Ask(t.Context(), ids(3), q)
+			assert.ErrorIs(t, err, netproto.ErrValue)
+		}
+	})
+}
+
+// aheadOrNone is Ahead, closed where there is none.
+func (r Reply) aheadOrNone() <-chan int32 {
+	if r.Ahead != nil {
+		return r.Ahead
+	}
+	none := make(chan int32)
+	close(none)
+	return none
+}
+
+// What is no token of the vocabulary, or no Ahead, or more than was asked for ends the stream, and is counted. What came
+// before it counts.
+func TestAheadBroken(t *testing.T) {
+	good := tokens(5)
+	for name, c := range map[string]struct {
+		pieces [][]byte
+		end    bool
+		code   netproto.Code
+	}{
+		"outside the vocabulary": {tokens(5, 10), false, netproto.Malformed},
+		"far outside":            {tokens(5, math.MaxInt32), false, netproto.Malformed},
+		"another message":        {append(good, netproto.Ack{Position: 3}.Append(nil)), false, netproto.Malformed},
+		"another answer":         {append(good, netproto.Answer{Token: 3}.Append(nil)), false, netproto.Malformed},
+		"a long one":             {append(good, []byte{10, 0x90, 0x4e}), false, netproto.Malformed},
+		"a refusal":              {append(good, refuse(netproto.Busy)), false, netproto.Malformed},
+		"two tokens in one":      {append(good, []byte{10, 2, 1, 1}), false, netproto.Malformed},
+		"not at its shortest":    {append(good, []byte{10, 2, 0x81, 0}), false, netproto.Malformed},
+		"cut off":                {append(good, []byte{10, 1}), true, 0},
+		"without end":            {tokens(5, 5, 5, 5, 5, 5, 5, 5), false, netproto.NoReason},
+	} {
+		f := &follows{pieces: c.pieces, end: c.end}
+		s := f.script()
+		inAir(t, s, func(t *testing.T, a *air) {
+			f.ended = make(chan error, 1)
+			client, session := s.dial(t, nil)
+			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3})
+			require.NoError(t, err)
+			got := all(r.Ahead)
+			if name == "without end" {
+				assert.Equal(t, []int32{5, 5, 5}, got)
+			} else {
+				assert.Equal(t, []int32{5}, got, name)
+			}
+			settle()
+			assert.Equal(t, 1, client.Stats().Broken, name)
+			if !c.end {
+				assert.Equal(t, c.code, f.code(t), name)
+			}
+			_, err = session.Ask(t.Context(), ids(4), Query{})
+			assert.NoError(t, err, "the connection goes on")
+		})
+	}
+}
+
+// A stream that the gateway resets, a connection that is lost, or a session or client that is closed ends the tokens,
+// and is no breach of the protocol.
+func TestAheadEnds(t *testing.T) {
+	for name, end := range map[string]func(s *script, c *Client, session *Session, cancel func(), stream *quic.Stream){
+		"reset":   func(_ *script, _ *Client, _ *Session, _ func(), stream *quic.Stream) { stream.CancelWrite(9) },
+		"gateway": func(s *script, _ *Client, _ *Session, _ func(), _ *quic.Stream) { s.stop() },
+		"context": func(_ *script, _ *Client, _ *Session, cancel func(), _ *quic.Stream) { cancel() },
+		"session": func(_ *script, _ *Client, session *Session, _ func(), _ *quic.Stream) { session.Close() },
+		"client":  func(_ *script, c *Client, _ *Session, _ func(), _ *quic.Stream) { c.Close() },
+		"retired": func(s *script, c *Client, _ *Session, _ func(), _ *quic.Stream) { s.retire(c) },
+	} {
+		var streams chan *quic.Stream
+		s := &script{ahead: 8, hold: func(stream *quic.Stream) {
+			stream.Write(netproto.Answer{Token: 1}.Append(nil))
+			stream.Write(tokens(5)[0])
+			streams <- stream
+		}}
+		inAir(t, s, func(t *testing.T, a *air) {
+			streams = make(chan *quic.Stream, 1)
+			c, session := s.dial(t, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r, err := session.Ask(ctx, ids(3), Query{Ahead: 3, Deadline: time.Second})
+			require.NoError(t, err)
+			require.EqualValues(t, 5, <-r.Ahead)
+			stream := <-streams
+			time.Sleep(time.Hour) // the deadline was for the answer
+			select {
+			case _, more := <-r.Ahead:
+				t.Errorf("%s: the channel has something: %v", name, more)
+			default:
+			}
+			start := time.Now()
+			end(s, c, session, cancel, stream)
+			assert.Empty(t, all(r.Ahead), name)
+			assert.LessOrEqual(t, time.Since(start), 4*a.hop, name)
+			settle()
+			assert.Zero(t, c.Stats().Broken, name)
+			if name == "context" || name == "session" {
+				stopped, ok := errors.AsType[*quic.StreamError](context.Cause(stream.Context()))
+				require.True(t, ok)
+				assert.EqualValues(t, netproto.Cancelled, stopped.ErrorCode)
+			}
+		})
+	}
+}
+
+// A context that is over when the answer is there leaves nothing behind; and neither does anything else wait for it.
+func TestAheadLeavesNothing(t *testing.T) {
+	f := &follows{pieces: tokens(5, 6), end: true}
+	s := f.script()
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		caller, whole := newCounting(t.Context()), newCounting(session.ctx)
+		session.ctx = whole
+		r, err := session.Ask(caller, ids(3), Query{Ahead: 3, Deadline: time.Hour})
+		require.NoError(t, err)
+		assert.Equal(t, []int32{5, 6}, all(r.Ahead))
+		settle()
+		assert.Zero(t, caller.waiting.Load())
+		assert.Zero(t, whole.waiting.Load())
+	})
+}
+
+// Nobody has to read the tokens: neither the gateway nor other asks wait for that.
+func TestAheadUnread(t *testing.T) {
+	many := slices.Repeat([]int32{3}, netproto.MaxAhead)
+	f := &follows{pieces: tokens(many...), end: true}
+	s := f.script()
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		var replies []Reply
+		for range 200 {
+			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: netproto.MaxAhead})
+			require.NoError(t, err)
+			replies = append(replies, r)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, r := range replies {
+			assert.Len(t, r.Ahead, netproto.MaxAhead)
+			assert.Equal(t, many, all(r.Ahead))
+		}
+		assert.Zero(t, c.Stats().Broken)
+	})
+}
+
+// Lost packets are sent again: the tokens come in order and all of them.
+func TestAheadLossy(t *testing.T) {
+	f := &follows{pieces: tokens(1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7), end: true}
+	s := f.script()
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		n := 0
+		a.set(func() {
+			a.lost = func(netip.AddrPort, netip.AddrPort) bool {
+				n++
+				return n%3 == 0
+			}
+		})
+		for i := range 20 {
+			r, err := session.Ask(t.Context(), ids(3+i), Query{Ahead: 16})
+			require.NoError(t, err)
+			assert.Equal(t, []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, all(r.Ahead))
+		}
+	})
+}
+
+// An answer to an ask for verification is about each position that was asked about, or the gateway breaks the protocol.
+func TestVerification(t *testing.T) {
+	const n, from = 8, 5
+	found := func(scored bool, findings ...int32) (all []netproto.Finding) {
+		for i := 0; i < len(findings); i += 2 {
+			f := netproto.Finding{Position: int(findings[i]), Token: findings[i+1]}
+			if scored {
+				f.Score, f.Stands = -1, -2
+			}
+			all = append(all, f)
+		}
+		return all
+	}
+	const no, choices, scores = netproto.NoVerify, netproto.VerifyChoices, netproto.VerifyScores
+	for _, c := range []struct {
+		verify netproto.Verify
+		from   int
+		a      netproto.Answer
+		good   bool
+	}{
+		{choices, from, netproto.Answer{Audited: 3}, true},
+		{choices, from, netproto.Answer{Audited: 2}, false},
+		{choices, from, netproto.Answer{Audited: 4}, false},
+		{choices, from, netproto.Answer{}, false},
+		{choices, 0, netproto.Answer{}, true},
+		{choices, n, netproto.Answer{}, true},
+		{choices, n + 3, netproto.Answer{}, true},
+		{choices, n, netproto.Answer{Audited: 1}, false},
+		{choices, 0, netproto.Answer{Audited: n}, false},
+		{choices, from, netproto.Answer{Audited: 3, Sampled: 6}, false},
+		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
+		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
+		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 6, 6)}, false},
+		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 7, 10)}, false},
+		{choices, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{scores, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, true},
+		{scores, from, netproto.Answer{Audited: 3, Audit: found(false, 7, 9)}, false},
+		{scores, from, netproto.Answer{Audited: 3}, true},
+		{scores, from, netproto.Answer{Audited: 2}, false},
+		{no, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{no, from, netproto.Answer{Audited: 2, Audit: found(false, 7, 7)}, true},
+	} {
+		s := &script{reply: func(int, netproto.Ask) []byte { return c.a.Append(nil) }}
+		inAir(t, s, func(t *testing.T, a *air) {
+			_, session := s.dial(t, nil)
+			r, err := session.Ask(t.Context(), ids(n), Query{AuditFrom: c.from, Verify: c.verify})
+			assert.Equal(t, c.verify, s.ask(0).Verify)
+			if !c.good {
+				assert.ErrorIs(t, err, ErrProtocol, "%+v", c)
+				return
+			}
+			require.NoError(t, err, "%+v", c)
+			assert.Equal(t, c.a.Audit, r.Audit)
+			assert.Equal(t, n, r.New)
+		})
+	}
+}
+
+// A wrong answer that tokens are to follow ends its stream.
+func TestWrongAnswerAhead(t *testing.T) {
+	f := &follows{}
+	s := f.script()
+	inAir(t, s, func(t *testing.T, a *air) {
+		f.ended = make(chan error, 1)
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3, AuditFrom: 1, Verify: netproto.VerifyChoices})
+		require.ErrorIs(t, err, ErrProtocol)
+		assert.Equal(t, netproto.Malformed, f.code(t))
+	})
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// streamsAhead is how many asks of one device are decoded behind at a time: those of a text whose answers are under way
+// together. Further ones get their answer alone.
+const streamsAhead = 4
+
+// mostAhead returns how many tokens may follow an answer: as many as are wanted and allowed, and fit into a context;
+// none behind the end of a text.
+func (g *Gateway) mostAhead(a netproto.Ask, token int32) int {
+	if g.decoder == nil || slices.Contains(g.info.Ends, token) {
+		return 0
+	}
+	return min(a.Ahead, g.opt.MaxAhead, g.opt.MaxContext-a.Path.Position())
+}
+
+// decode sends at most so many tokens that follow a context, as they are there, and ends the stream. It is work that
+// nobody waits for: it is left where there is other work, and when the client resets the stream, the session or the
+// connection ends, the gateway is about to go, or AskTimeout has gone by.
+func (c *connection) decode(s *quic.Stream, held *session, q Question, most int) {
+	if !c.g.decoding.take(c.who.id) {
+		_ = s.Close()
+		return
+	}
+	defer c.g.decoding.release(c.who.id)
+	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(c.staying, func() { end(netproto.Draining) })()
+	defer context.AfterFunc(held.ctx, func() { end(netproto.Cancelled) })()
+	e := c.event(Decoded, nil)
+	e.Message, e.Session, e.Context = netproto.KindAsk, held.id, len(q.Context)-1
+	began := time.Now()
+	e.Decoded, e.BytesDown, e.Err = c.decodeOn(ctx, s, q, most)
+	if s.Context().Err() != nil {
+		e.Err = netproto.Cancelled
+	}
+	_ = s.Close() // fails only where the stream is gone already
+	e.Took = time.Since(began)
+	c.g.tell(e)
+}
+
+// decodeOn sends the tokens. The error says why they are fewer than most, and not because the text ends.
+func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q Question, most int) (n, bytes int, err error) {
+	for n < most {
+		q.Base = len(q.Context) - 1
+		token, err := c.g.next(ctx, c.who, q)
+		if err != nil {
+			return n, bytes, err
+		}
+		_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+		w, err := s.Write(netproto.Ahead{Token: token}.Append(nil))
+		bytes += w
+		if err != nil {
+			s.CancelWrite(quic.StreamErrorCode(netproto.TooLate))
+			return n, bytes, fmt.Errorf("%w: %w", netproto.Cancelled, err)
+		}
+		n++
+		if slices.Contains(c.g.info.Ends, token) {
+			break
+		}
+		q.Context = append(q.Context, token)
+	}
+	return n, bytes, nil
+}
+
+// next asks the upstream for one token in the background. It counts as work of the device, of one token.
+func (g *Gateway) next(ctx context.Context, who *device, q Question) (int32, error) {
+	release, err := g.turns.take(ctx, who.id, 1, true)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	token, err := g.decoder.Next(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case errors.Is(err, netproto.Busy):
+		return 0, netproto.Refusal{Code: netproto.Busy, Detail: "the large model has other work"}
+	case err != nil:
+		return 0, err
+	case token < 0 || int(token) >= g.info.Identity.Vocab:
+		return 0, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, token)
+	}
+	return token, nil
+}

@@ -1,0 +1,440 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// decoder is a fake that decodes on, a token every so often.
+type decoder struct {
+	*fake
+	every  time.Duration
+	ends   []int32
+	audit  netproto.Audit
+	refuse func(q gateway.Question) error // if set and not nil, what Next says
+	next   func(token int32) int32        // if set, what it says instead of a token
+
+	running atomic.Int32
+	most    atomic.Int32 // that ran at a time
+
+	lock sync.Mutex
+	told []gateway.Question
+}
+
+func (d *decoder) Info() gateway.Info {
+	info := d.fake.Info()
+	info.Ends, info.Audit = d.ends, d.audit
+	return info
+}
+
+func (d *decoder) Next(ctx context.Context, q gateway.Question) (int32, error) {
+	d.lock.Lock()
+	d.told = append(d.told, q)
+	d.lock.Unlock()
+	if n := d.running.Add(1); n > d.most.Load() {
+		d.most.Store(n)
+	}
+	defer d.running.Add(-1)
+	select {
+	case <-time.After(d.every):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if d.refuse != nil {
+		if err := d.refuse(q); err != nil {
+			return 0, err
+		}
+	}
+	if d.next != nil {
+		return d.next(tokenAfter(q.Context)), nil
+	}
+	return tokenAfter(q.Context), nil
+}
+
+// asked is what Next was asked.
+func (d *decoder) asked() []gateway.Question {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	return slices.Clone(d.told)
+}
+
+// rest reads tokens ahead until the stream ends in order.
+func rest(t *testing.T, s *quic.Stream) (all []int32) {
+	t.Helper()
+	for {
+		_, b, err := netproto.ReadFrame(s, 16)
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		a, _, err := netproto.ParseAhead(b)
+		require.NoError(t, err)
+		all = append(all, a.Token)
+	}
+}
+
+// continuation is what the fake says behind a path: the answer, and n tokens more.
+func continuation(p []int32, n int) []int32 {
+	p = slices.Clone(p)
+	for range n + 1 {
+		p = append(p, tokenAfter(p))
+	}
+	return p[len(p)-n-1:]
+}
+
+// wanting is an ask for a whole path that wants tokens ahead.
+func wanting(t *testing.T, session uint32, p []int32, ahead int) netproto.Ask {
+	t.Helper()
+	a := whole(t, session, p)
+	a.Ahead = ahead
+	return a
+}
+
+// follow asks and returns the stream when the answer is there.
+func (r *raw) follow(a netproto.Ask) (*quic.Stream, netproto.Answer) {
+	r.t.Helper()
+	s := r.send(a.Append(nil))
+	answer, err := answerOn(s)
+	require.NoError(r.t, err)
+	return s, answer
+}
+
+// The tokens that follow an answer are what asks about these contexts would have got, as many as are wanted, allowed and
+// fit; and the upstream is told all that belongs to the question, but what only an answer needs.
+func TestAhead(t *testing.T) {
+	for _, c := range []struct{ option, wanted, context, want int }{
+		{0, 1, 20, 1}, {0, 16, 20, 16}, {0, 17, 20, 16}, {0, 64, 20, 16}, {3, 64, 20, 3}, {64, 64, 20, 64}, {0, 0, 20, 0},
+		{-1, 5, 20, 0}, {0, 9, 4096, 0}, {0, 9, 4095, 1}, {0, 9, 4087, 9}, {0, 9, 4088, 8},
+	} {
+		up := &decoder{fake: &fake{}}
+		inWorld(t, gateway.Options{MaxAhead: c.option}, up, func(t *testing.T, w *world) {
+			r := w.enter(guest{device: 3})
+			assert.Equal(t, map[int]int{0: 16, 3: 3, 64: 64, -1: 0}[c.option], r.welcome.Ahead)
+			p := path(c.context, 1)
+			a := wanting(t, 1, p, c.wanted)
+			a.K, a.AuditFrom, a.Sampling = 3, 2, netproto.Sampling{Temperature: 0.5, Seed: 4}
+			s, answer := r.follow(a)
+			want := continuation(p, c.want)
+			assert.Equal(t, want[0], answer.Token)
+			assert.Equal(t, want[1:], append([]int32{}, rest(t, s)...), "%+v", c)
+			asked := up.asked()
+			require.Len(t, asked, c.want)
+			for i, q := range asked {
+				like := up.question(0)
+				like.Context, like.Base = append(slices.Clone(p), want[:i+1]...), c.context+i
+				like.K, like.AuditFrom = 0, 0
+				assert.Equal(t, like, q)
+			}
+			settle()
+			told := w.told(gateway.Decoded)
+			require.Len(t, told, min(c.want, 1))
+			if c.want > 0 {
+				e := told[0]
+				assert.Equal(t, gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Device: e.Device,
+					Address: e.Address, Session: 1, Context: c.context, Decoded: c.want, BytesDown: e.BytesDown}, e)
+				sent := 0
+				for _, id := range want[1:] {
+					sent += len(netproto.Ahead{Token: id}.Append(nil))
+				}
+				assert.Equal(t, sent, e.BytesDown)
+			}
+			assert.Empty(t, w.told(gateway.Refused))
+		})
+	}
+}
+
+// Nothing is decoded behind the end of a text.
+func TestAheadEnds(t *testing.T) {
+	p := path(20, 1)
+	all := continuation(p, 16)
+	for i, end := range all[:6] {
+		up := &decoder{fake: &fake{}, ends: []int32{-1, end}}
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+			s, _ := w.enter(guest{}).follow(wanting(t, 1, p, 16))
+			assert.Equal(t, append([]int32{}, all[1:i+1]...), append([]int32{}, rest(t, s)...))
+			settle()
+			assert.Len(t, up.asked(), i)
+			for _, e := range w.told(gateway.Decoded) {
+				assert.NoError(t, e.Err)
+			}
+		})
+	}
+}
+
+// An upstream that does not decode on gives nothing ahead, and its Welcome says so.
+func TestAheadWithoutDecoder(t *testing.T) {
+	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		assert.Zero(t, r.welcome.Ahead)
+		s, _ := r.follow(wanting(t, 1, path(20, 1), 9))
+		assert.Empty(t, rest(t, s))
+		settle()
+		assert.Empty(t, w.told(gateway.Decoded))
+	})
+}
+
+// The answer is there before what follows it, and the ask is over with it: its event is told, a drain waits for it no
+// more, and the session can end. What follows is left then, at once.
+func TestAheadIsLeft(t *testing.T) {
+	const every = time.Minute
+	for name, c := range map[string]struct {
+		leave func(w *world, r *raw, s *quic.Stream)
+		code  netproto.Code
+	}{
+		"reset":      {func(_ *world, _ *raw, s *quic.Stream) { s.CancelRead(3) }, netproto.Cancelled},
+		"bye":        {func(_ *world, r *raw, _ *quic.Stream) { r.control.Write(netproto.Bye{Session: 1}.Append(nil)) }, netproto.Cancelled},
+		"connection": {func(_ *world, r *raw, _ *quic.Stream) { _ = r.CloseWithError(0, "") }, netproto.Cancelled},
+		"drain":      {func(w *world, _ *raw, _ *quic.Stream) { w.stop() }, netproto.Draining},
+		"eviction":   {func(_ *world, r *raw, _ *quic.Stream) { r.asks(2, path(5, 7)) }, netproto.Cancelled},
+	} {
+		up := &decoder{fake: &fake{}, every: every}
+		inWorld(t, gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1, DrainTimeout: time.Hour}, up,
+			func(t *testing.T, w *world) {
+				r := w.enter(guest{})
+				s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
+				time.Sleep(2*every + time.Second)
+				assert.Len(t, w.told(gateway.Answered), 1)
+				assert.Empty(t, w.told(gateway.Decoded))
+				assert.Zero(t, w.Stats().Waiting)
+				start := time.Now()
+				c.leave(w, r, s)
+				if name != "drain" {
+					settle()
+				}
+				assert.Less(t, time.Since(start), time.Second, name)
+				assert.Zero(t, up.running.Load(), name)
+				told := w.told(gateway.Decoded)
+				require.Len(t, told, 1, name)
+				assert.Equal(t, 2, told[0].Decoded, name)
+				assert.Equal(t, c.code, told[0].Code(), name)
+				if name == "bye" || name == "eviction" {
+					assert.Equal(t, []uint64{1}, up.gone(), "it is forgotten when nothing is under way")
+					assert.Len(t, rest(t, s), 2, "and the stream ends in order")
+				}
+			})
+	}
+}
+
+// A session is forgotten only when nothing is decoded for it any more, as [gateway.Upstream] promises.
+func TestForgottenAfterAhead(t *testing.T) {
+	var up *decoder
+	up = &decoder{fake: &fake{}, every: time.Minute}
+	forgotten := make(chan int32, 9)
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, Events: func(e gateway.Event) {
+		if e.Kind == gateway.Forgotten {
+			forgotten <- up.running.Load()
+		}
+	}}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.follow(wanting(t, 1, path(20, 1), 16))
+		time.Sleep(90 * time.Second)
+		require.EqualValues(t, 1, up.running.Load())
+		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
+		require.NoError(t, err)
+		settle()
+		require.Len(t, forgotten, 1)
+		assert.Zero(t, <-forgotten)
+	})
+}
+
+// Decoding on ends after AskTimeout, whatever deadline the ask had.
+func TestAheadTimeout(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: 10 * time.Second}
+	inWorld(t, gateway.Options{AskTimeout: 35 * time.Second}, up, func(t *testing.T, w *world) {
+		a := wanting(t, 1, path(20, 1), 16)
+		a.Deadline = time.Second
+		s, _ := w.enter(guest{}).follow(a)
+		assert.Len(t, rest(t, s), 3)
+		settle()
+		e := w.told(gateway.Decoded)[0]
+		assert.Equal(t, []any{3, netproto.TooLate, 35 * time.Second}, []any{e.Decoded, e.Code(), e.Took})
+	})
+}
+
+// What the upstream leaves, or fails at, ends the stream in order: an asker has what came before. Only a failure is one.
+func TestAheadRefused(t *testing.T) {
+	failed := errors.New("out of order")
+	for name, c := range map[string]struct {
+		err   error
+		token int32
+		code  netproto.Code
+	}{
+		"busy":    {netproto.Busy, 0, netproto.Busy},
+		"failed":  {failed, 0, netproto.Failed},
+		"outside": {nil, vocab, netproto.Failed},
+		"below":   {nil, -1, netproto.Failed},
+	} {
+		up := &decoder{fake: &fake{}}
+		up.refuse = func(q gateway.Question) error {
+			if len(q.Context) == 23 {
+				return c.err
+			}
+			return nil
+		}
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+			if c.err == nil {
+				n := 0
+				up.next = func(id int32) int32 {
+					if n++; n == 3 {
+						return c.token
+					}
+					return id
+				}
+			}
+			r := w.enter(guest{})
+			s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
+			assert.Equal(t, continuation(path(20, 1), 2)[1:], rest(t, s), name)
+			settle()
+			e := w.told(gateway.Decoded)[0]
+			assert.Equal(t, []any{2, c.code}, []any{e.Decoded, e.Code()}, name)
+			assert.Empty(t, w.told(gateway.Refused))
+			r.asks(1, path(9, 1))
+		})
+	}
+}
+
+// Of one device four asks are decoded behind at a time; further ones get their answer alone, and a fifth when one of the
+// four has ended. Another device is not affected.
+func TestAheadPerDevice(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: time.Minute}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		var streams []*quic.Stream
+		for i := range 6 {
+			s, _ := r.follow(wanting(t, uint32(i), path(20, int32(i)), 16))
+			streams = append(streams, s)
+		}
+		settle()
+		assert.EqualValues(t, 4, up.running.Load())
+		assert.Empty(t, rest(t, streams[4]))
+		assert.Empty(t, rest(t, streams[5]))
+		other.follow(wanting(t, 9, path(20, 9), 16))
+		settle()
+		assert.EqualValues(t, 5, up.running.Load())
+		streams[0].CancelRead(1)
+		settle()
+		r.follow(wanting(t, 8, path(20, 8), 16))
+		settle()
+		assert.EqualValues(t, 5, up.running.Load())
+	})
+}
+
+// With one place, asks of others wait for one token at most, and while they wait nothing more is decoded ahead.
+func TestAheadGivesWay(t *testing.T) {
+	const every = time.Second
+	up := &decoder{fake: &fake{parallel: 1}, every: every}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
+		time.Sleep(every / 2)
+		require.EqualValues(t, 1, up.running.Load())
+		start := time.Now()
+		other.asks(2, path(20, 2))
+		assert.LessOrEqual(t, time.Since(start), every)
+		assert.Less(t, len(rest(t, s)), 16)
+		settle()
+		assert.Equal(t, netproto.Busy, w.told(gateway.Decoded)[0].Code())
+	})
+}
+
+// A token ahead is work of the device that wanted it: while it has a place of two, an ask of that device waits for the
+// other one, and one of another device does not.
+func TestAheadCountsAsWork(t *testing.T) {
+	up := &decoder{fake: &fake{parallel: 2}, every: time.Minute}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, MaxAhead: 1}, up, func(t *testing.T, w *world) {
+		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		one.follow(wanting(t, 1, path(20, 1), 1))
+		settle()
+		start := time.Now()
+		two.asks(2, path(20, 2))
+		assert.Less(t, time.Since(start), time.Second)
+		one.asks(1, path(30, 1))
+		assert.Greater(t, time.Since(start), 50*time.Second)
+	})
+}
+
+// Who asks for much ahead and never reads costs little: what is decoded at a time, kept and running is bounded, and
+// others are answered as before.
+func TestAheadNeverRead(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
+	inWorld(t, gateway.Options{MaxAhead: 64}, up, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
+		settle()
+		before := runtime.NumGoroutine()
+		for i := range 100 {
+			r.send(wanting(t, 1, path(20+i, 1), 64).Append(nil))
+		}
+		settle()
+		other.asks(1, path(20, 2))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.LessOrEqual(t, up.most.Load(), int32(4))
+		assert.Zero(t, up.running.Load())
+		assert.LessOrEqual(t, runtime.NumGoroutine(), before+2)
+		assert.Len(t, w.told(gateway.Answered), 101)
+		for _, e := range w.told(gateway.Decoded) {
+			assert.NoError(t, e.Err)
+			assert.Equal(t, 64, e.Decoded)
+		}
+		assert.LessOrEqual(t, len(w.told(gateway.Decoded)), 100)
+		assert.NotEmpty(t, w.told(gateway.Decoded))
+		r.send(wanting(t, 1, path(200, 1), 64).Append(nil))
+		settle()
+		assert.Len(t, w.told(gateway.Answered), 102)
+	})
+}
+
+// A client that takes nothing at all, on a connection whose windows are as small as can be, holds up neither that nor
+// the end of the gateway.
+func TestAheadNotTaken(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: time.Second}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, MessageTimeout: 3 * time.Second, MaxAhead: 64}, up,
+		func(t *testing.T, w *world) {
+			r := w.enter(guest{quic: quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1,
+				InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64, MaxIdleTimeout: time.Hour,
+				KeepAlivePeriod: time.Second}})
+			for i := range 3 {
+				r.send(wanting(t, 1, path(20+i, 1), 64).Append(nil))
+			}
+			time.Sleep(30 * time.Second)
+			assert.EqualValues(t, 3, up.running.Load())
+			start := time.Now()
+			w.stop()
+			assert.Less(t, time.Since(start), time.Second)
+			assert.Zero(t, up.running.Load())
+			assert.Len(t, w.told(gateway.Decoded), 3)
+		})
+}
+
+// Lost packets are sent again: the tokens come in order and all of them.
+func TestAheadLossy(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		n := 0
+		w.ether.watch(func(packet) bool {
+			n++
+			return n%4 == 0
+		})
+		for i := range 20 {
+			p := path(20+i, 1)
+			s, answer := r.follow(wanting(t, 1, p, 16))
+			assert.Equal(t, continuation(p, 16), append([]int32{answer.Token}, rest(t, s)...))
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package gateway_test
+
+import (
+	"encoding/hex"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// A client of version 3 is answered as it always was, to the byte: these bytes are those of the last client and gateway
+// of version 3. What only version 4 has it does not get, and is refused where it sends it.
+func TestClientOfVersion3(t *testing.T) {
+	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		fromHex := func(s string) []byte {
+			b, err := hex.DecodeString(s)
+			require.NoError(t, err)
+			return b
+		}
+		r := w.dial(guest{})
+		_, err := r.control.Write(fromHex("01550301" + strings.Repeat("00", 31) + "800602" + strings.Repeat("00", 31+16+2)))
+		require.NoError(t, err)
+		_, b, err := netproto.ReadFrame(r.control, 1<<16)
+		require.NoError(t, err)
+		assert.Equal(t, "0213030466616b6580204080018062000000000200", hex.EncodeToString(b))
+		for message, want := range map[string]string{
+			"0411040302010004000507209000af02020000": "0514cb0202cb020acc02d70d0200010205800200b817",
+			"070f040302010005000707209000af0500":     "080105",
+		} {
+			s := r.send(fromHex(message))
+			b, err := io.ReadAll(s)
+			require.NoError(t, err)
+			assert.Equal(t, want, hex.EncodeToString(b))
+		}
+		for _, tail := range []netproto.Ask{{Ahead: 4}, {Verify: netproto.VerifyChoices}, {Verify: netproto.VerifyScores}} {
+			a := whole(t, 1, path(20, 1))
+			a.AuditFrom, a.Verify, a.Ahead = 3, tail.Verify, tail.Ahead
+			r.refused(a.Append(nil), netproto.Malformed)
+		}
+		r.asks(1, path(20, 1))
+		assert.Empty(t, up.asked())
+	})
+}
+
+// The Welcome has the lower version of both sides, and a Hello of no version that the gateway speaks is refused.
+func TestVersions(t *testing.T) {
+	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
+		for version, ahead := range map[int]int{3: 0, 4: 16} {
+			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Version = version }})
+			assert.Equal(t, []int{version, ahead}, []int{r.welcome.Version, r.welcome.Ahead})
+			a := wanting(t, 1, path(20, 1), 4)
+			if version == 3 {
+				r.refused(a.Append(nil), netproto.Malformed)
+				continue
+			}
+			s, _ := r.follow(a)
+			assert.Len(t, rest(t, s), 4)
+		}
+		for _, version := range []int{0, 2, 5} {
+			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = version }}, netproto.WrongVersion)
+		}
+	})
+}
+
+// Where the audit is not exact, an ask for verification is refused with the reason, before the upstream is asked.
+func TestCannotVerify(t *testing.T) {
+	for audit, reason := range map[netproto.Audit]string{
+		netproto.NoAudit: "looks at no tokens", netproto.SampledAudit: "audits one position",
+	} {
+		up := &decoder{fake: &fake{}, audit: audit}
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+			r := w.enter(guest{})
+			for _, verify := range []netproto.Verify{netproto.VerifyChoices, netproto.VerifyScores} {
+				a := whole(t, 1, path(20, 1))
+				a.Verify = verify
+				refusal := r.refused(a.Append(nil), netproto.CannotVerify)
+				assert.Contains(t, refusal.Detail, reason)
+			}
+			assert.Empty(t, up.fake.asked)
+			a := whole(t, 1, path(20, 1))
+			a.AuditFrom = 12
+			r.answered(a)
+			settle()
+			assert.Equal(t, netproto.NoVerify, w.told(gateway.Answered)[0].Verify)
+		})
+	}
+}
+
+// What verification needs of drawing is what drawing needs of the upstream.
+func TestVerifyChoices(t *testing.T) {
+	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		a := whole(t, 1, path(20, 1))
+		a.AuditFrom, a.Verify, a.Sampling = 12, netproto.VerifyScores, netproto.Sampling{Temperature: 1}
+		refusal := w.enter(guest{}).refused(a.Append(nil), netproto.TooLarge)
+		assert.Contains(t, refusal.Detail, "top-k must be 1 to 20")
+	})
+}
+
+// An answer that verifies less than was asked for, or that makes no sense, is a failure of the upstream and never an
+// answer with a gap. One that is as it should be arrives as it is, scores only where they are wanted.
+func TestVerified(t *testing.T) {
+	const n, from = 20, 12
+	p := path(n, 1)
+	found := func(position int, token int32, score, stands float32) netproto.Finding {
+		return netproto.Finding{Position: position, Token: token, LogProb: -1, Score: score, Stands: stands}
+	}
+	other := (p[15] + 1) % vocab
+	never := float32(math.Inf(-1))
+	none := float32(math.NaN())
+	const choices, scores = netproto.VerifyChoices, netproto.VerifyScores
+	good := []netproto.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never), found(19, (p[19]+1)%vocab, 0, 0)}
+	for name, c := range map[string]struct {
+		verify   netproto.Verify
+		from     int
+		audited  int
+		sampled  int
+		findings []netproto.Finding
+		good     bool
+	}{
+		"all":                   {choices, from, 8, 0, good, true},
+		"with scores":           {scores, from, 8, 0, good, true},
+		"nothing found":         {scores, from, 8, 0, nil, true},
+		"nothing to verify":     {choices, n, 0, 0, nil, true},
+		"beyond the end":        {choices, n + 5, 0, 0, nil, true},
+		"no audit":              {choices, 0, 0, 0, nil, true},
+		"fewer":                 {choices, from, 7, 0, nil, false},
+		"none":                  {choices, from, 0, 0, nil, false},
+		"one":                   {choices, from, 8, 15, good[1:2], false},
+		"before":                {choices, from, 8, 0, []netproto.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
+		"behind":                {choices, from, 8, 0, []netproto.Finding{found(20, other, -1, -2)}, false},
+		"twice":                 {choices, from, 8, 0, []netproto.Finding{good[1], good[0], good[1]}, false},
+		"out of order":          {choices, from, 8, 0, []netproto.Finding{good[1], good[0], good[2]}, true},
+		"the token there":       {choices, from, 8, 0, []netproto.Finding{found(15, p[15], -1, -2)}, false},
+		"outside":               {choices, from, 8, 0, []netproto.Finding{found(15, vocab, -1, -2)}, false},
+		"below":                 {choices, from, 8, 0, []netproto.Finding{found(15, -1, -1, -2)}, false},
+		"scores upside down":    {scores, from, 8, 0, []netproto.Finding{found(15, other, -2, -1)}, false},
+		"a score that is none":  {scores, from, 8, 0, []netproto.Finding{found(15, other, none, -1)}, false},
+		"another that is none":  {scores, from, 8, 0, []netproto.Finding{found(15, other, -1, none)}, false},
+		"a score without end":   {scores, from, 8, 0, []netproto.Finding{found(15, other, -never, -1)}, false},
+		"a choice that cannot":  {scores, from, 8, 0, []netproto.Finding{found(15, other, never, never)}, false},
+		"no scores":             {scores, from, 8, 0, []netproto.Finding{found(15, other, 0, 0)}, false},
+		"no scores, not wanted": {choices, from, 8, 0, []netproto.Finding{found(15, other, 0, 0)}, true},
+		"wrong, not wanted":     {choices, from, 8, 0, []netproto.Finding{found(15, other, none, 3)}, true},
+	} {
+		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+			a.Audited, a.Sampled, a.Audit = c.audited, c.sampled, c.findings
+			return nil
+		}
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+			r := w.enter(guest{})
+			a := whole(t, 1, p)
+			a.AuditFrom, a.Verify = c.from, c.verify
+			if !c.good {
+				refusal := r.refused(a.Append(nil), netproto.Failed)
+				assert.Empty(t, refusal.Detail, "what is wrong stays here")
+				settle()
+				assert.ErrorContains(t, w.told(gateway.Refused)[0].Err, "it", name)
+				return
+			}
+			answer := r.answered(a)
+			assert.Equal(t, c.verify, up.question(0).Verify)
+			assert.Equal(t, c.audited, answer.Audited)
+			require.Len(t, answer.Audit, len(c.findings), name)
+			for i, f := range answer.Audit {
+				want := c.findings[i]
+				if name == "out of order" {
+					want = good[i]
+				}
+				if c.verify == choices {
+					want.Score, want.Stands = 0, 0
+				}
+				assert.Equal(t, want, f, name)
+			}
+			settle()
+			assert.Equal(t, c.verify, w.told(gateway.Answered)[0].Verify)
+		})
+	}
+	assert.Empty(t, good[0].Score+1, "what the upstream gave is not changed")
+}
