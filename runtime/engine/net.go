@@ -55,10 +55,15 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := s.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
 	info := gateway.Info{
 		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
+		Ends: endsOf(tokens),
 	}
 	return gateway.New(o, builtIn{s, info})
 }
