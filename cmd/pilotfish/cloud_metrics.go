@@ -60,6 +60,12 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 		func(s engine.ServiceStats) uint64 { return s.Evicted })
 	count("shed_asks_total", "Computations ahead that were given up for questions.",
 		func(s engine.ServiceStats) uint64 { return s.Shed })
+	count("shed_ahead_total", "Those of them for a token that a device had not asked for yet.",
+		func(s engine.ServiceStats) uint64 { return s.AheadShed })
+	count("ahead_tokens_total", "Tokens that were decoded beyond those that devices had asked for.",
+		func(s engine.ServiceStats) uint64 { return s.Ahead })
+	count("repeated_tokens_total", "Tokens computed once more, to say what would have followed them.",
+		func(s engine.ServiceStats) uint64 { return s.Repeated })
 	count("guessed_tokens_total", "Tokens computed as guesses of what follows.",
 		func(s engine.ServiceStats) uint64 { return s.Guessed })
 	count("held_tokens_total", "Guesses that questions came along.", func(s engine.ServiceStats) uint64 { return s.Held })

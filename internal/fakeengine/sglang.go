@@ -101,12 +101,13 @@ func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
 	}
 	if *q.LogProb {
 		meta["output_top_logprobs"] = []any{sglangRows(best[:*q.Top])}
-		rows := []any{nil}
+		rows, own := []any{nil}, []any{[]any{nil, 0, nil}}
 		for pos := start + 1; start >= 0 && pos < len(q.Context); pos++ {
 			rows = append(rows, sglangRows(e.best(q.Context[:pos])[:*q.Top]))
+			own = append(own, []any{e.Model(q.Context[:pos])[q.Context[pos]], q.Context[pos], nil})
 		}
 		if start >= 0 {
-			meta["input_top_logprobs"] = rows
+			meta["input_top_logprobs"], meta["input_token_logprobs"] = rows, own
 		}
 	}
 	say(w, reply)

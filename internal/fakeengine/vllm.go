@@ -116,6 +116,9 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		return
 	case e.vllmRefuses(w, q.Model, s.vllmSampling, q.Salt, q.Context):
 		return
+	case s.PromptLogProbs != nil && *s.PromptLogProbs > e.MaxTop:
+		fail(w, http.StatusBadRequest, "BadRequestError", "Requested prompt logprobs are greater than max allowed")
+		return
 	case !is(s.Detokenize, false) || !is(q.Stream, false):
 		fail(w, http.StatusTeapot, "fake", "a field is left out")
 		return
@@ -126,7 +129,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		if !is(s.SkipCache, false) || e.Rows == WholeRows {
 			cached = 0
 		}
-		rows = e.promptRows(q.Context, cached)
+		rows = e.promptRows(q.Context, cached, *s.PromptLogProbs)
 	}
 	best := e.best(q.Context)
 	choice := object{"index": 0, "token_ids": []int32{best[0].id}, "finish_reason": "length", "logprobs": nil}
@@ -141,8 +144,8 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		"usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
 }
 
-// promptRows is prompt_logprobs of a context of which a part was cached.
-func (e *Engine) promptRows(context []int32, cached int) []any {
+// promptRows is prompt_logprobs of a context of which a part was cached: the k best tokens, and the one that stands.
+func (e *Engine) promptRows(context []int32, cached, k int) []any {
 	rows := []any{nil}
 	for pos := 1; pos < len(context); pos++ {
 		if pos <= cached {
@@ -151,10 +154,12 @@ func (e *Engine) promptRows(context []int32, cached int) []any {
 			}
 			continue
 		}
-		logprobs := e.Model(context[:pos])
-		best := e.best(context[:pos])[0]
-		row := object{fmt.Sprint(context[pos]): object{"logprob": math.Max(logprobs[context[pos]], -1e3), "rank": 7}}
-		row[fmt.Sprint(best.id)] = object{"logprob": best.p, "rank": 1}
+		row := object{}
+		for i, c := range e.best(context[:pos]) {
+			if i < k || c.id == context[pos] {
+				row[fmt.Sprint(c.id)] = object{"logprob": math.Max(c.p, -1e3), "rank": i + 1}
+			}
+		}
 		rows = append(rows, row)
 	}
 	return rows

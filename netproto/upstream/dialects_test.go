@@ -140,7 +140,7 @@ func TestDrawing(t *testing.T) {
 				}
 				require.NoError(t, err)
 				top := truth(e, q.Context)[:q.Sampling.TopK]
-				want, _ := drawn(q.Sampling, 10, top)
+				want, _, _, _ := drawn(q.Sampling, 10, top, -1)
 				require.Equal(t, want, a.Token)
 				require.Empty(t, a.Top)
 				q.Sampling.Temperature = 0

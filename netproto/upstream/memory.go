@@ -27,7 +27,8 @@ type memory struct {
 type remembered struct {
 	gateway.Answer
 	k         int
-	auditFrom int // of an exact audit; 0: none
+	auditFrom int             // of an exact audit; 0: none
+	verify    netproto.Verify // what that audit was to be
 }
 
 func newMemory(size int) *memory {
@@ -55,11 +56,13 @@ func (m *memory) key(q gateway.Question) uint64 {
 }
 
 // recall returns the answer to a question that was asked before, if it says all that is wanted now. No sampled audit is
-// drawn again.
+// drawn again, and what verified less, or in another way, verifies nothing.
 func (m *memory) recall(key uint64, q gateway.Question) (a gateway.Answer, ok bool) {
 	found, ok := m.answers.Get(key)
-	exact := q.AuditFrom > 0 && found.auditFrom > 0
-	if !ok || q.K > found.k || exact && q.AuditFrom < found.auditFrom {
+	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
+	exact := wanted && found.auditFrom > 0 && found.verify == q.Verify
+	if !ok || q.K > found.k || exact && q.AuditFrom < found.auditFrom ||
+		wanted && !exact && q.Verify != netproto.NoVerify {
 		return a, false
 	}
 	m.repeats.Add(1)
@@ -77,8 +80,9 @@ func (r remembered) with(now remembered) remembered {
 	if now.k > r.k {
 		r.k, r.Top = now.k, now.Top
 	}
-	if now.auditFrom > 0 && (r.auditFrom == 0 || now.auditFrom < r.auditFrom) {
-		r.auditFrom, r.Audited, r.Audit = now.auditFrom, now.Audited, now.Audit
+	if now.auditFrom > 0 && (r.auditFrom == 0 || now.verify > r.verify ||
+		now.verify == r.verify && now.auditFrom < r.auditFrom) {
+		r.auditFrom, r.verify, r.Audited, r.Audit = now.auditFrom, now.verify, now.Audited, now.Audit
 	}
 	return r
 }
@@ -90,7 +94,7 @@ func (m *memory) keep(key uint64, q gateway.Question, a gateway.Answer) gateway.
 	now := remembered{Answer: a, k: min(q.K, most)}
 	now.Top = slices.Clone(a.Top[:min(len(a.Top), most)])
 	if a.Sampled == 0 && a.Audited > 0 {
-		now.auditFrom = q.AuditFrom
+		now.auditFrom, now.verify = q.AuditFrom, q.Verify
 	}
 	now.Queue, now.Compute = 0, 0
 	before, found, _ := m.answers.PeekOrAdd(key, now)

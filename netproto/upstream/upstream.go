@@ -36,11 +36,15 @@ type Options struct {
 
 	Vocabulary dialect.Vocabulary // of the devices' model
 	Identity   netproto.Identity  // of it
+	Ends       []int32            // of its tokens, those that end a text
 	// TrustVocabulary takes engines that cannot be asked for their vocabulary.
 	TrustVocabulary bool
 
-	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too.
-	Draw func(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error)
+	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too. The
+	// scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
+	// temperature plus the noise, and -Inf for a token that cannot be drawn.
+	Draw func(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
+		choice int32, score, standing float32, err error)
 
 	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
 	AuditEvery int           // of questions that get a sampled audit, each so manieth does; 0 means 8
@@ -96,7 +100,8 @@ func systemRandom() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Upstream is one large model, served by one engine or several. It implements gateway.Upstream and gateway.Warmer.
+// Upstream is one large model, served by one engine or several. It implements gateway.Upstream, gateway.Warmer and
+// gateway.Decoder.
 type Upstream struct {
 	o       Options
 	members []*member
@@ -205,7 +210,7 @@ func (u *Upstream) describe() (info gateway.Info) {
 	// more than there are kills some engines
 	u.most = min(info.Choices, u.o.Vocabulary.Size())
 	info.Choices = max(info.Choices, 1) // drawing from one is taking the best
-	info.Identity = u.o.Identity
+	info.Identity, info.Ends = u.o.Identity, u.o.Ends
 	return info
 }
 
@@ -228,6 +233,11 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 	if a, ok := u.memory.recall(key, q); ok {
 		return a, nil
 	}
+	if q.Verify != netproto.NoVerify {
+		if err := u.info.Audit.CannotVerify(); err != nil {
+			return gateway.Answer{}, err
+		}
+	}
 	ask := u.ask(q)
 	r, err := u.consult(ctx, q.Session, ask)
 	if err != nil {
@@ -243,6 +253,11 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 	switch {
 	case ask.Sample > 0 && r.Audited > 0:
 		a.Audited, a.Sampled, a.Audit = len(q.Context)-q.AuditFrom, ask.Sample, r.Audit
+	case ask.Rows > 0:
+		if a.Audit, err = u.verify(q, r); err != nil {
+			return gateway.Answer{}, err
+		}
+		a.Audited = len(r.Rows)
 	case ask.AuditFrom > 0:
 		a.Audited, a.Audit = r.Audited, r.Audit
 	}
@@ -257,7 +272,8 @@ func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, er
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
 	}
-	return u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)])
+	token, _, _, err := u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)], -1)
+	return token, err
 }
 
 // ask is what an engine is asked.
@@ -276,6 +292,12 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	switch u.info.Audit {
 	case netproto.ExactAudit:
 		a.AuditFrom = q.AuditFrom
+		if q.Verify != netproto.NoVerify {
+			a.Rows = 1
+			if draws(q.Sampling) {
+				a.Rows = min(q.Sampling.TopK, u.most)
+			}
+		}
 	case netproto.SampledAudit:
 		if u.audits.Add(1)%uint64(u.o.AuditEvery) == 0 {
 			a.Sample = q.AuditFrom + int(u.o.Random()%uint64(len(q.Context)-q.AuditFrom))
@@ -305,6 +327,20 @@ func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
 		Context: q.Context}))
 }
 
+// Next implements gateway.Decoder: a question for one token, where the session's engine has time. What it says is
+// remembered as an answer, so that a question about the same context has the same token.
+func (u *Upstream) Next(ctx context.Context, q gateway.Question) (int32, error) {
+	order := u.order(q.Session)
+	if len(order) == 0 {
+		return 0, u.nobody()
+	}
+	if !order[0].hasTime() {
+		return 0, errBusy
+	}
+	a, err := u.Ask(ctx, q)
+	return a.Token, err
+}
+
 // Forget implements gateway.Upstream.
 func (u *Upstream) Forget(session uint64) {
 	for _, m := range u.members {
@@ -317,4 +353,5 @@ func (u *Upstream) Forget(session uint64) {
 var (
 	_ gateway.Upstream = (*Upstream)(nil)
 	_ gateway.Warmer   = (*Upstream)(nil)
+	_ gateway.Decoder  = (*Upstream)(nil)
 )

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,8 +45,22 @@ func many(n int) int {
 }
 
 // drawn takes the token that seed and position point at.
-func drawn(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error) {
-	return top[(int(s.Seed)+pos)%len(top)].ID, nil
+func drawn(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (int32, float32, float32, error) {
+	at := (int(s.Seed) + pos) % len(top)
+	if stands == top[at].ID {
+		return stands, 1, 1, nil
+	}
+	return top[at].ID, 1, scoreOf(stands, top), nil
+}
+
+// scoreOf is what drawn gives a token that it does not choose.
+func scoreOf(token int32, top []netproto.Candidate) float32 {
+	for i, c := range top {
+		if c.ID == token {
+			return -float32(i)
+		}
+	}
+	return float32(math.Inf(-1))
 }
 
 // context returns n tokens.

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // TestServiceSession: a service is asked as a gateway is, each session apart from the others, and an ended one is
@@ -35,6 +37,24 @@ func TestServiceSession(t *testing.T) {
 	assert.Equal(t, len(text), statsOf(t, s).InUse)
 	ends[1]()
 	assert.Zero(t, statsOf(t, s).InUse)
+}
+
+// TestServiceVerifies: the built-in model verifies whatever is wanted of it.
+func TestServiceVerifies(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	for _, o := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 300, TopP: 0.5, Seed: 1}} {
+		for _, kind := range []draft.Verify{draft.Choices, draft.Scores} {
+			require.NoError(t, s.Verifies(t.Context(), kind == draft.Scores, o))
+			a, err := s.Local(1).Ask(t.Context(), CloudQuestion{
+				Context: []int32{1, 2, 3, 4, 5}, AuditFrom: 2, Verify: kind, Sampling: o,
+			})
+			require.NoError(t, err)
+			assert.Equal(t, 3, a.Audited)
+		}
+	}
 }
 
 // TestEngineName: an engine says which model it is.

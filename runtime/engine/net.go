@@ -55,10 +55,15 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := s.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
 	info := gateway.Info{
 		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
+		Ends: endsOf(tokens),
 	}
 	return gateway.New(o, builtIn{s, info})
 }
@@ -83,15 +88,27 @@ func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, e
 		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
 	}
 	for _, d := range a.Audit {
-		out.Audit = append(out.Audit, netproto.Finding{Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
+		out.Audit = append(out.Audit, netproto.Finding{
+			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
+		})
 	}
 	return out, nil
+}
+
+// Next implements [gateway.Decoder].
+func (u builtIn) Next(ctx context.Context, q gateway.Question) (int32, error) {
+	token, err := u.s.next(ctx, questionOf(q))
+	if errors.Is(err, batch.ErrShed) {
+		err = fmt.Errorf("%w: %w", netproto.Busy, err)
+	}
+	return token, err
 }
 
 // questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
 		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Verify: batch.Verify(q.Verify), // the kinds are the same
 		Sampling: sample.Options{
 			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 		},

@@ -29,10 +29,15 @@ import (
 // TestQuestionOf: all of a gateway's question that the service knows reaches it.
 func TestQuestionOf(t *testing.T) {
 	q := gateway.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, Base: 4, AuditFrom: 5, K: 6,
-		Sampling: netproto.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}}
+		Sampling: netproto.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: netproto.VerifyScores}
 	want := batch.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, AuditFrom: 5, K: 6,
-		Sampling: sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}}
+		Sampling: sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: batch.Scores}
 	assert.Equal(t, want, questionOf(q))
+	for kind, want := range map[netproto.Verify]batch.Verify{
+		netproto.NoVerify: batch.AsItComes, netproto.VerifyChoices: batch.Choices, netproto.VerifyScores: batch.Scores,
+	} {
+		assert.Equal(t, want, questionOf(gateway.Question{Verify: kind}).Verify)
+	}
 	q.K = 0
 	assert.Equal(t, 1, questionOf(q).K)
 }

@@ -30,7 +30,8 @@ type ServeOptions struct {
 	// the same.
 	Apart bool
 
-	AnswerTime time.Duration // least time of an answer, to stand in for a larger model; 0 means none
+	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means none
+	AnswerTime time.Duration
 }
 
 // Service answers, with one engine, which token follows a context: for many sessions at once, and questions that wait
@@ -41,6 +42,7 @@ type Service struct {
 	kv    backend.KVConfig
 	least time.Duration
 
+	onward   onward
 	sessions atomic.Uint64 // given by Session
 }
 
@@ -119,20 +121,32 @@ type local struct {
 }
 
 // Local returns a cloud that needs no network: questions go straight to the service, as those of the given session.
+// What a question wants ahead is decoded after its answer, while nobody waits for the service, until the context of the
+// question ends, the session is forgotten or the service is closed.
 func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	a, err := l.s.ask(ctx, l.question(q))
+	asked := l.question(q)
+	a, err := l.s.ask(ctx, asked)
 	if err != nil {
 		return draft.Answer{}, err
 	}
-	answer := draft.Answer{Token: a.Token, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute}
+	answer := draft.Answer{
+		Token: a.Token, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
+	}
 	for _, d := range a.Audit {
-		answer.Audit = append(answer.Audit, draft.Finding{Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb})
+		answer.Audit = append(answer.Audit, draft.Finding{
+			Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
+		})
 	}
 	for _, c := range a.Top[:min(q.K, len(a.Top))] {
 		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+	}
+	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
+		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
+			Device: asked.Device, Session: asked.Session, Context: q.Context, Sampling: q.Sampling,
+		}, a.Token, most)
 	}
 	return answer, nil
 }
@@ -141,5 +155,6 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 func (l local) question(q draft.Question) batch.Question {
 	return batch.Question{
 		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+		Verify: batch.Verify(q.Verify), // the kinds are the same
 	}
 }

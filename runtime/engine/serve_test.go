@@ -159,6 +159,11 @@ func TestLocalAsks(t *testing.T) {
 	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn},
 		local{s, 7}.question(draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn}))
 	assert.Equal(t, 1, local{s, 7}.question(draft.Question{}).K)
+	for kind, want := range map[draft.Verify]batch.Verify{
+		draft.AsItComes: batch.AsItComes, draft.Choices: batch.Choices, draft.Scores: batch.Scores,
+	} {
+		assert.Equal(t, want, local{s, 7}.question(draft.Question{Verify: kind}).Verify)
+	}
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: sample.Options{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }

@@ -65,7 +65,7 @@ func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
 	if o.Identity, err = identityOf(f, t); err != nil {
 		return o, fmt.Errorf("%s: %w", path, err)
 	}
-	o.Vocabulary, o.Draw = newVocabulary(t), draw
+	o.Vocabulary, o.Draw, o.Ends = newVocabulary(t), draw, endsOf(t)
 	return o, nil
 }
 
@@ -84,17 +84,31 @@ func (u *Upstream) Ready() error { return u.u.Ready() }
 // Close ends what looks after the engines. No gateway may ask them any more.
 func (u *Upstream) Close() { u.u.Close() }
 
-// draw chooses among the most probable tokens with the noise that edge and built-in model use.
-func draw(s netproto.Sampling, pos int, top []netproto.Candidate) (int32, error) {
+// draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which scores:
+// see [sample.Sampler.Choose].
+func draw(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
+	choice int32, score, standing float32, err error,
+) {
 	sampler, err := sample.New(sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed})
 	if err != nil {
-		return 0, err
+		return 0, 0, 0, err
 	}
 	out := backend.Output{Top: make([]backend.Candidate, len(top))}
 	for i, c := range top {
 		out.Top[i] = backend.Candidate{ID: c.ID, Logit: c.LogProb} // a log-probability is a logit less a constant
 	}
-	return sampler.Pick(pos, &out), nil
+	choice, score, standing = sampler.Choose(pos, &out, stands)
+	return choice, score, standing, nil
+}
+
+// endsOf returns the tokens that end a text.
+func endsOf(t *tokenizer.Tokenizer) (all []int32) {
+	for id := range int32(t.Used()) {
+		if t.IsEnd(id) {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // vocabulary is a tokenizer as what engines are compared with.

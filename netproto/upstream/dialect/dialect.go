@@ -72,6 +72,9 @@ type Ask struct {
 	K         int     // most probable tokens wanted, at most Facts.Choices
 	AuditFrom int     // an exact audit is wanted from here on; 0: none
 	Sample    int     // a sampled audit: the position to look at, from 1 to len(Context)-1; 0: none
+	// so many of the most probable tokens of each position from AuditFrom on are wanted, of all of these, whatever the
+	// cache has; at most Facts.Choices, and only where Facts.Audit is exact. 0: none
+	Rows int
 }
 
 // Reply is what an engine says to an Ask.
@@ -80,11 +83,18 @@ type Reply struct {
 	Top      []netproto.Candidate // the K most probable ones, best first; fewer, or none, where the engine gives fewer
 	Audited  int                  // positions at the end of the context that were looked at; with Sample, 1 or 0
 	Audit    []netproto.Finding   // those of them where the engine would have chosen another token
+	Rows     []Row                // with Ask.Rows, of each position from AuditFrom on; none where Unheard is set
 	Cached   int                  // tokens of the context that its cache had; -1 if it does not say
 	Extra    int                  // tokens that it computed for the audit alone
 	Unheard  error                // why an audit that was wanted did not come; the answer stands
 	Requests int                  // HTTP requests that it took
 	Compute  time.Duration        // within the engine, if it says so; else from sending the request to its reply
+}
+
+// Row is what an engine says of a position of a context.
+type Row struct {
+	Top    []netproto.Candidate // the most probable tokens, best first; at least one
+	Stands float32              // log-probability of the token that stands there; not above that of the best one
 }
 
 // Speller is an engine that does not detokenize, but can say how it spells what it is given.

@@ -27,6 +27,16 @@ func Top(all []netproto.Candidate, k int) []netproto.Candidate {
 	return all[:min(k, len(all))]
 }
 
+// NewRow makes a row of the candidates of a position and the log-probability of the token that stands there. ok is false
+// where they make no sense.
+func NewRow(all []netproto.Candidate, k int, stands float32) (r Row, ok bool) {
+	r = Row{Top: Top(all, k), Stands: stands}
+	if len(r.Top) == 0 || math.IsInf(float64(r.Top[0].LogProb), -1) || !(stands <= r.Top[0].LogProb) {
+		return Row{}, false
+	}
+	return r, true
+}
+
 // LogProb reads a log-probability; engines write null for a token that cannot be.
 func LogProb(p *float64) float32 {
 	if p == nil {

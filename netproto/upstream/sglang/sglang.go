@@ -73,7 +73,7 @@ func newRequest(a dialect.Ask, tokens int) request {
 	}
 	if a.AuditFrom > 0 {
 		// the first row has no probabilities, and the prefix cache is used up to it
-		q.LogProbStart, q.Top = a.AuditFrom-1, max(a.K, 1)
+		q.LogProbStart, q.Top = a.AuditFrom-1, max(a.K, a.Rows, 1)
 	}
 	return q
 }
@@ -82,11 +82,13 @@ func newRequest(a dialect.Ask, tokens int) request {
 type reply struct {
 	Tokens []int32 `json:"output_ids"`
 	Meta   struct {
-		Finish    any     `json:"finish_reason"`
-		Cached    *int    `json:"cached_tokens"`
-		Latency   float64 `json:"e2e_latency"` // seconds
-		InputTop  [][]row `json:"input_top_logprobs"`
-		OutputTop [][]row `json:"output_top_logprobs"`
+		Finish   any     `json:"finish_reason"`
+		Cached   *int    `json:"cached_tokens"`
+		Latency  float64 `json:"e2e_latency"` // seconds
+		InputTop [][]row `json:"input_top_logprobs"`
+		// rows of the context's own tokens; read only for Rows
+		Input     json.RawMessage `json:"input_token_logprobs"`
+		OutputTop [][]row         `json:"output_top_logprobs"`
 	} `json:"meta_info"`
 }
 
@@ -138,6 +140,9 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	if a.AuditFrom > 0 {
 		r.Extra, r.Unheard = 1, w.audit(a, &r)
 	}
+	if a.Rows > 0 && r.Unheard == nil {
+		r.Rows, r.Unheard = w.rows(a)
+	}
 	return r, nil
 }
 
@@ -159,6 +164,29 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	}
 	r.Audited = len(a.Context) - a.AuditFrom
 	return nil
+}
+
+// rows reads what the server says of each position from AuditFrom on: its best tokens, which audit has found to be as
+// many as there should be, and the token that stands.
+func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
+	var own []row
+	if err := json.Unmarshal(w.Meta.Input, &own); err != nil || len(own) != len(w.Meta.InputTop) {
+		return nil, fmt.Errorf("/generate: %w: input_token_logprobs has %d rows, input_top_logprobs %d", dialect.ErrReply,
+			len(own), len(w.Meta.InputTop))
+	}
+	var all []dialect.Row
+	for i, c := range own[1:] {
+		var best []netproto.Candidate
+		for _, r := range w.Meta.InputTop[i+1] {
+			best = append(best, netproto.Candidate(r))
+		}
+		row, ok := dialect.NewRow(best, a.Rows, c.LogProb)
+		if !ok || c.ID != a.Context[a.AuditFrom+i] {
+			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs makes no sense", dialect.ErrReply)
+		}
+		all = append(all, row)
+	}
+	return all, nil
 }
 
 // spare is what a context must be shorter than the length that the server states: it keeps 6 tokens back by itself
@@ -196,7 +224,7 @@ func (e *Engine) abort(ctx context.Context, id string) {
 
 // Warm implements dialect.Engine.
 func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
-	a.K, a.AuditFrom = 0, 0
+	a.K, a.AuditFrom, a.Rows = 0, 0, 0
 	_, err := e.generate(ctx, newRequest(a, 0))
 	return err
 }

@@ -108,6 +108,42 @@ func TestReplayedAudits(t *testing.T) {
 	assert.Zero(t, got.Audited)
 }
 
+// TestReplayedRows: the rows that verification goes by, as a real server gave them for what is asked here. The numbers
+// were read in the transcript by hand.
+func TestReplayedRows(t *testing.T) {
+	e, r := replay(t, "ask-audit")
+	a := recorded(t, r)
+	a.K, a.AuditFrom, a.Rows = 5, 36, 3
+	got, err := e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, got.Unheard)
+	unlike, err := r.Unlike("priority")
+	require.NoError(t, err)
+	assert.Empty(t, unlike, "the rows are those that come anyway")
+	require.Len(t, got.Rows, len(a.Context)-36)
+	assert.Equal(t, dialect.Row{Top: []netproto.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
+		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
+		got.Rows[0])
+	assert.Equal(t, []float32{-13.237296104431152, -12.854506492614746}, []float32{got.Rows[1].Stands, got.Rows[2].Stands})
+
+	e, r = replay(t, "ask-audit")
+	a.K, a.Rows = 2, 9
+	_, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	unlike, err = r.Unlike("priority")
+	require.NoError(t, err)
+	require.Len(t, unlike, 1, "as many as are wanted at any position")
+	assert.Contains(t, unlike[0], "top_logprobs_num")
+
+	e, r = replay(t, "ask-audit-of-nothing") // a row is missing
+	a = recorded(t, r)
+	a.AuditFrom, a.Rows = len(a.Context)-1, 1
+	got, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	assert.ErrorIs(t, got.Unheard, dialect.ErrReply)
+	assert.Empty(t, got.Rows)
+}
+
 // TestReplayedRefusals: what a real server refuses is told apart.
 func TestReplayedRefusals(t *testing.T) {
 	for name, want := range map[string]error{

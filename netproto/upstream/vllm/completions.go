@@ -79,7 +79,7 @@ func (w completion) top(k int) ([]netproto.Candidate, error) {
 }
 
 func (completions) ask(
-	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, _ bool,
+	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, _ rows,
 ) (r dialect.Reply, err error) {
 	var w completionsReply
 	if err := c.Post(ctx, "/v1/completions", newCompletions(a, model, a.Context, a.K), &w); err != nil {

@@ -45,7 +45,7 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string
 
 // choose takes the generate door if it is open.
 func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, f *dialect.Facts) error {
-	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, false)
+	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	switch dialect.Status(err) {
 	case 0:
 		e.door = generate{}
@@ -53,7 +53,7 @@ func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, 
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
 		f.Notes = append(f.Notes, "/inference/v1/generate is closed: start it with --enable-scale-out, if it knows that")
 		e.door = completions{}
-		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, false)
+		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	}
 	return err
 }
@@ -70,7 +70,7 @@ func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
 // choices is the most probabilities that the server gives (--max-logprobs).
 func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string) (int, error) {
 	for _, k := range []int{netproto.MaxK, 128, 64, 50, 40, 32, 20, 10, 5, 1} {
-		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, false)
+		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, noRows)
 		switch dialect.Status(err) {
 		case http.StatusBadRequest:
 			continue
@@ -93,11 +93,11 @@ func (e *Engine) givesRows(ctx context.Context, v dialect.Vocabulary, salt strin
 	n := min(most, longest)
 	a := trial(v, salt, n, 0)
 	a.AuditFrom = 1
-	first, err := e.door.ask(ctx, e.c, a, e.model, true)
+	first, err := e.door.ask(ctx, e.c, a, e.model, newRows)
 	if err != nil {
 		return false
 	}
-	again, err := e.door.ask(ctx, e.c, a, e.model, true)
+	again, err := e.door.ask(ctx, e.c, a, e.model, newRows)
 	if err != nil || again.Audited < 1 || again.Audited >= n-1 {
 		return false
 	}

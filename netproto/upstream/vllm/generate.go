@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -65,21 +66,21 @@ type ranked struct {
 	Rank    int      `json:"rank"`
 }
 
-func newGenerate(a dialect.Ask, model string, rows bool) generateRequest {
+func newGenerate(a dialect.Ask, model string, which rows) generateRequest {
 	q := generateRequest{Model: model, ID: a.Name, Context: a.Context, Salt: a.Salt, Sampling: generateSampling{
 		sampling: newSampling(a.K),
 	}}
-	if rows {
-		q.Sampling.PromptLogProbs, q.Sampling.SkipCache = new(1), new(false)
+	if which != noRows {
+		q.Sampling.PromptLogProbs, q.Sampling.SkipCache = new(max(a.Rows, 1)), new(which == allRows)
 	}
 	return q
 }
 
 func (generate) ask(
-	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, rows bool,
+	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, which rows,
 ) (r dialect.Reply, err error) {
 	var w generateReply
-	if err := c.Post(ctx, "/inference/v1/generate", newGenerate(a, model, rows), &w); err != nil {
+	if err := c.Post(ctx, "/inference/v1/generate", newGenerate(a, model, which), &w); err != nil {
 		return r, err
 	}
 	r.Requests, r.Cached = 1, w.Usage.cached()
@@ -100,8 +101,11 @@ func (generate) ask(
 		}
 		r.Top = dialect.Top(all, a.K)
 	}
-	if rows {
+	if which != noRows {
 		r.Audited, r.Audit, r.Unheard = suffix(w.Rows, a.Context)
+	}
+	if a.Rows > 0 && which != noRows && r.Unheard == nil {
+		r.Rows, r.Unheard = readRows(w.Rows, a)
 	}
 	return r, err
 }
@@ -122,6 +126,32 @@ func suffix(rows []map[string]ranked, context []int32) (audited int, all []netpr
 		all = append(all, dialect.Differs(first+i, context[first+i], best)...)
 	}
 	return len(rows) - 1, all, nil
+}
+
+// readRows reads the rows that suffix has found to be as they should.
+func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err error) {
+	first := len(a.Context) - (len(rows) - 1)
+	for i, entries := range rows[1:] {
+		var best []netproto.Candidate
+		stands := float32(math.NaN())
+		for key, x := range entries {
+			id, _ := strconv.ParseInt(key, 10, 32) // as first1 has
+			c := netproto.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
+			if c.ID == a.Context[first+i] {
+				stands = c.LogProb
+			}
+			if x.Rank <= a.Rows {
+				best = append(best, c)
+			}
+		}
+		row, ok := dialect.NewRow(best, a.Rows, stands)
+		if !ok {
+			return nil, fmt.Errorf("prompt_logprobs: %w: a row makes no sense, or is without the token there",
+				dialect.ErrReply)
+		}
+		all = append(all, row)
+	}
+	return all, nil
 }
 
 // first1 is the candidate of rank 1.

@@ -21,9 +21,18 @@ type Engine struct {
 
 // door is one of the server's two interfaces for tokens.
 type door interface {
-	// ask sends a request for one token. With rows it wants the probabilities of the context's last tokens too.
-	ask(ctx context.Context, c *dialect.Client, a dialect.Ask, model string, rows bool) (dialect.Reply, error)
+	// ask sends a request for one token. It wants the probabilities of the context's tokens too, as far as which says.
+	ask(ctx context.Context, c *dialect.Client, a dialect.Ask, model string, which rows) (dialect.Reply, error)
 }
+
+// rows says of which tokens of a context the probabilities are wanted.
+type rows int
+
+const (
+	noRows  rows = iota
+	newRows      // those that the prefix cache does not have
+	allRows      // all, for the price of computing the whole context again
+)
 
 // New returns an engine behind a client, for the model of that name; "" means the first that the server lists.
 func New(c *dialect.Client, model string) *Engine {
@@ -79,12 +88,33 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 	if a.Sample > 0 {
 		return completions{}.both(ctx, e.c, a, e.model)
 	}
-	r, err := e.door.ask(ctx, e.c, a, e.model, a.AuditFrom > 0 && e.rows)
-	if wanted := len(a.Context) - a.AuditFrom; r.Audited > wanted {
+	if a.AuditFrom == 0 || !e.rows {
+		return e.door.ask(ctx, e.c, a, e.model, noRows)
+	}
+	r, err := e.door.ask(ctx, e.c, a, e.model, newRows)
+	wanted := len(a.Context) - a.AuditFrom
+	if err == nil && a.Rows > 0 && r.Unheard == nil && r.Audited < wanted {
+		r, err = e.again(ctx, a, r)
+	}
+	if r.Audited > wanted {
 		r.Audited = wanted
 		r.Audit = slices.DeleteFunc(r.Audit, func(f netproto.Finding) bool { return f.Position < a.AuditFrom })
+		r.Rows = r.Rows[max(len(r.Rows)-wanted, 0):]
 	}
 	return r, err
+}
+
+// again asks once more, for all rows: the cache had tokens that were to be looked at. The first answer stands.
+func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) (dialect.Reply, error) {
+	a.Name += "-all"
+	r, err := e.door.ask(ctx, e.c, a, e.model, allRows)
+	if err != nil {
+		return first, err
+	}
+	first.Audited, first.Audit, first.Rows, first.Unheard = r.Audited, r.Audit, r.Rows, r.Unheard
+	first.Requests += r.Requests
+	first.Extra += len(a.Context)
+	return first, nil
 }
 
 // tooLong tells a context that does not fit apart from other bad requests.
@@ -94,7 +124,7 @@ func tooLong(err error) error {
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is thrown away.
 func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
-	a.K, a.AuditFrom, a.Sample = 0, 0, 0
+	a.K, a.AuditFrom, a.Sample, a.Rows = 0, 0, 0, 0
 	_, err := e.Ask(ctx, a)
 	return err
 }

@@ -88,6 +88,62 @@ func TestReplayedRows(t *testing.T) {
 	}
 }
 
+// TestReplayedVerification: the rows that verification goes by, as a real server gave them. The numbers were read in
+// the transcript by hand.
+func TestReplayedVerification(t *testing.T) {
+	e, r, a := replay(t, "generate-audit")
+	a.K, a.AuditFrom, a.Rows, e.rows = 1, 1, 1, true
+	got, err := e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, got.Unheard)
+	require.Len(t, got.Rows, 39)
+	assert.Equal(t, 1, got.Requests, "all rows came")
+	for i, want := range []dialect.Row{
+		{Top: []netproto.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
+		{Top: []netproto.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
+	} {
+		assert.Equal(t, want, got.Rows[i])
+	}
+	unlike, err := r.Unlike("priority")
+	require.NoError(t, err)
+	for _, u := range unlike {
+		assert.Contains(t, u, "skip_reading_prefix_cache", "which was left out when it was recorded")
+	}
+
+	e, _, a = replay(t, "generate-audit")
+	a.K, a.AuditFrom, a.Rows, e.rows = 1, 30, 1, true
+	part, err := e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	assert.Equal(t, got.Rows[29:], part.Rows)
+	assert.Equal(t, 10, part.Audited)
+}
+
+// TestReadRows: what rows of prompt_logprobs may be for verification.
+func TestReadRows(t *testing.T) {
+	p := func(x float64) *float64 { return &x }
+	for name, c := range map[string]struct {
+		row  map[string]ranked
+		want *dialect.Row
+	}{
+		"the best stands":  {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &dialect.Row{Stands: -1}},
+		"a good one":       {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &dialect.Row{Stands: -2}},
+		"a bad one":        {map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &dialect.Row{Stands: -9}},
+		"not there":        {map[string]ranked{"3": {p(-1), 1}, "4": {p(-2), 2}}, nil},
+		"better than best": {map[string]ranked{"7": {p(-0.5), 7}, "3": {p(-1), 1}}, nil},
+		"no best":          {map[string]ranked{"7": {p(-0.5), 3}}, nil},
+	} {
+		got, err := readRows([]map[string]ranked{nil, c.row}, dialect.Ask{Context: []int32{5, 7}, Rows: 2})
+		if c.want == nil {
+			assert.ErrorIs(t, err, dialect.ErrReply, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want.Stands, got[0].Stands, name)
+		require.LessOrEqual(t, len(got[0].Top), 2)
+		assert.EqualValues(t, -1, got[0].Top[0].LogProb, name)
+	}
+}
+
 // TestReplayedRefusals: what a real server refuses is told apart.
 func TestReplayedRefusals(t *testing.T) {
 	for name, want := range map[string]error{

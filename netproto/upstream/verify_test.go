@@ -1,0 +1,342 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// choices is what verification should find in a context, position by position, by asking the model about each.
+func choices(e *fakeengine.Engine, q gateway.Question) (all []netproto.Finding) {
+	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
+		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
+		at := slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == stands })
+		f := netproto.Finding{Position: pos, Token: top[0].ID, Score: top[0].LogProb, Stands: top[at].LogProb}
+		if draws(q.Sampling) {
+			f.Token, f.Score, f.Stands, _ = drawn(q.Sampling, pos, top[:q.Sampling.TopK], stands)
+		}
+		f.LogProb = top[slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == f.Token })].LogProb
+		if q.Verify != netproto.VerifyScores {
+			f.Score, f.Stands = 0, 0
+		}
+		if f.Token != stands {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// same compares findings, probabilities as far as float32 goes.
+func same(t *testing.T, want, have []netproto.Finding) {
+	t.Helper()
+	require.Len(t, have, len(want))
+	for i, f := range have {
+		for _, x := range []struct {
+			to   *float32
+			from float32
+		}{{&f.LogProb, want[i].LogProb}, {&f.Score, want[i].Score}, {&f.Stands, want[i].Stands}} {
+			if *x.to != x.from {
+				require.InDelta(t, x.from, *x.to, 1e-5)
+				*x.to = x.from
+			}
+		}
+		require.Equal(t, want[i], f)
+	}
+}
+
+// kinds of engine that audit exactly.
+func exact() (all []kindOfEngine) {
+	return slices.DeleteFunc(kinds(), func(k kindOfEngine) bool { return k.audit != netproto.ExactAudit })
+}
+
+// Each position from the one that is asked for on is verified, greedy and drawn, whatever of the context the engine's
+// cache knows or the memory of answers remembers; asked again, it is the same.
+func TestVerify(t *testing.T) {
+	for _, c := range exact() {
+		t.Run(c.name, func(t *testing.T) {
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+			r := rand.New(rand.NewPCG(5, 6))
+			found, drawnFor, cached := 0, 0, 0
+			text := contextOf(r, 80)
+			for i := range many(80) {
+				if i%8 == 0 {
+					text = contextOf(r, 40+r.IntN(40))
+				}
+				for j := range text[1:] { // like a small model, which often says what the large one would have said
+					if r.IntN(3) > 0 {
+						text[j+1] = truth(c.engine, text[:j+1])[0].ID
+					}
+				}
+				q := question(uint64(i%3), text[:2+r.IntN(len(text)-2)])
+				q.K, q.AuditFrom = r.IntN(4), 1+r.IntN(len(q.Context)-1)
+				q.Verify = netproto.Verify(r.IntN(3))
+				if r.IntN(2) == 0 {
+					q.Sampling = netproto.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
+				}
+				a, err := u.Ask(t.Context(), q)
+				require.NoError(t, err)
+				if q.Verify == netproto.NoVerify {
+					cached++
+					continue
+				}
+				require.Equal(t, []int{len(q.Context) - q.AuditFrom, 0}, []int{a.Audited, a.Sampled})
+				same(t, choices(c.engine, q), a.Audit)
+				found += len(a.Audit)
+				if draws(q.Sampling) {
+					drawnFor++
+				}
+				again, err := u.Ask(t.Context(), q)
+				require.NoError(t, err)
+				require.Equal(t, a.Audit, again.Audit)
+				require.Equal(t, a.Audited, again.Audited)
+			}
+			assert.Positive(t, found)
+			assert.Positive(t, drawnFor)
+			assert.Positive(t, cached)
+		})
+	}
+}
+
+// With vLLM, what the prefix cache knows has no rows: the whole is computed again, and only then; what that costs is
+// counted. SGLang gives all rows at once.
+func TestVerifyCached(t *testing.T) {
+	for _, c := range exact() {
+		t.Run(c.name, func(t *testing.T) {
+			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+			text := contextOf(rand.New(rand.NewPCG(7, 8)), 60)
+			ask := func(n, from int, verify netproto.Verify) int {
+				t.Helper()
+				before := len(c.engine.Calls(c.path))
+				q := question(1, text[:n])
+				q.AuditFrom, q.Verify = from, verify
+				a, err := u.Ask(t.Context(), q)
+				require.NoError(t, err)
+				if verify != netproto.NoVerify {
+					require.Equal(t, n-from, a.Audited)
+					same(t, choices(c.engine, q), a.Audit)
+				}
+				return len(c.engine.Calls(c.path)) - before
+			}
+			twice := 1
+			if c.engine.Dialect == "vllm" {
+				twice = 2
+			}
+			assert.Equal(t, 1, ask(40, 20, netproto.VerifyChoices), "nothing is cached")
+			assert.Equal(t, 1, ask(50, 40, netproto.VerifyChoices), "40 tokens were told, two blocks of 16 are cached")
+			assert.Equal(t, twice, ask(51, 20, netproto.VerifyChoices))
+			assert.Equal(t, 1, ask(52, 20, netproto.NoVerify))
+			s := u.Stats().Engines[0]
+			assert.EqualValues(t, 4+twice-1, s.Requests)
+			if twice == 2 {
+				assert.EqualValues(t, 51, s.AuditExtra)
+			}
+			if calls := c.engine.Calls(c.path); twice == 2 {
+				all := calls[len(calls)-2]
+				assert.Contains(t, string(all.Body), fmt.Sprintf(`"%s-4-all"`, u.name), "no request has the name of another")
+				assert.Contains(t, string(all.Body), `"skip_reading_prefix_cache":true`)
+			}
+		})
+	}
+}
+
+// A remembered answer serves only where it verified as much and in the same way.
+func TestVerifyRemembered(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	q := question(1, contextOf(rand.New(rand.NewPCG(1, 1)), 30))
+	const no, choose, score = netproto.NoVerify, netproto.VerifyChoices, netproto.VerifyScores
+	for i, c := range []struct {
+		from   int
+		verify netproto.Verify
+		asked  bool
+	}{
+		{0, no, true}, {20, choose, true}, {20, choose, false}, {25, choose, false}, {19, choose, true},
+		{20, choose, false}, {25, score, true}, {26, score, false}, {24, score, true}, {0, choose, false}, {30, choose, false},
+		{35, score, false}, {26, choose, true}, {26, score, false}, {10, no, false}, {0, no, false},
+	} {
+		before := len(e.Calls("/generate"))
+		q.AuditFrom, q.Verify = c.from, c.verify
+		a, err := u.Ask(t.Context(), q)
+		require.NoError(t, err)
+		asked := len(e.Calls("/generate")) - before
+		assert.Equal(t, c.asked, asked == 1, "question %d, %+v", i, c)
+		if c.verify == no || c.from < 1 || c.from >= 30 {
+			assert.Zero(t, a.Audited)
+			continue
+		}
+		assert.Equal(t, 30-c.from, a.Audited)
+		same(t, choices(e, q), a.Audit)
+	}
+}
+
+// What an engine cannot verify is refused with the reason, and is no question to it.
+func TestCannotVerify(t *testing.T) {
+	for _, c := range kinds() {
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+		before := len(c.engine.Calls(c.path))
+		q := question(1, []int32{1, 2, 3, 4})
+		q.AuditFrom, q.Verify = 2, netproto.VerifyChoices
+		_, err := u.Ask(t.Context(), q)
+		if c.audit == netproto.ExactAudit {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, netproto.CannotVerify, c.name)
+		assert.Len(t, c.engine.Calls(c.path), before)
+	}
+}
+
+// Rows that are missing or make no sense are a failure, not an answer; without verification they cost nothing.
+func TestVerifyNonsense(t *testing.T) {
+	const top, own = `[null,[[-1,7,null]],[[-1,3,null]]]`, `[[null,0,null],[-2,2,null],[-1,3,null]]`
+	for name, c := range map[string]struct {
+		top, own string
+		ok       bool
+	}{
+		"good":                 {top, own, true},
+		"no rows":              {`[]`, own, false},
+		"fewer":                {`[null,[[-1,3,null]]]`, `[[null,0,null],[-1,3,null]]`, false},
+		"no tokens":            {top, `null`, false},
+		"not a list":           {top, `7`, false},
+		"fewer tokens":         {top, `[[null,0,null],[-2,2,null]]`, false},
+		"other tokens":         {top, `[[null,0,null],[-2,9,null],[-1,3,null]]`, false},
+		"better than the best": {top, `[[null,0,null],[-0.5,2,null],[-1,3,null]]`, false},
+		"never the best":       {`[null,[[null,7,null]],[[-1,3,null]]]`, own, false},
+		"impossible":           {`[null,[[0.5,7,null]],[[-1,3,null]]]`, own, false},
+		"never the token":      {top, `[[null,0,null],[null,2,null],[-1,3,null]]`, true},
+	} {
+		e := &fakeengine.Engine{Dialect: "sglang"}
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			if r.URL.Path == "/generate" {
+				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s,"input_token_logprobs":%s}}`, c.top, c.own)
+			}
+			return r.URL.Path == "/generate"
+		}
+		q := question(1, []int32{1, 2, 3})
+		q.AuditFrom, q.Verify = 1, netproto.VerifyScores
+		a, err := u.Ask(t.Context(), q)
+		assert.Equal(t, c.ok, err == nil, "%s: %v", name, err)
+		if err == nil {
+			require.Len(t, a.Audit, 1)
+			assert.Equal(t, []float32{-1, -1}, []float32{a.Audit[0].LogProb, a.Audit[0].Score})
+			continue
+		}
+		assert.ErrorIs(t, err, netproto.Failed, name)
+		q.AuditFrom, q.Verify = 0, netproto.NoVerify
+		_, err = u.Ask(t.Context(), q)
+		assert.NoError(t, err, name)
+	}
+}
+
+// Drawing takes as many probabilities at each position as at the end.
+func TestVerifyTooFew(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/generate" {
+			fmt.Fprint(w, `{"output_ids":[5],"meta_info":{"output_top_logprobs":[[[-1,7,null],[-2,8,null]]],`+
+				`"input_top_logprobs":[null,[[-1,7,null]]],"input_token_logprobs":[[null,0,null],[-2,2,null]]}}`)
+		}
+		return r.URL.Path == "/generate"
+	}
+	q := question(1, []int32{1, 2})
+	q.AuditFrom, q.Verify, q.Sampling = 1, netproto.VerifyChoices, netproto.Sampling{Temperature: 1, TopK: 2}
+	_, err := u.Ask(t.Context(), q)
+	require.ErrorIs(t, err, netproto.Failed)
+	assert.ErrorContains(t, err, "1 probabilities came for position 1, drawing takes 2")
+}
+
+// An engine that comes back and audits less than devices were promised stays out.
+func TestAuditStaysTrue(t *testing.T) {
+	inWorld(t, []*fakeengine.Engine{{Dialect: "vllm"}}, nil, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+		w.Set("0", nil)
+		require.Error(t, ask(t, u, 1, time.Second))
+		w.Set("0", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true})
+		time.Sleep(3 * longestPause)
+		synctest.Wait()
+		require.Error(t, u.Ready())
+		assert.ErrorContains(t, u.Stats().Engines[0].Why, "its audit is sampled, this gateway promises its clients one that "+
+			"is exact")
+	})
+}
+
+// Next says what an Ask says, drawn or not, and each remembers what the other was told.
+func TestNext(t *testing.T) {
+	for _, c := range kinds() {
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+		q := question(1, []int32{1, 2, 3, 4})
+		for _, s := range []netproto.Sampling{{}, {Temperature: 1, TopK: 5, Seed: 3}} {
+			q.Sampling = s
+			token, err := u.Next(t.Context(), q)
+			if err != nil && c.engine.Strict {
+				continue
+			}
+			require.NoError(t, err)
+			want := truth(c.engine, q.Context)
+			if s.Temperature > 0 {
+				want[0].ID, _, _, _ = drawn(s, 4, want[:5], -1)
+			}
+			assert.Equal(t, want[0].ID, token)
+			before := len(c.engine.Calls(c.path))
+			a, err := u.Ask(t.Context(), q)
+			require.NoError(t, err)
+			assert.Equal(t, token, a.Token)
+			assert.Len(t, c.engine.Calls(c.path), before)
+		}
+	}
+}
+
+// Next is left while an engine has questions, said that it takes no more, or is out of service.
+func TestNextWhileBusy(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 4, Fault: f.answer}}, nil,
+		func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 2)
+			for i := range 2 {
+				go func() { _, err := u.Ask(ctx, question(uint64(i), []int32{1, 2, int32(i)})); done <- err }()
+			}
+			synctest.Wait()
+			_, err := u.Next(t.Context(), question(9, []int32{3}))
+			require.ErrorIs(t, err, netproto.Busy)
+			cancel()
+			<-done
+			<-done
+			f.on.Store(false)
+			_, err = u.Next(t.Context(), question(9, []int32{3}))
+			require.NoError(t, err)
+			f.doing = saying(503, `{}`)
+			f.on.Store(true)
+			_, err = u.Ask(t.Context(), question(1, []int32{4}))
+			require.ErrorIs(t, err, netproto.Busy)
+			_, err = u.Next(t.Context(), question(9, []int32{5}))
+			require.ErrorIs(t, err, netproto.Busy)
+			assert.ErrorIs(t, err, errBusy)
+			f.on.Store(false)
+			w.Set("0", nil)
+			require.Error(t, ask(t, u, 1, time.Second))
+			_, err = u.Next(t.Context(), question(9, []int32{6}))
+			require.ErrorIs(t, err, netproto.Failed)
+		})
+}
+
+// The tokens that end a text are told to the gateway.
+func TestEnds(t *testing.T) {
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one")
+	o.Ends = []int32{3, 9}
+	assert.Equal(t, o.Ends, open(t, o).Info().Ends)
+}

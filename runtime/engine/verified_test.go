@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// verified plays verified decoding with no margin, as it is defined, one question after the other.
+type verified struct {
+	t        *testing.T
+	r        *rand.Rand
+	edge     draft.Cloud // proposes tokens
+	large    draft.Cloud
+	vocab    int32
+	end      func(int32) bool
+	sampling sample.Options
+	verify   draft.Verify
+	every    int // tokens that nobody has looked at, at most
+	most     int // tokens of the text
+
+	asks, turned int
+	ahead        map[int]<-chan int32 // what came behind answers to texts that stand, by the number of their tokens
+}
+
+// propose is a token of the small model, but one in ten that has nothing to do with the text, and whether it is to be
+// asked for.
+func (v *verified) propose(text []int32) (token int32, escalate bool) {
+	a, err := v.edge.Ask(v.t.Context(), draft.Question{Context: text, Sampling: v.sampling})
+	require.NoError(v.t, err)
+	if v.r.IntN(10) == 0 {
+		a.Token = v.r.Int32N(v.vocab)
+	}
+	return a.Token, v.r.IntN(12) == 0
+}
+
+// text decodes behind a prompt.
+func (v *verified) text(prompt []int32) []int32 {
+	text := slices.Clone(prompt)
+	for from := len(text); ; {
+		p := len(text)
+		y, escalate := v.propose(text)
+		if !escalate && p-from < v.every && !v.end(y) && p-len(prompt) < v.most-1 {
+			text = append(text, y)
+			continue
+		}
+		q := draft.Question{Context: text, AuditFrom: from, Verify: v.verify, Sampling: v.sampling, Ahead: 3}
+		a, err := v.large.Ask(v.t.Context(), q)
+		require.NoError(v.t, err)
+		require.Equal(v.t, p-from, a.Audited)
+		v.asks++
+		if len(a.Audit) > 0 {
+			f := a.Audit[0]
+			require.True(v.t, from <= f.Pos && f.Pos < p && f.Token != text[f.Pos])
+			require.GreaterOrEqual(v.t, f.Score, f.Stands)
+			require.Equal(v.t, v.verify == draft.Choices, f.Score == 0 && f.Stands == 0, "%+v", f)
+			text, v.turned = append(text[:f.Pos:f.Pos], f.Token), v.turned+1
+		} else {
+			text = append(text, a.Token)
+			v.ahead[len(text)-len(prompt)] = a.Ahead
+		}
+		if from = len(text); v.end(text[from-1]) || from-len(prompt) == v.most {
+			return text[len(prompt):]
+		}
+	}
+}
+
+// checkAhead counts the tokens that came ahead and are part of the text, which goes on with them.
+func (v *verified) checkAhead(text []int32) (came int) {
+	for pos, tokens := range v.ahead {
+		for token := range tokens {
+			if pos < len(text) {
+				assert.Equal(v.t, text[pos], token, "ahead, at %d", pos)
+				came++
+			}
+			pos++
+		}
+	}
+	return came
+}
+
+// alone is the large model's own text.
+func (v *verified) alone(large draft.Cloud, prompt []int32) (ids []int32) {
+	text := slices.Clone(prompt)
+	for len(ids) < v.most && (len(ids) == 0 || !v.end(ids[len(ids)-1])) {
+		a, err := large.Ask(v.t.Context(), draft.Question{Context: text, Sampling: v.sampling})
+		require.NoError(v.t, err)
+		ids, text = append(ids, a.Token), append(text, a.Token)
+	}
+	return ids
+}
+
+// serve opens a model and asks it as a service.
+func serve(t *testing.T, f *gguf.File, o engine.ServeOptions) (*engine.Engine, *engine.Service) {
+	t.Helper()
+	e, err := engine.New(f, "model", engine.Options{})
+	require.NoError(t, err)
+	s, err := e.Serve(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		s.Close()
+		assert.NoError(t, e.Close())
+	})
+	return e, s
+}
+
+// checkVerified decodes behind prompts, several at a time, and compares with the large model's own texts.
+func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*engine.Engine) [][]int32, most int) {
+	_, small := serve(t, edge(), engine.ServeOptions{})
+	e, big := serve(t, large(), engine.ServeOptions{Slots: 1024}) // less than all texts take
+	_, own := serve(t, large(), engine.ServeOptions{Lookup: -1, Apart: true})
+	tokens, err := e.Tokenizer()
+	require.NoError(t, err)
+	texts := prompts(e)
+	for _, sampling := range []sample.Options{{}, {Temperature: 0.8, Seed: 7}, {Temperature: 0.8, Seed: 8, TopK: 40}} {
+		for _, kind := range []draft.Verify{draft.Choices, draft.Scores} {
+			t.Run(fmt.Sprint(sampling, kind), func(t *testing.T) {
+				var wait sync.WaitGroup
+				var sum sync.Mutex
+				asks, turned, length, ahead := 0, 0, 0, 0
+				for worker := range 4 {
+					wait.Go(func() {
+						for i := worker; i < len(texts); i += 4 {
+							session := uint64(i)
+							v := &verified{t: t, r: rand.New(rand.NewPCG(session, uint64(kind))), edge: small.Local(session),
+								large: big.Local(session), vocab: int32(tokens.Used()), end: tokens.IsEnd, sampling: sampling,
+								verify: kind, every: 1 + i%20, most: most, ahead: map[int]<-chan int32{}}
+							got := v.text(texts[i])
+							assert.Equal(t, v.alone(own.Local(session), texts[i]), got, "prompt %d", i)
+							came := v.checkAhead(got)
+							sum.Lock()
+							asks, turned, length, ahead = asks+v.asks, turned+v.turned, length+len(got), ahead+came
+							sum.Unlock()
+						}
+					})
+				}
+				wait.Wait()
+				t.Logf("%d texts of %d tokens, %d asks, %d tokens turned, %d ahead", len(texts), length, asks, turned, ahead)
+				assert.Positive(t, turned)
+				assert.Positive(t, ahead)
+				assert.Less(t, asks, length)
+			})
+		}
+	}
+}
+
+// TestVerifiedDemo: what is verified behind questions of the demo is the large model's own text, greedy and drawn,
+// whatever is proposed.
+func TestVerifiedDemo(t *testing.T) {
+	parse := func(b []byte) func() *gguf.File {
+		return func() *gguf.File {
+			f, err := gguf.Parse(b)
+			require.NoError(t, err)
+			return f
+		}
+	}
+	checkVerified(t, parse(demo.Small()), parse(demo.Large()), func(e *engine.Engine) (all [][]int32) {
+		for _, q := range demo.Questions(demo.HeldOut)[:24] {
+			ids, err := e.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+			require.NoError(t, err)
+			all = append(all, ids)
+		}
+		return all
+	}, 80)
+}
+
+// TestVerifiedStories: the same behind beginnings of stories, where the models disagree often.
+func TestVerifiedStories(t *testing.T) {
+	open := func(name string) func() *gguf.File {
+		path := sharedtest.Shared(t, "data", "models", name)
+		return func() *gguf.File {
+			f, err := gguf.Open(path)
+			require.NoError(t, err)
+			return f
+		}
+	}
+	weak, strong := open("stories-weak-qwen2-f32.gguf"), open("stories260k-qwen2-f32.gguf")
+	checkVerified(t, weak, strong, func(e *engine.Engine) (all [][]int32) {
+		for _, who := range []string{"Lily", "Tom", "a dog", "the old king"} {
+			for _, what := range []string{" Once upon a time", " One day", " In the big garden", " There was", " The sun and"} {
+				ids, err := e.RawPrompt(what + " " + who)
+				require.NoError(t, err)
+				all = append(all, ids)
+			}
+		}
+		return all
+	}, 48)
+}
