@@ -11,6 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // StageOptions describe the way to the cloud, and how fast the cloud is.
@@ -147,13 +148,22 @@ func (s *Stage) Link() *link.Link { return s.link }
 // Direct is the large model without gateway and link, at the same pace.
 func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 
+// Verifies returns why the large model cannot say of each token of the small one whether it is its choice; nil where it
+// can.
+func (s *Stage) Verifies(ctx context.Context) error {
+	r, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Verifies(ctx, true, sample.Options{})
+}
+
 // Dial connects a device through the link. It waits for as long as that takes over a long link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
-	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
-	})
+	r, err := s.connect(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
+		return nil, nil, err
 	}
 	c, end, err := r.Session(ctx)
 	if err != nil {
@@ -161,4 +171,14 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 		return nil, nil, err
 	}
 	return c, func() { end(); r.Close() }, nil
+}
+
+func (s *Stage) connect(ctx context.Context) (*engine.Remote, error) {
+	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
+		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
+	}
+	return r, nil
 }

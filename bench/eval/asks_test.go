@@ -63,9 +63,9 @@ func dialRuns() (*task.Set, []Run, *Log) {
 func TestAsksCurves(t *testing.T) {
 	set, runs, l := dialRuns()
 	r := Summarize(set, runs, l)
-	require.Len(t, r.Dials, 1)
+	require.Len(t, r.Dials, 3)
 	d := r.Dials[0]
-	assert.Equal(t, []any{"margin", 0.0, 8, 1.0, 2.0}, []any{d.Policy, *d.Verify, d.Ahead, d.From, d.To})
+	assert.Equal(t, []any{"margin", 0.0, false, 8, 1.0, 2.0}, []any{d.Policy, *d.Verify, d.Best, d.Ahead, d.From, d.To})
 	// alone: 0.25 at 1 ask to 0.625 at 2, halfway to 1 at 3; verified: 0.75 to 1
 	assert.InDelta(t, 0.875, d.Area.Value, 1e-12)
 	assert.InDelta(t, 0.4375, d.Router.Value, 1e-12)
@@ -73,6 +73,10 @@ func TestAsksCurves(t *testing.T) {
 	assert.Greater(t, d.Minus.Low, 0.3)
 	assert.Less(t, d.Minus.High, 0.6)
 	assert.Less(t, d.Minus.High-d.Minus.Low, d.Area.High-d.Area.Low+d.Router.High-d.Router.Low, "it is paired")
+	best, all := r.Dials[1], r.Dials[2]
+	assert.Equal(t, []any{true, 8, true, 1}, []any{best.Best, best.Ahead, all.Best, all.Ahead})
+	assert.Equal(t, []any{d.From, d.To, d.Area, d.Minus}, []any{best.From, best.To, best.Area, best.Minus})
+	assert.Equal(t, []float64{0, 3, 0}, []float64{all.From, all.To, all.Minus.Value}, "off is a part of the dial")
 	for i, one := range r.Runs[:len(runs)] {
 		assert.Equal(t, i == 2 || i == 3, one.AsksCurve != nil, one.Name())
 		assert.Equal(t, i < 2, one.Curve != nil, one.Name())

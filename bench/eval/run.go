@@ -32,6 +32,7 @@ func (r Run) Name() string {
 
 // dial is what makes two runs of a policy and threshold differ.
 type dial struct {
+	any      bool // of a curve: whether it verifies does not matter
 	verifies bool
 	margin   float64
 	ahead    int

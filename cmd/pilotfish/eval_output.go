@@ -253,7 +253,10 @@ func printDials(b *strings.Builder, r *eval.Report) {
 	for _, d := range r.Dials {
 		t.row()
 		verified := "off"
-		if d.Verify != nil {
+		switch {
+		case d.Best:
+			verified = "best"
+		case d.Verify != nil:
 			verified = fmt.Sprint(*d.Verify)
 		}
 		t.cells(d.Policy, verified, fmt.Sprint(d.Ahead), fmt.Sprintf("%.2f", d.From), fmt.Sprintf("%.2f", d.To),
@@ -262,5 +265,7 @@ func printDials(b *strings.Builder, r *eval.Report) {
 	}
 	t.end()
 	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. The intervals are\n" +
-		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n")
+		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
+		"\"best\" is the whole dial, off included: the best of its runs for so many questions or fewer, against the best\n" +
+		"of the policy alone.\n")
 }

@@ -21,8 +21,9 @@ func newBenchRoutingCommand(a *app) *cobra.Command {
 		Short: "Compare the modes of routing over an emulated link",
 		Long: `Compare the modes of routing over an emulated link, with everything in this process.
 
-With --upstream, serial and pipelined-N ask inference engines over HTTP, through the gateway, in place of the large
-model, and as fast as the engines are: --cloud-ms is for paper and cloud then.
+With --upstream, the modes over our protocol ask inference engines over HTTP, through the gateway, in place of the large
+model, and as fast as the engines are: --cloud-ms is for paper and cloud then. Modes that verify are refused where the
+engines cannot say of each token whether it is their choice, and what is compared with cloud is the large model's text.
 
 The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON object
 {"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right, or what its

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -26,6 +28,9 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
+	if err := f.verifiable(ctx, o.Modes, stage); err != nil {
+		return err
+	}
 	if !f.json && isTerminal(a.stdout) {
 		if err := f.live(ctx, a, o, stage); err != nil {
 			return err
@@ -40,6 +45,20 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 		err = &interruption{signal: stopped.signal, progress: progress}
 	}
 	return errors.Join(f.print(a, reports), err)
+}
+
+// verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
+func (f *routingFlags) verifiable(ctx context.Context, modes []bench.Mode, stage *bench.Stage) error {
+	i := slices.IndexFunc(modes, bench.Mode.Verifies)
+	if i < 0 {
+		return nil
+	}
+	if err := stage.Verifies(ctx); errors.Is(err, netproto.CannotVerify) {
+		return usagef("--modes %s is not possible here: %w: leave it out", modes[i].Name, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // print prints the reports. Of none there is nothing to print.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -247,11 +249,12 @@ func (f *runFlags) able(ctx context.Context, remote *engine.Remote) error {
 	if err := f.drawable(remote); err != nil || !f.verify.verify.on {
 		return err
 	}
-	if err := remote.Verifies(ctx, f.verify.verify.nats > 0, f.sampling); err != nil {
+	err := remote.Verifies(ctx, f.verify.verify.nats > 0, f.sampling)
+	if errors.Is(err, netproto.CannotVerify) {
 		return usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
 			&f.verify.verify, err)
 	}
-	return nil
+	return nil // a connection that is lost meanwhile is told of otherwise
 }
 
 // drawable refuses a way of drawing that the gateway's model cannot follow.

@@ -71,6 +71,8 @@ func (r *run) ask(ctx context.Context) {
 		case r.waits(e):
 			r.branch(e)
 			i++
+		case r.idle(e):
+			i++
 		case len(r.asked) < room:
 			r.held = slices.Delete(r.held, i, i+1)
 			r.send(ctx, e)
@@ -83,11 +85,18 @@ func (r *run) ask(ctx context.Context) {
 	}
 }
 
-// waits reports whether an escalation waits for what is about to come in place of an ask of its own.
+// waits reports whether an escalation waits for what is about to come, in place of an ask of its own.
 func (r *run) waits(e *escalation) bool {
 	_, covered := r.covered(e, time.Now())
 	return covered
 }
+
+// likely is the least chance of the text to come through its place for which a question is asked that can wait.
+const likely = 0.8
+
+// idle reports whether e is for the sake of verification, and rests on guesses that may well not hold: it waits for the
+// answers to these, as it would often be in vain.
+func (r *run) idle(e *escalation) bool { return e.Why != Routed && r.chance(e.at) < likely }
 
 // branch makes the guesses at the answer to e branches.
 func (r *run) branch(e *escalation) {

@@ -109,7 +109,7 @@ func (r *run) agrees(s *stream, n *node) bool {
 // follows from how long the last one took; the zero time: that is not known either.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 	ahead, typical := e.Pos-s.pos, r.lately.likely()
-	if !s.live || ahead <= 0 || ahead >= r.Ahead || len(s.tokens) > ahead || !r.agrees(s, e.at) {
+	if !s.live || ahead <= 0 || ahead >= r.Ahead || !r.agrees(s, e.at) {
 		return at, false
 	}
 	switch {
@@ -183,7 +183,7 @@ func (r *run) leave() {
 // ofUse reports whether what a stream brings next may be of use.
 func (r *run) ofUse(s *stream) bool {
 	next := s.pos + len(s.tokens)
-	if s.pos+r.Ahead <= r.tip.pos+1 || len(s.tokens) >= r.Ahead {
+	if s.pos+r.Ahead <= r.tip.pos+1 {
 		return false
 	}
 	var any func(n *node) bool

@@ -135,7 +135,6 @@ func (r *run) commit() (over bool) {
 			}
 		}
 		if t := next.turn; t != nil {
-			next.turn = nil // what it cost is told
 			if r.tell(Event{Turn: t}); r.stopped {
 				break
 			}

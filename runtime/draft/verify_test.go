@@ -215,7 +215,49 @@ func TestAhead(t *testing.T) {
 		assert.Equal(t, 3, sum.Ahead)
 		assert.Equal(t, 1, sum.AheadUsed)
 		assert.Equal(t, 1, sum.Decoded)
+		if mode == Pipelined {
+			e := of(events, func(e Event) *Escalation { return e.Escalation })
+			assert.Positive(t, e[1].Drafted, "drafting goes on meanwhile")
+		}
 		assert.Equal(t, []Ahead{{Pos: 2, Tokens: 3, Used: 1}}, of(events, func(e Event) *Ahead { return e.Ahead }))
+	})
+}
+
+// TestAheadLongKnown: what came long before it is wanted answers at once.
+func TestAheadLongKnown(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 8}}, step: ms}
+		events, _, sum := v.decode(t, Options{Mode: mode, Ahead: 8, MaxTokens: 9, Branches: 1})
+		assert.Len(t, v.asked, 1)
+		assert.Equal(t, 1, sum.Known)
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		if mode == Serial {
+			assert.Zero(t, e[1].Held)
+		}
+	})
+}
+
+// warmer also takes text ahead.
+type warmer struct {
+	*verifier
+	warmed int
+}
+
+func (w *warmer) Warm(context.Context, []int32) (up, down int, err error) {
+	w.warmed++
+	return 0, 0, nil
+}
+
+// TestVerifyWarms: the prompt leaves at once also where only verification asks.
+func TestVerifyWarms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &warmer{verifier: &verifier{}}
+		w.slots = 1000
+		d, err := New(w, nil, w, Options{Verify: true, MaxTokens: 4, Deadline: -1})
+		require.NoError(t, err)
+		_, err = d.Decode(t.Context(), []int32{0}, func(Event) bool { return true })
+		require.NoError(t, err)
+		assert.Equal(t, 1, w.warmed)
 	})
 }
 
@@ -265,11 +307,53 @@ func TestAheadStalls(t *testing.T) {
 			return id, true
 		}
 		began := time.Now()
-		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, Branches: 1})
+		events, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, Branches: 1})
 		assert.Len(t, ids, 8)
 		assert.Len(t, v.asked, 2)
 		assert.Zero(t, sum.Known)
 		assert.Less(t, time.Since(began), 300*ms)
+		if mode == Serial { // decided after 85 ms; the last token came after 55, two more would take 10, and an answer 45
+			e := of(events, func(e Event) *Escalation { return e.Escalation })
+			assert.Equal(t, 25*ms, e[1].Held)
+		}
+	})
+}
+
+// TestAheadStallsTwice: each question goes out when its own token should have come.
+func TestAheadStallsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 4, 6}}, step: 5 * ms}
+		v.next = func(i int, id int32) (int32, bool) {
+			if i == 1 {
+				v.step = time.Hour
+			}
+			return id, true
+		}
+		events, _, _ := v.decode(t, Options{Ahead: 8, Branches: 1})
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.Equal(t, 75*ms, e[1].Held, "asked 45 ms after 60, though the other one could wait for 70")
+	})
+}
+
+// TestAheadBeyond: what a stream will not bring is asked at once, also before it has begun.
+func TestAheadBeyond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
+		events, _, _ := v.decode(t, Options{Ahead: 4, Branches: 1})
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.Zero(t, e[1].Held)
+		assert.Equal(t, Hit, e[1].Outcome)
+	})
+}
+
+// TestAheadSlowFromTheStart: how long tokens ahead take is remembered from the stream before.
+func TestAheadSlowFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 16, 18}}, step: 60 * ms}
+		events, _, _ := v.decode(t, Options{Ahead: 12, Branches: 1, MaxTokens: 20})
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		require.Len(t, e, 3)
+		assert.Zero(t, e[2].Held, "its token would come 110 ms after its own answer")
 	})
 }
 
@@ -387,14 +471,24 @@ func TestVerifyWithoutCloud(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{fail: errors.New("gone")}
 		began := time.Now()
-		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, VerifyEvery: 3, MaxTokens: 20, Deadline: 400 * ms})
-		assert.Len(t, ids, 20)
-		assert.Equal(t, 20, sum.Unverified)
+		events, ids, sum := v.decode(t, Options{
+			Mode: mode, Verify: true, VerifyEvery: 3, MaxTokens: 60, Deadline: 400 * ms, Ahead: 4, Branches: 1,
+		})
+		assert.Len(t, ids, 60)
+		assert.Equal(t, 60, sum.Unverified)
 		for _, token := range of(events, func(e Event) *Token { return e.Token }) {
 			assert.True(t, token.Unverified)
 		}
 		assert.Zero(t, sum.Audited)
-		assert.Less(t, time.Since(began), 400*ms+20*10*ms)
+		probes := 0
+		for _, q := range v.asked[1:] {
+			if q.Ahead == 0 && q.Verify == AsItComes {
+				probes++
+			}
+		}
+		assert.Equal(t, len(v.asked)-1, probes, "a probe costs as little as can be")
+		assert.Positive(t, probes)
+		assert.Less(t, time.Since(began), 400*ms+60*10*ms)
 	})
 }
 
@@ -406,7 +500,12 @@ func TestVerifyIncomplete(t *testing.T) {
 			"sampled": func(q Question, a Answer) Answer { a.Sampled = q.AuditFrom; return a },
 		} {
 			v := &verifier{odd: odd}
-			events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, MaxTokens: 4, Deadline: time.Second})
+			v.step = 5 * ms
+			began := time.Now()
+			o := Options{Mode: mode, Verify: true, MaxTokens: 4, Deadline: time.Second, Ahead: 8}
+			events, ids, sum := v.decode(t, o)
+			require.Len(t, v.ended, 1)
+			assert.Less(t, v.ended[0].Sub(began), 100*ms, "nobody wants the tokens behind it")
 			assert.Equal(t, []int32{10, 20, 30, 40}, ids, name)
 			assert.Equal(t, 4, sum.Unverified, name)
 			e := of(events, func(e Event) *Escalation { return e.Escalation })

@@ -216,7 +216,7 @@ func TestServeLookup(t *testing.T) {
 			for range 40 {
 				a, err := s.Service.Ask(t.Context(), q)
 				require.NoError(t, err)
-				a.Reused, a.Queue, a.Compute = 0, 0, 0
+				a.Reused, a.Computed, a.Queue, a.Compute = 0, 0, 0, 0
 				all, q.Context = append(all, a), append(q.Context, a.Token)
 			}
 			s.Close()

@@ -29,6 +29,20 @@ func NewCurve(points []Point) Curve {
 	return c
 }
 
+// Frontier is the most that a curve's points give for so much X or less: without those that another one beats for no
+// more X. A line between two of the rest is what taking turns between them gives.
+func (c Curve) Frontier() (best Curve) {
+	for _, p := range c {
+		if len(best) == 0 || p.Y > best[len(best)-1].Y {
+			best = append(best, p)
+		}
+	}
+	if last := len(c) - 1; last >= 0 && best[len(best)-1].X < c[last].X {
+		best = append(best, Point{c[last].X, best[len(best)-1].Y}) // for more X there is no less
+	}
+	return best
+}
+
 // At is the Y of the curve at x; not a number where no line of it goes.
 func (c Curve) At(x float64) float64 {
 	i, found := slices.BinarySearchFunc(c, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })
