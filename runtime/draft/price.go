@@ -24,13 +24,14 @@ type price struct {
 //
 //	n = min(w/c(r) + ½, d, m/r)     tokens long: d end the window or the text, m fill the memory
 //
-// and the rest of the last call is waited for, s = min(c(r)/2, max(0, n·c(r) - w)). The text comes through one of the
+// and the rest of the last call is waited for, s = max(0, n·c(r) - w). The text comes through one of the
 // branches with the probability P = Σ pᵢ. It is then n tokens further, each of which would have taken a call of one row;
 // else it is where it was. In both cases it is later by s, and so
 //
 //	E = P·n - s     calls of one row are gained.
 //
-// The number with the greatest E is taken. Where the wait alone bounds n, and is long, E is P·w/c(r), and another branch
+// The number with the greatest E is taken, and of equals the greatest: what there is no row for yet costs nothing, and
+// may have one when other questions are answered. Where the wait alone bounds n, and is long, E is P·w/c(r), and another branch
 // of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
 //
 //	p > P·(c(r+1) - c(r))/c(r)     the cost of a row ÷ the cost of a step, and less the less likely the others are.
@@ -44,7 +45,7 @@ func (p price) worth(others, guesses []float64) int {
 		if g > 0 {
 			rows = append(rows, g)
 		}
-		if e := p.gain(rows); e > gain {
+		if e := p.gain(rows); e >= gain {
 			best, gain = k+1, e
 		}
 	}
@@ -66,7 +67,7 @@ func (p price) gain(rows []float64) float64 {
 	}
 	c := p.curve[len(rows)-1]
 	n := min(p.wait/c+0.5, p.depth, p.room/float64(len(rows)))
-	return sum*n - min(c/2, max(0, n*c-p.wait))
+	return sum*n - max(0, n*c-p.wait)
 }
 
 // branches is the number of guesses at the answer to e that are drafted.
@@ -81,7 +82,7 @@ func (r *run) branches(e *escalation) int {
 	most, _ := r.limit()
 	last, chance := r.prompt+most-1, r.chance(e.at)
 	for _, g := range e.guesses {
-		if r.End(g.token) || e.Pos >= last {
+		if r.End(g.token) {
 			g.p = 0
 		}
 		guesses = append(guesses, chance*g.p)

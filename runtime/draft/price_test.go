@@ -40,18 +40,19 @@ func TestWorth(t *testing.T) {
 		"free, but the wait is not known":     {price{rising(8, 1), inf, 32, 1000}, nil, some, 5},
 		"drafting ends before the answer":     {price{rising(8, 1), 1000, 32, 1e6}, nil, some, 5},
 		"room for the window of three":        {price{rising(8, 0), inf, 30, 90}, nil, some, 3},
-		"no room":                             {price{rising(8, 0), inf, 30, 0}, nil, some, 1},
-		"nothing follows":                     {price{rising(8, 0), 10, 0, 1000}, nil, some, 1},
-		"rows for three":                      {price{rising(3, 0), 10, 32, 1000}, nil, some, 3},
-		"rows for three, two others likelier": {price{rising(3, 0), 10, 32, 1000}, []float64{0.9, 0.8}, some, 1},
-		"rows for three, two less likely":     {price{rising(3, 0), 10, 32, 1000}, []float64{0.01, 0.01}, some, 3},
+		"no room yet":                         {price{rising(8, 0), inf, 30, 0}, nil, some, 5},
+		"nothing follows":                     {price{rising(8, 1), 10, 0, 1000}, nil, some, 5},
+		"no rows yet for more than three":     {price{rising(3, 0), 10, 32, 1000}, nil, some, 5},
+		"nor for more than one":               {price{rising(3, 0), 10, 32, 1000}, []float64{0.9, 0.8}, some, 5},
+		"rows for three are dear":             {price{rising(3, 1), 1000, 2000, 1e6}, []float64{0.9}, some, 1},
+		"others that are less likely go last": {price{rising(2, 0.5), 1000, 2000, 1e6}, []float64{0.01}, some, 5},
 		// 0.5·(1000/1+½) - ½ = 499.75, 0.7·(1000/1.3+½) - 0.65 = 538.2, 0.8·(1000/1.6+½) - 0.8 = 499.6
 		"a row for 0.3 of a call": {price{rising(8, 0.3), 1000, 2000, 1e6}, nil, some, 2},
 		// (0.7/1.5 = 0.467) < 0.5 < (0.7/1.39 = 0.504)
 		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6}, nil, some, 1},
 		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6}, nil, some, 2},
-		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, nil, some, 4},
-		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, []float64{0.4}, some, 3},
+		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6}, nil, some, 4},
+		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6}, []float64{0.4}, some, 3},
 		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
 		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6}, []float64{0.4}, some, 1},
 		"on an unlikely guess": {
@@ -66,8 +67,8 @@ func TestWorth(t *testing.T) {
 		"one that nothing follows costs no row": {
 			price{[]float64{1, 1, 9, 9}, 1000, 2000, 1e6}, nil, []float64{0.4, 0, 0, 0.3, 0.2}, 4,
 		},
-		"nor does it bring anything":  {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0.4, 0, 0}, 1},
-		"nothing follows any of them": {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0, 0}, 1},
+		"at the end, too":             {price{rising(8, 1), 1000, 2000, 1e6}, nil, []float64{0.4, 0, 0}, 3},
+		"nothing follows any of them": {price{rising(8, 1), 1000, 2000, 1e6}, nil, []float64{0, 0}, 2},
 	} {
 		assert.Equal(t, c.want, c.worth(c.others, c.guesses), name)
 	}
@@ -233,16 +234,17 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 1, at(1, Options{Window: 128}, waited(time.Second)), "the window is what ends it")
 	assert.Equal(t, 3, at(1, Options{Window: 128, MaxTokens: 30}, waited(time.Second)), "or the text is")
 	assert.Equal(t, 3, at(1, Options{Branches: 3}, waited(200*ms)), "a fixed number has no price")
-	assert.Equal(t, 1, at(0, Options{MaxTokens: 1}, nil), "nothing follows the last token")
-	assert.Equal(t, 3, at(0, Options{MaxTokens: 2}, nil), "the one before is evaluated")
-	assert.Equal(t, 2, at(0, Options{Rows: 2}, nil))
-	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) { r.model.(*fakeModel).slots = 41 }), "no room")
+	assert.Equal(t, 3, at(1, Options{MaxTokens: 1}, waited(20*ms)), "nothing follows the last token")
+	assert.Equal(t, 1, at(1, Options{MaxTokens: 9}, waited(20*ms)))
+	assert.Equal(t, 3, at(0, Options{Rows: 2}, nil), "there may be a row later")
+	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) { r.model.(*fakeModel).slots = 45 }), "no room for two")
 	ends := func(ids ...int32) Options {
 		return Options{End: func(id int32) bool { return slices.Contains(ids, id) }}
 	}
-	assert.Equal(t, 3, at(0, ends(2), nil), "the end takes no row")
-	assert.Equal(t, 2, at(0, ends(3), nil), "and brings nothing")
-	assert.Equal(t, 1, at(0, ends(2, 3), nil))
+	assert.Equal(t, 1, at(1, ends(3), waited(200*ms)))
+	assert.Equal(t, 3, at(1, ends(2, 3), waited(200*ms)), "the end takes no row")
+	assert.Equal(t, 1, at(0.5, Options{}, waited(200*ms)))
+	assert.Equal(t, 3, at(0.1, ends(2), waited(200*ms)), "nor is it anything that the third adds to: 0.6/1.1 > 0.5")
 	below := func(chance float64) func(r *run, e *escalation) {
 		return func(r *run, e *escalation) { // the question is one at a guess, beside another guess
 			r.lately.learn(200 * ms)
