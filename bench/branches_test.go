@@ -104,7 +104,8 @@ func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (a
 }
 
 // TestBranchesByPrice: on a device that makes 60 calls a second, whatever a row costs it, and with a cloud at any
-// distance, as many branches as are worth their price are as fast as the best fixed number of them, to 2%.
+// distance, as many branches as are worth their price are as fast as the best fixed number of them, to 2%; and to 4%
+// where most tokens are asked for.
 func TestBranchesByPrice(t *testing.T) {
 	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}
 	rows := []float64{0, 0.1, 0.3, 1}
@@ -113,11 +114,15 @@ func TestBranchesByPrice(t *testing.T) {
 	}
 	for name, newLab := range map[string]func(*testing.T, int) lab{"demo": demoLab, "stories": storyLab} {
 		t.Run(name, func(t *testing.T) {
+			questions, most := *branchQuestions, 0.02
+			if name == "stories" { // which are longer, and escalate at most tokens
+				questions, most = questions/4, 0.04
+			}
 			t.Log("row cost   rtt      1      2      4      8   auto  over the best, and 95% of the paired differences")
 			for _, row := range rows {
 				for _, rtt := range rtts {
 					synctest.Test(t, func(t *testing.T) {
-						l := newLab(t, *branchQuestions)
+						l := newLab(t, questions)
 						defer l.edge.Close()
 						defer l.large.Close()
 						var best []float64
@@ -138,7 +143,7 @@ func TestBranchesByPrice(t *testing.T) {
 						mean := stat.Mean(best, nil)
 						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0], means[1], means[2],
 							means[3], stat.Mean(auto, nil), 100*over/mean, 196*spread/math.Sqrt(float64(len(less)))/mean)
-						assert.LessOrEqual(t, over, 0.02*mean)
+						assert.LessOrEqual(t, over, most*mean)
 					})
 				}
 			}

@@ -81,7 +81,8 @@ func (p price) gain(rows []float64) float64 {
 // branches is the number of guesses at the answer to e that are drafted.
 func (r *run) branches(e *escalation) int {
 	one, wait := r.cost.One(), r.lately.likely()
-	if r.Branches != AutoBranches || one == 0 || wait == 0 { // nothing is known yet: as if everything fits
+	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
+		// or nothing is known yet: as if everything fits
 		return len(e.guesses)
 	}
 	var others, guesses []float64
