@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -148,5 +149,59 @@ func TestBranchesByPrice(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRouteOfMode: an answer is decoded at the pace and the price of rows that are asked for.
+func TestRouteOfMode(t *testing.T) {
+	b := &routing{RoutingOptions: RoutingOptions{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3, Draft: draft.Options{Window: 5}}}
+	m := modes(t, "pipelined-3")[0]
+	r := b.route(m, nil, new(answer))
+	r.Observe = nil
+	assert.Equal(t, engine.Route{
+		Request: engine.Request{MaxTokens: 9}, Pace: 50, RowCost: 0.3, Draft: m.Draft(draft.Options{Window: 5}),
+	}, r)
+}
+
+// TestBegins: each mode has one turn of each question, and begins as often as the others.
+func TestBegins(t *testing.T) {
+	first := map[int]int{}
+	for question := range 12 {
+		all := map[int]bool{}
+		for turn := range 4 {
+			all[begins(question, turn, 4)] = true
+		}
+		assert.Len(t, all, 4)
+		first[begins(question, 0, 4)]++
+	}
+	assert.Equal(t, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, first)
+}
+
+// TestWhatWasWarmed: the prompt is sent ahead, in vain where nothing is asked; and it is known whether the last token
+// was asked for.
+func TestWhatWasWarmed(t *testing.T) {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := NewStage(edge, large, StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	measure := func(o router.Options) ModeReport {
+		reports, err := Routing(t.Context(), RoutingOptions{
+			Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "why?"}}, Modes: modes(t, "serial"),
+			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6, Direct: stage.Direct(), Dial: stage.Dial, Alternate: true,
+		})
+		require.NoError(t, err)
+		return reports[0]
+	}
+	always := measure(router.Options{Policy: router.Always})
+	assert.Positive(t, *always.Warmed)
+	assert.Zero(t, *always.WarmedInVain)
+	hardly := measure(router.Options{Policy: router.Random, Threshold: new(1e-12)})
+	assert.Equal(t, *always.Warmed, *hardly.WarmedInVain)
+	never := measure(router.Options{Policy: router.Never})
+	assert.Zero(t, *never.Warmed)
+	for i := range 2 {
+		assert.True(t, always.Each[i].LastAsked)
+		assert.False(t, hardly.Each[i].LastAsked)
+		assert.Positive(t, hardly.Each[i].Passes)
 	}
 }

@@ -172,6 +172,9 @@ feed:
 	return answers, context.Cause(ctx)
 }
 
+// begins is the mode of a turn of a question: the turns of the next question begin with the next mode.
+func begins(question, turn, modes int) int { return (question + turn) % modes }
+
 // device answers questions until there are no more, each in all modes, of which each begins as often as the others.
 func (b *routing) device(ctx context.Context, modes []Mode, number int, next <-chan int, answers [][]answer) error {
 	sessions, clouds := make([]*engine.Session, len(modes)), make([]draft.Cloud, len(modes))
@@ -189,7 +192,7 @@ func (b *routing) device(ctx context.Context, modes []Mode, number int, next <-c
 	}
 	for i := range next {
 		for turn := range modes {
-			n := (i + turn) % len(modes)
+			n := begins(i, turn, len(modes))
 			a, err := b.ask(ctx, modes[n], sessions[n], clouds[n], b.Questions[i])
 			if err != nil {
 				return err
@@ -290,14 +293,19 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (text s
 	return text, err
 }
 
+// route is how an answer is decoded in a mode, without its router.
+func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
+	return engine.Route{
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
+		RowCost: b.RowCost, Observe: a.observe,
+	}
+}
+
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(
 	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer,
 ) (err error) {
-	r := engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
-		RowCost: b.RowCost, Observe: a.observe,
-	}
+	r := b.route(m, far, a)
 	if m.kind != local {
 		if r.Router, err = m.Router(b.Router); err != nil {
 			return err

@@ -243,17 +243,19 @@ func TestBranchesOf(t *testing.T) {
 		r.lately.learn(200 * ms)
 		r.model.(*fakeModel).slots = 45
 	}), "no room for two")
-	dense := func(inFlight int) func(r *run, _ *escalation) {
+	dense := func(inFlight, asked int) func(r *run, _ *escalation) {
 		return func(r *run, _ *escalation) {
 			r.lately.learn(200 * ms)
 			for range 50 {
 				r.lately.decided(true)
 			}
-			r.InFlight, r.asked = inFlight, make([]*escalation, 1)
+			r.InFlight, r.asked = inFlight, make([]*escalation, asked)
 		}
 	}
-	assert.Equal(t, 2, at(0.3, Options{}, dense(1000)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")
-	assert.Equal(t, 1, at(0.3, Options{}, dense(1)), "each token is asked for, and no other question can be open")
+	assert.Equal(t, 2, at(0.3, Options{}, dense(1000, 1)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")
+	assert.Equal(t, 1, at(0.3, Options{}, dense(1, 1)), "each token is asked for, and no other question can be open")
+	assert.Equal(t, 3, at(0.05, Options{}, dense(2, 2)), "nor here, but rows are cheap")
+	assert.Equal(t, 1, at(0.05, Options{}, dense(3, 1)), "questions for three tokens: (3-0)·0.5 > (2+1-1.05)·0.7")
 	ends := func(ids ...int32) Options {
 		return Options{End: func(id int32) bool { return slices.Contains(ids, id) }}
 	}
