@@ -276,6 +276,22 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 1, at(0.08, Options{}, below(0.1)), "on an unlikely one")
 }
 
+// TestShareOfAsks: how often is asked lately, and few where nothing is known.
+func TestShareOfAsks(t *testing.T) {
+	var w Waits
+	assert.InDelta(t, 0.025, w.share(), 1e-9)
+	w.decided(true)
+	assert.InDelta(t, 1.5/21, w.share(), 1e-9)
+	for range 1000 {
+		w.decided(false)
+	}
+	assert.Less(t, w.share(), 0.01)
+	for range 300 {
+		w.decided(true)
+	}
+	assert.Greater(t, w.share(), 0.6, "what was long ago counts less")
+}
+
 // TestWaits: the median of the last nine.
 func TestWaits(t *testing.T) {
 	var w Waits
