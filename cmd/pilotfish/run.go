@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -230,7 +228,7 @@ func (f *runFlags) routed(
 		return err
 	}
 	defer remote.Close()
-	w.expect(func() error { return f.able(begun, remote) })
+	w.expect(func() error { return f.able(remote) })
 	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
 	if err = out.routed(begun, remote, ids, r); err == nil {
@@ -245,16 +243,15 @@ func (f *runFlags) routed(
 }
 
 // able refuses what the gateway's model cannot do.
-func (f *runFlags) able(ctx context.Context, remote *engine.Remote) error {
+func (f *runFlags) able(remote *engine.Remote) error {
 	if err := f.drawable(remote); err != nil || !f.verify.verify.on {
 		return err
 	}
-	err := remote.Verifies(ctx, f.verify.verify.nats > 0, f.sampling)
-	if errors.Is(err, netproto.CannotVerify) {
+	if err := remote.CannotVerify(f.sampling); err != nil {
 		return usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
 			&f.verify.verify, err)
 	}
-	return nil // a connection that is lost meanwhile is told of otherwise
+	return nil
 }
 
 // drawable refuses a way of drawing that the gateway's model cannot follow.
