@@ -307,9 +307,13 @@ func TestVerifyRefused(t *testing.T) {
 	for _, q := range []batch.Question{
 		{AuditFrom: 1, Background: true}, {AuditFrom: 1, Ahead: true}, {AuditFrom: 0}, {AuditFrom: 6}, {AuditFrom: -1},
 	} {
+		want := "those from 1 to 5 can"
+		if q.Background || q.Ahead {
+			want = "nobody waits"
+		}
 		q.Context, q.K, q.Verify = text(1, 5), 1, batch.Choices
 		_, err := s.Ask(t.Context(), q)
-		assert.ErrorContains(t, err, "verif", "%+v", q)
+		assert.ErrorContains(t, err, want, "%+v", q)
 	}
 	a, err := s.Ask(t.Context(), batch.Question{Context: text(1, 5), K: 1, Verify: batch.Choices, AuditFrom: 5})
 	require.NoError(t, err)

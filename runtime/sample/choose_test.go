@@ -133,6 +133,17 @@ func TestChooseOfShifted(t *testing.T) {
 	}
 }
 
+// TestFinite: what cannot be written down as a finite number is the largest or the least one.
+func TestFinite(t *testing.T) {
+	for v, want := range map[float64]float32{
+		0.5: 0.5, 1e300: math.MaxFloat32, math.Inf(1): math.MaxFloat32, -1e300: -math.MaxFloat32,
+		math.Inf(-1): -math.MaxFloat32, math.MaxFloat32: math.MaxFloat32, -math.MaxFloat32: -math.MaxFloat32,
+	} {
+		assert.Equal(t, want, finite(v), v)
+	}
+	assert.EqualValues(t, -math.MaxFloat32, finite(math.NaN()))
+}
+
 // TestWantScores: a greedy choice is compared with any token, a drawn one with what can be drawn.
 func TestWantScores(t *testing.T) {
 	for _, c := range []struct {
