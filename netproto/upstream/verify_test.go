@@ -163,7 +163,8 @@ func TestVerifyRemembered(t *testing.T) {
 		asked  bool
 	}{
 		{0, no, true}, {20, choose, true}, {20, choose, false}, {25, choose, false}, {19, choose, true},
-		{20, choose, false}, {25, score, true}, {26, score, false}, {24, score, true}, {0, choose, false}, {30, choose, false},
+		{20, choose, false}, {25, score, true}, {26, score, false}, {24, score, true}, {0, choose, false},
+		{30, choose, false},
 		{35, score, false}, {26, choose, true}, {26, score, false}, {10, no, false}, {0, no, false},
 	} {
 		before := len(e.Calls("/generate"))
