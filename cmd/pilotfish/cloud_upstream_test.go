@@ -162,7 +162,7 @@ func TestCloudCheck(t *testing.T) {
 	code, stdout, _ = call(t, "cloud", "check", url, "--tokenizer", model, "--json", "--upstream-kind", "sglang")
 	require.Equal(t, exitDone, code)
 	all := lines[engine.UpstreamResult](t, stdout)
-	require.Len(t, all, 12)
+	require.Len(t, all, 13)
 	assert.Equal(t, "start", all[0].Check)
 
 	code, stdout, stderr = call(t, "cloud", "check", url, "--tokenizer", model, "--upstream-kind", "llama")

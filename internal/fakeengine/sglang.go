@@ -2,6 +2,7 @@ package fakeengine
 
 import (
 	"net/http"
+	"slices"
 )
 
 type sglangRequest struct {
@@ -103,8 +104,9 @@ func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
 		meta["output_top_logprobs"] = []any{sglangRows(best[:*q.Top])}
 		rows, own := []any{nil}, []any{[]any{nil, 0, nil}}
 		for pos := start + 1; start >= 0 && pos < len(q.Context); pos++ {
-			rows = append(rows, sglangRows(e.best(q.Context[:pos])[:*q.Top]))
-			own = append(own, []any{e.Model(q.Context[:pos])[q.Context[pos]], q.Context[pos], nil})
+			all := e.best(q.Context[:pos])
+			at := slices.IndexFunc(all, func(c candidate) bool { return c.id == q.Context[pos] })
+			rows, own = append(rows, sglangRows(all[:*q.Top])), append(own, sglangRows(all[at : at+1])[0])
 		}
 		if start >= 0 {
 			meta["input_top_logprobs"], meta["input_token_logprobs"] = rows, own

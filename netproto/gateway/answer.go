@@ -153,6 +153,9 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		Context: path, Base: seen,
 		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
 	}
+	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
+		q.AuditFrom, q.Verify = 0, netproto.NoVerify
+	}
 	answer, err := c.g.consult(ctx, c.who, q)
 	if err != nil {
 		return out, err

@@ -62,7 +62,7 @@ type Question struct {
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
 	K         int     // most probable tokens wanted beside the chosen one
 	Sampling  netproto.Sampling
-	Verify    netproto.Verify // what the audit has to be; asked for only where Info().Audit is exact
+	Verify    netproto.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
 }
 
 // Answer is what the upstream says.

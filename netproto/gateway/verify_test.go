@@ -167,7 +167,12 @@ func TestVerified(t *testing.T) {
 				return
 			}
 			answer := r.answered(a)
-			assert.Equal(t, c.verify, up.question(0).Verify)
+			q := up.question(0)
+			if c.from == from {
+				assert.Equal(t, []any{c.verify, from}, []any{q.Verify, q.AuditFrom})
+			} else {
+				assert.Equal(t, []any{netproto.NoVerify, 0}, []any{q.Verify, q.AuditFrom}, name)
+			}
 			assert.Equal(t, c.audited, answer.Audited)
 			require.Len(t, answer.Audit, len(c.findings), name)
 			for i, f := range answer.Audit {

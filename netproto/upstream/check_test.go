@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			verdicts, err := checked(t, c.engine, nil)
 			require.NoError(t, err)
-			assert.Len(t, verdicts, 12)
+			assert.Len(t, verdicts, 13)
 			for name, v := range verdicts {
 				switch {
 				case name == "cache" || name == "clients apart" || name == "too long":
@@ -42,6 +42,9 @@ func TestCheck(t *testing.T) {
 					assert.Equal(t, v == Note, c.engine.Dialect == "openai", name)
 				case name == "audit":
 					assert.Equal(t, v == Note, c.audit == netproto.NoAudit)
+				case name == "verification":
+					assert.Equal(t, v == Pass, c.audit == netproto.ExactAudit)
+					assert.Equal(t, v == Note, c.audit != netproto.ExactAudit)
 				case name == "answers" && c.engine.Strict:
 					assert.Equal(t, Note, v)
 				case (name == "probabilities" || name == "cache") && c.engine.Strict:
@@ -70,6 +73,9 @@ func TestCheckFinds(t *testing.T) {
 		"audits of something else": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
 			return fakeengine.Table(v, turn.Add(1))(ctx)
 		}}, "audit", Note},
+		"verification of something else": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+			return fakeengine.Table(v, turn.Add(1))(ctx)
+		}}, "verification", Note},
 		"probabilities above 1": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
 			p := table(ctx)
 			for i := range p {

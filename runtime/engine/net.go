@@ -55,15 +55,15 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := s.e.Tokenizer()
+	t, err := s.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
+	ends := endsOf(t)
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
 	info := gateway.Info{
-		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit,
-		Ends: endsOf(tokens),
+		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit, Ends: ends,
 	}
 	return gateway.New(o, builtIn{s, info})
 }
@@ -166,6 +166,32 @@ func (r *Remote) Audit() string {
 // was no connection yet.
 func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 
+// AheadLimit is the most tokens beyond the one asked for that the gateway decodes for a question; 0 means none, or that
+// there was no connection yet.
+func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
+
+// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil if it
+// can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another gateway, or
+// another engine behind it, can help, the error is netproto.CannotVerify.
+func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
+	w, err := r.c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	if w.Version < netproto.VerifyVersion {
+		return fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d: it needs "+
+			"a later pilotfish", netproto.CannotVerify, w.Version, netproto.VerifyVersion)
+	}
+	if err := w.Audit.CannotVerify(); err != nil {
+		return err
+	}
+	if n := w.Choices; n > 0 && !sampling.Greedy() && (sampling.TopK < 1 || sampling.TopK > n) {
+		return fmt.Errorf("%w: at a temperature above 0 the gateway's engine gives its %d most probable tokens: "+
+			"top-k must be 1 to %d", netproto.CannotVerify, n, n)
+	}
+	return nil
+}
+
 // Session returns the cloud for one text at a time, and what ends it.
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.c.NewSession(ctx)
@@ -182,7 +208,7 @@ type remote struct{ s *client.Session }
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
 		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
-	}}
+	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead)} // the kinds are the same
 	if due, ok := ctx.Deadline(); ok {
 		query.Deadline = time.Until(due)
 	}
@@ -193,9 +219,12 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	a := draft.Answer{
 		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Prefilled: r.New, Ahead: r.Ahead,
 	}
 	for _, f := range r.Audit {
-		a.Audit = append(a.Audit, draft.Finding{Pos: f.Position, Token: f.Token, LogProb: f.LogProb})
+		a.Audit = append(a.Audit, draft.Finding{
+			Pos: f.Position, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: f.Stands,
+		})
 	}
 	for _, c := range r.Top {
 		a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})

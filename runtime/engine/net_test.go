@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -143,7 +146,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.GreaterOrEqual(t, a.Queue, 3*time.Millisecond)
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
 	assert.Equal(t, draft.Answer{
-		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond,
+		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond, Prefilled: 6,
 		Top:   []backend.Candidate{{ID: 11, Logit: -0.5}, {ID: 12, Logit: -1.5}},
 		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}, a)
@@ -375,4 +378,234 @@ func TestWarmGivesWay(t *testing.T) {
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorIs(t, err, batch.ErrShed)
 	assert.EqualValues(t, 1, statsOf(t, s).Shed)
+}
+
+// TestRemoteVerification: verification and tokens ahead reach what a gateway asks, and what it says of them comes back.
+func TestRemoteVerification(t *testing.T) {
+	e := small(t, Options{}, nil)
+	id, err := e.Identity()
+	require.NoError(t, err)
+	never := float32(math.Inf(-1))
+	up := &goesOn{recorder: recorder{id: id, answer: gateway.Answer{Token: 11, Audited: 4, Audit: []netproto.Finding{
+		{Position: 3, Token: 13, LogProb: -0.25, Score: 0.5, Stands: never},
+		{Position: 5, Token: 14, LogProb: -0.75, Score: -1, Stands: -3},
+	}}}}
+	g, err := gateway.New(gateway.Options{}, up)
+	require.NoError(t, err)
+	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	assert.Equal(t, 16, r.AheadLimit())
+	for _, verify := range []draft.Verify{draft.AsItComes, draft.Choices, draft.Scores} {
+		for _, ahead := range []int{0, 1, 3, 1000} {
+			a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4}, AuditFrom: 2, Verify: verify,
+				Ahead: ahead, Sampling: sample.Options{Seed: 3}})
+			require.NoError(t, err)
+			got, _ := up.last()
+			assert.Equal(t, netproto.Verify(verify), got.Verify)
+			want := []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}
+			if verify == draft.Scores {
+				want[0].Score, want[0].Stands, want[1].Score, want[1].Stands = 0.5, never, -1, -3
+			}
+			assert.Equal(t, want, a.Audit)
+			assert.Equal(t, ahead == 0, a.Ahead == nil)
+			n := 0
+			for ahead > 0 {
+				token, ok := <-a.Ahead
+				if !ok {
+					break
+				}
+				assert.EqualValues(t, 7+n, token)
+				n++
+			}
+			assert.Equal(t, min(ahead, 16), n)
+		}
+	}
+	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
+	require.NoError(t, err)
+	assert.Equal(t, 2, a.Prefilled, "the others were told before")
+	session, end, err := r.Session(t.Context())
+	require.NoError(t, err)
+	defer end()
+	a, err = session.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7}})
+	require.NoError(t, err)
+	assert.Equal(t, 3, a.Prefilled)
+}
+
+// goesOn is a recorder that decodes on: the number of tokens of the context.
+type goesOn struct{ recorder }
+
+func (o *goesOn) Info() gateway.Info {
+	return gateway.Info{Model: "recorder", Identity: o.id, Audit: netproto.ExactAudit}
+}
+
+func (*goesOn) Next(_ context.Context, q gateway.Question) (int32, error) {
+	return int32(len(q.Context)), nil
+}
+
+// able is a recorder that can do what a test says.
+type able struct {
+	recorder
+	audit   netproto.Audit
+	choices int
+}
+
+func (a *able) Info() gateway.Info {
+	return gateway.Info{Model: "recorder", Identity: a.id, Audit: a.audit, Choices: a.choices}
+}
+
+// TestRemoteVerifies: whoever wants verification learns before the first question why there is none, and connects for
+// that where there was no connection.
+func TestRemoteVerifies(t *testing.T) {
+	e := small(t, Options{}, nil)
+	id, err := e.Identity()
+	require.NoError(t, err)
+	drawn := sample.Options{Temperature: 0.8, TopK: 20}
+	for _, c := range []struct {
+		audit    netproto.Audit
+		choices  int
+		sampling sample.Options
+		want     string
+	}{
+		{netproto.ExactAudit, 0, sample.Options{}, ""},
+		{netproto.ExactAudit, 0, sample.Options{Temperature: 1}, ""},
+		{netproto.ExactAudit, 1, sample.Options{}, ""},
+		{netproto.ExactAudit, 1, sample.Options{Temperature: 1, TopK: 1}, ""},
+		{netproto.ExactAudit, 20, drawn, ""},
+		{netproto.ExactAudit, 19, drawn, "top-k must be 1 to 19"},
+		{netproto.ExactAudit, 20, sample.Options{Temperature: 1}, "top-k must be 1 to 20"},
+		{netproto.SampledAudit, 0, sample.Options{}, "audits one position of each question; verification needs all"},
+		{netproto.NoAudit, 0, sample.Options{}, "looks at no tokens"},
+	} {
+		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices})
+		require.NoError(t, err)
+		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
+		require.NoError(t, err)
+		for _, scores := range []bool{false, true} {
+			err := r.Verifies(t.Context(), scores, c.sampling)
+			if c.want == "" {
+				assert.NoError(t, err, "%+v", c)
+			} else {
+				assert.ErrorIs(t, err, netproto.CannotVerify)
+				assert.ErrorContains(t, err, c.want)
+			}
+		}
+		assert.Zero(t, r.AheadLimit(), "it does not decode on")
+		require.NoError(t, r.Close())
+		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
+	}
+}
+
+// TestRemoteOfVersion3: a gateway that speaks the version before answers as ever, and verifies nothing. It is played
+// with the bytes that it sends.
+func TestRemoteOfVersion3(t *testing.T) {
+	e := small(t, Options{}, nil)
+	addr, pin := gatewayOfVersion3(t)
+	r, cloud := call(t, e, addr, DialOptions{Pin: pin})
+	err := r.Verifies(t.Context(), true, sample.Options{})
+	require.ErrorIs(t, err, netproto.CannotVerify)
+	assert.ErrorContains(t, err, "speaks version 3 of the protocol, verification takes version 4")
+	assert.Zero(t, r.AheadLimit())
+	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, Ahead: 7})
+	require.NoError(t, err)
+	assert.Equal(t, []any{int32(5), true, 3}, []any{a.Token, a.Ahead == nil, a.Prefilled})
+	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, AuditFrom: 1, Verify: draft.Choices})
+	assert.ErrorIs(t, err, netproto.CannotVerify)
+}
+
+// gatewayOfVersion3 refuses a Hello of another version, and answers each ask with token 5.
+func gatewayOfVersion3(t *testing.T) (addr string, pin netproto.Digest) {
+	t.Helper()
+	certificate, key, err := NewCertificate("127.0.0.1")
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair},
+		NextProtos: []string{netproto.ALPN}}, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, l.Close())
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			qc, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serveVersion3(ctx, qc) })
+		}
+	})
+	return l.Addr().String(), sha256.Sum256(pair.Certificate[0])
+}
+
+func serveVersion3(ctx context.Context, qc *quic.Conn) {
+	defer context.AfterFunc(ctx, func() { qc.CloseWithError(0, "") })()
+	for first := true; ; first = false {
+		s, err := qc.AcceptStream(ctx)
+		if err != nil {
+			return
+		}
+		_, b, err := netproto.ReadFrame(s, 1<<16)
+		switch {
+		case err != nil:
+			return
+		case !first:
+			_, _ = s.Write([]byte{5, 7, 5, 0, 0, 0, 0, 0, 0})
+			_ = s.Close()
+		case b[2] != 3: // the version in a Hello whose body is shorter than 128 bytes
+			_, _ = s.Write([]byte{3, 3, 1, 0, 0})
+			_ = s.Close()
+		default:
+			_, _ = s.Write(append([]byte{2, 19, 3, 4}, "fake\x80\x20\x40\x80\x01\x80\x62\x00\x00\x00\x00\x02\x00"...))
+		}
+	}
+}
+
+// TestVerifiedBehindGateway: over the network the built-in model verifies as it does within the process, and what it
+// decodes on is what it is asked for.
+func TestVerifiedBehindGateway(t *testing.T) {
+	edge, large := small(t, Options{Context: 48}, nil), small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
+	service, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	g, err := service.Gateway(GatewayOptions{})
+	require.NoError(t, err)
+	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	assert.Equal(t, 16, r.AheadLimit())
+	require.NoError(t, r.Verifies(t.Context(), true, sample.Options{Temperature: 1}))
+	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	local := service.Local(77)
+	for i, o := range []sample.Options{
+		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
+	} {
+		for _, verify := range []draft.Verify{draft.Choices, draft.Scores} {
+			for _, from := range []int{0, 1, 7, 11, 12} {
+				q := draft.Question{Context: append([]int32{int32(20 + i)}, text[1:]...), Sampling: o, AuditFrom: from,
+					Verify: verify, Ahead: 5}
+				far, err := cloud.Ask(t.Context(), q)
+				require.NoError(t, err)
+				context := append(slices.Clip(q.Context), far.Token)
+				for token := range far.Ahead {
+					want, err := local.Ask(t.Context(), draft.Question{Context: context, Sampling: o})
+					require.NoError(t, err)
+					require.Equal(t, want.Token, token)
+					context = append(context, token)
+				}
+				if q.Ahead = 0; from == 0 {
+					q.Verify = draft.AsItComes // nothing is looked at
+				}
+				near, err := local.Ask(t.Context(), q)
+				require.NoError(t, err)
+				assert.Equal(t, near.Token, far.Token)
+				assert.Equal(t, near.Audited, far.Audited)
+				require.Len(t, far.Audit, len(near.Audit))
+				for i, f := range far.Audit {
+					f.LogProb = near.Audit[i].LogProb // is rounded on the wire
+					assert.Equal(t, near.Audit[i], f, "scores are not")
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,110 @@
+package gateway_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// read reads a channel to its end.
+func read(c <-chan int32) (all []int32) {
+	for id := range c {
+		all = append(all, id)
+	}
+	return all
+}
+
+// A client that asks for tokens ahead has those that the large model would have said, whoever reads them and however
+// many asks are under way; one that is not interested any more stops them.
+func TestAheadOfClient(t *testing.T) {
+	up := &decoder{fake: &fake{}}
+	g := start(t, "", gateway.Options{}, up)
+	s := session(t, dial(t, g, nil))
+	var asks sync.WaitGroup
+	for i := range 40 {
+		asks.Go(func() {
+			p := path(20+i, 1)
+			r, err := s.Ask(t.Context(), p, client.Query{Ahead: 1 + i%16})
+			if !assert.NoError(t, err) {
+				return
+			}
+			got := read(r.Ahead)
+			assert.Equal(t, continuation(p, len(got))[1:], append([]int32{}, got...))
+			assert.LessOrEqual(t, len(got), 1+i%16)
+		})
+	}
+	asks.Wait()
+	p := path(100, 1)
+	until(func() bool { return up.running.Load() == 0 })
+	r, err := s.Ask(t.Context(), p, client.Query{Ahead: 16})
+	require.NoError(t, err)
+	assert.Equal(t, continuation(p, 16)[1:], read(r.Ahead), "alone it has all of them")
+
+	up = &decoder{fake: &fake{}, every: time.Hour}
+	s = session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err = s.Ask(ctx, path(50, 2), client.Query{Ahead: 16, Deadline: patience})
+	require.NoError(t, err)
+	until(func() bool { return up.running.Load() == 1 })
+	cancel()
+	assert.Empty(t, read(r.Ahead))
+	until(func() bool { return up.running.Load() == 0 })
+}
+
+// A gateway that ends in the middle ends the tokens that follow, and drains at once; the client goes on with the next
+// one at its address.
+func TestAheadOverRestart(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: 20 * time.Millisecond}
+	certificate := keys(t)
+	g := start(t, "", gateway.Options{Certificate: certificate}, up)
+	c := dial(t, g, nil)
+	s := session(t, c)
+	p := path(20, 1)
+	for i := range 3 {
+		r, err := s.Ask(t.Context(), p, client.Query{Ahead: 16, Deadline: patience})
+		require.NoError(t, err)
+		got := []int32{<-r.Ahead}
+		if i < 2 {
+			addr := g.addr
+			g.stop()
+			got = append(got, read(r.Ahead)...)
+			assert.Less(t, len(got), 16)
+			g = start(t, addr, gateway.Options{Certificate: certificate}, up)
+		} else {
+			got = append(got, read(r.Ahead)...)
+			assert.Len(t, got, 16)
+		}
+		assert.Equal(t, continuation(p, len(got))[1:], got)
+		p = append(p, r.Token)
+	}
+	assert.Zero(t, c.Stats().Broken)
+	assert.GreaterOrEqual(t, c.Stats().Connections, 3)
+}
+
+// What a gateway verifies arrives at the client as it was found.
+func TestVerificationOfClient(t *testing.T) {
+	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+	p := path(20, 1)
+	found := []netproto.Finding{{Position: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5, Score: 0.1234567, Stands: -7.654321}}
+	up.change = func(_ gateway.Question, a *gateway.Answer) error {
+		a.Audited, a.Audit = 8, found
+		return nil
+	}
+	s := session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
+	r, err := s.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: netproto.VerifyScores})
+	require.NoError(t, err)
+	assert.Equal(t, found, r.Audit)
+	assert.Equal(t, 8, r.Audited)
+	sampled := session(t, dial(t, start(t, "", gateway.Options{}, &fake{}), nil))
+	_, err = sampled.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: netproto.VerifyScores})
+	require.ErrorIs(t, err, netproto.CannotVerify)
+	assert.ErrorContains(t, err, "looks at no tokens")
+}
