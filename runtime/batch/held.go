@@ -1,7 +1,7 @@
 package batch
 
-// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that wants
-// more waits until they have caught up, with as many rows as one step can have of them.
+// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that
+// wants more waits while they are more rows than one step can have.
 
 // hand counts the rows of logits that the caller of a gets.
 func (s *Service) hand(a *ask) {

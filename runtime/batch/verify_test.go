@@ -48,8 +48,9 @@ func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []batch.Diffe
 	return all
 }
 
-// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a position
-// is what a question for that position alone answers, and its scores are those of the model's logits, to the last bit.
+// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a
+// position is what a question for that position alone answers, and its scores are those of the model's logits, to the
+// last bit.
 func TestVerdicts(t *testing.T) {
 	m, alone := model(t), model(t)
 	differ, checked := 0, 0
@@ -100,8 +101,8 @@ func chosen(q batch.Question, a batch.Answer, pos int) int32 {
 	return q.Context[pos]
 }
 
-// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and not
-// kept, and that alone.
+// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and
+// not kept, and that alone.
 func TestVerifyOwn(t *testing.T) {
 	drawn := sample.Options{Temperature: 0.8, Seed: 4}
 	for name, c := range map[string]struct {
@@ -372,4 +373,30 @@ func TestVerifyPrices(t *testing.T) {
 		// of a row, without its head and with all logits
 		assert.InDelta(t, 4.0/(4+5), float64(answered[1])/float64(answered[0]), 0.1)
 	})
+}
+
+// TestVerifyStreams: a session that goes on with each answer, and has its last tokens verified each time, is a stream:
+// questions come along guesses, and all verdicts are right.
+func TestVerifyStreams(t *testing.T) {
+	for _, sampling := range []sample.Options{
+		{}, {Temperature: 0.3, TopK: 5, Seed: 2}, {Temperature: 0.3, TopK: 20, Seed: 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := cheap(0, 8)
+			c := w.over(t, 500, batch.Options{})
+			defer w.of.Close()
+			q := batch.Question{Session: 1, Context: text(1, 6), K: 1, Verify: batch.Scores, Sampling: sampling}
+			if sampling.Greedy() {
+				q.Verify = batch.Choices
+			}
+			for n := range 80 {
+				q.AuditFrom = max(1, len(q.Context)-n%7)
+				a := c.mustAsk(q)
+				require.Equal(t, w.answer(t, q), plain(a))
+				q.Context = append(q.Context, a.Token)
+			}
+			w.rest(t)
+			assert.Positive(t, c.stats().Held)
+		})
+	}
 }
