@@ -195,9 +195,6 @@ func (s *Service) known(a *ask) int {
 			n = max(n, common(last.Context, a.Context))
 		}
 	}
-	if a.heads.Logits {
-		n = min(n, a.AuditFrom-1) // of these nothing is kept
-	}
 	return n
 }
 

@@ -141,9 +141,13 @@ func (a *ask) cut(n int) int {
 }
 
 // growVerified is grow for a question with Verify. Tokens in memory whose head is known, or is had from a row of the
-// step, cost no row.
+// step, cost no row. What is wanted at the end has room in the step only if a is to be complete with it.
 func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64) {
-	for n > 0 && a.done < len(a.Context) {
+	to := len(a.Context)
+	if !ends {
+		to--
+	}
+	for n > 0 && a.done < to {
 		next, added := s.onward(st, a, ends)
 		if next == nil {
 			break
