@@ -392,8 +392,8 @@ func TestVerifyStreams(t *testing.T) {
 				defer w.of.Close()
 				q := batch.Question{Session: 1, Context: text(1, 6), K: 1, Sampling: sampling}
 				for n := range 80 {
-					q.AuditFrom, q.Verify = max(1, len(q.Context)-n%7), batch.Choices
-					if n%3 == 0 {
+					q.AuditFrom, q.Verify = max(1, len(q.Context)-5), batch.Choices
+					if n%2 == 0 {
 						q.Verify = batch.Scores
 					}
 					a := c.mustAsk(q)
