@@ -28,10 +28,10 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants bench matrix lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified bench matrix lint cross arm64 upstream metal deploy
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, as ./pilotfish
 	$(GO) build -o pilotfish ./cmd/pilotfish
@@ -50,6 +50,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 mutants: ## small mistakes planted in the package PKG (./runtime/draft), one after the other, and how many its tests find
 	@test -n "$(PKG)" || { echo "name the package whose tests are tried: make mutants PKG=./runtime/draft"; exit 2; }
 	GOFLAGS='-count=1 -short -vet=off' $(GO) run $(GREMLINS) unleash --workers $(WORKERS) $(PKG)
+
+verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
+	$(GO) test ./bench -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -246,11 +246,12 @@ func (t *taker) token(k *draft.Token) {
 func (t *taker) escalation(q *draft.Escalation) {
 	t.a.Up, t.a.Down = t.a.Up+q.BytesUp, t.a.Down+q.BytesDown
 	switch q.Outcome {
-	case draft.Known:
+	case draft.Known: // without verification, nothing was compared for it
 		t.a.Known++
+		t.until = max(t.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
 		t.a.Asks++
-		t.a.Read = max(t.a.Read, q.Pos)
+		t.a.Read, t.until = max(t.a.Read, q.Pos), q.Pos+1
 	case draft.Dropped:
 		t.a.Asks++
 		return
@@ -258,7 +259,6 @@ func (t *taker) escalation(q *draft.Escalation) {
 		t.failed = fmt.Errorf("%w", q.Err)
 		return
 	}
-	t.until = q.Pos + 1
 	if q.Local == q.Token {
 		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
 	}
@@ -298,6 +298,9 @@ func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32)
 	audited, weight := min(answer.Audited, len(text)-from), 1
 	if answer.Sampled > 0 && audited > 0 {
 		audited, weight = 1, audited
+	}
+	if weight == 1 { // tokens of the large model itself, which were known, are not compared
+		audited -= strings.Count(t.a.Origins[from-t.prompt:], "c")
 	}
 	t.audit(audited, weight, answer.Audit)
 	return nil

@@ -134,6 +134,9 @@ func TestDialled(t *testing.T) {
 		assert.Equal(t, router.Tokens, ahead.Tokens)
 		assert.LessOrEqual(t, ahead.Asks, router.Asks)
 		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
+		assert.Equal(t, []int{router.Audited, router.AuditedFor, router.MissedFor},
+			[]int{ahead.Audited, ahead.AuditedFor, ahead.MissedFor}, "what is audited is a matter of the text")
+		assert.Equal(t, router.Missed, ahead.Missed)
 		assert.Zero(t, never.Turned+always.Turned+router.Turned+router.Known)
 		for run := 4; run <= 6; run++ {
 			a := of(q, run)
@@ -165,7 +168,10 @@ func TestTakerCounts(t *testing.T) {
 	}
 	assert.NoError(t, x.failed)
 	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Needless: []int{3}}, x.a)
-	assert.Equal(t, 14, x.until)
+	assert.Equal(t, 13, x.until, "nothing was compared for a token that was known")
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2, AuditedFrom: 13,
+		AuditedTo: 15}})
+	assert.Equal(t, 15, x.until, "with verification it was")
 	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
 	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
 }

@@ -112,7 +112,7 @@ func (x *explainer) shown() []explanation {
 
 // print prints a table. Tokens stand in quotes, so that none does anything to a terminal.
 func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
-	const line = "%6s %-18s %6s %6s %7s %7s %-8s %-18s %s\n"
+	const line = "%6s %-18s %6s %6s %7s %7s %-14s %-18s %s\n"
 	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
 	for _, r := range x.shown() {
 		choice, p := "", ""
@@ -128,9 +128,17 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 		}
 		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
 			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
-			r.Outcome, choice, p)
+			r.result(), choice, p)
 		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
 	}
+}
+
+// result is the outcome, and who wanted to know if it was not the router.
+func (r *explanation) result() string {
+	if r.Why == "" {
+		return r.Outcome
+	}
+	return r.Outcome + ", " + r.Why
 }
 
 // quoted is a token in quotes.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -136,4 +137,31 @@ func TestMeterOnTerminal(t *testing.T) {
 	assert.True(t, strings.HasPrefix(shown, "\rload "), "%q", shown)
 	assert.Contains(t, shown, "load: a sentence\r\n")
 	assert.True(t, strings.HasSuffix(shown, "\n"))
+}
+
+// TestPreviewOnTerminal: on a terminal text is shown before it is verified, dim and erased where it turns, and what
+// stays is the text.
+func TestPreviewOnTerminal(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	q := demo.Questions(demo.HeldOut)[0].Text
+	_, plain, _ := call(t, "run", "-m", large, q)
+	for env, dim := range map[string]bool{"": true, "1": false} {
+		t.Setenv("NO_COLOR", env)
+		tty, text := terminal(t)
+		var stderr strings.Builder
+		code := run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
+			"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", q}, strings.NewReader(""), tty, &stderr)
+		shown := text()
+		require.Equal(t, exitDone, code, stderr.String())
+		assert.Equal(t, dim, strings.Contains(shown, dimmed))
+		assert.Contains(t, shown, saveCursor)
+		assert.Contains(t, shown, eraseToEnd)
+		preview := regexp.MustCompile(saveCursor + "[^\x1b]*(\x1b\\[2m[^\x1b]*\x1b\\[0m)?" + restoreCursor)
+		colour := regexp.MustCompile("\x1b\\[[0-9;]*[mK]")
+		left := colour.ReplaceAllString(preview.ReplaceAllString(shown, ""), "")
+		assert.Equal(t, strings.TrimSpace(plain), strings.TrimSpace(left))
+		assert.Contains(t, stderr.String(), "verified with a margin of 0 nats: ")
+	}
 }
