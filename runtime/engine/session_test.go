@@ -230,6 +230,31 @@ func TestBranches(t *testing.T) {
 	})
 }
 
+// TestBranchesAreLearnt: what a session has learnt in one text, of rows and of answers, prices the guesses of the next:
+// before that all are drafted, and where a row takes as long as a call few are worth it.
+func TestBranchesAreLearnt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := small(t, Options{Context: 64}, nil)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		first := func() int {
+			r := dictated(t, &dictator{prompt: 2, says: slices.Repeat([]int32{5}, 100), takes: 100 * time.Millisecond})
+			r.MaxTokens, r.IgnoreEnd, r.Pace, r.RowCost = 40, true, 100, 1
+			r.Draft.Mode, r.Draft.Branches, r.Draft.InFlight = Pipelined, AutoBranches, 1
+			branches := 0
+			r.Observe = func(ev Event) {
+				if q := ev.Escalation; q != nil && q.Pos == 2 {
+					branches = q.Branches
+				}
+			}
+			require.Len(t, tokens(t, s, []int32{1, 2}, r), 40)
+			return branches
+		}
+		assert.Equal(t, MostBranches, first(), "nothing is known yet")
+		assert.Less(t, first(), MostBranches)
+	})
+}
+
 // TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves
 // on.
 func TestRouteRefuses(t *testing.T) {
