@@ -74,7 +74,8 @@ func storyLab(t *testing.T, n int) (l lab) {
 	l.edge, l.large = open("stories-weak-qwen2-f32.gguf"), open("stories260k-qwen2-f32.gguf")
 	starts := []string{" Once upon a time", " One day", " There was a", " Tom", " Lily", " The", " A big", " In the"}
 	for i := range n {
-		prompt, err := l.edge.RawPrompt(starts[i%len(starts)] + []string{"", " little", " and", " was", " very"}[i/len(starts)%5])
+		next := []string{"", " little", " and", " was", " very"}[i/len(starts)%5]
+		prompt, err := l.edge.RawPrompt(starts[i%len(starts)] + next)
 		require.NoError(t, err)
 		l.prompts = append(l.prompts, prompt)
 	}
@@ -187,7 +188,8 @@ func TestWhatWasWarmed(t *testing.T) {
 	measure := func(o router.Options) ModeReport {
 		reports, err := Routing(t.Context(), RoutingOptions{
 			Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "why?"}}, Modes: modes(t, "serial"),
-			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6, Direct: stage.Direct(), Dial: stage.Dial, Alternate: true,
+			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6, Alternate: true,
+			Direct: stage.Direct(), Dial: stage.Dial,
 		})
 		require.NoError(t, err)
 		return reports[0]

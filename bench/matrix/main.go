@@ -1,5 +1,6 @@
-// Command matrix measures the modes of routing over round trips and prints a table for docs/results.md: each question in
-// all modes, in turns, so that what disturbs one disturbs all, and differences are between answers to the same question.
+// Command matrix measures the modes of routing over round trips and prints a table for docs/results.md: each question
+// in all modes, in turns, so that what disturbs one disturbs all, and differences are between answers to the same
+// question.
 //
 //	go run ./bench/matrix [-pair FOLDER] [-rtt 50ms,100ms] [-modes a,b] [-questions 48]
 package main
@@ -20,8 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-const usualModes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-1,pipelined-2,pipelined-4,pipelined-8," +
-	"pipelined-auto,verified"
+const usualModes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-1,pipelined-2,pipelined-4," +
+	"pipelined-8,pipelined-auto,verified"
 
 // flags of the command.
 type flags struct {
@@ -112,7 +113,9 @@ func parse(list string) (modes []bench.Mode, err error) {
 }
 
 // measure runs all modes at a round trip.
-func (f *flags) measure(ctx context.Context, p *pair, rtt time.Duration, modes []bench.Mode) (_ []bench.ModeReport, err error) {
+func (f *flags) measure(
+	ctx context.Context, p *pair, rtt time.Duration, modes []bench.Mode,
+) (_ []bench.ModeReport, err error) {
 	stage, err := bench.NewStage(p.edge, p.large, bench.StageOptions{
 		RTT: rtt, Loss: f.loss, AnswerTime: f.cloud, Typical: p.typical,
 	})

@@ -22,7 +22,8 @@ func matrix(t *testing.T, args string) (string, error) {
 
 // TestMatrix measures a little of each pair and prints a row for each mode.
 func TestMatrix(t *testing.T) {
-	const little = "-rtt 1ms,2ms -questions 2 -edge-tps 0 -cloud 0 -n 8 -modes local,serial,pipelined-1,pipelined-auto,verified"
+	const little = "-rtt 1ms,2ms -questions 2 -edge-tps 0 -cloud 0 -n 8 " +
+		"-modes local,serial,pipelined-1,pipelined-auto,verified"
 	check := func(t *testing.T, args string) {
 		text, err := matrix(t, args)
 		require.NoError(t, err)
@@ -38,7 +39,8 @@ func TestMatrix(t *testing.T) {
 		check(t, little+" -threshold 0.5 -pair "+sharedtest.Shared(t, "data", "models"))
 	})
 	for args, want := range map[string]string{
-		"-questions 0": "-questions 0: give at least one", "-modes x": "-modes: ", "-rtt x": "-rtt: ", "-pair /nowhere": "nowhere",
+		"-questions 0": "-questions 0: give at least one", "-modes x": "-modes: ", "-rtt x": "-rtt: ",
+		"-pair /nowhere": "nowhere",
 	} {
 		_, err := matrix(t, args)
 		assert.ErrorContains(t, err, want)
@@ -48,7 +50,8 @@ func TestMatrix(t *testing.T) {
 // TestBound: a call of the device for each pass, and the verdict on the last token where it was asked for.
 func TestBound(t *testing.T) {
 	const ms = time.Millisecond
-	local := &bench.ModeReport{Mode: "local", Each: []bench.Each{{Took: 100 * ms, Passes: 9}, {Took: 200 * ms, Passes: 21}}}
+	local := &bench.ModeReport{Mode: "local"}
+	local.Each = []bench.Each{{Took: 100 * ms, Passes: 9}, {Took: 200 * ms, Passes: 21}}
 	verified := bench.ModeReport{Mode: "verified", Each: []bench.Each{{Passes: 20, LastAsked: true}, {Passes: 20}}}
 	f := &flags{cloud: 40 * ms}
 	assert.Equal(t, "240", f.boundText(local, verified, 40*ms), "(20 + 20) calls of 10 ms and 40 + 40 ms once, of two")

@@ -12,9 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 )
 
-const head = `| mode | ms mean | p50 | p90 | of local | bound, ms | passes | asks | from cloud | bytes up | down | accuracy | equal |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
-`
+const head = "| mode | ms mean | p50 | p90 | of local | bound, ms | passes | asks | from cloud | bytes up | down | " +
+	"accuracy | equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 
 // table writes what was measured at a round trip.
 func table(out io.Writer, f *flags, rtt time.Duration, reports []bench.ModeReport) error {
@@ -37,11 +36,13 @@ func table(out io.Writer, f *flags, rtt time.Duration, reports []bench.ModeRepor
 	return err
 }
 
-// auto compares pipelined-auto with the fixed numbers of branches, by paired differences of answers to the same question.
+// auto compares pipelined-auto with the fixed numbers of branches, by paired differences of answers to the same
+// question.
 func (f *flags) auto(b *strings.Builder, reports []bench.ModeReport) {
 	auto, best := find(reports, "pipelined-auto"), (*bench.ModeReport)(nil)
 	for i, r := range reports {
-		if strings.HasPrefix(r.Mode, "pipelined-") && r.Mode != "pipelined-auto" && (best == nil || r.Time.Mean < best.Time.Mean) {
+		fixed := strings.HasPrefix(r.Mode, "pipelined-") && r.Mode != "pipelined-auto"
+		if fixed && (best == nil || r.Time.Mean < best.Time.Mean) {
 			best = &reports[i]
 		}
 	}

@@ -335,7 +335,8 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
 		if r.WarmedInVain > 0 {
-			fmt.Fprintf(o.a.stderr, "%d tokens of the prompt were sent ahead in vain (--no-warm keeps them here)\n", r.WarmedInVain)
+			const vain = "%d tokens of the prompt were sent ahead in vain (--no-warm keeps them here)\n"
+			fmt.Fprintf(o.a.stderr, vain, r.WarmedInVain)
 		}
 		return
 	}

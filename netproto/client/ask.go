@@ -235,8 +235,8 @@ func (s *Session) noteSent(l *link, path []int32) {
 }
 
 // difference writes a path as what follows the longest base that the gateway acknowledged, or that is on its way on
-// the same connection: the gateway waits for earlier streams before it says that it does not know a base. What is on its
-// way may get lost, and what rests on it is late then: on a link that loses packets a path rests on what was
+// the same connection: the gateway waits for earlier streams before it says that it does not know a base. What is on
+// its way may get lost, and what rests on it is late then: on a link that loses packets a path rests on what was
 // acknowledged alone, where that makes it no packet longer. fresh counts the tokens that were not sent before.
 func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int, err error) {
 	codec := s.c.plain

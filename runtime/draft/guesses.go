@@ -39,8 +39,8 @@ func (r *run) guesses(pos int, local int32, head *backend.Output) []guess {
 // likely returns the local token and the candidates of the head, most probable first.
 //
 // The large model takes the token with the greatest logit, which is likely to be a token as the small model's
-// probability of it says: as if its logits were the small one's with Gumbel noise. Where it draws, at a temperature T, it
-// takes the token with the greatest sum of logit and T times the noise of the position, which is known here: so the
+// probability of it says: as if its logits were the small one's with Gumbel noise. Where it draws, at a temperature T,
+// it takes the token with the greatest sum of logit and T times the noise of the position, which is known here: so the
 // probability is proportional to p·exp(T·noise). Of all tokens those are at hand that matter.
 func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	all := make([]guess, 0, len(head.Top)+1)

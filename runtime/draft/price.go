@@ -26,10 +26,10 @@ type price struct {
 //
 //	n = min(w/c(r) + ½, d, m/r, (1+a/r)/f - (c(r)-1)/f)     tokens long.
 //
-// d end the window or the text, and m fill the memory. Where a share f of the tokens is asked for, each branch comes to
-// its next question after 1/f tokens, and the a questions that may be open let all together go on for a/f more; but the
-// answer to the next question comes later by what the calls before it take longer, (c(r)-1)/f. The rest of the call that
-// runs when the answer comes is waited for, s = max(0, n·c(r) - w).
+// d end the window or the text, and m fill the memory. Where a share f of the tokens is asked for, each branch comes
+// to its next question after 1/f tokens, and the a questions that may be open let all together go on for a/f more; but
+// the answer to the next question comes later by what the calls before it take longer, (c(r)-1)/f. The rest of the
+// call that runs when the answer comes is waited for, s = max(0, n·c(r) - w).
 //
 // The text comes through one of the branches with the probability P = Σ pᵢ. It is then n tokens further, each of which
 // would have taken a call of one row; else it is where it was. In both cases it is later by s, and so
@@ -37,14 +37,14 @@ type price struct {
 //	E = P·n - s     calls of one row are gained.
 //
 // The number with the greatest E is taken, and of equals the greatest: what there is no row for yet costs nothing, and
-// may have one when other questions are answered. Where the wait alone bounds n, and is long, E is P·w/c(r), and another
-// branch of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
+// may have one when other questions are answered. Where the wait alone bounds n, and is long, E is P·w/c(r), and
+// another branch of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
 //
 //	p > P·(c(r+1) - c(r))/c(r)     the cost of a row ÷ the cost of a step, and less the less likely the others are.
 //
 // Where drafting ends before the answer comes, n is d and the row costs nothing. Where the memory or the questions end
-// it, E is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than those before are on average, which few
-// are.
+// it, E is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than those before are on average, which
+// few are.
 func (p price) worth(others, guesses []float64) int {
 	best, gain := 1, math.Inf(-1)
 	rows := slices.Clone(others)

@@ -51,7 +51,9 @@ func TestWorth(t *testing.T) {
 		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
 		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
 		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, nil, some, 4},
-		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 3},
+		"rows to spare beside others": {
+			price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 3,
+		},
 		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
 		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 1},
 		"on an unlikely guess": {
@@ -190,8 +192,9 @@ func TestAutoBranches(t *testing.T) {
 	}
 }
 
-// pricing is a run before a question at position 40, of a text that may hold 100 more tokens, with guesses at the answer
-// of 0.5, 0.2 and 0.1: forward calls of one row took 10 ms, and others that and a share more for each further row.
+// pricing is a run before a question at position 40, of a text that may hold 100 more tokens, with guesses at the
+// answer of 0.5, 0.2 and 0.1: forward calls of one row took 10 ms, and others that and a share more for each further
+// row.
 func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 	t.Helper()
 	o.Pick = func(int, *backend.Output) int32 { return 0 }

@@ -167,7 +167,6 @@ func newVerified(seed uint64) *schedule {
 type streamCloud struct {
 	*fakeCloud
 	running int
-	took    int // tokens
 }
 
 // Ask checks what is wanted, and feeds tokens ahead after the answer. It stops early at times, as a cloud under load.

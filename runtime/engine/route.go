@@ -196,7 +196,8 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 		return nil, fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
 	}
 	if !(r.RowCost >= 0) || math.IsInf(r.RowCost, 1) || r.RowCost > 0 && r.Pace == 0 {
-		return nil, fmt.Errorf("the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
+		return nil, fmt.Errorf(
+			"the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
 	}
 	o := r.Draft
 	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
