@@ -271,6 +271,10 @@ func TestRouteRefuses(t *testing.T) {
 		"no cloud that could be asked":      {Router: always},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
+		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},
+		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
+		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
+		"a pace says, but is +Inf of 5":     {RowCost: math.Inf(1), Pace: 5},
 		"leaves no room for an answer in a": {Request: Request{MaxTokens: 20}},
 	} {
 		prompt := []int32{1, 2}
