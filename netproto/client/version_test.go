@@ -255,3 +255,23 @@ func TestBytesOfVersion3(t *testing.T) {
 		})
 	}
 }
+
+// Before the Welcome a connection offers what its Hello asks for, and so does one that failed meanwhile; after it, what
+// the Welcome says.
+func TestOffers(t *testing.T) {
+	open, over := make(chan struct{}), make(chan struct{})
+	close(over)
+	for _, c := range []struct {
+		l    *link
+		want []int
+	}{
+		{&link{said: 4, ready: open}, []int{4, netproto.MaxAhead}},
+		{&link{said: 3, ready: open}, []int{3, 0}},
+		{&link{said: 4, ready: over, err: ErrNoReply}, []int{4, netproto.MaxAhead}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 4, Ahead: 7}}, []int{4, 7}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 3}}, []int{3, 0}},
+	} {
+		version, ahead := c.l.offers()
+		assert.Equal(t, c.want, []int{version, ahead})
+	}
+}
