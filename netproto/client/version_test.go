@@ -157,6 +157,15 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 			s.old.Store(true)
 		}
 		assert.Equal(t, []int{4, 4, 3}, s.versions())
+		for range 2 {
+			c, _ := s.dial(t, func(lazy *Options) { lazy.Tickets = o.Tickets })
+			w, err := c.Connect(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 3, w.Version)
+			settle()
+			require.NoError(t, c.Close())
+		}
+		assert.Equal(t, []int{4, 4, 3, 4, 3, 4, 3}, s.versions())
 	})
 }
 
