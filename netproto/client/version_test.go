@@ -157,6 +157,15 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 			s.old.Store(true)
 		}
 		assert.Equal(t, []int{4, 4, 3}, s.versions())
+		for range 2 {
+			c, _ := s.dial(t, func(lazy *Options) { lazy.Tickets = o.Tickets })
+			w, err := c.Connect(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 3, w.Version)
+			settle()
+			require.NoError(t, c.Close())
+		}
+		assert.Equal(t, []int{4, 4, 3, 4, 3, 4, 3}, s.versions())
 	})
 }
 
@@ -253,5 +262,25 @@ func TestBytesOfVersion3(t *testing.T) {
 				"0715040302011f1c3bd5856b892f110900052143658709",
 			}, have)
 		})
+	}
+}
+
+// Before the Welcome a connection offers what its Hello asks for, and so does one that failed meanwhile; after it, what
+// the Welcome says.
+func TestOffers(t *testing.T) {
+	open, over := make(chan struct{}), make(chan struct{})
+	close(over)
+	for _, c := range []struct {
+		l    *link
+		want []int
+	}{
+		{&link{said: 4, ready: open}, []int{4, netproto.MaxAhead}},
+		{&link{said: 3, ready: open}, []int{3, 0}},
+		{&link{said: 4, ready: over, err: ErrNoReply}, []int{4, netproto.MaxAhead}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 4, Ahead: 7}}, []int{4, 7}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 3}}, []int{3, 0}},
+	} {
+		version, ahead := c.l.offers()
+		assert.Equal(t, c.want, []int{version, ahead})
 	}
 }

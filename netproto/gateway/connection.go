@@ -156,7 +156,7 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	w = netproto.Welcome{Version: c.version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
 		Audit: c.g.info.Audit, Choices: c.g.info.Choices}
 	if c.version >= netproto.VerifyVersion && c.g.decoder != nil {
-		w.Ahead = c.g.opt.MaxAhead
+		w.Ahead = max(c.g.opt.MaxAhead, 0)
 	}
 	for _, id := range hello.Dictionaries {
 		if id != 0 && c.g.codecs[id] != nil {

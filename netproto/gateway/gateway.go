@@ -30,7 +30,7 @@ type Gateway struct {
 	sessions *sessions
 	turns    *turns
 	warming  *background
-	decoder  Decoder // nil: nothing is decoded ahead
+	decoder  Decoder // nil: it is none
 	decoding *background
 	room     *room
 	pending  atomic.Int64 // connections that have not said who they are
@@ -62,7 +62,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	})
 	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
 	g.warming, g.decoding = newBackground(textsAhead), newBackground(streamsAhead)
-	if d, ok := up.(Decoder); ok && opt.MaxAhead > 0 {
+	if d, ok := up.(Decoder); ok {
 		g.decoder = d
 	}
 	return g, nil
