@@ -99,6 +99,11 @@ func TestLocalAheadEnds(t *testing.T) {
 				time.Sleep(25*time.Millisecond - time.Microsecond) // the first began 10 ms before the second
 				begin := time.Now()
 				end(s, cancel)
+				if name == "service" {
+					s.onward.mu.Lock()
+					assert.Empty(t, s.onward.sessions, "it has waited for them")
+					s.onward.mu.Unlock()
+				}
 				got := all(streams[0])
 				assert.LessOrEqual(t, time.Since(begin), 10*time.Millisecond)
 				assert.LessOrEqual(t, len(got), 4)
@@ -126,6 +131,8 @@ func TestNoAheadAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	s.Close()
 	assert.Empty(t, all(s.decodeOn(t.Context(), batch.Question{Context: []int32{1}}, 2, 5)))
+	_, _, ok := s.onward.begin(t.Context(), 1)
+	assert.False(t, ok, "nobody would wait for it")
 	_, err = s.next(t.Context(), batch.Question{Context: []int32{1}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }
