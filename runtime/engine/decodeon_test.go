@@ -193,3 +193,25 @@ func bytesOf(n int) (ids []int32) {
 	}
 	return ids
 }
+
+// TestBuiltInVerifies: what the service finds reaches the gateway as it is.
+func TestBuiltInVerifies(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	q := gateway.Question{Context: bytesOf(12), AuditFrom: 2, Verify: netproto.VerifyScores}
+	got, err := builtIn{s: s}.Ask(t.Context(), q)
+	require.NoError(t, err)
+	want, err := s.Ask(t.Context(), questionOf(q))
+	require.NoError(t, err)
+	require.NotEmpty(t, want.Audit)
+	require.Len(t, got.Audit, len(want.Audit))
+	assert.Equal(t, 10, got.Audited)
+	for i, d := range want.Audit {
+		assert.Equal(t, netproto.Finding{
+			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
+		}, got.Audit[i])
+		assert.Less(t, d.Stands, d.Score)
+	}
+}
