@@ -26,8 +26,9 @@ func (s *script) versions() (all []int) {
 	return all
 }
 
-// A gateway that refuses version 4 is asked in version 3 at once, and that is no failure: not to the ask, nor to whoever
-// is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 4 again.
+// A gateway that refuses version 4 is asked in version 3 at once, and that is no failure: not to the ask, nor to
+// whoever is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 4
+// again.
 func TestOldGateway(t *testing.T) {
 	s := &script{reply: always(1)}
 	s.old.Store(true)
@@ -40,8 +41,8 @@ func TestOldGateway(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(start), 10*a.hop, "two handshakes, and no pause")
 		assert.Nil(t, r.Ahead, "it gives none")
 		assert.Equal(t, 3, r.New)
-		assert.Equal(t, 3, c.Welcome().Version)
 		settle()
+		assert.Equal(t, 3, c.Welcome().Version)
 		s.retire(c)
 		_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
 		require.NoError(t, err)
@@ -92,8 +93,8 @@ func TestOldGatewayDialled(t *testing.T) {
 	})
 }
 
-// With a ticket from before, asks go out with the Hello, and their tails with them: a gateway that has become an old one
-// refuses it, and each ask goes out again as the old version has it.
+// With a ticket from before, asks go out with the Hello, and their tails with them: a gateway that has become an old
+// one refuses it, and each ask goes out again as the old version has it.
 func TestGatewayBecomesOld(t *testing.T) {
 	for _, verify := range []bool{false, true} {
 		s := &script{reply: always(1), ahead: 8}
@@ -156,6 +157,15 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 			s.old.Store(true)
 		}
 		assert.Equal(t, []int{4, 4, 3}, s.versions())
+		for range 2 {
+			c, _ := s.dial(t, func(lazy *Options) { lazy.Tickets = o.Tickets })
+			w, err := c.Connect(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 3, w.Version)
+			settle()
+			require.NoError(t, c.Close())
+		}
+		assert.Equal(t, []int{4, 4, 3, 4, 3, 4, 3}, s.versions())
 	})
 }
 
@@ -252,5 +262,25 @@ func TestBytesOfVersion3(t *testing.T) {
 				"0715040302011f1c3bd5856b892f110900052143658709",
 			}, have)
 		})
+	}
+}
+
+// Before the Welcome a connection offers what its Hello asks for, and so does one that failed meanwhile; after it, what
+// the Welcome says.
+func TestOffers(t *testing.T) {
+	open, over := make(chan struct{}), make(chan struct{})
+	close(over)
+	for _, c := range []struct {
+		l    *link
+		want []int
+	}{
+		{&link{said: 4, ready: open}, []int{4, netproto.MaxAhead}},
+		{&link{said: 3, ready: open}, []int{3, 0}},
+		{&link{said: 4, ready: over, err: ErrNoReply}, []int{4, netproto.MaxAhead}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 4, Ahead: 7}}, []int{4, 7}},
+		{&link{said: 4, ready: over, agreed: netproto.Welcome{Version: 3}}, []int{3, 0}},
+	} {
+		version, ahead := c.l.offers()
+		assert.Equal(t, c.want, []int{version, ahead})
 	}
 }

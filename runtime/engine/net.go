@@ -170,9 +170,9 @@ func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 // there was no connection yet.
 func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
 
-// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil if it
-// can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another gateway, or
-// another engine behind it, can help, the error is netproto.CannotVerify.
+// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil
+// if it can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another
+// gateway, or another engine behind it, can help, the error is netproto.CannotVerify.
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
 	w, err := r.c.Connect(ctx)
 	if err != nil {

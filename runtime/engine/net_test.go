@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -608,4 +609,45 @@ func TestVerifiedBehindGateway(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDrawOfUpstream: what is drawn from the probabilities of an engine, and by which scores, is what the built-in model
+// draws from its logits.
+func TestDrawOfUpstream(t *testing.T) {
+	out := backend.Output{Logits: []float32{1, 3.5, -2, 3, 0.25, 2.75}}
+	sum := 0.0
+	for id, l := range out.Logits {
+		out.Top = append(out.Top, backend.Candidate{ID: int32(id), Logit: l})
+		sum += math.Exp(float64(l))
+	}
+	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
+	out.LogSumExp = float32(math.Log(sum))
+	var top []netproto.Candidate
+	for _, c := range out.Top {
+		top = append(top, netproto.Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
+	}
+	drawn := map[int32]bool{}
+	for pos := range 200 {
+		o := sample.Options{Temperature: 0.5 + float64(pos%4), TopK: 2 + pos%4, TopP: float64(pos%3) * 0.45,
+			Seed: uint64(pos % 5)}
+		sampler, err := sample.New(o)
+		require.NoError(t, err)
+		for stands := range int32(6) {
+			choice, score, standing := sampler.Choose(pos, &out, stands)
+			token, high, low, err := draw(netproto.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP,
+				Seed: o.Seed}, pos, top[:o.TopK], stands)
+			require.NoError(t, err)
+			assert.Equal(t, choice, token)
+			assert.InDelta(t, score, high, 1e-4)
+			if math.IsInf(float64(standing), -1) {
+				assert.Equal(t, standing, low)
+			} else {
+				assert.InDelta(t, standing, low, 1e-4)
+			}
+			drawn[token] = true
+		}
+	}
+	assert.Greater(t, len(drawn), 3)
+	_, _, _, err := draw(netproto.Sampling{Temperature: -1}, 1, top, 0)
+	assert.ErrorContains(t, err, "temperature")
 }
