@@ -99,6 +99,11 @@ func TestLocalAheadEnds(t *testing.T) {
 				time.Sleep(25*time.Millisecond - time.Microsecond) // the first began 10 ms before the second
 				begin := time.Now()
 				end(s, cancel)
+				if name == "service" {
+					s.onward.mu.Lock()
+					assert.Empty(t, s.onward.sessions, "it has waited for them")
+					s.onward.mu.Unlock()
+				}
 				got := all(streams[0])
 				assert.LessOrEqual(t, time.Since(begin), 10*time.Millisecond)
 				assert.LessOrEqual(t, len(got), 4)
@@ -126,6 +131,8 @@ func TestNoAheadAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	s.Close()
 	assert.Empty(t, all(s.decodeOn(t.Context(), batch.Question{Context: []int32{1}}, 2, 5)))
+	_, _, ok := s.onward.begin(t.Context(), 1)
+	assert.False(t, ok, "nobody would wait for it")
 	_, err = s.next(t.Context(), batch.Question{Context: []int32{1}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }
@@ -185,4 +192,26 @@ func bytesOf(n int) (ids []int32) {
 		ids = append(ids, int32(b))
 	}
 	return ids
+}
+
+// TestBuiltInVerifies: what the service finds reaches the gateway as it is.
+func TestBuiltInVerifies(t *testing.T) {
+	e := small(t, Options{Context: 16}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	q := gateway.Question{Context: bytesOf(12), AuditFrom: 2, Verify: netproto.VerifyScores}
+	got, err := builtIn{s: s}.Ask(t.Context(), q)
+	require.NoError(t, err)
+	want, err := s.Ask(t.Context(), questionOf(q))
+	require.NoError(t, err)
+	require.NotEmpty(t, want.Audit)
+	require.Len(t, got.Audit, len(want.Audit))
+	assert.Equal(t, 10, got.Audited)
+	for i, d := range want.Audit {
+		assert.Equal(t, netproto.Finding{
+			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
+		}, got.Audit[i])
+		assert.Less(t, d.Stands, d.Score)
+	}
 }

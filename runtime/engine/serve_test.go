@@ -130,6 +130,7 @@ func TestLocalAsks(t *testing.T) {
 	}
 	assert.Less(t, sum, 1.0)
 	assert.Equal(t, 3, a.Audited)
+	assert.Equal(t, 6, a.Prefilled)
 	var differ []draft.Finding
 	for pos := 3; pos < len(text); pos++ {
 		_, best, err := e.Logits(t.Context(), text[:pos], 1)
@@ -149,6 +150,7 @@ func TestLocalAsks(t *testing.T) {
 	none, err := s.Local(1).Ask(t.Context(), draft.Question{Context: text})
 	require.NoError(t, err)
 	assert.Empty(t, none.Top)
+	assert.Zero(t, none.Prefilled)
 	assert.Zero(t, none.Audited)
 	assert.Equal(t, computed, statsOf(t, s).Computed, "known in its session")
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text})
