@@ -224,8 +224,12 @@ func (b *routing) connect(ctx context.Context, m Mode, number int) (draft.Cloud,
 	return nil, func() {}, nil
 }
 
-// spelled is the text of ids with special tokens as they are written.
+// spelled is the text of ids with special tokens as they are written, but for the one that each text begins with
+// anyway.
 func spelled(t *tokenizer.Tokenizer, ids []int32) string {
+	if bos, ok := t.BOS(); ok && t.AddBOS() && len(ids) > 0 && ids[0] == bos {
+		ids = ids[1:]
+	}
 	var all strings.Builder
 	var run []int32
 	for _, id := range ids {

@@ -242,7 +242,7 @@ func (f *runFlags) routed(
 	return out.finish(ctx, err)
 }
 
-// able refuses what the gateway's model cannot do.
+// able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.
 func (f *runFlags) able(remote *engine.Remote) error {
 	if err := f.drawable(remote); err != nil || !f.verify.verify.on {
 		return err

@@ -178,19 +178,20 @@ func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Opti
 	if err != nil {
 		return err
 	}
-	return verifies(w, sampling)
+	return cannotVerify(w, sampling)
 }
 
-// CannotVerify is what [Remote.Verifies] returns once there was a connection, and nil before: it never waits.
+// CannotVerify is [Remote.Verifies] by what the gateway said when it was connected last, without waiting; nil if it was
+// not yet.
 func (r *Remote) CannotVerify(sampling sample.Options) error {
 	w := r.c.Welcome()
 	if w.Version == 0 {
 		return nil
 	}
-	return verifies(w, sampling)
+	return cannotVerify(w, sampling)
 }
 
-func verifies(w netproto.Welcome, sampling sample.Options) error {
+func cannotVerify(w netproto.Welcome, sampling sample.Options) error {
 	if w.Version < netproto.VerifyVersion {
 		return fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d: it needs "+
 			"a later pilotfish", netproto.CannotVerify, w.Version, netproto.VerifyVersion)
@@ -224,6 +225,9 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead)} // the kinds are the same
 	if due, ok := ctx.Deadline(); ok {
 		query.Deadline = time.Until(due)
+	}
+	if q.Within > 0 {
+		query.Deadline = q.Within
 	}
 	r, err := c.s.Ask(ctx, q.Context, query)
 	if err != nil {
