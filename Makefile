@@ -28,10 +28,10 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified bench matrix lint cross arm64 upstream metal deploy
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, as ./pilotfish
 	$(GO) build -o pilotfish ./cmd/pilotfish
@@ -56,6 +56,10 @@ verified: ## the large model's own text from verification: all held-out question
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# With PAIR=FOLDER the models that write stories, from the shared test data.
+matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as tables for docs/results.md
+	$(GO) run ./bench/matrix $(if $(PAIR),-pair $(PAIR)) -ahead 8
 
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi

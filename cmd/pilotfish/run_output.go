@@ -121,12 +121,14 @@ type RoutedEvent struct {
 	// What the large model computed, in tokens. Prefilled are those of prompt and text that it read; decoded are those
 	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is the
 	// part of the prompt that was sent before the first question.
-	Prefilled int         `json:"prefilled"`
-	Decoded   int         `json:"decoded"`
-	Ahead     int         `json:"ahead"`
-	AheadUsed int         `json:"ahead_used"`
-	Warmed    int         `json:"warmed"`
-	Cost      *price.Cost `json:"cost,omitempty"` // with --price
+	Prefilled int `json:"prefilled"`
+	Decoded   int `json:"decoded"`
+	Ahead     int `json:"ahead"`
+	AheadUsed int `json:"ahead_used"`
+	Warmed    int `json:"warmed"`
+	// of the warmed, where nothing was asked then
+	WarmedInVain int         `json:"warmed_in_vain"`
+	Cost         *price.Cost `json:"cost,omitempty"` // with --price
 
 	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
 	Turned     *int     `json:"turned,omitempty"`     // with --verify: tokens that verification replaced before they were shown
@@ -296,7 +298,7 @@ func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
 		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
-		Warmed: r.Warmed, Turned: &r.Turned, Unverified: &r.Unverified,
+		Warmed: r.Warmed, WarmedInVain: r.WarmedInVain(), Turned: &r.Turned, Unverified: &r.Unverified,
 	}
 }
 
@@ -332,6 +334,9 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	o.reportPromise(r)
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
+		if r.WarmedInVain > 0 {
+			fmt.Fprintf(o.a.stderr, "%d tokens of the prompt were sent ahead in vain (--no-warm keeps them here)\n", r.WarmedInVain)
+		}
 		return
 	}
 	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"

@@ -70,7 +70,8 @@ func all(c <-chan int32) (got []int32) {
 // The ask returns with the answer; what follows comes as it comes, and ends with the stream or with the last token that
 // was asked for.
 func TestAhead(t *testing.T) {
-	for wanted, want := range map[int][]int32{1: {5}, 2: {5, 6}, 3: {5, 6, 7}, 4: {5, 6, 7}, netproto.MaxAhead: {5, 6, 7}} {
+	three := []int32{5, 6, 7}
+	for wanted, want := range map[int][]int32{1: {5}, 2: {5, 6}, 3: three, 4: three, netproto.MaxAhead: three} {
 		f := &follows{pieces: tokens(5, 6, 7)[:len(want)], end: true}
 		s := f.script()
 		inAir(t, s, func(t *testing.T, a *air) {
@@ -94,8 +95,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// An ask that wants no tokens ahead has none, also where more follows its answer than it knows of; one that does gets no
-// more than the gateway gives.
+// An ask that wants no tokens ahead has none, also where more follows its answer than it knows of; one that does gets
+// no more than the gateway gives.
 func TestAheadUnwanted(t *testing.T) {
 	s := &script{reply: always(1), ahead: 3}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -125,8 +126,8 @@ func (r Reply) aheadOrNone() <-chan int32 {
 	return none
 }
 
-// What is no token of the vocabulary, or no Ahead, or more than was asked for ends the stream, and is counted. What came
-// before it counts.
+// What is no token of the vocabulary, or no Ahead, or more than was asked for ends the stream, and is counted. What
+// came before it counts.
 func TestAheadBroken(t *testing.T) {
 	good := tokens(5)
 	for name, c := range map[string]struct {

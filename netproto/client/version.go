@@ -18,9 +18,9 @@ func (c *Client) speaks() int {
 	return c.version
 }
 
-// older reports whether a Hello failed for its version and there is an older one to try. The client says that one from
-// then on: a gateway that is replaced by one of a later version still takes it. Where the oldest is refused as well, the
-// next attempt begins with the latest again.
+// older reports whether a Hello failed for its version and there is an older one to try. The client says that one
+// from then on: a gateway that is replaced by one of a later version still takes it. Where the oldest is refused as
+// well, the next attempt begins with the latest again.
 func (c *Client) older(said int, err error) bool {
 	if !errors.Is(err, netproto.WrongVersion) {
 		return false

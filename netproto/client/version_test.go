@@ -26,8 +26,9 @@ func (s *script) versions() (all []int) {
 	return all
 }
 
-// A gateway that refuses version 4 is asked in version 3 at once, and that is no failure: not to the ask, nor to whoever
-// is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 4 again.
+// A gateway that refuses version 4 is asked in version 3 at once, and that is no failure: not to the ask, nor to
+// whoever is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 4
+// again.
 func TestOldGateway(t *testing.T) {
 	s := &script{reply: always(1)}
 	s.old.Store(true)
@@ -40,8 +41,8 @@ func TestOldGateway(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(start), 10*a.hop, "two handshakes, and no pause")
 		assert.Nil(t, r.Ahead, "it gives none")
 		assert.Equal(t, 3, r.New)
-		assert.Equal(t, 3, c.Welcome().Version)
 		settle()
+		assert.Equal(t, 3, c.Welcome().Version)
 		s.retire(c)
 		_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
 		require.NoError(t, err)
@@ -92,8 +93,8 @@ func TestOldGatewayDialled(t *testing.T) {
 	})
 }
 
-// With a ticket from before, asks go out with the Hello, and their tails with them: a gateway that has become an old one
-// refuses it, and each ask goes out again as the old version has it.
+// With a ticket from before, asks go out with the Hello, and their tails with them: a gateway that has become an old
+// one refuses it, and each ask goes out again as the old version has it.
 func TestGatewayBecomesOld(t *testing.T) {
 	for _, verify := range []bool{false, true} {
 		s := &script{reply: always(1), ahead: 8}

@@ -29,9 +29,22 @@ func (g *Gateway) mostAhead(a netproto.Ask, token int32) int {
 // nobody waits for: it is left where there is other work, and when the client resets the stream, the session or the
 // connection ends, the gateway is about to go, or AskTimeout has gone by.
 func (c *connection) decode(s *quic.Stream, held *session, q Question, most int) {
+	e := c.event(Decoded, nil)
+	e.Message, e.Session, e.Context = netproto.KindAsk, held.id, len(q.Context)-1
+	began := time.Now()
+	e.Decoded, e.BytesDown, e.Err = c.decodeFor(s, held, q, most)
+	if e.Err != nil && s.Context().Err() != nil {
+		e.Err = netproto.Cancelled
+	}
+	_ = s.Close() // fails only where the stream is gone already
+	e.Took = time.Since(began)
+	c.g.tell(e)
+}
+
+// decodeFor is decodeOn as long as anybody wants it and may have it.
+func (c *connection) decodeFor(s *quic.Stream, held *session, q Question, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
-		_ = s.Close()
-		return
+		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
 	}
 	defer c.g.decoding.release(c.who.id)
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
@@ -40,16 +53,7 @@ func (c *connection) decode(s *quic.Stream, held *session, q Question, most int)
 	defer end(nil)
 	defer context.AfterFunc(c.staying, func() { end(netproto.Draining) })()
 	defer context.AfterFunc(held.ctx, func() { end(netproto.Cancelled) })()
-	e := c.event(Decoded, nil)
-	e.Message, e.Session, e.Context = netproto.KindAsk, held.id, len(q.Context)-1
-	began := time.Now()
-	e.Decoded, e.BytesDown, e.Err = c.decodeOn(ctx, s, q, most)
-	if s.Context().Err() != nil {
-		e.Err = netproto.Cancelled
-	}
-	_ = s.Close() // fails only where the stream is gone already
-	e.Took = time.Since(began)
-	c.g.tell(e)
+	return c.decodeOn(ctx, s, q, most)
 }
 
 // decodeOn sends the tokens. The error says why they are fewer than most, and not because the text ends.

@@ -93,7 +93,8 @@ func TestAheadOverRestart(t *testing.T) {
 func TestVerificationOfClient(t *testing.T) {
 	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 	p := path(20, 1)
-	found := []netproto.Finding{{Position: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5, Score: 0.1234567, Stands: -7.654321}}
+	found := []netproto.Finding{{Position: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5,
+		Score: 0.1234567, Stands: -7.654321}}
 	up.change = func(_ gateway.Question, a *gateway.Answer) error {
 		a.Audited, a.Audit = 8, found
 		return nil

@@ -133,18 +133,20 @@ func TestLogLines(t *testing.T) {
 		}
 		full := gateway.Event{
 			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"),
-			Session: 3, Early: true, Message: netproto.KindAsk, Context: 4, Delta: 8, Queue: 9 * time.Microsecond,
+			Session: 3, Early: true, Message: netproto.KindAsk, Context: 4, Delta: 8, Verify: 2, Decoded: 12,
+			Queue:   9 * time.Microsecond,
 			Compute: 10 * time.Microsecond, Took: 11 * time.Microsecond, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
 			Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
 		}
 		assert.Equal(t,
 			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 delta=8 `+
-				`queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 `+
+				`verify=2 decoded=12 queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 `+
 				`error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
 			gateway.Answered: "", gateway.Resent: "", gateway.Synced: "", gateway.Dropped: "", gateway.Forgotten: "",
+			gateway.Decoded: "",
 		} {
 			assert.Equal(t, want, said(gateway.Event{Kind: kind}))
 		}
@@ -160,6 +162,12 @@ func TestLogLines(t *testing.T) {
 			{errors.New(strings.Repeat("a", 301)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…"},
 		} {
 			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
+			if strings.Contains(c.want, "code=11") { // only what failed is worth a line
+				assert.Equal(t, strings.Replace(c.want, "refused", "decoded", 1),
+					said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
+			} else {
+				assert.Empty(t, said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
+			}
 		}
 		log.Close()
 		assert.Empty(t, out.all, "nothing was left out")

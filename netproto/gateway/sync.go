@@ -40,8 +40,8 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	return out, nil
 }
 
-// textsAhead is how many texts of one device are computed ahead at a time: the latest of a session, while the one before
-// it is still under way.
+// textsAhead is how many texts of one device are computed ahead at a time: the latest of a session, while the one
+// before it is still under way.
 const textsAhead = 2
 
 // warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or

@@ -116,7 +116,8 @@ func TestVerified(t *testing.T) {
 	never := float32(math.Inf(-1))
 	none := float32(math.NaN())
 	const choices, scores = netproto.VerifyChoices, netproto.VerifyScores
-	good := []netproto.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never), found(19, (p[19]+1)%vocab, 0, 0)}
+	good := []netproto.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never),
+		found(19, (p[19]+1)%vocab, 0, 0)}
 	for name, c := range map[string]struct {
 		verify   netproto.Verify
 		from     int

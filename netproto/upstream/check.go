@@ -47,7 +47,8 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 	}{
 		{"start", c.start}, {"vocabulary", c.vocabulary}, {"answers", c.answers}, {"the same again", c.again},
 		{"the same in company", c.company}, {"probabilities", c.probabilities}, {"audit", c.audit},
-		{"verification", c.verification}, {"cache", c.cache}, {"clients apart", c.apart}, {"cancel", c.cancel}, {"too long", c.tooLong}, {"time", c.time},
+		{"verification", c.verification}, {"cache", c.cache}, {"clients apart", c.apart},
+		{"cancel", c.cancel}, {"too long", c.tooLong}, {"time", c.time},
 	} {
 		v, found, err := one.run(ctx)
 		if ctx.Err() != nil {

@@ -163,7 +163,8 @@ func TestVerifyRemembered(t *testing.T) {
 		asked  bool
 	}{
 		{0, no, true}, {20, choose, true}, {20, choose, false}, {25, choose, false}, {19, choose, true},
-		{20, choose, false}, {25, score, true}, {26, score, false}, {24, score, true}, {0, choose, false}, {30, choose, false},
+		{20, choose, false}, {25, score, true}, {26, score, false}, {24, score, true}, {0, choose, false},
+		{30, choose, false},
 		{35, score, false}, {26, choose, true}, {26, score, false}, {10, no, false}, {0, no, false},
 	} {
 		before := len(e.Calls("/generate"))
@@ -179,6 +180,14 @@ func TestVerifyRemembered(t *testing.T) {
 		assert.Equal(t, 30-c.from, a.Audited)
 		same(t, choices(e, q), a.Audit)
 	}
+	q.K, q.AuditFrom, q.Verify = 3, 2, no // more is wanted, and looked at in another way
+	_, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	before := len(e.Calls("/generate"))
+	q.AuditFrom, q.Verify = 26, score
+	_, err = u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Len(t, e.Calls("/generate"), before, "what verified stays")
 }
 
 // What an engine cannot verify is refused with the reason, and is no question to it.

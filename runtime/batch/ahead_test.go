@@ -39,8 +39,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadTakesNothing: who asks while tokens are decoded ahead waits for one step with one of them at most, and what is
-// ahead waits until nobody else does; not for ever.
+// TestAheadTakesNothing: who asks while tokens are decoded ahead waits for one step with one of them at most, and what
+// is ahead waits until nobody else does; not for ever.
 func TestAheadTakesNothing(t *testing.T) {
 	inBubble(t, 10_000, batch.Options{}, func(c *crowd, m *counter) {
 		ctx, end := context.WithCancel(c.t.Context())

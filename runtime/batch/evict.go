@@ -46,7 +46,7 @@ func (f *forest) victim(a *ask) *node {
 			return own.oldest()
 		case oldest == nil:
 			oldest, slots = h, h.slots
-		case slots >= 2*len(a.Context) && 2*h.slots < slots:
+		case slots >= 2*a.size() && 2*h.slots < slots:
 			return oldest.oldest()
 		case h.oldest().used < oldest.oldest().used:
 			oldest = h

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 const tick = time.Millisecond // of a row of the model in these tests
@@ -56,6 +57,31 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 					session := uint64(1000 + 4*device + i)
 					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)),
 						Context: text(n, 300), K: 256, AuditFrom: 1})
+				}
+			})
+		}
+	},
+	"verifying all they say": func(c *crowd, ctx context.Context, device int) {
+		for i := range 4 {
+			c.wait.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					session := uint64(1000 + 4*device + i)
+					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)), K: 1,
+						Context: text(n, 300), AuditFrom: 1, Verify: batch.Scores, Sampling: sample.Options{Temperature: 1}})
+				}
+			})
+		}
+	},
+	"tokens ahead": func(c *crowd, ctx context.Context, device int) {
+		for i := range 4 {
+			c.wait.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					session := uint64(1000 + 4*device + i)
+					q := batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)),
+						Context: text(n, 300), K: 1, Ahead: true}
+					if _, err := c.s.Ask(ctx, q); err != nil {
+						time.Sleep(50 * tick)
+					}
 				}
 			})
 		}

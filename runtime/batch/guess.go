@@ -94,7 +94,7 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		c := &chains[a.at.row]
 		c.Weight = 1
 		x := a.tree.stream
-		if a.Background || a.part || x == nil || x.hash != a.at.hash || c.Holds != nil {
+		if a.Background || x == nil || x.hash != a.at.hash || c.Holds != nil {
 			continue
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))

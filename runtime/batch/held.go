@@ -1,16 +1,13 @@
 package batch
 
-// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that wants
-// more waits until they have caught up, with as many rows as one step can have of them.
+// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that
+// wants more waits while they are more rows than one step can have.
 
 // hand counts the rows of logits that the caller of a gets.
 func (s *Service) hand(a *ask) {
-	n := 0
+	n := min(1, len(a.out.Logits))
 	for i := range a.found {
 		n += min(1, len(a.found[i].Logits))
-	}
-	if !a.part { // its own head is among those
-		n += min(1, len(a.out.Logits))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,10 +24,9 @@ func (s *Service) look(a *ask) {
 	s.seen(a)
 }
 
-// seen is look, under mu.
+// seen is look, under mu: once for each a.
 func (s *Service) seen(a *ask) {
 	s.held -= a.holds
-	a.holds = 0
 	s.looked.Signal()
 }
 

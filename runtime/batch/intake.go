@@ -25,6 +25,7 @@ type ask struct {
 	part   bool             // with Verify: others follow it, and the token after its context is verified as well
 	before int              // with Verify: tokens of the context that the part before it had
 	reused int              // with Verify: by the parts before it
+	whole  int              // with Verify: tokens of the context of all parts
 
 	gone, running bool // under Service.mu: the caller has gone; it has a part in the running step
 	holds         int  // under Service.mu: rows of logits that the caller looks at
@@ -193,9 +194,6 @@ func (s *Service) known(a *ask) int {
 		if last := f.asks.Back().Value.(*ask); last.tree.domain == a.tree.domain {
 			n = max(n, common(last.Context, a.Context))
 		}
-	}
-	if a.heads.Logits {
-		n = min(n, a.AuditFrom-1) // of these nothing is kept
 	}
 	return n
 }

@@ -325,8 +325,9 @@ func TestRepeatsLoseNothing(t *testing.T) {
 		} {
 			for _, q := range []batch.Question{
 				{K: 30}, {K: 1, Sampling: sample.Options{Temperature: 1}}, {K: 1, AuditFrom: 1}, {K: 30, AuditFrom: 5},
+				{K: 1, AuditFrom: 1, Verify: batch.Choices}, {K: 1, AuditFrom: 1, Verify: batch.Scores},
 			} {
-				t.Run(fmt.Sprint(room, " slots, ", name, q.K, q.AuditFrom), func(t *testing.T) {
+				t.Run(fmt.Sprint(room, " slots, ", name, q.K, q.AuditFrom, q.Verify), func(t *testing.T) {
 					inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
 						c.mustAsk(batch.Question{Session: 5, Device: 5, Context: text(5, 60), K: 1}) // the oldest
 						mine := batch.Question{Session: 1, Device: 1, Context: text(1, 40), K: 1}

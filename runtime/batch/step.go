@@ -170,7 +170,7 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 	if !ends {
 		now = a.cut(most)
 	}
-	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || now == 0 && left > 0 || !ends && !s.reserve(st, a) {
+	if !ends && left <= st.uncut || ends && !s.headFits(st, a) || !ends && !s.reserve(st, a) {
 		s.stay(st, a, left)
 		return false
 	}

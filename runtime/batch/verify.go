@@ -55,7 +55,7 @@ func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sample
 	var all Answer
 	var since time.Time
 	for known, from := 0, q.AuditFrom; ; {
-		a := &ask{Question: q, sampler: sampler, heads: heads, before: known, reused: all.Reused}
+		a := &ask{Question: q, sampler: sampler, heads: heads, before: known, reused: all.Reused, whole: len(q.Context)}
 		if a.AuditFrom = from; most <= len(q.Context)-from {
 			a.part, a.Context = true, q.Context[:from-1+most]
 		}
@@ -126,6 +126,9 @@ func (a *ask) lacks(c *cell) bool {
 	return a.Verify != AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 && (a.heads.Logits || c.k < a.heads.K)
 }
 
+// size is how many tokens the context has that a question asks about, in parts or not.
+func (a *ask) size() int { return max(a.whole, len(a.Context)) }
+
 // atOnce reports whether what a verifies has to be found out in one step.
 func (a *ask) atOnce() bool { return depth(a.heads.K, a.heads.Logits) > plainDepth }
 
@@ -138,9 +141,13 @@ func (a *ask) cut(n int) int {
 }
 
 // growVerified is grow for a question with Verify. Tokens in memory whose head is known, or is had from a row of the
-// step, cost no row.
+// step, cost no row. What is wanted at the end has room in the step only if a is to be complete with it.
 func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64) {
-	for n > 0 && a.done < len(a.Context) {
+	to := len(a.Context)
+	if !ends {
+		to--
+	}
+	for n > 0 && a.done < to {
 		next, added := s.onward(st, a, ends)
 		if next == nil {
 			break
@@ -164,8 +171,8 @@ func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64)
 	return cost
 }
 
-// onward moves a to the next token of its context, and reports whether a row was added for it. The token is nil if there
-// is no slot for it.
+// onward moves a to the next token of its context, and reports whether a row was added for it. The token is nil if
+// there is no slot for it.
 func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
 	token := a.Context[a.done]
 	next = a.at.below.at(token)

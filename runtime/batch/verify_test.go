@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,8 +49,9 @@ func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []batch.Diffe
 	return all
 }
 
-// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a position
-// is what a question for that position alone answers, and its scores are those of the model's logits, to the last bit.
+// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a
+// position is what a question for that position alone answers, and its scores are those of the model's logits, to the
+// last bit.
 func TestVerdicts(t *testing.T) {
 	m, alone := model(t), model(t)
 	differ, checked := 0, 0
@@ -100,8 +102,8 @@ func chosen(q batch.Question, a batch.Answer, pos int) int32 {
 	return q.Context[pos]
 }
 
-// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and not
-// kept, and that alone.
+// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and
+// not kept, and that alone.
 func TestVerifyOwn(t *testing.T) {
 	drawn := sample.Options{Temperature: 0.8, Seed: 4}
 	for name, c := range map[string]struct {
@@ -253,21 +255,21 @@ func TestVerifyTogether(t *testing.T) {
 			c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 30), K: 1})
 			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait() // while this is computed the others gather
-			total := 0
+			var total atomic.Int64
 			for session := range uint64(2) {
 				q := batch.Question{Session: session, Device: session, Context: text(1, 30), K: 1, AuditFrom: 16,
 					Verify: batch.Choices, Sampling: sampling}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
 					require.Equal(t, m.answer(t, q), plain(a))
-					total += a.Computed
+					total.Add(int64(a.Computed))
 				})
 				synctest.Wait()
 			}
 			c.wait.Wait()
 			assert.Len(t, m.calls, 3)
-			assert.LessOrEqual(t, total, 15)
-			assert.Equal(t, m.calls[2].rows, total)
+			assert.EqualValues(t, m.calls[2].rows, total.Load())
+			assert.LessOrEqual(t, m.calls[2].rows, 15)
 		})
 	}
 }
@@ -278,7 +280,7 @@ func TestVerifyComputed(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		o := batch.Options{Rows: []int{2, 8, 128}[r.IntN(3)], Context: 30, Lookup: -1}
 		inBubble(t, []int{30, 45, 300}[r.IntN(3)], o, func(c *crowd, m *counter) {
-			total, reused := 0, 0
+			var total, reused atomic.Int64
 			var before [][]int32
 			for range 60 {
 				q := anyVerified(r, before, 30, 40)
@@ -289,13 +291,14 @@ func TestVerifyComputed(t *testing.T) {
 				before = append(before, q.Context)
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
-					total, reused = total+a.Computed, reused+a.Reused
+					total.Add(int64(a.Computed))
+					reused.Add(int64(a.Reused))
 				})
 				time.Sleep(time.Duration(r.IntN(20)) * tick)
 			}
 			c.wait.Wait()
-			assert.Equal(t, m.rows, total)
-			assert.EqualValues(t, reused, c.stats().Reused)
+			assert.EqualValues(t, m.rows, total.Load())
+			assert.EqualValues(t, reused.Load(), c.stats().Reused)
 		})
 	}
 }
@@ -329,10 +332,12 @@ func TestLogitsAreBounded(t *testing.T) {
 			q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 5), K: 1, Sampling: sampling}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) { done[i] = assert.NoError(t, err) })
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if i == 0 {
 				assert.False(t, done[0])
 				batch.Hold(c.s, -1)
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				assert.True(t, done[0], "as many as one step has may be left")
 				batch.Hold(c.s, 100)
 			}
@@ -348,7 +353,7 @@ func TestVerifyPrices(t *testing.T) {
 	inBubble(t, 5000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
 		bored := errors.New("enough")
 		ctx, enough := context.WithCancelCause(c.t.Context())
-		var answered [2]int
+		var answered [2]atomic.Int64
 		for device := range 2 {
 			for i := range 2 {
 				c.wait.Go(func() {
@@ -361,7 +366,7 @@ func TestVerifyPrices(t *testing.T) {
 						if _, err := c.s.Ask(ctx, q); err != nil {
 							return
 						}
-						answered[device] += len(q.Context)
+						answered[device].Add(int64(len(q.Context)))
 					}
 				})
 			}
@@ -370,6 +375,86 @@ func TestVerifyPrices(t *testing.T) {
 		enough(bored)
 		c.wait.Wait()
 		// of a row, without its head and with all logits
-		assert.InDelta(t, 4.0/(4+5), float64(answered[1])/float64(answered[0]), 0.1)
+		assert.InDelta(t, 4.0/(4+5), float64(answered[1].Load())/float64(answered[0].Load()), 0.1)
+	})
+}
+
+// TestVerifyStreams: a session that goes on with each answer, and has its last tokens verified now and then, in parts or
+// not, is a stream: questions come along guesses, and all verdicts are right.
+func TestVerifyStreams(t *testing.T) {
+	for _, rows := range []int{8, 16, 128} {
+		for _, sampling := range []sample.Options{
+			{}, {Temperature: 0.3, TopK: 5, Seed: 2}, {Temperature: 0.3, TopK: 20, Seed: 2},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				w := cheap(0, 8)
+				c := w.over(t, 500, batch.Options{Rows: rows})
+				defer w.of.Close()
+				q := batch.Question{Session: 1, Context: text(1, 6), K: 1, Sampling: sampling}
+				for n := range 80 {
+					q.AuditFrom, q.Verify = max(1, len(q.Context)-5), batch.Choices
+					if n%2 == 0 {
+						q.Verify = batch.Scores
+					}
+					a := c.mustAsk(q)
+					require.Equal(t, w.answer(t, q), plain(a))
+					q.Context = append(q.Context, a.Token)
+				}
+				synctest.Wait()
+				require.NoError(t, w.wrong)
+				require.NoError(t, batch.CheckAtRest(w.of))
+				if sampling.TopK < 20 { // a head for 20 is dear
+					assert.Positive(t, c.stats().Held, "%d rows, %+v", rows, sampling)
+				}
+			})
+		}
+	}
+}
+
+// TestVerifyMixed: what some want to know of a position with logits, others without, they find out in one step.
+func TestVerifyMixed(t *testing.T) {
+	for _, kinds := range [][2]batch.Verify{
+		{batch.Choices, batch.Scores}, {batch.Scores, batch.Choices}, {batch.AsItComes, batch.Scores},
+	} {
+		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
+			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			synctest.Wait() // while this is computed the others gather
+			for i, kind := range kinds {
+				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind}
+				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+					require.NoError(t, err)
+					require.Equal(t, m.answer(t, q), plain(a))
+				})
+				synctest.Wait()
+			}
+			c.wait.Wait()
+			assert.Equal(t, []made{{1, 1, 1, false}, {12, 9, 1, true}}, m.calls)
+		})
+	}
+}
+
+// TestVerifyKnownEnd: where a question has most of what it verifies in memory, it comes to its end sooner than it seems;
+// what it wants there has to have room in the step all the same.
+func TestVerifyKnownEnd(t *testing.T) {
+	inBubble(t, 200, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
+		m.vocab = 300
+		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1})
+		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1, AuditFrom: 11})
+		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+		synctest.Wait() // while this is computed the others gather
+		for _, q := range []batch.Question{
+			{Session: 2, Device: 2, Context: text(2, 3), K: 201},
+			{Session: 1, Device: 1, Context: text(1, 20), K: 200, AuditFrom: 9, Verify: batch.Choices},
+		} {
+			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, m.answer(t, q), plain(a))
+			})
+			synctest.Wait()
+		}
+		c.wait.Wait()
+		for _, call := range m.calls {
+			assert.LessOrEqual(t, call.heads*call.depth(), 256, "%+v", call)
+		}
 	})
 }

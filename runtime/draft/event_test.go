@@ -60,6 +60,18 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Token: id, Queue: 5 * ms, Cloud: 20 * ms, BytesUp: 30, BytesDown: 7}, sleep(ctx, 45*ms)
 }
 
+// TestWarmedInVain: the prompt was sent ahead in vain where nothing is asked then.
+func TestWarmedInVain(t *testing.T) {
+	var s Summary
+	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30}})
+	s.Add(Event{Warming: &Warming{Tokens: 160, New: 130}})
+	assert.Equal(t, []int{30, 30}, []int{s.Warmed, s.WarmedInVain()})
+	s.Add(Event{Escalation: &Escalation{Outcome: Unasked}})
+	assert.Equal(t, 30, s.WarmedInVain())
+	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
+	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
+}
+
 // TestEvents follows single escalations through their times, each worked out by hand.
 func TestEvents(t *testing.T) {
 	base := Escalation{

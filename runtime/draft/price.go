@@ -8,9 +8,11 @@ import (
 // price is what the number of guesses at an answer follows from. Times are in forward calls of one row.
 type price struct {
 	curve []float64 // what calls of 1, 2, … rows cost, the first 1, none less than the one before; never empty
-	wait  float64   // until the answer; +Inf: not known, so that everything fits
+	wait  float64   // until the answer
 	depth float64   // most tokens that can be drafted behind a guess: the window, or to the end of the text
 	room  float64   // nodes that the model's memory can take
+	asks  float64   // questions that can be open beside this one
+	share float64   // of the tokens that are asked for, above 0
 }
 
 // worth says how many guesses at an answer to draft on from, at least one: those with which drafting gains the most
@@ -22,21 +24,27 @@ type price struct {
 // them longer by a token. The call that runs when the answer comes is finished: half of it is left by then, on average,
 // unless drafting was at its end. So each branch becomes
 //
-//	n = min(w/c(r) + ½, d, m/r)     tokens long: d end the window or the text, m fill the memory
+//	n = min(w/c(r) + ½, d, m/r, (1+a/r)/f - (c(r)-1)/f)     tokens long.
 //
-// and the rest of the last call is waited for, s = min(c(r)/2, max(0, n·c(r) - w)). The text comes through one of the
-// branches with the probability P = Σ pᵢ. It is then n tokens further, each of which would have taken a call of one row;
-// else it is where it was. In both cases it is later by s, and so
+// d end the window or the text, and m fill the memory. Where a share f of the tokens is asked for, each branch comes to
+// its next question after 1/f tokens, and the a questions that may be open let all together go on for a/f more; but the
+// answer to the next question comes later by what the calls before it take longer, (c(r)-1)/f. The rest of the call that
+// runs when the answer comes is waited for, s = max(0, n·c(r) - w).
+//
+// The text comes through one of the branches with the probability P = Σ pᵢ. It is then n tokens further, each of which
+// would have taken a call of one row; else it is where it was. In both cases it is later by s, and so
 //
 //	E = P·n - s     calls of one row are gained.
 //
-// The number with the greatest E is taken. Where the wait alone bounds n, and is long, E is P·w/c(r), and another branch
-// of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
+// The number with the greatest E is taken, and of equals the greatest: what there is no row for yet costs nothing, and
+// may have one when other questions are answered. Where the wait alone bounds n, and is long, E is P·w/c(r), and another
+// branch of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
 //
 //	p > P·(c(r+1) - c(r))/c(r)     the cost of a row ÷ the cost of a step, and less the less likely the others are.
 //
-// Where drafting ends before the answer comes, n is d and the row costs nothing. Where the memory ends first, E is
-// P·m/r: a branch is worth it if it is likelier than those before are on average, which none is.
+// Where drafting ends before the answer comes, n is d and the row costs nothing. Where the memory or the questions end
+// it, E is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than those before are on average, which few
+// are.
 func (p price) worth(others, guesses []float64) int {
 	best, gain := 1, math.Inf(-1)
 	rows := slices.Clone(others)
@@ -44,7 +52,7 @@ func (p price) worth(others, guesses []float64) int {
 		if g > 0 {
 			rows = append(rows, g)
 		}
-		if e := p.gain(rows); e > gain {
+		if e := p.gain(rows); e >= gain {
 			best, gain = k+1, e
 		}
 	}
@@ -65,13 +73,16 @@ func (p price) gain(rows []float64) float64 {
 		sum += chance
 	}
 	c := p.curve[len(rows)-1]
-	n := min(p.wait/c+0.5, p.depth, p.room/float64(len(rows)))
-	return sum*n - min(c/2, max(0, n*c-p.wait))
+	r := float64(len(rows))
+	n := min(p.wait/c+0.5, p.depth, p.room/r, max(0, 2+p.asks/r-c)/p.share)
+	return sum*n - max(0, n*c-p.wait)
 }
 
 // branches is the number of guesses at the answer to e that are drafted.
 func (r *run) branches(e *escalation) int {
-	if r.Branches != AutoBranches || len(e.guesses) == 0 {
+	one, wait := r.cost.One(), r.lately.likely()
+	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
+		// or nothing is known yet: as if everything fits
 		return len(e.guesses)
 	}
 	var others, guesses []float64
@@ -81,18 +92,16 @@ func (r *run) branches(e *escalation) int {
 	most, _ := r.limit()
 	last, chance := r.prompt+most-1, r.chance(e.at)
 	for _, g := range e.guesses {
-		if r.End(g.token) || e.Pos >= last {
+		if r.End(g.token) {
 			g.p = 0
 		}
 		guesses = append(guesses, chance*g.p)
 	}
 	p := price{
-		curve: r.cost.Curve(r.Rows), wait: math.Inf(1),
+		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
 		// when the answer comes, questions before this one are answered, and the window begins at it
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
-	}
-	if one, wait := r.cost.One(), r.lately.likely(); one > 0 && wait > 0 {
-		p.wait = wait.Seconds() / one
+		asks: float64(max(0, r.InFlight-len(r.asked))), share: r.lately.share(),
 	}
 	return p.worth(others, guesses)
 }

@@ -35,39 +35,39 @@ func TestWorth(t *testing.T) {
 		others, guesses []float64
 		want            int
 	}{
-		"rows are free":                       {price{rising(8, 0), 10, 32, 1000}, nil, some, 5},
-		"a row for a call":                    {price{rising(8, 1), 1000, 2000, 1e6}, nil, some, 1},
-		"free, but the wait is not known":     {price{rising(8, 1), inf, 32, 1000}, nil, some, 5},
-		"drafting ends before the answer":     {price{rising(8, 1), 1000, 32, 1e6}, nil, some, 5},
-		"room for the window of three":        {price{rising(8, 0), inf, 30, 90}, nil, some, 3},
-		"no room":                             {price{rising(8, 0), inf, 30, 0}, nil, some, 1},
-		"nothing follows":                     {price{rising(8, 0), 10, 0, 1000}, nil, some, 1},
-		"rows for three":                      {price{rising(3, 0), 10, 32, 1000}, nil, some, 3},
-		"rows for three, two others likelier": {price{rising(3, 0), 10, 32, 1000}, []float64{0.9, 0.8}, some, 1},
-		"rows for three, two less likely":     {price{rising(3, 0), 10, 32, 1000}, []float64{0.01, 0.01}, some, 3},
+		"rows are free":                       {price{rising(8, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
+		"a row for a call":                    {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
+		"drafting ends before the answer":     {price{rising(8, 1), 1000, 32, 1e6, inf, 1}, nil, some, 5},
+		"room for the window of three":        {price{rising(8, 0), inf, 30, 90, inf, 1}, nil, some, 3},
+		"no room yet":                         {price{rising(8, 0), inf, 30, 0, inf, 1}, nil, some, 5},
+		"nothing follows":                     {price{rising(8, 1), 10, 0, 1000, inf, 1}, nil, some, 5},
+		"no rows yet for more than three":     {price{rising(3, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
+		"nor for more than one":               {price{rising(3, 0), 10, 32, 1000, inf, 1}, []float64{0.9, 0.8}, some, 5},
+		"rows for three are dear":             {price{rising(3, 1), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, some, 1},
+		"others that are less likely go last": {price{rising(2, 0.5), 1000, 2000, 1e6, inf, 1}, []float64{0.01}, some, 5},
 		// 0.5·(1000/1+½) - ½ = 499.75, 0.7·(1000/1.3+½) - 0.65 = 538.2, 0.8·(1000/1.6+½) - 0.8 = 499.6
-		"a row for 0.3 of a call": {price{rising(8, 0.3), 1000, 2000, 1e6}, nil, some, 2},
+		"a row for 0.3 of a call": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
 		// (0.7/1.5 = 0.467) < 0.5 < (0.7/1.39 = 0.504)
-		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6}, nil, some, 1},
-		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6}, nil, some, 2},
-		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, nil, some, 4},
-		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5}, 1000, 2000, 1e6}, []float64{0.4}, some, 3},
+		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
+		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
+		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, nil, some, 4},
+		"rows to spare beside others":         {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 3},
 		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
-		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6}, []float64{0.4}, some, 1},
+		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 1},
 		"on an unlikely guess": {
-			price{rising(8, 0.05), 1000, 2000, 1e6}, []float64{0.9}, []float64{0.1 * 0.5, 0.1 * 0.2, 0.1 * 0.1}, 1,
+			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, []float64{0.1 * 0.5, 0.1 * 0.2, 0.1 * 0.1}, 1,
 		},
 		"the same on a likely one": {
-			price{rising(8, 0.05), 1000, 2000, 1e6}, []float64{0.1}, []float64{0.9 * 0.5, 0.9 * 0.2, 0.9 * 0.1}, 3,
+			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1}, []float64{0.1}, []float64{0.9 * 0.5, 0.9 * 0.2, 0.9 * 0.1}, 3,
 		},
 		// 0.5·1.5 - 0.5 = 0.25, 0.75·(1/1.4+½) - 0.7 = 0.21
-		"a short wait: half a call is lost": {price{rising(8, 0.4), 1, 32, 1000}, nil, []float64{0.5, 0.25}, 1},
-		"not so with a long one":            {price{rising(8, 0.4), 1000, 2000, 1e6}, nil, []float64{0.5, 0.25}, 2},
+		"a short wait: half a call is lost": {price{rising(8, 0.4), 1, 32, 1000, inf, 1}, nil, []float64{0.5, 0.25}, 1},
+		"not so with a long one":            {price{rising(8, 0.4), 1000, 2000, 1e6, inf, 1}, nil, []float64{0.5, 0.25}, 2},
 		"one that nothing follows costs no row": {
-			price{[]float64{1, 1, 9, 9}, 1000, 2000, 1e6}, nil, []float64{0.4, 0, 0, 0.3, 0.2}, 4,
+			price{[]float64{1, 1, 9, 9}, 1000, 2000, 1e6, inf, 1}, nil, []float64{0.4, 0, 0, 0.3, 0.2}, 4,
 		},
-		"nor does it bring anything":  {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0.4, 0, 0}, 1},
-		"nothing follows any of them": {price{rising(8, 0), 10, 32, 1000}, nil, []float64{0, 0}, 1},
+		"at the end, too":             {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, []float64{0.4, 0, 0}, 3},
+		"nothing follows any of them": {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, []float64{0, 0}, 2},
 	} {
 		assert.Equal(t, c.want, c.worth(c.others, c.guesses), name)
 	}
@@ -81,7 +81,8 @@ func lived(p price, sum float64, rows int) (gain float64) {
 	for i := range phases {
 		wait := p.wait + c*((float64(i)+0.5)/phases-0.5)
 		at, tokens := 0.0, 0.0
-		for at < wait && tokens < p.depth && (tokens+1)*float64(rows) <= p.room {
+		for at < wait && tokens < p.depth && (tokens+1)*float64(rows) <= p.room &&
+			(tokens*p.share-1+c-1)*float64(rows) < p.asks {
 			at, tokens = at+c, tokens+1
 		}
 		gain += (sum*tokens - max(0, at-wait)) / phases
@@ -99,6 +100,7 @@ func FuzzWorth(f *testing.F) {
 		p := price{
 			curve: rising(8, r.Float64()*r.Float64()), wait: 5 + 50*r.Float64(),
 			depth: float64(1 + r.IntN(60)), room: float64(50 + r.IntN(500)),
+			asks: float64(r.IntN(8)), share: 0.02 + r.Float64()*r.Float64(),
 		}
 		var others, guesses []float64
 		left := 1.0
@@ -211,6 +213,7 @@ func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 	r.tip = &node{pos: 39, evaluated: true}
 	e := &escalation{at: r.tip, guesses: []guess{{1, 0.5}, {2, 0.2}, {3, 0.1}}}
 	e.Pos, r.tip.esc = 40, e
+	r.InFlight = 1000
 	return r, e
 }
 
@@ -233,16 +236,31 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 1, at(1, Options{Window: 128}, waited(time.Second)), "the window is what ends it")
 	assert.Equal(t, 3, at(1, Options{Window: 128, MaxTokens: 30}, waited(time.Second)), "or the text is")
 	assert.Equal(t, 3, at(1, Options{Branches: 3}, waited(200*ms)), "a fixed number has no price")
-	assert.Equal(t, 1, at(0, Options{MaxTokens: 1}, nil), "nothing follows the last token")
-	assert.Equal(t, 3, at(0, Options{MaxTokens: 2}, nil), "the one before is evaluated")
-	assert.Equal(t, 2, at(0, Options{Rows: 2}, nil))
-	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) { r.model.(*fakeModel).slots = 41 }), "no room")
+	assert.Equal(t, 3, at(1, Options{MaxTokens: 1}, waited(20*ms)), "nothing follows the last token")
+	assert.Equal(t, 1, at(1, Options{MaxTokens: 9}, waited(20*ms)))
+	assert.Equal(t, 3, at(0, Options{Rows: 2}, nil), "there may be a row later")
+	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) {
+		r.lately.learn(200 * ms)
+		r.model.(*fakeModel).slots = 45
+	}), "no room for two")
+	dense := func(inFlight int) func(r *run, _ *escalation) {
+		return func(r *run, _ *escalation) {
+			r.lately.learn(200 * ms)
+			for range 50 {
+				r.lately.decided(true)
+			}
+			r.InFlight, r.asked = inFlight, make([]*escalation, 1)
+		}
+	}
+	assert.Equal(t, 2, at(0.3, Options{}, dense(1000)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")
+	assert.Equal(t, 1, at(0.3, Options{}, dense(1)), "each token is asked for, and no other question can be open")
 	ends := func(ids ...int32) Options {
 		return Options{End: func(id int32) bool { return slices.Contains(ids, id) }}
 	}
-	assert.Equal(t, 3, at(0, ends(2), nil), "the end takes no row")
-	assert.Equal(t, 2, at(0, ends(3), nil), "and brings nothing")
-	assert.Equal(t, 1, at(0, ends(2, 3), nil))
+	assert.Equal(t, 1, at(1, ends(3), waited(200*ms)))
+	assert.Equal(t, 3, at(1, ends(2, 3), waited(200*ms)), "the end takes no row")
+	assert.Equal(t, 1, at(0.5, Options{}, waited(200*ms)))
+	assert.Equal(t, 3, at(0.1, ends(2), waited(200*ms)), "nor is it anything that the third adds to: 0.6/1.1 > 0.5")
 	below := func(chance float64) func(r *run, e *escalation) {
 		return func(r *run, e *escalation) { // the question is one at a guess, beside another guess
 			r.lately.learn(200 * ms)

@@ -204,6 +204,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 	if !escalate {
 		why, escalate = r.wanted(n, local)
 	}
+	r.lately.decided(escalate)
 	if !escalate {
 		r.child(n, local, confidence)
 	} else {

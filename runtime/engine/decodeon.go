@@ -12,8 +12,8 @@ import (
 // errTextEnds says that nothing follows a text.
 var errTextEnds = errors.New("the text ends here")
 
-// next returns the token that follows the context of q, of which the rest is session, device, domain and sampling. It is
-// computed while nobody waits for the service, and takes as long as an answer does. Nothing follows an end token.
+// next returns the token that follows the context of q, of which the rest is session, device, domain and sampling. It
+// is computed while nobody waits for the service, and takes as long as an answer does. Nothing follows an end token.
 func (s *Service) next(ctx context.Context, q batch.Question) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds

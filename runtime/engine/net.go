@@ -170,28 +170,27 @@ func (r *Remote) Choices() int { return r.c.Welcome().Choices }
 // there was no connection yet.
 func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
 
-// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil if it
-// can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another gateway, or
-// another engine behind it, can help, the error is netproto.CannotVerify.
+// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil
+// if it can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another
+// gateway, or another engine behind it, can help, the error is netproto.CannotVerify.
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
 	w, err := r.c.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	return cannotVerify(w, sampling)
+	return verifies(w, sampling)
 }
 
-// CannotVerify is [Remote.Verifies] by what the gateway said when it was connected last, without waiting; nil if it was
-// not yet.
+// CannotVerify is what [Remote.Verifies] returns once there was a connection, and nil before: it never waits.
 func (r *Remote) CannotVerify(sampling sample.Options) error {
 	w := r.c.Welcome()
 	if w.Version == 0 {
 		return nil
 	}
-	return cannotVerify(w, sampling)
+	return verifies(w, sampling)
 }
 
-func cannotVerify(w netproto.Welcome, sampling sample.Options) error {
+func verifies(w netproto.Welcome, sampling sample.Options) error {
 	if w.Version < netproto.VerifyVersion {
 		return fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d: it needs "+
 			"a later pilotfish", netproto.CannotVerify, w.Version, netproto.VerifyVersion)

@@ -123,6 +123,8 @@ type local struct {
 // Local returns a cloud that needs no network: questions go straight to the service, as those of the given session.
 // What a question wants ahead is decoded after its answer, while nobody waits for the service, until the context of the
 // question ends, the session is forgotten or the service is closed.
+// Prefilled counts tokens that were not in memory, and those that were but had to be computed once more to verify what
+// follows them; not those that another question of the same step wanted first.
 func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].

@@ -243,7 +243,7 @@ func TestRouteRefuses(t *testing.T) {
 		"calls per second, but is -1":       {Pace: -1},
 		"calls per second, but is NaN":      {Pace: math.NaN()},
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
-		"no cloud that it could ask":        {Router: always},
+		"no cloud that could be asked":      {Router: always},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
 		"leaves no room for an answer in a": {Request: Request{MaxTokens: 20}},

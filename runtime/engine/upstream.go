@@ -84,8 +84,8 @@ func (u *Upstream) Ready() error { return u.u.Ready() }
 // Close ends what looks after the engines. No gateway may ask them any more.
 func (u *Upstream) Close() { u.u.Close() }
 
-// draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which scores:
-// see [sample.Sampler.Choose].
+// draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which
+// scores: see [sample.Sampler.Choose].
 func draw(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
 	choice int32, score, standing float32, err error,
 ) {

@@ -76,8 +76,8 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideAhead asks for a token of a text of 200, at any time, while another device has tokens decoded ahead, and
-// while it has not: what is reported is how long the questions waited for their first step, and how long that took.
+// BenchmarkBesideAhead asks for a token of a text of 200, at any time, while another device has tokens decoded ahead,
+// and while it has not: what is reported is how long the questions waited for their first step, and how long that took.
 func BenchmarkBesideAhead(b *testing.B) {
 	s, r := served(b), rand.New(rand.NewPCG(3, 4))
 	for _, ahead := range []int{0, 64} {

@@ -196,7 +196,8 @@ func FuzzChoose(f *testing.F) {
 func BenchmarkChoose(b *testing.B) {
 	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), maxBest)
 	for name, o := range map[string]Options{
-		"greedy": {}, "all": {Temperature: 0.8}, "top-k": {Temperature: 0.8, TopK: 40}, "top-p": {Temperature: 0.8, TopP: 0.9},
+		"greedy": {}, "all": {Temperature: 0.8}, "top-k": {Temperature: 0.8, TopK: 40},
+		"top-p": {Temperature: 0.8, TopP: 0.9},
 	} {
 		b.Run(name, func(b *testing.B) {
 			s, err := New(o)

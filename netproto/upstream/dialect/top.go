@@ -27,8 +27,8 @@ func Top(all []netproto.Candidate, k int) []netproto.Candidate {
 	return all[:min(k, len(all))]
 }
 
-// NewRow makes a row of the candidates of a position and the log-probability of the token that stands there. ok is false
-// where they make no sense.
+// NewRow makes a row of the candidates of a position and the log-probability of the token that stands there. ok is
+// false where they make no sense.
 func NewRow(all []netproto.Candidate, k int, stands float32) (r Row, ok bool) {
 	r = Row{Top: Top(all, k), Stands: stands}
 	if len(r.Top) == 0 || math.IsInf(float64(r.Top[0].LogProb), -1) || !(stands <= r.Top[0].LogProb) {

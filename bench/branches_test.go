@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+var branchQuestions = flag.Int("branch-questions", 40, "questions of the matrix of branches")
+
+// distant is a cloud at a distance.
+type distant struct {
+	draft.Cloud
+	away time.Duration
+}
+
+func (d distant) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	select {
+	case <-time.After(d.away):
+		return d.Cloud.Ask(ctx, q)
+	case <-ctx.Done():
+		return draft.Answer{}, ctx.Err()
+	}
+}
+
+// lab measures branches in virtual time, where models compute in no time and the pace and the distance are all that
+// there is: on a machine however busy.
+type lab struct {
+	edge, large *engine.Engine
+	prompts     [][]int32
+}
+
+// demoLab has the demo's pair.
+func demoLab(t *testing.T, n int) (l lab) {
+	open := func(b []byte) *engine.Engine {
+		f, err := gguf.Parse(b)
+		require.NoError(t, err)
+		e, err := engine.New(f, "demo", engine.Options{Threads: 1})
+		require.NoError(t, err)
+		return e
+	}
+	l.edge, l.large = open(demo.Small()), open(demo.Large())
+	for _, q := range demo.Questions(demo.HeldOut)[:n] {
+		prompt, err := l.edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+		require.NoError(t, err)
+		l.prompts = append(l.prompts, prompt)
+	}
+	return l
+}
+
+// storyLab has the pair that writes stories.
+func storyLab(t *testing.T, n int) (l lab) {
+	open := func(name string) *engine.Engine {
+		e, err := engine.Open(sharedtest.Shared(t, "data", "models", name), engine.Options{Threads: 1})
+		require.NoError(t, err)
+		return e
+	}
+	l.edge, l.large = open("stories-weak-qwen2-f32.gguf"), open("stories260k-qwen2-f32.gguf")
+	starts := []string{" Once upon a time", " One day", " There was a", " Tom", " Lily", " The", " A big", " In the"}
+	for i := range n {
+		prompt, err := l.edge.RawPrompt(starts[i%len(starts)] + []string{"", " little", " and", " was", " very"}[i/len(starts)%5])
+		require.NoError(t, err)
+		l.prompts = append(l.prompts, prompt)
+	}
+	return l
+}
+
+// took is the milliseconds of each answer with a number of branches.
+func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (all []float64) {
+	service, err := l.large.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	defer service.Close()
+	s, err := l.edge.NewSession()
+	require.NoError(t, err)
+	for i, prompt := range l.prompts {
+		r, err := router.New(router.Options{Policy: router.Margin})
+		require.NoError(t, err)
+		begin := time.Now()
+		for _, err := range s.Routed(t.Context(), prompt, engine.Route{
+			Request: engine.Request{MaxTokens: 64}, Router: r, Pace: 60, RowCost: row,
+			Cloud: distant{service.Local(uint64(i)), rtt + 40*time.Millisecond},
+			Draft: draft.Options{Branches: branches, Deadline: -1, Lookup: -1},
+		}) {
+			require.NoError(t, err)
+		}
+		all = append(all, time.Since(begin).Seconds()*1000)
+	}
+	return all
+}
+
+// TestBranchesByPrice: on a device that makes 60 calls a second, whatever a row costs it, and with a cloud at any
+// distance, as many branches as are worth their price are as fast as the best fixed number of them, to 2%; and to 4%
+// where most tokens are asked for.
+func TestBranchesByPrice(t *testing.T) {
+	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}
+	rows := []float64{0, 0.1, 0.3, 1}
+	if testing.Short() {
+		rtts, rows = rtts[2:3], rows[1:2]
+	}
+	for name, newLab := range map[string]func(*testing.T, int) lab{"demo": demoLab, "stories": storyLab} {
+		t.Run(name, func(t *testing.T) {
+			questions, most := *branchQuestions, 0.02
+			if name == "stories" { // which are longer, and escalate at most tokens
+				questions, most = questions/4, 0.04
+			}
+			t.Log("row cost   rtt      1      2      4      8   auto  over the best, and 95% of the paired differences")
+			for _, row := range rows {
+				for _, rtt := range rtts {
+					synctest.Test(t, func(t *testing.T) {
+						l := newLab(t, questions)
+						defer l.edge.Close()
+						defer l.large.Close()
+						var best []float64
+						var means []float64
+						for _, n := range []int{1, 2, 4, 8} {
+							took := l.took(t, n, rtt, row)
+							means = append(means, stat.Mean(took, nil))
+							if best == nil || stat.Mean(took, nil) < stat.Mean(best, nil) {
+								best = took
+							}
+						}
+						auto := l.took(t, draft.AutoBranches, rtt, row)
+						less := make([]float64, len(auto))
+						for i := range auto {
+							less[i] = auto[i] - best[i]
+						}
+						over, spread := stat.MeanStdDev(less, nil)
+						mean := stat.Mean(best, nil)
+						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0], means[1], means[2],
+							means[3], stat.Mean(auto, nil), 100*over/mean, 196*spread/math.Sqrt(float64(len(less)))/mean)
+						assert.LessOrEqual(t, over, most*mean)
+					})
+				}
+			}
+		})
+	}
+}

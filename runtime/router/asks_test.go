@@ -1,0 +1,26 @@
+package router
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAsks: who never escalates is known beforehand.
+func TestAsks(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want bool
+	}{
+		{Options{}, false}, {Options{Policy: Never}, false}, {Options{Policy: Always}, true}, {Options{Policy: Margin}, true},
+		{Options{Policy: Margin, Threshold: new(0.0)}, false}, {Options{Policy: Entropy, Threshold: new(0.1)}, true},
+		{Options{Policy: Margin, Threshold: new(0.0), Budget: 0.1}, true},
+		{Options{Policy: Random, Live: &Live{Value: 0}}, false}, {Options{Policy: Random, Live: &Live{Value: 0.2}}, true},
+		{Options{Policy: Value, Prices: Prices{Gain: 1, Ask: 0.05}}, true},
+	} {
+		r, err := New(c.o)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, r.Asks(), "%+v", c.o)
+	}
+}
