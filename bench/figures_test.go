@@ -48,14 +48,20 @@ func TestTallyOfARun(t *testing.T) {
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, BytesUp: 40, BytesDown: 8, Audited: 100}},
 		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},
-		{Token: &draft.Token{Origin: draft.EdgeTimeout}},
+		{Token: &draft.Token{Origin: draft.EdgeTimeout, Unverified: true}},
+		{Escalation: &draft.Escalation{Outcome: draft.Known}},
+		{Escalation: &draft.Escalation{Outcome: draft.Probed, Prefilled: 11, Decoded: true}},
+		{Token: &draft.Token{Origin: draft.FromCloud}},
+		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
+		{Ahead: &draft.Ahead{Tokens: 7, Used: 2}}, {Preview: &draft.Preview{}}, {Pass: &draft.Pass{Rows: 3}},
 	} {
 		got.Add(e)
 	}
 	assert.Equal(t, Tally{
-		Tokens: 4, Cloud: 2, Timeouts: 1, Escalations: 3, Asks: 4, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
+		Tokens: 5, Cloud: 3, Timeouts: 1, Escalations: 4, Asks: 5, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
 		Up: 300 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
-		Prefilled: 160, Decoded: got.Decoded, Passes: 1, Warmed: 30,
+		Known: 1, Turned: 3, Unverified: 1, Prefilled: 160 + 11, Decoded: 1, Ahead: 7, AheadUsed: 2,
+		Passes: 2, Warmed: 30,
 	}, got)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // tiny opens a random model. All of them have the same vocabulary.
@@ -89,6 +90,17 @@ func TestRouting(t *testing.T) {
 	assert.Nil(t, reports[0].EscalatedShare)
 	assert.Nil(t, reports[0].Timeouts)
 	assert.Nil(t, reports[1].HitRate)
+	prompts := 0
+	for _, q := range questions {
+		ids, err := edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+		require.NoError(t, err)
+		prompts += len(ids)
+	}
+	alone := reports[1].CloudTokens
+	assert.Equal(t, float64(prompts)/10, alone.Prefilled, "the large model alone reads each prompt once")
+	assert.GreaterOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer)
+	assert.LessOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer+1, "and an end token, where there is one")
+	assert.Greater(t, reports[2].CloudTokens.Prefilled, *reports[2].Asks*alone.Prefilled, "paper reads the whole text each time")
 	for _, r := range reports[3:] {
 		assert.True(t, *r.EqualToSerial, r.Mode)
 		assert.Zero(t, *r.Differing, r.Mode)

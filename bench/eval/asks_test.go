@@ -85,6 +85,8 @@ func TestAsksCurves(t *testing.T) {
 	two := r.Runs[2]
 	assert.Equal(t, []float64{1, 1, 2, 3}, []float64{two.Asks, *two.Known, *two.Turned, *two.CloudAhead})
 	require.Len(t, r.Policies, 1)
+	both := []Run{runs[0], runs[1], runs[6], runs[7]}
+	assert.Equal(t, Summarize(set, both, l).Policies[0].Area.Value, r.Policies[0].Area.Value, "of the router alone")
 	b, err := json.Marshal(two)
 	require.NoError(t, err)
 	for _, want := range []string{`"verify":0,"ahead":8`, `"known_per_answer":1`, `"turned_per_answer":2`,
@@ -101,6 +103,16 @@ func TestAsksCurves(t *testing.T) {
 	alone := Summarize(plain, runs[:2], l)
 	assert.Empty(t, alone.Dials)
 	assert.Equal(t, alone.Runs[0].Asks, r.Runs[0].Asks)
+	// the best of the router alone never falls, whatever its runs do
+	for i := range set.Questions {
+		one := l.answers[key{fmt.Sprint(i), "margin 0.8"}]
+		one.Asks, one.Verdict = 2, "wrong"
+		l.answers[key{one.Question, one.Run}] = one
+	}
+	worse := Summarize(set, runs[:4], l).Dials
+	assert.InDelta(t, 0.125, worse[0].Router.Value, 1e-12, "from a quarter to none")
+	assert.InDelta(t, 0.25, worse[1].Router.Value, 1e-12)
+	set, runs, l = dialRuns()
 	// never with verification is an end of the curve with the same verification, and the large model alone is of neither
 	a := with(Run{Policy: router.Never}, 0, 8)
 	for i := range set.Questions {

@@ -163,7 +163,13 @@ func TestSame(t *testing.T) {
 		_, ok = d.same(at(router.Entropy, threshold))
 		assert.False(t, ok)
 	}
-	_, ok := d.same(Run{Policy: router.Margin, Budget: 0.5})
+	ahead := at(router.Margin, 0.5)
+	ahead.Ahead = 8
+	_, ok := d.same(ahead)
+	assert.False(t, ok, "with answers ahead the asks are others")
+	_, ok = d.same(with(at(router.Margin, 0.5), 0, 0))
+	assert.False(t, ok, "with verification the tokens are")
+	_, ok = d.same(Run{Policy: router.Margin, Budget: 0.5})
 	assert.False(t, ok)
 	var k taker
 	k.known = decided{above: -1, most: 2}
