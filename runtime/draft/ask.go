@@ -94,9 +94,22 @@ func (r *run) waits(e *escalation) bool {
 // likely is the least chance of the text to come through its place for which a question is asked that can wait.
 const likely = 0.8
 
-// idle reports whether e is for the sake of verification, and rests on guesses that may well not hold: it waits for the
-// answers to these, as it would often be in vain.
-func (r *run) idle(e *escalation) bool { return e.Why != Routed && r.chance(e.at) < likely }
+// idle reports whether e rests on guesses that may well not hold, and is for the sake of verification, or rests on a
+// guess at the answer to such a question: it waits for the answers, as it would often be in vain.
+func (r *run) idle(e *escalation) bool {
+	if r.chance(e.at) >= likely {
+		return false
+	}
+	if e.Why != Routed {
+		return true
+	}
+	for n := e.at; n != r.tip; n = n.parent {
+		if n.parent.open() && n.parent.esc.Why != Routed {
+			return true
+		}
+	}
+	return false
+}
 
 // branch makes the guesses at the answer to e branches.
 func (r *run) branch(e *escalation) {
