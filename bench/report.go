@@ -36,14 +36,17 @@ type ModeReport struct {
 
 	// With verification and no margin: the tokens of all answers are those of the large model alone; promised where no
 	// token is unverified.
-	EqualToCloud       *bool        `json:"equal_to_cloud,omitempty"`
-	DifferingFromCloud *int         `json:"answers_differing_from_cloud,omitempty"`
-	Known              *float64     `json:"known_per_answer,omitempty"`  // escalations that needed no ask, since another answer told
-	Turned             *float64     `json:"turned_per_answer,omitempty"` // the small model's tokens that verification replaced before they were shown
-	Unverified         *int         `json:"unverified,omitempty"`        // tokens of all answers that were shown without verification, since no answer came in time
-	Each               []Each       `json:"-"`                           // what each question took, in their order
-	CloudTokens        *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
-	Cost               *price.Cost  `json:"cost,omitempty"` // with a price list
+	EqualToCloud       *bool `json:"equal_to_cloud,omitempty"`
+	DifferingFromCloud *int  `json:"answers_differing_from_cloud,omitempty"`
+	// escalations that needed no ask, since another answer told
+	Known *float64 `json:"known_per_answer,omitempty"`
+	// the small model's tokens that verification replaced before they were shown
+	Turned *float64 `json:"turned_per_answer,omitempty"`
+	// tokens of all answers that were shown without verification, since no answer came in time
+	Unverified  *int         `json:"unverified,omitempty"`
+	Each        []Each       `json:"-"` // what each question took, in their order
+	CloudTokens *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
+	Cost        *price.Cost  `json:"cost,omitempty"` // with a price list
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and

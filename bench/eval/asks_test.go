@@ -20,7 +20,8 @@ func with(r Run, margin float64, ahead int) Run {
 }
 
 func TestDialNames(t *testing.T) {
-	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12", "margin 0.5 ahead 2"},
+	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12",
+		"margin 0.5 ahead 2"},
 		Names([]Run{with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0.25, 8),
 			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0), {Policy: router.Margin, Threshold: new(0.5), Ahead: 2}}))
 	assert.True(t, Run{Ahead: 1}.plain() && Run{}.plain())

@@ -111,7 +111,8 @@ func points(r *Report, policy string, x, y func(float64) float64) string {
 	var all []stats.Point
 	for _, run := range r.Runs {
 		q, _, _, ok := run.quality()
-		if p := router.Policy(run.Policy); ok && run.run().plain() && (run.Policy == policy || p == router.Never || p == router.Always) {
+		if p := router.Policy(run.Policy); ok && run.run().plain() &&
+			(run.Policy == policy || p == router.Never || p == router.Always) {
 			all = append(all, stats.Point{X: run.EscalatedShare, Y: q})
 		}
 	}

@@ -30,7 +30,8 @@ type RunReport struct {
 	AtChance     *bool    `json:"at_chance,omitempty"` // that lies within the interval
 	Distinct     *Part    `json:"without_equal_options,omitempty"`
 
-	EscalatedShare float64  `json:"escalated_share"`                         // of the tokens, end tokens included: the large model's
+	// of the tokens, end tokens included: the large model's
+	EscalatedShare float64  `json:"escalated_share"`
 	Asks           float64  `json:"asks_per_answer"`                         // sent
 	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no asking: with answers ahead or verification
 	Turned         *float64 `json:"turned_per_answer,omitempty"`             // the small model's tokens that verification replaced

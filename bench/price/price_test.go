@@ -48,7 +48,8 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"prefill=0.5,decode=1.5", "decode=1,prefill=0", "prefill=,decode=", "=,=", "prefill=1e400,decode=1"} {
+	for _, text := range []string{"prefill=0.5,decode=1.5", "decode=1,prefill=0", "prefill=,decode=", "=,=",
+		"prefill=1e400,decode=1"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

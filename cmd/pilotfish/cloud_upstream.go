@@ -95,7 +95,8 @@ func (f *routingFlags) checkUpstream() error {
 			return err
 		}
 		if !slices.ContainsFunc(modes, bench.Mode.OverLink) {
-			return usagef("--upstream has no effect with --modes %s: add one over our protocol, such as serial, or leave it out", f.modes)
+			return usagef("--upstream has no effect with --modes %s: add one over our protocol, "+
+				"such as serial, or leave it out", f.modes)
 		}
 	}
 	return f.upstream.check(f.flags)

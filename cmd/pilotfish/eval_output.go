@@ -46,10 +46,10 @@ func evalColumns(r *eval.Report) []evalColumn {
 	)
 	if len(r.Dials) > 0 || slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Known != nil }) {
 		all = append(all,
-			evalColumn{"known", "tokens per answer that needed no asking, since another answer told", func(r eval.RunReport) string {
+			evalColumn{"known", "tokens per answer that needed no asking: another answer told", func(r eval.RunReport) string {
 				return number(r.Known)
 			}},
-			evalColumn{"turned", "tokens per answer of the small model that verification replaced", func(r eval.RunReport) string {
+			evalColumn{"turned", "the small model's tokens that were replaced, per answer", func(r eval.RunReport) string {
 				return number(r.Turned)
 			}},
 			evalColumn{"ahead", "tokens per answer that the large model decoded on by itself", func(r eval.RunReport) string {
