@@ -194,7 +194,7 @@ type Options struct {
 	// the text is the large model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
-	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 40.
+	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 64.
 	VerifyEvery int
 	// Preview tells of the tokens that are drafted beyond what is shown and that no question is open before, as they
 	// stand at the moment: see [Event.Preview]. Only with Verify.
@@ -207,7 +207,7 @@ func (o Options) withDefaults() Options {
 		v     *int
 		value int
 	}{{&o.Branches, 2}, {&o.Window, 32}, {&o.InFlight, 4}, {&o.Rows, 8}, {&o.MaxTokens, 512}, {&o.Warm, 128},
-		{&o.VerifyEvery, 40}, {&o.Ahead, 1}} {
+		{&o.VerifyEvery, 64}, {&o.Ahead, 1}} {
 		if *f.v == 0 {
 			*f.v = f.value
 		}
