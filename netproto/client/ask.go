@@ -26,7 +26,13 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 	ctx, cancel := s.bound(ctx, q.Deadline)
 	defer cancel()
 	start := time.Now()
-	r, cost, err := s.send(ctx, path, func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) })
+	ask := func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) }
+	r, cost, err := s.send(ctx, path, ask)
+	for err != nil && s.again(ctx, err, start) {
+		before := cost
+		r, cost, err = s.send(ctx, path, ask)
+		cost.up, cost.down = cost.up+before.up, cost.down+before.down
+	}
 	if err != nil {
 		return Reply{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
 	}
@@ -181,6 +187,29 @@ func (s *Session) send(
 		err = fmt.Errorf("%w: it does not take the path", ErrProtocol)
 	}
 	return r, sum, err
+}
+
+// again waits before an ask that was refused is repeated, and reports whether it is: where nothing says how long the
+// answer is of use, until Patience has gone by, and unless it would be refused again or the large model failed.
+func (s *Session) again(ctx context.Context, err error, start time.Time) bool {
+	r, refused := errors.AsType[netproto.Refusal](err)
+	_, bounded := ctx.Deadline()
+	if !refused || bounded || r.Code.Lasting() || r.Code == netproto.Failed {
+		return false
+	}
+	const least = 50 * time.Millisecond
+	pause := max(r.RetryAfter, least)
+	if time.Since(start)+pause > s.c.opt.Patience {
+		return false
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // once sends a path over the connection that there is. A gateway that is about to go means another connection.

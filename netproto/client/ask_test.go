@@ -323,6 +323,46 @@ func TestRefusalOfAsk(t *testing.T) {
 	}
 }
 
+// An ask whose answer is of use however late it comes is repeated after a refusal that passes, when the gateway says, and
+// not for ever.
+func TestRepeatedAsk(t *testing.T) {
+	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
+		for _, times := range []int{1, 1000} {
+			s := &script{}
+			asked := 0
+			s.reply = func(int, netproto.Ask) []byte {
+				if asked++; asked <= times {
+					return netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
+				}
+				return netproto.Answer{Token: 1}.Append(nil)
+			}
+			inAir(t, s, func(t *testing.T, a *air) {
+				_, session := s.dial(t, nil)
+				began := time.Now()
+				r, err := session.Ask(t.Context(), ids(3), Query{})
+				took := time.Since(began)
+				_, asks := s.count()
+				switch {
+				case code == netproto.Draining: // goes to another connection at once
+				case code.Lasting() || code == netproto.Failed:
+					assert.ErrorIs(t, err, code)
+					assert.Equal(t, 1, asks)
+				case times == 1:
+					require.NoError(t, err)
+					assert.Equal(t, 2, asks)
+					assert.GreaterOrEqual(t, took, 2*time.Second)
+					assert.Less(t, took, 3*time.Second)
+				default:
+					assert.ErrorIs(t, err, code)
+					assert.Greater(t, asks, 10)
+					assert.LessOrEqual(t, took, 31*time.Second)
+					assert.Positive(t, min(r.BytesUp, r.BytesDown), "what all of them cost")
+				}
+			})
+		}
+	}
+}
+
 // The same for a sync, which only an Ack ends well.
 func TestRefusalOfSync(t *testing.T) {
 	for reply, want := range map[string]error{

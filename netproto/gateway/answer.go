@@ -3,7 +3,9 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -20,10 +22,13 @@ func (c *connection) answer(s *quic.Stream) {
 	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
 	arrived := time.Now()
 	e.BytesUp = len(b)
-	if err != nil {
-		err = malformed(err)
-	} else {
+	switch {
+	case err == nil:
 		err = c.begin()
+	case errors.Is(err, os.ErrDeadlineExceeded): // a link that loses much: it may be repeated
+		err = fmt.Errorf("%w: the message did not come as a whole: %w", netproto.TooLate, err)
+	default:
+		err = malformed(err)
 	}
 	if err != nil {
 		e.Message = kindOf(kind)
@@ -169,9 +174,13 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
 	}
 	out.frame = answer.Append(nil)
-	if most := c.g.mostAhead(a, answer.Token); most > 0 {
+	text, token := path, answer.Token
+	if a.Verify == netproto.VerifyChoices && len(answer.Audit) > 0 { // what is behind it is of no use any more
+		text, token = path[:answer.Audit[0].Position], answer.Audit[0].Token
+	}
+	if most := c.g.mostAhead(a, token); most > 0 {
 		q.K, q.AuditFrom, q.Verify = 0, 0, netproto.NoVerify
-		q.Context = append(slices.Clip(path), answer.Token)
+		q.Context = append(slices.Clip(text), token)
 		out.open, out.afterwards = true, func() {
 			defer done()
 			c.decode(s, held, q, most)

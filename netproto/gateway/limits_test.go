@@ -175,7 +175,7 @@ func TestMaxMessage(t *testing.T) {
 		began := time.Now()
 		assert.Equal(t, netproto.TooLarge, begin(557))
 		assert.Less(t, time.Since(began), time.Second)
-		assert.Equal(t, netproto.Malformed, begin(556), "the rest of it does not come")
+		assert.Equal(t, netproto.TooLate, begin(556), "the rest of it does not come")
 		assert.Equal(t, 3*time.Second, time.Since(began).Round(100*time.Millisecond))
 	})
 }

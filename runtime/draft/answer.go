@@ -97,9 +97,7 @@ func (r *run) answer(e *escalation, res result) {
 	if r.Deadline > 0 {
 		r.Breaker.succeeded()
 	}
-	if e.stream != nil {
-		r.came(e.stream, res.at, res.answer.Token)
-	}
+	r.begins(e, res)
 	r.learn(e, res.answer)
 	r.review()
 	if !e.answered() {
@@ -229,7 +227,7 @@ func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.held = slices.DeleteFunc(r.held, same)
 	r.asked = slices.DeleteFunc(r.asked, same)
-	if s := e.stream; s != nil && (why != nil || len(s.tokens) == 0) {
+	if s := e.stream; s != nil && !s.turned && (why != nil || len(s.tokens) == 0) {
 		s.live = false
 	}
 	if e.cancel != nil && (e.stream == nil || !e.stream.live) && !(r.fault.has(faultSkipCancel) && why == errDropped) {

@@ -23,6 +23,7 @@ type escalation struct {
 	followers []*escalation // those whose after this is
 
 	compare []comparison // tokens before it that its answer is to say whether they stand
+	how     Verify       // and how
 	stream  *stream      // of the tokens that follow its answer; nil: none are wanted
 	guessed bool         // its guesses are branches
 
@@ -149,7 +150,7 @@ func (r *run) start(ctx context.Context, res result) {
 		q.AuditFrom, q.Verify = r.auditFrom(e.at)
 	}
 	if !res.probe && r.Verify {
-		e.compare = r.comparisons(e.at, q.AuditFrom)
+		e.compare, e.how = r.comparisons(e.at, q.AuditFrom), q.Verify
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1

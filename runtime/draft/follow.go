@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// stream is the tokens that the large model decodes on by itself behind the one that was asked for.
+// stream is the tokens that the large model decodes on by itself behind what it answers: behind the token that was
+// asked for, or with [Choices] behind the first that takes the place of another.
 type stream struct {
 	of     *escalation
-	pos    int     // of the first of tokens, the one that was asked for
+	turned bool    // it is behind a token that takes the place of another: the question may be dropped meanwhile
+	at     *node   // what the first of tokens follows
+	pos    int     // of the first of tokens
 	tokens []int32 // as far as they have come; none before the answer
 	fact   *fact   // behind the last of them
 	last   time.Time
@@ -21,9 +24,22 @@ type stream struct {
 // follow begins a stream with a question.
 func (r *run) follow(e *escalation) {
 	if r.Ahead > 1 {
-		e.stream = &stream{of: e, pos: e.Pos, fact: e.at.fact, live: true}
+		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
 		r.streams = append(r.streams, e.stream)
 	}
+}
+
+// begins takes the first token of a stream from the answer.
+func (r *run) begins(e *escalation, res result) {
+	s := e.stream
+	if s == nil {
+		return
+	}
+	token := res.answer.Token
+	if c, found, turned := e.firstTurned(res.answer); turned {
+		s.turned, s.at, s.pos, s.fact, token = true, c.before, c.pos, c.before.fact, found.Token
+	}
+	r.came(s, res.at, token)
 }
 
 // came takes tokens of a stream, the first of which is the answer.
@@ -85,24 +101,24 @@ func (r *run) takeAhead(res result) {
 	r.review()
 }
 
-// agrees reports whether the path to n goes through the place of a stream's question, and on with its tokens as far as
+// agrees reports whether the path to n goes through the place where a stream begins, and on with its tokens as far as
 // both are known.
 func (r *run) agrees(s *stream, n *node) bool {
 	m := n
-	for ; m != r.tip && m.pos > s.of.at.pos; m = m.parent {
+	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
 		if i := m.pos - s.pos; i < len(s.tokens) && s.tokens[i] != m.token {
 			return false
 		}
 	}
 	if m != r.tip {
-		return m == s.of.at
+		return m == s.at
 	}
 	for i := 0; i < len(s.tokens) && s.pos+i <= r.tip.pos; i++ {
 		if s.tokens[i] != r.text[s.pos+i] {
 			return false
 		}
 	}
-	return s.of.at.pos < r.tip.pos || s.of.at == r.tip
+	return s.at.pos < r.tip.pos || s.at == r.tip
 }
 
 // expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer, that

@@ -184,8 +184,20 @@ func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	tokens := make(chan int32, c.random.IntN(2)*q.Ahead)
 	a.Ahead = tokens
-	go c.feed(ctx, then(hashOf(q.Context), a.Token), tokens, most, rude)
+	go c.feed(ctx, c.onward(q, a), tokens, most, rude)
 	return a, nil
+}
+
+// onward is the text that tokens ahead follow: the answer, or the first token that gives way by it.
+func (w *world) onward(q Question, a Answer) uint64 {
+	text := hashOf(q.Context[:max(q.AuditFrom, 1)])
+	for pos := q.AuditFrom; q.Verify == Choices && pos < len(q.Context); pos++ {
+		if choice, _ := w.answer(text); choice != q.Context[pos] {
+			return then(text, choice)
+		}
+		text = then(text, q.Context[pos])
+	}
+	return then(hashOf(q.Context), a.Token)
 }
 
 func (c *streamCloud) feed(ctx context.Context, text uint64, tokens chan<- int32, most int, rude bool) {

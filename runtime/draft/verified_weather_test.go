@@ -26,7 +26,7 @@ func (c weatherStream) Ask(ctx context.Context, q Question) (Answer, error) {
 		if err == nil && q.Ahead > 0 && a.Token >= 0 {
 			tokens := make(chan int32)
 			a.Ahead = tokens
-			go c.feed(asked, then(hashOf(q.Context), a.Token), tokens, q.Ahead)
+			go c.feed(asked, c.onward(q, a), tokens, q.Ahead)
 		}
 		return a, err
 	}

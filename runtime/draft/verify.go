@@ -46,18 +46,18 @@ func (r *run) auditFrom(at *node) (from int, how Verify) {
 	return from, AsItComes
 }
 
-// comparison is a token of a question's context that is to be compared, and what is known behind those before it.
+// comparison is a token of a question's context that is to be compared, and the one before it.
 type comparison struct {
-	pos   int
-	token int32
-	fact  *fact
+	pos    int
+	token  int32
+	before *node
 }
 
 // comparisons returns those of the tokens before a question, from a position on.
 func (r *run) comparisons(at *node, from int) []comparison {
 	var all []comparison
 	for n := at; from > 0 && n != r.tip && n.pos >= from; n = n.parent {
-		all = append(all, comparison{n.pos, n.token, n.parent.fact})
+		all = append(all, comparison{n.pos, n.token, n.parent})
 	}
 	return all
 }
@@ -74,12 +74,27 @@ func (r *run) learn(e *escalation, a Answer) {
 	for _, c := range e.compare {
 		f, differs := found[c.pos]
 		if !differs || f.Token == c.token {
-			c.fact.learn(c.token, nil)
+			c.before.fact.learn(c.token, nil)
 			continue
 		}
-		c.fact.learn(f.Token, nil)
-		c.fact.differs(c.token, f)
+		c.before.fact.learn(f.Token, nil)
+		c.before.fact.differs(c.token, f)
 	}
+}
+
+// firstTurned returns the first of the tokens before a question that gives way by an answer with [Choices].
+func (e *escalation) firstTurned(a Answer) (first comparison, found Finding, turned bool) {
+	if e.how != Choices {
+		return first, found, false
+	}
+	for _, f := range a.Audit {
+		for _, c := range e.compare {
+			if c.pos == f.Pos && c.token != f.Token && (!turned || c.pos < first.pos) {
+				first, found, turned = c, f, true
+			}
+		}
+	}
+	return first, found, turned
 }
 
 // review applies what is known to the whole draft tree.

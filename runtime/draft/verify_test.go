@@ -53,7 +53,11 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	if q.Ahead > 0 {
 		tokens := make(chan int32)
 		a.Ahead = tokens
-		go v.feed(ctx, len(q.Context)+1, q.Ahead, tokens)
+		first := len(q.Context)
+		if q.Verify == Choices && len(a.Audit) > 0 {
+			first = a.Audit[0].Pos
+		}
+		go v.feed(ctx, first+1, q.Ahead, tokens)
 	}
 	return a, nil
 }
@@ -283,6 +287,24 @@ func TestAheadVerified(t *testing.T) {
 		require.Len(t, v.asked, 2)
 		assert.Equal(t, 5, v.asked[1].AuditFrom)
 		assert.Equal(t, 3, sum.AheadUsed)
+	})
+}
+
+// TestAheadOfTurn: behind a token that takes the place of another, the large model decodes on from there.
+func TestAheadOfTurn(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{answers: map[int]int32{2: 21, 4: 41}}, step: 2 * ms}
+		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, VerifyEvery: 5, Ahead: 8, MaxTokens: 9, Branches: 1})
+		assert.Equal(t, []int32{10, 21, 30, 41, 50, 60, 70, 80, 90}, ids)
+		assert.Equal(t, 2, sum.Turned)
+		assert.Equal(t, []Ahead{{Pos: 3, Tokens: 7, Used: 7}}, of(events, func(e Event) *Ahead { return e.Ahead })[:1])
+		answered := 0
+		for _, e := range of(events, func(e Event) *Escalation { return e.Escalation }) {
+			if e.Decoded {
+				answered++
+			}
+		}
+		assert.Equal(t, 1, answered, "one answer, and what followed it")
 	})
 }
 

@@ -146,9 +146,13 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
+		text, token := q.Context, a.Token
+		if q.Verify == draft.Choices && len(a.Audit) > 0 { // what is behind it is of no use any more
+			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Choice.ID
+		}
 		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
-			Device: asked.Device, Session: asked.Session, Context: q.Context, Sampling: q.Sampling,
-		}, a.Token, most)
+			Device: asked.Device, Session: asked.Session, Context: text, Sampling: q.Sampling,
+		}, token, most)
 	}
 	return answer, nil
 }
