@@ -251,7 +251,9 @@ func (t *taker) escalation(q *draft.Escalation) {
 		t.until = max(t.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
 		t.a.Asks++
-		t.a.Read, t.until = max(t.a.Read, q.Pos), q.Pos+1
+		if t.a.Read = max(t.a.Read, q.Pos); !q.ByAhead { // else nothing was compared for it
+			t.until = q.Pos + 1
+		}
 	case draft.Dropped:
 		t.a.Asks++
 		return

@@ -144,6 +144,7 @@ type Escalation struct {
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
 	Prefilled   int  // tokens of its context that the large model had to compute for it
+	ByAhead     bool // asked, but tokens ahead told what it is about before its own answer: that is not used
 	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
 	Branches    int  // guesses at its answer
 }

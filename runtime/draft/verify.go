@@ -149,7 +149,7 @@ func (r *run) answerKnown(e *escalation) {
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit: it was asked, and another answer came first
-		e.Wait = time.Since(e.sent)
+		e.Wait, e.ByAhead = time.Since(e.sent), true
 	} else {
 		e.Held = time.Since(e.wanted)
 	}

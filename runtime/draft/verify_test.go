@@ -341,6 +341,26 @@ func TestAheadStalls(t *testing.T) {
 	})
 }
 
+// TestByAhead: a token ahead that comes after all, before the answer to the question that was asked instead, is used.
+func TestByAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
+		v.next = func(i int, id int32) (int32, bool) {
+			v.step = map[int]time.Duration{2: 70 * ms}[i] + 5*ms
+			return id, true
+		}
+		events, ids, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 5})
+		assert.Equal(t, []int32{10, 20, 30, 40, 50}, ids)
+		e := of(events, func(e Event) *Escalation { return e.Escalation })
+		assert.True(t, e[1].ByAhead)
+		assert.False(t, e[0].ByAhead)
+		assert.Less(t, e[1].Wait, 45*ms)
+		assert.Equal(t, Miss, e[1].Outcome)
+		assert.Equal(t, 2, sum.Asks)
+		assert.Equal(t, 1, sum.AheadUsed)
+	})
+}
+
 // TestAheadStallsTwice: each question goes out when its own token should have come.
 func TestAheadStallsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
