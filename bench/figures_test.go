@@ -68,7 +68,10 @@ func TestTallyOfARun(t *testing.T) {
 // scripted are answers of which every figure of a report follows by hand: five questions, four with a right answer.
 func scripted() []answer {
 	one := func(ms int, tokens int, known, correct bool, tally Tally) answer {
-		return answer{ids: make([]int32, tokens), prompt: 10, known: known, correct: correct, took: time.Duration(ms) * time.Millisecond, tally: tally}
+		return answer{
+			ids: make([]int32, tokens), prompt: 10, known: known, correct: correct,
+			took: time.Duration(ms) * time.Millisecond, tally: tally,
+		}
 	}
 	all := []answer{
 		one(500, 4, true, true, Tally{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1, Hits: 1, Wait: 100,
@@ -224,7 +227,9 @@ func TestComparedWithCloud(t *testing.T) {
 
 // TestModes: who takes part in each mode, and how it decodes.
 func TestModes(t *testing.T) {
-	type parts struct{ small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool }
+	type parts struct {
+		small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool
+	}
 	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11}
 	for name, c := range map[string]struct {
 		parts

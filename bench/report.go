@@ -29,8 +29,8 @@ type ModeReport struct {
 	MissedShare     *float64 `json:"missed_share,omitempty"`              // of the edge's tokens that the cloud audited: it would have chosen another one
 	BytesUp         *float64 `json:"bytes_up_per_escalation,omitempty"`   // payload, dropped asks and text sent ahead included
 	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
-	Warmed          *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt sent ahead of the first ask
-	WarmedInVain    *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, tokens of prompts of answers that asked nothing
+	Warmed          *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent ahead
+	WarmedInVain    *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, for answers that asked nothing
 	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"`           // all tokens and origins; promised where no token timed out, here and in serial
 	Differing       *int     `json:"answers_differing_from_serial,omitempty"`
 

@@ -100,7 +100,8 @@ func TestRouting(t *testing.T) {
 	assert.Equal(t, float64(prompts)/10, alone.Prefilled, "the large model alone reads each prompt once")
 	assert.GreaterOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer)
 	assert.LessOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer+1, "and an end token, where there is one")
-	assert.Greater(t, reports[2].CloudTokens.Prefilled, *reports[2].Asks*alone.Prefilled, "paper reads the whole text each time")
+	assert.Greater(t, reports[2].CloudTokens.Prefilled, *reports[2].Asks*alone.Prefilled,
+		"paper reads the whole text each time")
 	for _, r := range reports[3:] {
 		assert.True(t, *r.EqualToSerial, r.Mode)
 		assert.Zero(t, *r.Differing, r.Mode)

@@ -331,7 +331,9 @@ func TestPaperBytes(t *testing.T) {
 	defer w.close()
 	a, err := paperCloud{w, func(ids []int32) string { return strings.Repeat("a", len(ids)) }}.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}})
 	require.NoError(t, err)
-	assert.Equal(t, draft.Answer{Token: 77, Prefilled: 3, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n")}, a)
+	assert.Equal(t, draft.Answer{
+		Token: 77, Prefilled: 3, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n"),
+	}, a)
 }
 
 // edgeless is a cloud that has nothing to say.

@@ -37,7 +37,9 @@ func TestVerifiedThroughRestarts(t *testing.T) {
 			time.AfterFunc(200*time.Millisecond, func() { p.link.Blackhole(false) })
 		},
 	} {
-		for _, o := range []draft.Options{{VerifyEvery: 8}, {VerifyEvery: 4, Ahead: 6}, {VerifyEvery: 8, Mode: draft.Serial}} {
+		for _, o := range []draft.Options{
+			{VerifyEvery: 8}, {VerifyEvery: 4, Ahead: 6}, {VerifyEvery: 8, Mode: draft.Serial},
+		} {
 			t.Run(name, func(t *testing.T) {
 				p := newPlace(t, edge, large, 0)
 				defer p.close()

@@ -103,8 +103,8 @@ func tokensOf(t *testing.T, tokens func(func(engine.Token, error) bool)) (ids []
 }
 
 // TestVerifiedIsTheLargeModel: with verification and no margin the text is that of the large model alone, token for
-// token: greedy and drawn with shared noise, serial and pipelined, whatever the router does, with answers ahead, and over
-// a link of 300 ms that loses a fifth of the packets each way.
+// token: greedy and drawn with shared noise, serial and pipelined, whatever the router does, with answers ahead, and
+// over a link of 300 ms that loses a fifth of the packets each way.
 func TestVerifiedIsTheLargeModel(t *testing.T) {
 	type weather struct {
 		rtt  time.Duration
@@ -165,8 +165,8 @@ func (p *verifiedPair) verify(t *testing.T, stage *bench.Stage, sampling sample.
 	}
 	assert.Zero(t, unverified)
 	assert.Positive(t, turned, "the small model was corrected")
-	t.Logf("temperature %v: %d texts, %d tokens turned, %d asks, %d known", sampling.Temperature, len(counts), turned, asks,
-		known)
+	t.Logf("temperature %v: %d texts, %d tokens turned, %d asks, %d known", sampling.Temperature, len(counts), turned,
+		asks, known)
 }
 
 // TestSpeculativeRounds: speculative-K drafts K tokens for each verdict of the large model, which gives one more: of a

@@ -34,7 +34,8 @@ func TestDialNames(t *testing.T) {
 // and with verification three quarters and all for 1 and 2.
 func dialRuns() (*task.Set, []Run, *Log) {
 	runs := []Run{
-		at(router.Margin, 0.2), at(router.Margin, 0.8), with(at(router.Margin, 0.2), 0, 8), with(at(router.Margin, 0.8), 0, 8),
+		at(router.Margin, 0.2), at(router.Margin, 0.8),
+		with(at(router.Margin, 0.2), 0, 8), with(at(router.Margin, 0.8), 0, 8),
 		with(at(router.Margin, 0.2), 2, 1), // all right, but for more asks than the router alone ever needs
 		with(at(router.Margin, 0.8), 2, 1),
 		{Policy: router.Always}, {Policy: router.Never},

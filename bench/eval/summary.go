@@ -33,8 +33,8 @@ type RunReport struct {
 	// of the tokens, end tokens included: the large model's
 	EscalatedShare float64  `json:"escalated_share"`
 	Asks           float64  `json:"asks_per_answer"`                         // sent
-	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no asking: with answers ahead or verification
-	Turned         *float64 `json:"turned_per_answer,omitempty"`             // the small model's tokens that verification replaced
+	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no asking: see --ahead
+	Turned         *float64 `json:"turned_per_answer,omitempty"`             // tokens that verification replaced
 	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded on by itself
 	Tokens         float64  `json:"tokens_per_answer"`                       // end tokens included
 	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time

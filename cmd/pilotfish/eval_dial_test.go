@@ -39,7 +39,8 @@ func TestEvalDials(t *testing.T) {
 	assert.Contains(t, got, "always ahead 8")
 	assert.NotContains(t, got, "never ahead 8")
 
-	code, stdout, stderr := call(t, append([]string{"eval"}, strings.Fields(short+" --verify off,0 --verify-every 64")...)...)
+	args := strings.Fields("eval " + short + " --verify off,0 --verify-every 64")
+	code, stdout, stderr := call(t, args...)
 	require.Equal(t, exitDone, code, stderr)
 	for _, want := range []string{`(?m)^run .* asks +known +turned +ahead +tokens`, `(?m)^known +tokens per answer that`,
 		`(?m)^never verified 0 +100\.0%`} {

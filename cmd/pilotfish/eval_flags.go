@@ -55,12 +55,14 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"in place of thresholds or beside them")
 	p.StringVar(&f.router, "router", "",
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
-	p.StringVar(&f.verify, "verify", "off", "`list` of margins of verification in nats, or off for the router alone, such "+
-		"as off,0,2: each policy and threshold with each of them")
+	p.StringVar(&f.verify, "verify", "off",
+		"`list` of margins of verification in nats, or off for the router alone, such "+
+			"as off,0,2: each policy and threshold with each of them")
 	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after so many `tokens` that the large model has not "+
 		"looked at, 1 to 1024")
-	p.StringVar(&f.ahead, "ahead", "1", "`list` of how many tokens an answer of the large model is about, 1 to 64, such as "+
-		"1,8: each policy and threshold with each of them")
+	p.StringVar(&f.ahead, "ahead", "1",
+		"`list` of how many tokens an answer of the large model is about, 1 to 64, such as "+
+			"1,8: each policy and threshold with each of them")
 	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
 	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
 	p.IntVarP(&f.max, "max-tokens", "n", 0,

@@ -112,7 +112,8 @@ func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Chan
 // draft returns the options of drafting.
 func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	o := engine.DraftOptions{
-		Branches: int(r.branches), Window: r.window, InFlight: r.inflight, Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
+		Branches: int(r.branches), Window: r.window, InFlight: r.inflight,
+		Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
 		Ahead: r.ahead, VerifyEvery: r.every,
 	}
 	for _, n := range []struct {

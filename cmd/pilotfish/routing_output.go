@@ -123,7 +123,8 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 
 // liveRoute is how the answer that is shown is decoded in a mode: as those that are measured.
 func liveRoute(o bench.RoutingOptions, m bench.Mode) engine.Route {
-	return engine.Route{Request: engine.Request{MaxTokens: 64}, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
+	request := engine.Request{MaxTokens: 64}
+	return engine.Route{Request: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
 }
 
 // tallyText says in a few words where tokens came from.

@@ -209,8 +209,10 @@ func TestFlagsOfRouting(t *testing.T) {
 		assert.Equal(t, wantDial, gotDial, args)
 	}
 	usual, _ := parse("")
-	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
-		Audit: true, Ahead: 1}, usual.Draft)
+	assert.Equal(t, engine.DraftOptions{
+		Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+		Audit: true, Ahead: 1,
+	}, usual.Draft)
 	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")

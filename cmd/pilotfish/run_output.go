@@ -131,8 +131,8 @@ type RoutedEvent struct {
 	Cost         *price.Cost `json:"cost,omitempty"` // with --price
 
 	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
-	Turned     *int     `json:"turned,omitempty"`     // with --verify: tokens that verification replaced before they were shown
-	Unverified *int     `json:"unverified,omitempty"` // with --verify: tokens that were shown without, since no answer came in time
+	Turned     *int     `json:"turned,omitempty"`     // tokens that verification replaced before they were shown
+	Unverified *int     `json:"unverified,omitempty"` // shown without verification, as no answer came in time
 
 	Policy    string   `json:"policy,omitempty"`
 	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, or live (over many runs)

@@ -87,8 +87,8 @@ func TestRunDeadlineMarks(t *testing.T) {
 	assert.Positive(t, n)
 }
 
-// TestShowUnverified: with --json each event takes the place of the one before, those and the tokens tell one story, and
-// what turned is counted; without --verify there are none.
+// TestShowUnverified: with --json each event takes the place of the one before, those and the tokens tell one story,
+// and what turned is counted; without --verify there are none.
 func TestShowUnverified(t *testing.T) {
 	run := demoRuns(t)
 	_, large, _ := demoPairFiles(t)
@@ -174,15 +174,16 @@ func TestRunPrice(t *testing.T) {
 	assert.Empty(t, stderr, "it is a part of --json")
 	assert.InDelta(t, (float64(s.Prefilled)+10*float64(s.Decoded+s.Ahead))/1000, s.Cost.PerAnswer, 1e-9)
 	assert.InDelta(t, 1000*s.Cost.PerAnswer, s.Cost.Per1000, 1e-6)
-	assert.InDelta(t, (float64(s.PromptTokens)+10*float64(len(s.Tokens)+1))/1000, s.Cost.CloudOnly, 1e-9, "and an end token")
+	alone := (float64(s.PromptTokens) + 10*float64(len(s.Tokens)+1)) / 1000
+	assert.InDelta(t, alone, s.Cost.CloudOnly, 1e-9, "and an end token")
 	_, s, _ = run("--policy", "never", "--verify", "0")
 	assert.Nil(t, s.Cost)
 	assert.Equal(t, "the large model's work cost 0.0123 (12.3 per thousand such answers); alone it would have cost 2",
 		costText(&price.Cost{PerAnswer: 0.0123, Per1000: 12.3, CloudOnly: 2}))
 }
 
-// TestExplainVerified: a token that verification turned is marked, questions that it wanted say why, and what an earlier
-// answer told counts as the cloud's choice.
+// TestExplainVerified: a token that verification turned is marked, questions that it wanted say why, and what an
+// earlier answer told counts as the cloud's choice.
 func TestExplainVerified(t *testing.T) {
 	run := demoRuns(t)
 	tokens, s, _ := run("--policy", "never", "--verify", "0", "--explain", "--verify-every", "12", "--mode", "serial")

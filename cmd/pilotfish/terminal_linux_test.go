@@ -152,7 +152,8 @@ func TestPreviewOnTerminal(t *testing.T) {
 		tty, text := terminal(t)
 		var stderr strings.Builder
 		code := run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
-			"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", q}, strings.NewReader(""), tty, &stderr)
+			"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", q},
+			strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, exitDone, code, stderr.String())
 		assert.Equal(t, dim, strings.Contains(shown, dimmed))

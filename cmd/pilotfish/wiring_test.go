@@ -445,6 +445,7 @@ func TestLiveRoute(t *testing.T) {
 	} {
 		m, err := bench.ParseMode(name)
 		require.NoError(t, err)
-		assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}, liveRoute(o, m))
+		route := engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
+		assert.Equal(t, route, liveRoute(o, m))
 	}
 }

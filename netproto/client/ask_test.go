@@ -323,8 +323,8 @@ func TestRefusalOfAsk(t *testing.T) {
 	}
 }
 
-// An ask whose answer is of use however late it comes is repeated after a refusal that passes, when the gateway says, and
-// not for ever.
+// An ask whose answer is of use however late it comes is repeated after a refusal that passes, when the gateway says,
+// and not for ever.
 func TestRepeatedAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
 		for _, times := range []int{1, 1000} {

@@ -75,9 +75,9 @@ type Reply struct {
 	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
 	Audit   []netproto.Finding   // those of them where the large model would have chosen another token
 	// Ahead are the tokens behind Token, each what the large model chooses behind all before, as they come: at most
-	// Query.Ahead. It is closed when there are no more, also where the stream breaks off, and soon after the context of
-	// the Ask or the session has ended. Whoever does not read it holds nobody up. nil: none were asked for, or the
-	// gateway gives none.
+	// Query.Ahead. With netproto.VerifyChoices and findings they are those behind the first finding. It is closed when
+	// there are no more, also where the stream breaks off, and soon after the context of the Ask or the session has
+	// ended. Whoever does not read it holds nobody up. nil: none were asked for, or the gateway gives none.
 	Ahead     <-chan int32
 	Timings   Timings
 	New       int // tokens of the path that the gateway had not been told before

@@ -379,8 +379,8 @@ func TestVerifyPrices(t *testing.T) {
 	})
 }
 
-// TestVerifyStreams: a session that goes on with each answer, and has its last tokens verified now and then, in parts or
-// not, is a stream: questions come along guesses, and all verdicts are right.
+// TestVerifyStreams: a session that goes on with each answer, and has its last tokens verified now and then, in parts
+// or not, is a stream: questions come along guesses, and all verdicts are right.
 func TestVerifyStreams(t *testing.T) {
 	for _, rows := range []int{8, 16, 128} {
 		for _, sampling := range []sample.Options{
@@ -433,8 +433,8 @@ func TestVerifyMixed(t *testing.T) {
 	}
 }
 
-// TestVerifyKnownEnd: where a question has most of what it verifies in memory, it comes to its end sooner than it seems;
-// what it wants there has to have room in the step all the same.
+// TestVerifyKnownEnd: where a question has most of what it verifies in memory, it comes to its end sooner than it
+// seems; what it wants there has to have room in the step all the same.
 func TestVerifyKnownEnd(t *testing.T) {
 	inBubble(t, 200, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		m.vocab = 300

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// warm sends the settled text ahead when the cloud does not know so much of it: the prompt as soon as it is there, as it
-// leaves while the small model is at work on it; and later what a question could not carry in one packet, and would wait
-// for the keys and values of. One such text is under way at a time.
+// warm sends the settled text ahead when the cloud does not know so much of it: the prompt as soon as it is there, as
+// it leaves while the small model is at work on it; and later what a question could not carry in one packet, and would
+// wait for the keys and values of. One such text is under way at a time.
 func (r *run) warm(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
 	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < unknown ||

@@ -14,8 +14,8 @@ import (
 //   - Of equally probable ones the nearest to the tip first, since its token is shown first, then the oldest: so that
 //     the choice is a function of the tree.
 //   - As many as there are, up to Rows: another row costs little, as all share one reading of the weights.
-//   - At most Window tokens past the oldest open escalation of its path: further drafting would hardly be reached by the
-//     answer in time, and be dropped with a higher probability.
+//   - At most Window tokens past the oldest open escalation of its path: further drafting would hardly be reached by
+//     the answer in time, and be dropped with a higher probability.
 //   - At most the room that the model's memory has. Waiting for an answer makes room, as it drops branches, and a tip
 //     without an open escalation has no tree beside it.
 func (r *run) choose() []*node {

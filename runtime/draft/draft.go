@@ -116,8 +116,8 @@ type Answer struct {
 	Prefilled          int                 // tokens of the context that the large model had to compute for it
 	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked behind
 	// all before. To a question with [Choices] whose audit has findings, they are those behind the token of the first:
-	// what follows there is of no use any more. It is closed where there are no more, and soon after the context of the ask is done. nil: there are
-	// none.
+	// what follows there is of no use any more. It is closed where there are no more, and soon after the context of the
+	// ask is done. nil: there are none.
 	Ahead <-chan int32
 }
 

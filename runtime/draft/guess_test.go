@@ -120,7 +120,8 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 	for range 40 {
 		text = append(text, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 	}
-	r := &run{Options: d.o, model: m, text: text, prompt: len(text), repeats: newRepeats(d.o, text), cost: new(lookup.Cost)}
+	r := &run{Options: d.o, model: m, text: text, prompt: len(text), repeats: newRepeats(d.o, text)}
+	r.cost = new(lookup.Cost)
 	for rows := range 8 {
 		r.cost.Learn(rows+1, 1+0.01*float64(rows))
 	}

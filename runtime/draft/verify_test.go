@@ -294,7 +294,8 @@ func TestAheadVerified(t *testing.T) {
 func TestAheadOfTurn(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{answers: map[int]int32{2: 21, 4: 41}}, step: 2 * ms}
-		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, VerifyEvery: 5, Ahead: 8, MaxTokens: 9, Branches: 1})
+		o := Options{Mode: mode, Verify: true, VerifyEvery: 5, Ahead: 8, MaxTokens: 9, Branches: 1}
+		events, ids, sum := v.decode(t, o)
 		assert.Equal(t, []int32{10, 21, 30, 41, 50, 60, 70, 80, 90}, ids)
 		assert.Equal(t, 2, sum.Turned)
 		assert.Equal(t, []Ahead{{Pos: 3, Tokens: 7, Used: 7}}, of(events, func(e Event) *Ahead { return e.Ahead })[:1])
@@ -578,7 +579,8 @@ func TestPreview(t *testing.T) {
 func TestVerifyOptions(t *testing.T) {
 	v := &verifier{}
 	for _, o := range []Options{
-		{Margin: 1}, {VerifyEvery: 3}, {Preview: true}, {Verify: true, Margin: -1}, {Verify: true, VerifyEvery: -1}, {Ahead: -1},
+		{Margin: 1}, {VerifyEvery: 3}, {Preview: true}, {Verify: true, Margin: -1}, {Verify: true, VerifyEvery: -1},
+		{Ahead: -1},
 	} {
 		_, err := New(v, v, v, o)
 		assert.Error(t, err, "%+v", o)

@@ -611,8 +611,8 @@ func TestVerifiedBehindGateway(t *testing.T) {
 	}
 }
 
-// TestDrawOfUpstream: what is drawn from the probabilities of an engine, and by which scores, is what the built-in model
-// draws from its logits.
+// TestDrawOfUpstream: what is drawn from the probabilities of an engine, and by which scores, is what the built-in
+// model draws from its logits.
 func TestDrawOfUpstream(t *testing.T) {
 	out := backend.Output{Logits: []float32{1, 3.5, -2, 3, 0.25, 2.75}}
 	sum := 0.0
