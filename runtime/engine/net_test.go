@@ -408,13 +408,16 @@ func TestRemoteVerification(t *testing.T) {
 			}
 			assert.Equal(t, want, a.Audit)
 			assert.Equal(t, ahead == 0, a.Ahead == nil)
-			n := 0
+			n, first := 0, 7
+			if verify == draft.Choices { // behind the token of the first finding
+				first = 4
+			}
 			for ahead > 0 {
 				token, ok := <-a.Ahead
 				if !ok {
 					break
 				}
-				assert.EqualValues(t, 7+n, token)
+				assert.EqualValues(t, first+n, token)
 				n++
 			}
 			assert.Equal(t, min(ahead, 16), n)
@@ -588,18 +591,25 @@ func TestVerifiedBehindGateway(t *testing.T) {
 				far, err := cloud.Ask(t.Context(), q)
 				require.NoError(t, err)
 				context := append(slices.Clip(q.Context), far.Token)
+				if verify == draft.Choices && len(far.Audit) > 0 {
+					context = append(slices.Clone(q.Context[:far.Audit[0].Pos]), far.Audit[0].Token)
+				}
+				n := 0
 				for token := range far.Ahead {
+					n++
 					want, err := local.Ask(t.Context(), draft.Question{Context: context, Sampling: o})
 					require.NoError(t, err)
 					require.Equal(t, want.Token, token)
 					context = append(context, token)
 				}
-				if q.Ahead = 0; from == 0 {
+				assert.Equal(t, 5, n)
+				if from == 0 {
 					q.Verify = draft.AsItComes // nothing is looked at
 				}
 				near, err := local.Ask(t.Context(), q)
 				require.NoError(t, err)
 				assert.Equal(t, near.Token, far.Token)
+				assert.Equal(t, context[len(context)-n:], all(near.Ahead))
 				assert.Equal(t, near.Audited, far.Audited)
 				require.Len(t, far.Audit, len(near.Audit))
 				for i, f := range far.Audit {
