@@ -152,9 +152,9 @@ func TestRemoteAsks(t *testing.T) {
 		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}, a)
 
-	up.fail(fmt.Errorf("%w: today", netproto.Busy))
+	up.fail(fmt.Errorf("%w: today", netproto.Failed))
 	a, err = cloud.Ask(t.Context(), q)
-	require.ErrorIs(t, err, netproto.Busy)
+	require.ErrorIs(t, err, netproto.Failed)
 	assert.Positive(t, a.BytesUp, "what was sent in vain counts too")
 	assert.Less(t, a.BytesUp, up2, "the context was known")
 	assert.Positive(t, a.BytesDown)
