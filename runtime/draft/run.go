@@ -252,6 +252,9 @@ func (r *run) tell(e Event) {
 // close drops what is left of the draft tree and waits for the questions. Their context is done.
 func (r *run) close() {
 	defer r.drain()
+	for _, s := range r.streams {
+		s.live = false // what still comes is only counted
+	}
 	if r.tip != nil {
 		for _, c := range r.tip.children {
 			r.drop(c, new(escalation))

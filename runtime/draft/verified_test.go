@@ -224,8 +224,8 @@ func (c *streamCloud) feed(ctx context.Context, text uint64, tokens chan<- int32
 	c.running--
 }
 
-// runVerified is run for these schedules.
-func (s *schedule) runVerified(mode Mode) (got shown, sum Summary, err error) {
+// runVerified is run for these schedules. It wants no more after so many events; 0: it wants all.
+func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
 	defer func() {
@@ -247,14 +247,15 @@ func (s *schedule) runVerified(mode Mode) (got shown, sum Summary, err error) {
 		got.collect(e)
 		err := screen.take(e)
 		f.model.wrong = errors.Join(f.model.wrong, err)
-		return true
+		stop--
+		return stop != 0
 	})
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
 	slices.Sort(got.Escalated) // one that tokens ahead answered while its ask was under way is told of when that returns
 	if err == nil {
 		err = f.clean(sum)
 	}
-	if err == nil {
+	if err == nil && stop < 0 {
 		err = screen.over(sum, s.Options)
 	}
 	if err == nil && far.running > 0 {
@@ -312,7 +313,7 @@ func (s *screen) over(sum Summary, o Options) error {
 }
 
 func (s *schedule) checkVerified(mode Mode) (Summary, error) {
-	got, sum, err := s.runVerified(mode)
+	got, sum, err := s.runVerified(mode, 0)
 	if err != nil {
 		return sum, err
 	}
@@ -372,6 +373,9 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 					sum, err := s.checkVerified(mode)
 					require.NoError(t, err, "mode %d, %s=%d: %+v", mode, oneSeed, seed, s)
 					total.add(sum)
+					stop := 1 + int(mix(seed, 9)%40)
+					_, _, err = s.runVerified(mode, stop)
+					require.NoError(t, err, "mode %d, stopped after %d events, %s=%d: %+v", mode, stop, oneSeed, seed, s)
 				}
 			}
 		})

@@ -116,6 +116,7 @@ func TestLocalAheadEnds(t *testing.T) {
 				} else {
 					assert.LessOrEqual(t, len(all(streams[1])), 3)
 				}
+				synctest.Wait() // a stream is closed before what decodes it has ended
 				s.onward.mu.Lock()
 				defer s.onward.mu.Unlock()
 				assert.Empty(t, s.onward.sessions)
