@@ -62,6 +62,13 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	return a, nil
 }
 
+// slow makes the next tokens ahead take so long.
+func (v *verifier) slow(step time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.step = step
+}
+
 func (v *verifier) feed(ctx context.Context, pos, most int, tokens chan<- int32) {
 	defer func() {
 		v.mu.Lock()
@@ -74,7 +81,10 @@ func (v *verifier) feed(ctx context.Context, pos, most int, tokens chan<- int32)
 		if v.next != nil {
 			id, more = v.next(i, id)
 		}
-		if !more || sleep(ctx, v.step) != nil {
+		v.mu.Lock()
+		step := v.step
+		v.mu.Unlock()
+		if !more || sleep(ctx, step) != nil {
 			return
 		}
 		select {
@@ -325,7 +335,7 @@ func TestAheadStalls(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
 		v.next = func(i int, id int32) (int32, bool) {
 			if i == 2 {
-				v.step = time.Hour
+				v.slow(time.Hour)
 			}
 			return id, true
 		}
@@ -347,7 +357,7 @@ func TestByAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
 		v.next = func(i int, id int32) (int32, bool) {
-			v.step = map[int]time.Duration{2: 70 * ms}[i] + 5*ms
+			v.slow(map[int]time.Duration{2: 70 * ms}[i] + 5*ms)
 			return id, true
 		}
 		events, ids, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 5})
@@ -368,7 +378,7 @@ func TestAheadStallsTwice(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 4, 6}}, step: 5 * ms}
 		v.next = func(i int, id int32) (int32, bool) {
 			if i == 1 {
-				v.step = time.Hour
+				v.slow(time.Hour)
 			}
 			return id, true
 		}
