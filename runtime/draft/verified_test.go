@@ -362,7 +362,7 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 func TestVerifiedEqualsSerial(t *testing.T) {
 	batches := 48
 	if testing.Short() {
-		batches = 4
+		batches = 2
 	}
 	var total verifiedSums
 	for _, seeds := range randomCases(t, batches, 500) {
