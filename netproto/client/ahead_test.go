@@ -205,7 +205,11 @@ func TestAheadEnds(t *testing.T) {
 			start := time.Now()
 			end(s, c, session, cancel, stream)
 			assert.Empty(t, all(r.Ahead), name)
-			assert.LessOrEqual(t, time.Since(start), 4*a.hop, name)
+			limit := 4 * a.hop
+			if name == "gateway" {
+				limit = time.Minute // the packet that says so may go with the gateway: then QUIC finds out
+			}
+			assert.LessOrEqual(t, time.Since(start), limit, name)
 			settle()
 			assert.Zero(t, c.Stats().Broken, name)
 			if name == "context" || name == "session" {
