@@ -246,8 +246,8 @@ func printDials(b *strings.Builder, r *eval.Report) {
 	if !r.Graded {
 		what = "Agreement"
 	}
-	fmt.Fprintf(b, "\n%s against questions per answer: each policy with verification or answers ahead, and alone, over the\n"+
-		"questions per answer that both come to, as the mean height of each curve\n\n", what)
+	fmt.Fprintf(b, "\n%s against questions per answer: each policy with verification or answers ahead, and alone, "+
+		"over the\nquestions per answer that both come to, as the mean height of each curve\n\n", what)
 	t := newTable(b)
 	t.cells("policy", "verified", "ahead", "from", "to", "height", "interval", "alone", "difference")
 	for _, d := range r.Dials {
@@ -264,8 +264,8 @@ func printDials(b *strings.Builder, r *eval.Report) {
 			fmt.Sprintf("%+.3f (%+.3f to %+.3f)", d.Minus.Value, d.Minus.Low, d.Minus.High))
 	}
 	t.end()
-	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. The intervals are\n" +
-		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
+	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. " +
+		"The intervals are\nof the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
 		"\"best\" is the whole dial, off included: the best of its runs for so many questions or fewer, against the best\n" +
 		"of the policy alone.\n")
 }

@@ -192,7 +192,8 @@ func TestRoutedEvent(t *testing.T) {
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"audited_for":108,"missed_for":109,
 		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17,"known":107,
-		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,"ahead_used":115,"warmed":116,"warmed_in_vain":0}`, string(b))
+		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,
+		"ahead_used":115,"warmed":116,"warmed_in_vain":0}`, string(b))
 	r.Asks = 0
 	assert.Equal(t, 116, routedEvent(r, w).WarmedInVain)
 	var out strings.Builder

@@ -64,8 +64,8 @@ moves along the text, which keeps the count within 3 tokens of the budget; --thr
 less sure than that, however often it is. docs/routing.md has the rules.
 
 With --verify the large model looks at each token of the small one before it is shown. --verify 0 gives its own text,
-token for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not be
-looked at before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
+token for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not
+be looked at before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
 
 --json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
