@@ -13,7 +13,8 @@ import (
 // Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
 // the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then
 // the error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths,
-// in any order. With Query.Ahead, tokens come after it has returned, until ctx ends: see Reply.Ahead.
+// in any order. One without a deadline is repeated after a refusal that passes, for Patience. With Query.Ahead, tokens
+// come after it has returned, until ctx ends: see Reply.Ahead.
 func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
 	if err := q.check(path); err != nil {
 		return Reply{}, fmt.Errorf("ask: %w", err)

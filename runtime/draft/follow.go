@@ -59,24 +59,19 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 	if res.err != nil {
 		cancel(res.err)
 	}
-	for t := range orNone(res.answer.Ahead) {
+	tokens := res.answer.Ahead
+	for tokens != nil {
+		t, more := <-tokens
+		if !more {
+			break
+		}
 		some := []int32{t}
-		for len(res.answer.Ahead) > 0 {
-			some = append(some, <-res.answer.Ahead)
+		for len(tokens) > 0 {
+			some = append(some, <-tokens)
 		}
 		r.results <- result{of: e, ahead: some, at: time.Now()}
 	}
 	r.results <- result{of: e, ended: true}
-}
-
-// orNone returns tokens, or an empty channel where there is none.
-func orNone(tokens <-chan int32) <-chan int32 {
-	if tokens != nil {
-		return tokens
-	}
-	none := make(chan int32)
-	close(none)
-	return none
 }
 
 // takeAhead takes what came of a stream.
@@ -122,7 +117,7 @@ func (r *run) agrees(s *stream, n *node) bool {
 }
 
 // expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer, that
-// follows from how long the last one took; the zero time: that is not known either.
+// follows from how long the last ones took; the zero time: that is not known either.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 	ahead, typical := e.Pos-s.pos, r.lately.likely()
 	if !s.live || ahead <= 0 || ahead >= r.Ahead || !r.agrees(s, e.at) {

@@ -24,7 +24,7 @@ type node struct {
 	known      time.Time
 
 	fact       *fact   // what is known of the large model behind it
-	since      int     // first position up to which no question looks back at the time of the next one
+	since      int     // first position on the path that no question looks back at: the next one will
 	looked     bool    // the large model has said that the token stands, or chose it; or the question about it failed
 	unverified bool    // looked, but for the last
 	by         *stream // whose tokens ahead told; nil: an answer did
