@@ -78,7 +78,7 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
 	if !s.live {
-		s.late += len(res.ahead)
+		s.late = min(s.late+len(res.ahead), r.Ahead-len(s.tokens))
 		return
 	}
 	if res.ended {
@@ -87,7 +87,7 @@ func (r *run) takeAhead(res result) {
 	}
 	for i, t := range res.ahead {
 		if t < 0 || r.Vocab > 0 && int(t) >= r.Vocab || len(s.tokens)+i >= r.Ahead {
-			res.ahead = res.ahead[:i]
+			res.ahead, s.live = res.ahead[:i], false // another may be on its way before the ask ends
 			res.of.cancel(ErrToken)
 			break
 		}

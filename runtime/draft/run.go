@@ -72,6 +72,9 @@ func (r *run) decode(ctx context.Context) error {
 // serial is the definition of routed decoding: at each position the small model's token, or a question and a wait.
 func (r *run) serial(ctx context.Context) error {
 	for {
+		if r.streaming() {
+			r.absorb() // a token ahead that came during the pass saves an ask
+		}
 		over := r.commit() // guesses that hold, before what follows them is asked for
 		if !over {
 			r.ask(ctx)

@@ -50,7 +50,7 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	if v.odd != nil {
 		a = v.odd(q, a)
 	}
-	if q.Ahead > 0 {
+	if q.Ahead > 0 && a.Ahead == nil {
 		tokens := make(chan int32)
 		a.Ahead = tokens
 		first := len(q.Context)
@@ -453,9 +453,33 @@ func TestAheadNonsense(t *testing.T) {
 			assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
 			assert.Len(t, v.asked, 2)
 			assert.Zero(t, sum.Known)
-			assert.LessOrEqual(t, sum.Ahead, 2, "those before the bad ones")
-			assert.LessOrEqual(t, v.fed, 5, "streams that go wrong are ended")
+			assert.LessOrEqual(t, sum.Ahead, 4, "those before the bad ones, and one that was on its way")
+			assert.LessOrEqual(t, v.fed, 6, "streams that go wrong are ended")
 		}
+	})
+}
+
+// TestAheadAfterNonsense: a gateway that goes on behind a token that there is not is not listened to.
+func TestAheadAfterNonsense(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 3}}}
+		v.odd = func(q Question, a Answer) Answer {
+			pos, tokens := len(q.Context), make(chan int32)
+			a.Ahead = tokens
+			go func() {
+				defer close(tokens)
+				for _, id := range []int32{v.choice(pos + 1), -1, 333, 444} {
+					tokens <- id
+					_ = sleep(t.Context(), 1*ms)
+				}
+			}()
+			return a
+		}
+		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, MaxTokens: 6, Branches: 1})
+		assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
+		assert.Len(t, v.asked, 2)
+		assert.Zero(t, sum.Known)
+		assert.Zero(t, sum.AheadUsed)
 	})
 }
 
@@ -483,27 +507,28 @@ func TestAheadTooMany(t *testing.T) {
 // TestAheadBurst: tokens that come together are taken together, and the time between them is shared.
 func TestAheadBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := &verifier{script: script{escalate: []int{1, 6}}}
+		v := &verifier{script: script{escalate: []int{1, 7}}}
 		v.odd = func(q Question, a Answer) Answer {
 			if len(q.Context) > 1 {
 				return a
 			}
 			tokens := make(chan int32, 8)
 			a.Ahead = tokens
-			go func() { // three at once after 60 ms, and the next one 40 ms later
+			go func() { // three at once after 50 ms, and the next one 40 ms later
 				defer close(tokens)
-				_ = sleep(t.Context(), 60*ms)
+				_ = sleep(t.Context(), 50*ms)
 				for pos := 2; pos <= 4; pos++ {
 					tokens <- v.choice(pos)
 				}
 				_ = sleep(t.Context(), 40*ms)
 				tokens <- v.choice(5)
 				tokens <- v.choice(6)
+				tokens <- v.choice(7)
 			}()
 			return a
 		}
-		_, _, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 7})
-		assert.Equal(t, 1, sum.Known, "it is expected 40 ms after the burst, and not 120")
+		_, _, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 8})
+		assert.Equal(t, 1, sum.Known, "it is expected 50 ms after the burst, and not 150")
 	})
 }
 
