@@ -30,6 +30,8 @@ type app struct {
 
 	// patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
 	patience time.Duration
+
+	command *cobra.Command // at work; nil before
 }
 
 // run runs the command that args name and returns the exit code.
@@ -41,13 +43,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 // execute runs the command of the tree that args name, prints its error and returns the exit code.
 func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
-	began := watchBegin(root)
+	a.watchBegin(root)
 
 	cmd, err := root.ExecuteContextC(ctx)
 	if stopped := (*interruption)(nil); errors.As(context.Cause(ctx), &stopped) {
 		return a.interrupted(stopped, err)
 	}
-	if wrong := (*usageError)(nil); err != nil && (!*began || errors.As(err, &wrong)) {
+	if wrong := (*usageError)(nil); err != nil && (a.command == nil || errors.As(err, &wrong)) {
 		fmt.Fprintf(a.stderr, "pilotfish: %v\nusage: %s\nTry '%s --help'.\n", err, cmd.UseLine(), cmd.CommandPath())
 		return exitUsage
 	}
@@ -76,15 +78,14 @@ func (a *app) interrupted(stopped *interruption, err error) int {
 	return stopped.code()
 }
 
-// watchBegin reports through its result whether a command of the tree began its work. Whatever cobra refuses before
+// watchBegin notes in a.command which command of the tree began its work. Whatever cobra refuses before
 // that (unknown commands and flags, bad values, missing arguments) is wrong usage.
-func watchBegin(root *cobra.Command) *bool {
-	began := new(bool)
+func (a *app) watchBegin(root *cobra.Command) {
 	var wrap func(c *cobra.Command)
 	wrap = func(c *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
-				*began = true
+				a.command = c
 				return work(c, args)
 			}
 		}
@@ -93,7 +94,6 @@ func watchBegin(root *cobra.Command) *bool {
 		}
 	}
 	wrap(root)
-	return began
 }
 
 // usageError is a wrong call that only the command itself could find out, such as two flags that exclude each other.

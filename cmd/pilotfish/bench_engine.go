@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -85,6 +86,10 @@ func (f *benchEngineFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer stop()
+	about := a.measured()
+	if about.Model, err = result.OfFile(f.o.Model); err != nil {
+		return err
+	}
 	m := newMeter(a.stderr, "samples", inPieces)
 	f.o.OnSample = func(done int) { m.show(int64(done), int64(f.o.Repeat)) }
 	r, err := bench.Engine(ctx, f.o)
@@ -93,7 +98,8 @@ func (f *benchEngineFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if f.json {
-		return a.printJSON(r)
+		about.Machine.Bandwidth = r.Bandwidth
+		return a.printResult(r, about)
 	}
 	printEngineReport(a, r)
 	return nil

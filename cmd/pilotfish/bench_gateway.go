@@ -67,6 +67,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer stop()
+	about := a.measured()
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	r, err := bench.Gateway(ctx, f.o)
@@ -75,7 +76,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if f.json {
-		return a.printJSON(r)
+		return a.printResult(r, about)
 	}
 	printGatewayReport(a, r)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -104,7 +105,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		fmt.Fprintf(a.stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(o.Runs))
 	}
 	failed := f.ask(ctx, a, o)
-	return errors.Join(f.finish(a, o), failed)
+	return errors.Join(f.finish(a, models, o), failed)
 }
 
 // verifiable refuses runs with verification that the large model cannot do.
@@ -143,7 +144,7 @@ func (f *evalFlags) ask(ctx context.Context, a *app, o eval.Options) error {
 }
 
 // finish prints the report and writes the page. Of no question there is nothing to print.
-func (f *evalFlags) finish(a *app, o eval.Options) error {
+func (f *evalFlags) finish(a *app, models *pair, o eval.Options) error {
 	r := eval.Summarize(o.Set, o.Runs, o.Log)
 	if r.Questions == 0 {
 		return nil
@@ -156,9 +157,12 @@ func (f *evalFlags) finish(a *app, o eval.Options) error {
 	if !f.json {
 		return printEval(a.stdout, o, r)
 	}
-	about := newRunInfo(o.Log.About)
+	about, err := f.about(a, models, o.Log.About)
+	if err != nil {
+		return err
+	}
 	for i := range r.Runs {
-		if err := a.printJSON(evalLine{r.Runs[i], about}); err != nil {
+		if err := a.printResult(r.Runs[i], about); err != nil {
 			return err
 		}
 	}
@@ -192,24 +196,18 @@ func (f *evalFlags) oneThread() {
 	}
 }
 
-// evalLine is one line of --json: what was found in a run, and how.
-type evalLine struct {
-	eval.RunReport
-	Run runInfo `json:"run"`
-}
-
-// runInfo says what a measurement is of.
-type runInfo struct {
-	Version string `json:"version"`
-	Command string `json:"command"`
-	Date    string `json:"date"`
-	Machine string `json:"machine"`
-	Model   string `json:"model"` // the small one
-	Large   string `json:"large"`
-}
-
-func newRunInfo(b eval.About) runInfo {
-	return runInfo{b.Version, b.Command, b.Date, b.Machine, b.Small, b.Large}
+// about describes the measurement: where answers are of an earlier call, as that one was made.
+func (f *evalFlags) about(a *app, models *pair, log eval.About) (r result.Run, err error) {
+	r = a.measured()
+	r.Version, r.Command = log.Version, log.Command
+	if r.Date, err = time.Parse(time.RFC3339, log.Date); err != nil {
+		return r, fmt.Errorf("the log's date: %w", err)
+	}
+	if models.large == nil {
+		r.Remote = models.name()
+		return describe(r, models.edge.File(), nil)
+	}
+	return describe(r, models.edge.File(), models.large.File())
 }
 
 // settings are all that answers depend on, and what else there is to know of them.

@@ -20,10 +20,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
+
+// evalLine is one line of --json.
+type evalLine struct {
+	eval.RunReport
+	Run result.Run `json:"run"`
+}
 
 // evaluated runs eval and returns its lines by name of the run.
 func evaluated(t *testing.T, args ...string) (map[string]evalLine, string) {
@@ -69,13 +76,12 @@ func TestEvalDemo(t *testing.T) {
 	assert.NotNil(t, all["learned 0.8"].Curve)
 	for name, l := range all {
 		assert.Equal(t, 8, l.Answers)
-		assert.Equal(t, "pilotfish-demo-small", l.Run.Model)
-		assert.Equal(t, "pilotfish-demo-large", l.Run.Large)
+		assert.Equal(t, "pilotfish-demo-small", l.Run.Model.Name)
+		assert.Equal(t, "pilotfish-demo-large", l.Run.Large.Name)
 		assert.Equal(t, "pilotfish eval demo --json=true --questions=8", l.Run.Command)
 		assert.NotEmpty(t, l.Run.Version)
 		assert.NotEmpty(t, l.Run.Machine)
-		_, err := time.Parse(time.RFC3339, l.Run.Date)
-		assert.NoError(t, err)
+		assert.False(t, l.Run.Date.IsZero())
 		assert.Equal(t, strings.Contains(name, "0."), l.Threshold != nil, name)
 	}
 	code, stdout, stderr := call(t, "eval", "demo", "--questions", "8")
@@ -333,7 +339,7 @@ func TestEvalGateway(t *testing.T) {
 	assert.Less(t, *there["margin 0.9"].BytesUp, *there["always"].BytesUp)
 	assert.Positive(t, *there["margin 0.9"].BytesDown)
 	assert.Nil(t, there["never"].BytesUp)
-	assert.Equal(t, "pilotfish-demo-large", there["never"].Run.Large)
+	assert.Equal(t, "pilotfish-demo-large", there["never"].Run.Remote)
 }
 
 // TestEvalStories: models without a chat template and with a short context answer all questions of CommonsenseQA; none

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -21,6 +22,13 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	if s.Upstream != nil {
 		defer s.Upstream.Close()
+	}
+	about, err := describe(a.measured(), o.Edge.File(), o.Large.File())
+	if err != nil {
+		return err
+	}
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
 	}
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
@@ -44,7 +52,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 		progress := fmt.Sprintf("%d of %d modes are finished", len(reports), len(o.Modes))
 		err = &interruption{signal: stopped.signal, progress: progress}
 	}
-	return errors.Join(f.print(a, reports), err)
+	return errors.Join(f.print(a, reports, about), err)
 }
 
 // verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
@@ -62,7 +70,7 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []bench.Mode, stage
 }
 
 // print prints the reports. Of none there is nothing to print.
-func (f *routingFlags) print(a *app, reports []bench.ModeReport) error {
+func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Run) error {
 	if len(reports) == 0 {
 		return nil
 	}
@@ -70,7 +78,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport) error {
 		return printRouting(a.stdout, reports)
 	}
 	for _, r := range reports {
-		if err := a.printJSON(r); err != nil {
+		if err := a.printResult(r, about); err != nil {
 			return err
 		}
 	}

@@ -157,7 +157,7 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	out := newRunOutput(a, f, time.Since(begin), e, s)
-	out.plan = p
+	out.plan, out.about = p, a.measured()
 	ids, err := f.prompt(a, e, args)
 	if err != nil {
 		return err

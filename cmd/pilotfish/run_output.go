@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -20,6 +21,8 @@ type runOutput struct {
 	f       *runFlags
 	load    time.Duration // from opening the model's file until a session could begin, without waiting for a prompt
 	context int           // tokens of the longest text
+	about   result.Run
+	engine  *engine.Engine
 	session *engine.Session
 	watch   *cloudWatch // nil without a cloud
 	plan    *plan       // what the cloud may be asked for; nil without a cloud
@@ -35,7 +38,7 @@ type runOutput struct {
 }
 
 func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
-	o := &runOutput{a: a, f: f, load: load, context: e.Context(), session: s, write: newTokenPrinter(a)}
+	o := &runOutput{a: a, f: f, load: load, context: e.Context(), engine: e, session: s, write: newTokenPrinter(a)}
 	if f.verify.show && !f.json {
 		o.preview = newPreviewer(a)
 	}
@@ -204,7 +207,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 	}
 	e := o.summary(ctx, err)
 	if o.f.json {
-		return errors.Join(err, o.a.printJSON(map[string]summaryEvent{"summary": e}))
+		return errors.Join(err, o.printSummary(e))
 	}
 	if o.preview != nil {
 		err = errors.Join(err, o.preview.show(""))
@@ -417,4 +420,16 @@ func perSecond(n int, d time.Duration) float64 {
 		return 0
 	}
 	return float64(n) / d.Seconds()
+}
+
+// printSummary prints the last line of --json.
+func (o *runOutput) printSummary(e summaryEvent) error {
+	about, err := describe(o.about, o.engine.File(), nil)
+	if err != nil {
+		return err
+	}
+	if o.remote != nil {
+		about.Remote = o.remote.Model()
+	}
+	return o.a.printResult(map[string]summaryEvent{"summary": e}, about)
 }

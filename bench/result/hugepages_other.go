@@ -1,0 +1,6 @@
+//go:build !linux
+
+package result
+
+// hugePages: only Linux tells.
+func hugePages() string { return "" }

@@ -1,0 +1,64 @@
+package result
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Read reads the lines of measurements; empty lines are skipped. name is for errors, which wrap [ErrFormat] and name
+// the line. A file without any line is such an error too.
+func Read(r io.Reader, name string) (all []Record, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, mostLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		one := Record{Fields: append(json.RawMessage(nil), lines.Bytes()...), Source: fmt.Sprintf("%s:%d", name, n)}
+		if err := one.parse(); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("%s:%d: %w: it is longer than %d MiB", name, n+1, ErrFormat, mostLine>>20)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(all) == 0:
+		return nil, fmt.Errorf("%s: %w: it is empty", name, ErrFormat)
+	}
+	return all, nil
+}
+
+// ReadFile is [Read] of a file.
+func ReadFile(path string) ([]Record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(f, path)
+}
+
+// parse reads the field "run".
+func (r *Record) parse() error {
+	var line struct {
+		Run *Run `json:"run"`
+	}
+	err := json.Unmarshal(r.Fields, &line)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w: %w", r.Source, ErrFormat, err)
+	case line.Run == nil || line.Run.Measurement == "":
+		return fmt.Errorf("%s: %w: it has no \"run\" with a \"measurement\"", r.Source, ErrFormat)
+	}
+	r.Run = *line.Run
+	return nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// measured begins to describe a measurement that the command at work makes: call it before the work, and fill in the
+// models. Operands are left out, as they may be a user's text.
+func (a *app) measured() result.Run {
+	c := a.command
+	r := result.Run{
+		Measurement: strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" "), Version: buildVersion(),
+		Go: runtime.Version(), Command: commandLine(c, nil), Flags: map[string]string{},
+		Date: time.Now().UTC().Truncate(time.Second), Machine: result.ThisMachine(),
+	}
+	c.Flags().VisitAll(func(p *pflag.Flag) {
+		if p.Name != "help" {
+			r.Flags[p.Name] = p.Value.String()
+		}
+	})
+	return r
+}
+
+// printResult writes v as the JSON line of a measurement.
+func (a *app) printResult(v any, r result.Run) error {
+	line, err := result.Line(v, r)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(line)
+	return err
+}
+
+// describe fills in the models: the only or small one, and the large one, either of which may be nil.
+func describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
+	for _, m := range []struct {
+		to *(*result.Model)
+		of *gguf.File
+	}{{&r.Model, small}, {&r.Large, large}} {
+		if m.of == nil {
+			continue
+		}
+		if *m.to, err = result.OfModel(m.of); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
