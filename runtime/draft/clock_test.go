@@ -114,7 +114,7 @@ func (m *timed) Ask(ctx context.Context, q Question) (a Answer, err error) {
 				if m.sleep(ctx, m.some(text, i, 10)/8); ctx.Err() != nil {
 					return
 				}
-				tokens <- m.head(pos+1+i).Top[m.draw(3, pos+1+i, 9)].ID
+				tokens <- m.head(pos + 1 + i).Top[m.draw(3, pos+1+i, 9)].ID
 			}
 		})
 	}
