@@ -786,3 +786,31 @@ func TestFirstToTell(t *testing.T) {
 	f.learn(7, nil)
 	assert.Same(t, first, f.from)
 }
+
+// TestIdle: what rests on an unlikely guess is asked at once where the router wants to know, unless the guess is about a
+// token that only verification asks for.
+func TestIdle(t *testing.T) {
+	for _, c := range []struct {
+		first, second Why
+		guess         float64
+		want          bool
+	}{
+		{Routed, Routed, 0.5, false},
+		{Routed, LongAgo, 0.5, true},
+		{Routed, EndsHere, 0.5, true},
+		{LongAgo, Routed, 0.5, true},
+		{Routed, LongAgo, likely, false},
+		{LongAgo, Routed, likely, false},
+	} {
+		open := func(n *node, why Why) *escalation {
+			n.esc = &escalation{at: n}
+			n.esc.Why, n.esc.Outcome = why, inFlight
+			return n.esc
+		}
+		tip := &node{pos: 3}
+		guess := &node{pos: 4, parent: tip, guess: c.guess}
+		r := &run{tip: tip}
+		assert.False(t, r.idle(open(tip, c.first)), "it rests on no guess")
+		assert.Equal(t, c.want, r.idle(open(guess, c.second)), "%+v", c)
+	}
+}
