@@ -30,6 +30,7 @@ type StageOptions struct {
 type Stage struct {
 	edge     *engine.Engine
 	rtt      time.Duration
+	attempts int // to connect
 	service  *engine.Service
 	upstream *engine.Upstream // nil: the service is asked
 	link     *link.Link
@@ -69,7 +70,10 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{edge: edge, rtt: o.RTT, service: service, upstream: o.Upstream}
+	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream}
+	if o.Loss > 0 || len(o.Traces) > 0 {
+		s.attempts = mostAttempts
+	}
 	if err := s.start(o); err != nil {
 		service.Close()
 		return nil, err
@@ -173,7 +177,22 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 	return c, func() { end(); r.Close() }, nil
 }
 
-func (s *Stage) connect(ctx context.Context) (*engine.Remote, error) {
+// mostAttempts is how often a device tries to connect over a link that loses packets: with each packet of a handshake
+// that is lost, QUIC waits twice as long before it sends it again.
+const mostAttempts = 5
+
+// connect connects a device.
+func (s *Stage) connect(ctx context.Context) (r *engine.Remote, err error) {
+	for range s.attempts {
+		if r, err = s.try(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return r, err
+}
+
+// try is one attempt.
+func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
 		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
 	})
