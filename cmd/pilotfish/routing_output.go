@@ -31,13 +31,16 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	f.tellEnergy(a)
 	var all []bench.ModeReport
-	cells := f.cells()
-	for i, c := range cells {
+	links := f.links()
+	if len(f.edgeTPS.values) > 1 {
+		o.Paces = f.edgeTPS.values
+	}
+	for i, c := range links {
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i)
 		err = errors.Join(f.print(a, reports, about), err)
 		if err != nil {
-			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, cells))
+			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, links))
 		}
 		all = append(all, reports...)
 	}
@@ -99,7 +102,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	switch {
 	case f.json:
 	case f.sweeps:
-		return printCell(a.stdout, reports)
+		return printCells(a.stdout, reports)
 	default:
 		return printRouting(a.stdout, reports)
 	}
