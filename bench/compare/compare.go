@@ -82,6 +82,11 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 	if len(first) == 0 || len(second) == 0 {
 		return nil, fmt.Errorf("%w: a file has no line with samples", ErrNothing)
 	}
+	for _, l := range slices.Concat(first, second) {
+		if l.of["variant"] == "1" {
+			delete(l.of, "variant") // the first of several is the same as the only one
+		}
+	}
 	r := &Report{Alpha: o.alpha(), Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
 	ignored := map[string]bool{}
 	for _, d := range r.Between {
