@@ -23,11 +23,14 @@ type script struct {
 
 	mu    sync.Mutex
 	asked []int
+	first []int32 // the context that it was asked for first
 }
 
 func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	s.mu.Lock()
-	s.asked = append(s.asked, len(q.Context))
+	if s.asked = append(s.asked, len(q.Context)); len(s.asked) == 1 {
+		s.first = q.Context
+	}
 	s.mu.Unlock()
 	return distant{s.Cloud, s.away}.Ask(ctx, q)
 }
@@ -147,6 +150,10 @@ func TestCellsAndTurns(t *testing.T) {
 		reports, err := Routing(t.Context(), o)
 		require.NoError(t, err)
 		assert.Equal(t, 54, progress)
+		assert.Equal(t, 4, dialled, "each connection stays")
+		prompt, err := o.Prompt("c")
+		require.NoError(t, err)
+		assert.Equal(t, prompt, cloud.first, "warmed up with the last question: the first one that counts is new")
 		assert.Equal(t, dialled, hung)
 		assert.Equal(t, 4*4*(2+9), len(cloud.asked), "4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
 		require.Len(t, reports, 6)
@@ -171,5 +178,26 @@ func TestCellsAndTurns(t *testing.T) {
 			assert.True(t, *r.EqualToSerial)
 			assert.Equal(t, 1.0, *r.EscalatedShare)
 		}
+	})
+}
+
+// TestOneQuestion: a question that is asked again and again finds no prompt computed: the device is a new one.
+func TestOneQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
+		dialled, hung := 0, 0
+		o := RoutingOptions{
+			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}}, Modes: modes(t, "serial"), Repeat: 3, WarmUp: 1,
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
+			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+				dialled++
+				return fixedCloud(77), func() { hung++ }, nil
+			},
+		}
+		reports, err := Routing(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, 3, reports[0].Answers)
+		assert.Equal(t, 3+3, dialled, "three devices, each warmed up with the question: each is new for its own")
+		assert.Equal(t, dialled, hung)
 	})
 }

@@ -4,8 +4,8 @@
 //
 // Samples of the same questions are compared question by question, with Wilcoxon's signed ranks, others with the rank
 // sums of Mann and Whitney; intervals are of all changes that the same test would not refuse. All tests of a comparison
-// together are corrected (Holm), so that two measurements of the same show a difference with a chance of
-// [Options.Alpha] at most. Questions that come one after another may be disturbed together: where their changes are
+// together are corrected (Holm), those of times per answer and those of all other figures for half of the chance each, so
+// that two measurements of the same show a difference with a chance of [Options.Alpha] at most. Questions that come one after another may be disturbed together: where their changes are
 // alike (autocorrelation), they are put together first.
 package compare
 
@@ -177,17 +177,31 @@ func (r *Report) finish() (*Report, error) {
 	if len(r.Pairs) == 0 {
 		return nil, fmt.Errorf("%w: no line of the one has a partner in the other", ErrNothing)
 	}
-	var tests []*Metric
-	var p []float64
+	var times, others []*Metric
 	for i := range r.Pairs {
 		for k := range r.Pairs[i].Metrics {
-			if m := &r.Pairs[i].Metrics[k]; m.Test != NoTest {
-				tests, p = append(tests, m), append(p, m.P)
+			switch m := &r.Pairs[i].Metrics[k]; {
+			case m.Test == NoTest:
+			case m.Name == "ms":
+				times = append(times, m)
+			default:
+				others = append(others, m)
 			}
 		}
 	}
-	for i, adjusted := range stats.Holm(p) {
-		tests[i].Adjusted, tests[i].Differs = adjusted, adjusted <= r.Alpha
+	share := 1.0
+	if len(times) > 0 && len(others) > 0 {
+		share = 2 // half of the chance each: what mostly interests does not pay for all that is measured besides
+	}
+	for _, family := range [][]*Metric{times, others} {
+		var p []float64
+		for _, m := range family {
+			p = append(p, m.P)
+		}
+		for i, adjusted := range stats.Holm(p) {
+			family[i].Adjusted = min(1, share*adjusted)
+			family[i].Differs = family[i].Adjusted <= r.Alpha
+		}
 	}
 	return r, nil
 }

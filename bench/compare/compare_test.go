@@ -278,7 +278,8 @@ func TestMetrics(t *testing.T) {
 	assert.InDelta(t, 0.1, *ms.Low, 1e-9)
 	assert.Equal(t, [2]int{10, 10}, ms.N)
 	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
-	assert.InDelta(t, 6.0/1024, ms.Adjusted, 1e-9, "of three: the time, asks and rights")
+	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the chance is for the time")
+	assert.InDelta(t, 8.0/1024, byName["correct"].Adjusted, 1e-9, "the other half for asks and rights")
 	assert.True(t, ms.Differs)
 	asks := byName["asks"]
 	assert.InDelta(t, 2.0/32, asks.P, 1e-9)
@@ -289,7 +290,7 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, 1.0, right.B)
 	assert.InDelta(t, 2.0/1024, right.P, 1e-9, "as McNemar's test")
 	assert.Equal(t, NoTest, byName["ttft_ms"].Test)
-	strict, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.005})
+	strict, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.003})
 	require.NoError(t, err)
 	assert.False(t, strict.Pairs[0].Metrics[0].Differs)
 }
