@@ -1,12 +1,13 @@
-// Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of one,
-// are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the first and
-// another in all of the second is what is compared, and no part of that.
+// Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of
+// one, are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the first
+// and another in all of the second is what is compared, and no part of that.
 //
 // Samples of the same questions are compared question by question, with Wilcoxon's signed ranks, others with the rank
 // sums of Mann and Whitney; intervals are of all changes that the same test would not refuse. All tests of a comparison
-// together are corrected (Holm), those of times per answer and those of all other figures for half of the chance each, so
-// that two measurements of the same show a difference with a chance of [Options.Alpha] at most. Questions that come one after another may be disturbed together: where their changes are
-// alike (autocorrelation), they are put together first.
+// together are corrected (Holm), those of times per answer and those of all other figures for half of the chance each,
+// so that two measurements of the same show a difference with a chance of [Options.Alpha] at most. Questions that come
+// one after another may be disturbed together: where their changes are alike (autocorrelation), they count as one. What
+// disturbs all of one measurement and none of the other no test can tell: let them take turns.
 package compare
 
 import (

@@ -108,14 +108,18 @@ func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 // TestSameAndSlower: of twenty measurements of the same mode twice, on a machine that drifts, at most one shows a
 // difference; and of twenty in which one of the two is slower by 3%, at least eighteen show that.
 func TestSameAndSlower(t *testing.T) {
-	for seed := range uint64(3) {
-		false_, found := 0, 0
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		wrong, found := 0, 0
 		for i := range uint64(20) {
 			a, b := interleaved(100*seed+i, 100, 1)
 			r, err := Within(records(t, nil, a, b), Options{})
 			require.NoError(t, err)
 			if anything, _ := reported(t, r); anything {
-				false_++
+				wrong++
 			}
 			a, b = interleaved(100*seed+i+50, 100, 1.03)
 			r, err = Within(records(t, nil, a, b), Options{})
@@ -124,7 +128,7 @@ func TestSameAndSlower(t *testing.T) {
 				found++
 			}
 		}
-		assert.LessOrEqual(t, false_, 1, "of 20, seed %d", seed)
+		assert.LessOrEqual(t, wrong, 1, "of 20, seed %d", seed)
 		assert.GreaterOrEqual(t, found, 18, "of 20, seed %d", seed)
 	}
 }
@@ -132,8 +136,10 @@ func TestSameAndSlower(t *testing.T) {
 // TestApartInTime: two measurements one after the other on a machine that drifts are not taken for different more often
 // than chance allows for, since questions that were disturbed together count as one.
 func TestApartInTime(t *testing.T) {
-	false_ := 0
-	const rounds = 60
+	wrong, rounds := 0, 60
+	if testing.Short() {
+		rounds = 20
+	}
 	for seed := range uint64(rounds) {
 		a, _ := interleaved(seed, 300, 1)
 		_, b := interleaved(seed+1000, 300, 1)
@@ -143,10 +149,10 @@ func TestApartInTime(t *testing.T) {
 		_, time := reported(t, r)
 		assert.Positive(t, time.Block)
 		if time.Differs {
-			false_++
+			wrong++
 		}
 	}
-	assert.LessOrEqual(t, false_, rounds/10)
+	assert.LessOrEqual(t, wrong, rounds/10)
 }
 
 // TestUnpaired: samples of no questions, as bench engine has them.
@@ -159,8 +165,8 @@ func TestUnpaired(t *testing.T) {
 		return map[string]any{"n_prompt": 16, "threads": 2, "samples": rows}
 	}
 	edit := func(r *result.Run) { r.Measurement = "bench engine" }
-	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)), records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)),
-		Options{})
+	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)),
+		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)), Options{})
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 1)
 	assert.Equal(t, map[string]string{"measurement": "bench engine", "n_prompt": "16", "threads": "2", "--ahead": "1"},
@@ -181,7 +187,8 @@ func TestUnpaired(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, r.Pairs[0].Metrics, 2, "ts and x")
 	assert.False(t, r.Pairs[0].Metrics[0].Differs)
-	r, err = Files(records(t, edit, map[string]any{"samples": []float64{1, 2}}), records(t, edit, map[string]any{"samples": []float64{5, 6}}), Options{})
+	plain := func(x ...float64) []result.Record { return records(t, edit, map[string]any{"samples": x}) }
+	r, err = Files(plain(1, 2), plain(5, 6), Options{})
 	require.NoError(t, err)
 	assert.Nil(t, r.Pairs[0].Metrics[0].Low, "too few")
 	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
@@ -214,7 +221,8 @@ func TestJoin(t *testing.T) {
 	assert.Equal(t, []int{8, 8, 0}, []int{r.Pairs[0].Texts, r.Pairs[0].Same, r.Pairs[1].Same})
 	assert.Equal(t, []string{"x.jsonl:4", "x.jsonl:4"}, r.Alone)
 
-	sweep := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("local", 0, 58, 10.3), at("serial", 0, 58, 20.6))
+	sweep := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("local", 0, 58, 10.3),
+		at("serial", 0, 58, 20.6))
 	r, err = Within(sweep, Options{By: "edge_tps"})
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 2)
@@ -240,7 +248,8 @@ func TestJoin(t *testing.T) {
 	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
 	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}), Options{})
 	assert.ErrorIs(t, err, ErrNothing)
-	_, err = Files(records(t, nil, at("local", 0, 1, 1)), records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)), Options{})
+	_, err = Files(records(t, nil, at("local", 0, 1, 1)),
+		records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)), Options{})
 	assert.ErrorContains(t, err, "has a partner")
 	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
 	require.NoError(t, err)
@@ -249,6 +258,15 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
 	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
+}
+
+// TestOnlyValues: what not every line has, or has otherwise, is not the same in all.
+func TestOnlyValues(t *testing.T) {
+	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
+	assert.Equal(t, map[string]string{"a": "1"}, onlyValues(lines))
+	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
+	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
+	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
 }
 
 // TestMetrics: figures by hand: repetitions are of one question, counts and rights have no logarithm, and all tests are
@@ -322,9 +340,12 @@ func TestBlocks(t *testing.T) {
 // FuzzRead: whatever lines say, they are compared or refused.
 func FuzzRead(f *testing.F) {
 	a, b := interleaved(1, 8, 1.1)
-	for _, l := range []any{a, b, map[string]any{"samples": []float64{1, 2}}, map[string]any{"samples_ts": []int{3}},
-		map[string]any{"samples": map[string]any{"x": []int{0, 1}}}, map[string]any{"samples": []any{map[string]any{"ms": 1}, map[string]any{"question": 1, "ms": nil}}},
-		map[string]any{"cell": 7}, map[string]any{"samples": []any{map[string]any{"question": -5, "ms": 1e308}, map[string]any{"question": 1 << 40, "ms": -1e308}}}} {
+	type fields map[string]any
+	for _, l := range []any{
+		a, b, fields{"samples": []float64{1, 2}}, fields{"samples_ts": []int{3}}, fields{"cell": 7},
+		fields{"samples": fields{"x": []int{0, 1}}}, fields{"samples": []fields{{"ms": 1}, {"question": 1, "ms": nil}}},
+		fields{"samples": []fields{{"question": -5, "ms": 1e308}, {"question": 1 << 40, "ms": -1e308}}},
+	} {
 		text, err := json.Marshal(l)
 		require.NoError(f, err)
 		f.Add(string(text))

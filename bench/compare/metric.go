@@ -181,8 +181,8 @@ func weighted(x []float64, weight []int) (sum float64) {
 	return sum
 }
 
-// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours are
-// no more alike than chance makes them, or else twice the time over which they are alike.
+// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours
+// are no more alike than chance makes them, or else twice the time over which they are alike.
 func blockLength(d []float64) int {
 	ranks := ranked(d)
 	if alike(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
