@@ -62,7 +62,7 @@ type Metric struct {
 	P        float64  `json:"p"`                     // of this test alone
 	Adjusted float64  `json:"p_adjusted"`            // of all together
 	Differs  bool     `json:"differs"`               // at the chance that was asked for
-	Test     string   `json:"test"`                  // signed-rank, rank-sum, or none where all samples are equal
+	Test     string   `json:"test"`                  // signed-rank, rank-sum, single where there are no samples, none where all are equal
 	N        [2]int   `json:"samples"`               // questions, or samples that are no answers, of A and B
 	Block    int      `json:"block,omitempty"`       // questions that were put together, where that are more than one
 }
@@ -81,7 +81,7 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 		return nil, err
 	}
 	if len(first) == 0 || len(second) == 0 {
-		return nil, fmt.Errorf("%w: a file has no line with samples", ErrNothing)
+		return nil, fmt.Errorf("%w: a file has no line with figures", ErrNothing)
 	}
 	for _, l := range slices.Concat(first, second) {
 		if l.of["variant"] == "1" {
@@ -182,7 +182,7 @@ func (r *Report) finish() (*Report, error) {
 	for i := range r.Pairs {
 		for k := range r.Pairs[i].Metrics {
 			switch m := &r.Pairs[i].Metrics[k]; {
-			case m.Test == NoTest:
+			case m.Test == NoTest || m.Test == Single:
 			case m.Name == "ms":
 				times = append(times, m)
 			default:

@@ -194,6 +194,24 @@ func TestUnpaired(t *testing.T) {
 	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
 }
 
+// TestSingle: lines without samples have figures, also one level down, of which nothing is known.
+func TestSingle(t *testing.T) {
+	at := func(p50, asks float64) map[string]any {
+		return map[string]any{"devices": 8, "asks": asks, "latency_ms": map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
+			"machine_quiet": map[string]any{"load": p50}, "note": "text", "none": nil, "list": []int{1}}
+	}
+	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
+	require.Len(t, r.Pairs[0].Metrics, 2)
+	assert.Equal(t, []string{"asks", NoTest}, []string{r.Pairs[0].Metrics[0].Name, r.Pairs[0].Metrics[0].Test})
+	m := r.Pairs[0].Metrics[1]
+	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
+	assert.InDelta(t, 0.5, *m.Change, 1e-12)
+	assert.False(t, m.Differs)
+	assert.Equal(t, 1.0, m.Adjusted)
+}
+
 // TestJoin: what is compared is what has one value in all of the one and another in all of the other.
 func TestJoin(t *testing.T) {
 	at := func(mode string, rtt, tps int, ms float64) line {

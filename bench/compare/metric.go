@@ -15,7 +15,8 @@ import (
 const (
 	SignedRank = "signed-rank"
 	RankSum    = "rank-sum"
-	NoTest     = "none" // all samples are equal
+	Single     = "single" // of one figure each nothing is known
+	NoTest     = "none"   // all samples are equal
 )
 
 // pair compares two lines.
@@ -40,7 +41,24 @@ func pair(a, b *item, ignored map[string]bool, between []Difference) Pair {
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(a.single)) {
+		if y, ok := b.single[name]; ok {
+			p.Metrics = append(p.Metrics, single(name, a.single[name], y))
+		}
+	}
 	return p
+}
+
+// single compares figures without samples.
+func single(name string, a, b float64) Metric {
+	m := Metric{Name: name, A: a, B: b, P: 1, Adjusted: 1, Test: Single, N: [2]int{1, 1}}
+	if a == b {
+		m.Test = NoTest
+	}
+	if a != 0 {
+		m.Change = new(b/a - 1)
+	}
+	return m
 }
 
 // rank puts the time per answer first.

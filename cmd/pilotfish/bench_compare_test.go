@@ -21,6 +21,7 @@ func TestBenchCompare(t *testing.T) {
 		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--json", "--questions", "12", "--rtt", "0",
 			"--cloud-ms", "0", "--deadline", "off", "--max-tokens", "6"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
+		assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(stdout), 0o600))
 		return path
