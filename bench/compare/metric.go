@@ -200,7 +200,8 @@ func weighted(x []float64, weight []int) (sum float64) {
 }
 
 // blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours
-// are no more alike than chance makes them, or else twice the time over which they are alike.
+// are no more alike than chance makes them, or else twice the time over which they are alike. A dozen are left in any
+// case, where there were so many: with fewer, nothing could be told of changes that are alike since they are real.
 func blockLength(d []float64) int {
 	ranks := ranked(d)
 	if alike(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
@@ -214,7 +215,7 @@ func blockLength(d []float64) int {
 		}
 		time += 2 * both
 	}
-	return min(len(d), int(math.Ceil(2*time)))
+	return min(max(1, len(d)/12), int(math.Ceil(2*time)))
 }
 
 // crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared with

@@ -11,21 +11,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// TestBenchCompare measures a little, twice, and compares: in one file by variants, paces and modes, and two files; each
-// flag does what it says.
+// resultFile writes lines of modes at paces, each with times that follow from the pace, and returns its name.
+func resultFile(t *testing.T, path string, flags map[string]string, paces []float64, modes ...string) string {
+	t.Helper()
+	var all []byte
+	for _, tps := range paces {
+		again := map[string]int{}
+		for _, mode := range modes {
+			again[mode]++
+			r := bench.ModeReport{Mode: mode, Variant: again[mode], Cell: &bench.Cell{RTT: 100, EdgeTPS: tps}}
+			for q := range 12 {
+				ms := float64(500+31*q+(q*q+again[mode]*q)%5)/tps*60 + float64(len(mode))
+				r.Samples = append(r.Samples, bench.Sample{Question: q, MS: ms, Tokens: 9, Asks: q % 2, Text: mode})
+			}
+			line, err := result.Line(r, result.Run{Measurement: "bench routing", Version: "1", Flags: flags})
+			require.NoError(t, err)
+			all = append(all, line...)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, all, 0o600))
+	return path
+}
+
+// TestBenchCompare: in one file by variants, paces and modes, and two files; each flag does what it says.
 func TestBenchCompare(t *testing.T) {
 	dir := t.TempDir()
-	measure := func(name string, args ...string) string {
-		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--json", "--questions", "12", "--rtt", "0",
-			"--cloud-ms", "0", "--deadline", "off", "--max-tokens", "6"}, args...)...)
-		require.Equal(t, exitDone, code, stderr)
-		assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(stdout), 0o600))
-		return path
-	}
 	compared := func(args ...string) string {
 		code, stdout, stderr := call(t, append([]string{"bench", "compare"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
@@ -36,28 +49,29 @@ func TestBenchCompare(t *testing.T) {
 		}
 		return stdout
 	}
-	a := measure("a.jsonl", "--modes", "local,serial,serial", "--edge-tps", "400,80")
-	b := measure("b.jsonl", "--modes", "local,serial", "--edge-tps", "400", "--no-warm")
+	a := resultFile(t, filepath.Join(dir, "a.jsonl"), map[string]string{"edge-tps": "60,58.2", "no-warm": "false"},
+		[]float64{60, 58.2}, "local", "serial", "serial")
+	b := resultFile(t, filepath.Join(dir, "b.jsonl"), map[string]string{"edge-tps": "60", "no-warm": "true"},
+		[]float64{60}, "local", "serial")
 
 	text := compared(a)
-	assert.Contains(t, text, "serial, edge_tps 400, variant 1 → 2 ("+a+":2 and "+a+":3)")
-	assert.NotContains(t, text, "local")
+	assert.Contains(t, text, "serial, edge_tps 60, variant 1 → 2 ("+a+":2 and "+a+":3)")
 	text = compared(a, "--by", "edge_tps")
-	assert.Regexp(t, `local, edge_tps 400 → 80 \(.*:1 and .*:4\)`, text)
-	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+\d+\.\d% +\+\d+\.\d to \+\d+\.\d% +0\.00\d+ +\* *$`, text)
+	assert.Regexp(t, `local, edge_tps 60 → 58.2 \(.*:1 and .*:4\)`, text)
+	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
 	assert.Contains(t, text, "Equal in all samples: ")
 	assert.NotContains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "*  \n")
 	assert.Contains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "0 of ")
 	text = compared(a, "--by", "mode", "--base", "serial")
-	assert.Contains(t, text, "edge_tps 400, mode serial → local")
-	assert.Regexp(t, `The texts of \d+ of 12 answers differ.`, text)
+	assert.Contains(t, text, "edge_tps 60, mode serial → local")
+	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
 
 	text = compared(a, b)
 	assert.Contains(t, text, "Compared:\n  --no-warm: false → true\n")
-	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 400,80 → 400\n")
+	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n")
 	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6", "the second variant, and another pace")
 	figures := lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))
-	require.Greater(t, len(figures), 20)
+	require.Len(t, figures, 18)
 	assert.Equal(t, "ms", figures[0].Name)
 	assert.Equal(t, "local", figures[0].Of["mode"])
 	assert.True(t, figures[0].Differs)
