@@ -104,7 +104,7 @@ func TestBenchCompare(t *testing.T) {
 // lines for cells and round trips that break even.
 func TestBenchRoutingSweep(t *testing.T) {
 	sweep := func(args ...string) string {
-		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--questions", "4", "--rtt", "0,9ms",
+		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--questions", "4", "--warm-up", "0", "--rtt", "0,9ms",
 			"--cloud-ms", "0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600",
 			"--modes", "local,serial,serial,verified"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
