@@ -85,16 +85,16 @@ func rounded(d time.Duration) float64 { return result.Milliseconds(d.Round(time.
 // Work is what answers took of time, network and machine, per answer.
 type Work struct {
 	FirstToken  *Times   `json:"first_token_ms,omitempty"`           // until the first token was shown
-	Between     *Times   `json:"between_tokens_ms,omitempty"`        // from one token shown to the next, of all answers; 0 where several came at once
-	Passes      *float64 `json:"passes_per_answer,omitempty"`        // forward calls of the small model after the prompt
-	Hidden      *float64 `json:"hidden_ms_per_answer,omitempty"`     // of the time from asks to answers, spent on drafting that held
-	Exposed     *float64 `json:"exposed_ms_per_answer,omitempty"`    // lost waiting for answers, also for those that did not come
+	Between     *Times   `json:"between_tokens_ms,omitempty"`        // from one token shown to the next, of all answers
+	Passes      *float64 `json:"passes_per_answer,omitempty"`        // forward calls of the small model
+	Hidden      *float64 `json:"hidden_ms_per_answer,omitempty"`     // waits that drafting hid
+	Exposed     *float64 `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, in vain too
 	Wasted      *float64 `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
-	CommitDelay *float64 `json:"commit_delay_ms,omitempty"`          // from drafting a token until it was shown, mean of all tokens
+	CommitDelay *float64 `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
 	Up          *float64 `json:"bytes_up_per_answer,omitempty"`      // payload
 	Down        *float64 `json:"bytes_down_per_answer,omitempty"`    //
-	CPU         *float64 `json:"cpu_seconds_per_answer,omitempty"`   // of this process, small and large model and network together; with one answer at a time
-	Joules      *float64 `json:"energy_joules_per_answer,omitempty"` // of all processors, alike, where Linux tells
+	CPU         *float64 `json:"cpu_seconds_per_answer,omitempty"`   // of this process, both models; with --parallel 1
+	Joules      *float64 `json:"energy_joules_per_answer,omitempty"` // of all processors, alike
 }
 
 // work sums up answers of a mode, whose tallies come to all.

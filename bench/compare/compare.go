@@ -62,7 +62,7 @@ type Metric struct {
 	P        float64  `json:"p"`                     // of this test alone
 	Adjusted float64  `json:"p_adjusted"`            // of all together
 	Differs  bool     `json:"differs"`               // at the chance that was asked for
-	Test     string   `json:"test"`                  // signed-rank, rank-sum, single where there are no samples, none where all are equal
+	Test     string   `json:"test"`                  // signed-rank, rank-sum; single: no samples; none: all are equal
 	N        [2]int   `json:"samples"`               // questions, or samples that are no answers, of A and B
 	Block    int      `json:"block,omitempty"`       // questions that were put together, where that are more than one
 }

@@ -22,8 +22,8 @@ func newBenchCompareCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
 		Short: "Say in what measurements differ, by how much, and how sure that is",
-		Long: `Say in what two files of measurements differ (JSON lines, as --json prints them), by how much, and how sure that is. Lines
-are joined by what they are of: measurement, link and paces, mode, models, flags. What has one value in all of A and
+		Long: `Say in what two files of measurements differ (JSON lines, as --json prints them), by how much, and how sure that is.
+Lines are joined by what they are of: measurement, link and paces, mode, models, flags. What has one value in all of A and
 another in all of B is what is compared.
 
 With one file, lines that differ in --by are compared: modes that were named twice, or with --by edge_tps the paces of a
