@@ -106,6 +106,7 @@ func TestBenchRoutingOwn(t *testing.T) {
 		"--cloud-ms", "0", "--modes", "local,cloud,serial,pipelined-2", "--deadline", "off", "--policy", "random",
 		"--threshold", "0.1", "--json")
 	require.Equal(t, exitDone, code, stderr)
+	assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
 	reports := lines[bench.ModeReport](t, stdout)
 	require.Len(t, reports, 4)
 	assert.Equal(t, 2, reports[3].Answers)

@@ -59,6 +59,9 @@ func flagTests() map[string]map[string]string {
 			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
 			"json": "TestBenchGateway",
 		},
+		"pilotfish bench compare": {
+			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare", "json": "TestBenchCompare",
+		},
 		"pilotfish cloud check": {
 			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "upstream-kind": "TestCloudCheck",
 			"upstream-key-file": "TestCheckFlags", "upstream-model": "TestCheckFlags",
@@ -68,6 +71,8 @@ func flagTests() map[string]map[string]string {
 			"upstream": "TestBenchRoutingUpstream", "tokenizer": "TestBenchRoutingUpstream",
 			"upstream-kind": "TestBenchRoutingUpstream", "upstream-key-file": "TestBenchRoutingUpstream",
 			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
+			"traces": "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
+			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
@@ -244,11 +249,12 @@ func calls(m string) map[string][]string {
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
-		"pilotfish demo":        {"--modes", "pipelined-2"},
-		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
-		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
-		"pilotfish cloud ready": {}, "pilotfish router": {},
+		"pilotfish bench compare": {"/nowhere/a.jsonl"},
+		"pilotfish demo":          {"--modes", "pipelined-2"},
+		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish cloud":         {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish cloud check":   {"http://127.0.0.1:1", "--tokenizer", m},
+		"pilotfish cloud ready":   {}, "pilotfish router": {},
 		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
 		"pilotfish eval":             {"demo", "--questions", "1"}, "pilotfish eval fetch": {"csqa"},
 		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--rounds", "2", "--data", "demo-train",
@@ -274,7 +280,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		for _, f := range flags {
 			for _, value := range []string{"nonsense", "-1"} {
 				switch kind := f.Value.Type(); {
-				case kind == "string" || kind == "stringArray":
+				case kind == "string" || kind == "stringArray" || kind == "paths":
 					continue // any text is one; what else they must be is said by their own tests
 				case kind == "bool" && value == "-1":
 					continue
