@@ -54,7 +54,7 @@ type frame struct {
 	below float64 // height of what is under the part between the axes: labels of the axis
 }
 
-func newFrame(f form, title string) *frame { return &frame{form: f, title: title, below: 60} }
+func newFrame(f form, title string) *frame { return &frame{form: f, title: title, below: 70} }
 
 func (f *frame) printf(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
 
