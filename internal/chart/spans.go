@@ -54,12 +54,14 @@ func (s Spans) draw(f *frame) []byte {
 	p.ruler()
 	for i, r := range s.Rows {
 		top := f.top + gap + step*float64(i) + above
+		p.printf(`<g data-series="%s">`+"\n", escaped(r.Name))
 		if above > 0 {
 			p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", f.left, top-4, escaped(shortened(r.Name, 42)))
 		} else {
 			p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5, escaped(shortened(r.Name, 21)))
 		}
 		p.row(r, top, bar)
+		p.printf("</g>\n")
 	}
 	var keys []key
 	for i, name := range s.Kinds {
