@@ -50,6 +50,8 @@ type ModeReport struct {
 	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
 	Bound   *float64 `json:"bound_ms,omitempty"` // least mean time by arithmetic, see [routing.bound]
 	Samples []Sample `json:"samples,omitempty"`  // one of each answer, in the order of the rounds
+	// one answer from its beginning to its end, of the same question in all modes; not of the large model alone
+	Waterfall []result.Span `json:"waterfall,omitempty"`
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and

@@ -141,7 +141,7 @@ func (d *device) ask(ctx context.Context, mode, question int) (answer, error) {
 	}
 	s := d.seats[mode]
 	s.last = q.Text
-	a, err := d.b.ask(ctx, d.modes[mode], s.session, s.far, q)
+	a, err := d.b.ask(ctx, d.modes[mode], s.session, s.far, q, question < pictured)
 	if err != nil {
 		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}

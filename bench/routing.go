@@ -93,6 +93,7 @@ func (b *routing) reports(answers [][]answer, alone []answer) (all []ModeReport)
 	for i, m := range b.Modes {
 		r := report(m, answers[i], b.Prices)
 		r.Variant, r.Cell = variant(b.Modes, i), b.cell()
+		r.Waterfall = pictureOf(b.Modes, answers, i)
 		all = append(all, r)
 	}
 	b.compare(all, answers, alone)
@@ -132,20 +133,22 @@ type routing struct {
 
 // answer is what became of one question.
 type answer struct {
-	ids     []int32
-	origins []string
-	prompt  int  // its tokens
-	known   bool // whether there is a right answer
-	correct bool
-	took    time.Duration
-	begin   time.Time
-	shown   []time.Duration // since begin, of each token
-	used    usage
-	tally   Tally
-	waits   []time.Duration // of answered questions, exposed
+	ids      []int32
+	origins  []string
+	prompt   int  // its tokens
+	known    bool // whether there is a right answer
+	correct  bool
+	pictured bool // it is kept as spans
+	took     time.Duration
+	begin    time.Time
+	shown    []time.Duration // since begin, of each token
+	used     usage
+	tally    Tally
+	waits    []time.Duration // of answered questions, exposed
 
 	question, repetition int
 	sent, received       int // payload of all questions, answered or not, and of text sent ahead
+	spans                waterfall
 	// the cloud was asked for the last token, and no other answer told it
 	lastAsked bool
 	askedFor  int // position that the cloud was asked for last
@@ -160,6 +163,9 @@ func (a *answer) observe(e draft.Event) {
 	one.Add(e)
 	a.sent, a.received = a.sent+one.BytesUp, a.received+one.BytesDown
 	a.tally.Add(e)
+	if a.pictured {
+		a.spans.observe(e)
+	}
 	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
 		a.askedFor = q.Pos
 		a.waits = append(a.waits, q.Exposed)
@@ -203,13 +209,15 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 	return all.String() + t.Decode(run)
 }
 
-// ask answers one question.
-func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
+// ask answers one question. Where it is pictured, spans of the answer are kept.
+func (b *routing) ask(
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, pictured bool,
+) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Correct != nil}
+	a := answer{prompt: len(prompt), known: q.Correct != nil, pictured: pictured}
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -254,8 +262,10 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 
 // route is how an answer is decoded in a mode, without its router.
 func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
+	o := m.Draft(b.Draft)
+	o.Trace = o.Trace || a.pictured
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.EdgeTPS,
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }
