@@ -117,7 +117,11 @@ func praise(r ModeReport, local, cloud *ModeReport) string {
 	fmt.Fprintf(&b, "the median one takes %.0f ms%s", r.Time.P50, beside(local, cloud, func(o *ModeReport) string {
 		return against(r.Time.P50, o.Time.P50)
 	}))
-	fmt.Fprintf(&b, "; %.1f%% of the tokens are the large model's.", 100**r.EscalatedShare)
+	fmt.Fprintf(&b, "; %.1f%% of the tokens are the large model's", 100**r.EscalatedShare)
+	if cloud != nil {
+		b.WriteString(", in place of all")
+	}
+	b.WriteString(".")
 	return b.String()
 }
 

@@ -33,7 +33,7 @@ func TestConclude(t *testing.T) {
 	late.Timeouts = new(1)
 	const won = "With pipelined-4, 100% of the answers are right (small model alone: 43%; large model alone: 100%), and the " +
 		"median one takes 693 ms (small model alone: 660 ms, 5% less; large model alone: 700 ms, 1% more); 3.0% of the tokens " +
-		"are the large model's."
+		"are the large model's, in place of all."
 	const serially = "With serial, 100% of the answers are right, and the median one takes 800 ms; 3.0% of the tokens are " +
 		"the large model's."
 	const none = "Nothing is won here: no mode that asks the large model succeeded: pipelined-4 ("

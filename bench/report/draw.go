@@ -51,7 +51,7 @@ func (p *Place) times() Picture {
 		s.X.End = max(s.X.End, m.Mean.High)
 		s.Rows = append(s.Rows, chart.Row{
 			Name: m.Label, Low: m.Mean.Low, High: m.Mean.High, Text: chart.Number(m.Mean.Value),
-			Spans: []chart.Span{{To: m.Mean.Value, Kind: m.Colour - 1, Text: m.Label}},
+			Spans: []chart.Span{{To: m.Mean.Value, Colour: m.Colour - 1, Text: m.Label}},
 		})
 	}
 	return s
@@ -61,7 +61,7 @@ func (p *Place) times() Picture {
 func (p *Place) bytes() Picture {
 	s := chart.Spans{
 		Title: "Payload each way, " + p.Name(), X: chart.Axis{Label: "bytes per answer", Scale: chart.Linear},
-		Kinds: []string{"up", "down"},
+		Kinds: []chart.Kind{{Name: "up"}, {Name: "down", Colour: 1}},
 	}
 	for _, m := range p.Modes {
 		up, down, ok := m.bytesPerAnswer()
@@ -73,7 +73,7 @@ func (p *Place) bytes() Picture {
 			Name: m.Label, Text: chart.Number(up) + " + " + chart.Number(down),
 			Spans: []chart.Span{
 				{To: up, Text: chart.Number(up) + " bytes up"},
-				{From: up, To: up + down, Kind: 1, Text: chart.Number(down) + " bytes down"},
+				{From: up, To: up + down, Colour: 1, Text: chart.Number(down) + " bytes down"},
 			},
 		})
 	}
@@ -155,16 +155,16 @@ func staircase(m *Mode, waits []float64, parts int) chart.Line {
 	return l
 }
 
-// The kinds of spans in a waterfall.
+// The colours of spans in a waterfall.
 const (
-	drawPrompt = iota
-	drawStep
-	drawBranches
-	drawHit
-	drawMiss
-	drawVain
-	drawCloud
-	drawEdge
+	drawStep     = 0
+	drawVain     = 1
+	drawHit      = 2
+	drawPrompt   = 3
+	drawMiss     = 4
+	drawCloud    = 5
+	drawBranches = 6
+	drawEdge     = 7
 )
 
 // waterfall is the picture of one answer, nil where none is told.
@@ -174,8 +174,10 @@ func (m *Mode) waterfall() Picture {
 	}
 	s := chart.Spans{
 		Title: "One answer, " + m.Label, X: chart.Axis{Label: "ms since the answer began", Scale: chart.Linear},
-		Kinds: []string{"prompt", "step", "step on branches", "ask: guessed", "ask: not guessed, or read", "in vain: rolled back, waited, no answer",
-			"shown: the cloud's", "shown: the device's"},
+		Kinds: []chart.Kind{{Name: "prompt", Colour: drawPrompt}, {Name: "step", Colour: drawStep},
+			{Name: "step on branches", Colour: drawBranches}, {Name: "ask, guessed", Colour: drawHit},
+			{Name: "ask, not guessed", Colour: drawMiss}, {Name: "in vain", Colour: drawVain},
+			{Name: "shown, the cloud's", Colour: drawCloud}, {Name: "shown, the device's", Colour: drawEdge}},
 	}
 	rows := []chart.Row{{Name: "small model"}, {Name: "waiting"}, {Name: "rolled back"}}
 	shown := chart.Row{Name: "text shown"}
@@ -184,33 +186,33 @@ func (m *Mode) waterfall() Picture {
 	slices.SortStableFunc(all, func(a, b result.Span) int { return cmp.Compare(a.Start, b.Start) })
 	for _, one := range all {
 		s.X.End = max(s.X.End, one.End)
-		d := chart.Span{From: one.Start, To: one.End, Text: spanText(one)}
+		d := chart.Span{From: one.Start, To: one.End, Text: spanText(one), Colour: drawPrompt}
 		switch one.Kind {
 		case result.SpanPrompt:
 			rows[0].Spans = append(rows[0].Spans, d)
 		case result.SpanStep:
-			if d.Kind = drawStep; one.Leaves > 1 {
-				d.Kind = drawBranches
+			if d.Colour = drawStep; one.Leaves > 1 {
+				d.Colour = drawBranches
 			}
 			rows[0].Spans = append(rows[0].Spans, d)
 		case result.SpanWait:
-			d.Kind = drawVain
+			d.Colour = drawVain
 			rows[1].Spans = append(rows[1].Spans, d)
 		case result.SpanRollback, result.SpanTurn:
-			d.Kind = drawVain
+			d.Colour = drawVain
 			rows[2].Spans = append(rows[2].Spans, d)
 		case result.SpanShown:
-			if d.Kind = drawEdge; one.Outcome == "cloud" {
-				d.Kind = drawCloud
+			if d.Colour = drawEdge; one.Outcome == "cloud" {
+				d.Colour = drawCloud
 			}
 			shown.Spans = append(shown.Spans, d)
 		case result.SpanAsk:
-			d.Kind = askKind(one.Outcome)
+			d.Colour = askKind(one.Outcome)
 			asks = append(asks, chart.Row{Name: fmt.Sprintf("ask, position %d", one.Pos), Spans: []chart.Span{d}})
 		}
 	}
 	const mostAsks = 24
-	s.Rows = append(s.Rows, rows...)
+	s.Rows = slices.DeleteFunc(rows, func(r chart.Row) bool { return len(r.Spans) == 0 })
 	s.Rows = append(s.Rows, asks[:min(len(asks), mostAsks)]...)
 	if left := len(asks) - mostAsks; left > 0 {
 		s.Rows = append(s.Rows, chart.Row{Name: plural(left, "more ask")})

@@ -54,12 +54,12 @@ func (e *Engine) OfBound() string {
 // engines are bars of speeds, from the samples' least to their most; nil where there is nothing to draw.
 func engines(all []Engine) Picture {
 	s := chart.Spans{Title: "Speed of the engine", X: chart.Axis{Label: "tokens per second", Scale: chart.Linear},
-		Kinds: []string{"generation", "prompt"}}
+		Kinds: []chart.Kind{{Name: "generation"}, {Name: "prompt", Colour: 1}}}
 	bar := func(e *Engine, kind int, tps float64, of func(i int) float64) {
 		if tps <= 0 {
 			return
 		}
-		r := chart.Row{Name: e.Name(), Text: chart.Number(tps), Spans: []chart.Span{{To: tps, Kind: kind, Text: s.Kinds[kind]}}}
+		r := chart.Row{Name: e.Name(), Text: chart.Number(tps), Spans: []chart.Span{{To: tps, Colour: kind, Text: s.Kinds[kind].Name}}}
 		for i := range e.Samples {
 			v := of(i)
 			if i == 0 || v < r.Low {

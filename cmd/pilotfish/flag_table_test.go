@@ -72,7 +72,8 @@ func flagTests() map[string]map[string]string {
 			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
-		"pilotfish demo": route,
+		"pilotfish demo":         joined(route, map[string]string{"report": "TestDemoReport"}),
+		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
 		"pilotfish run": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "profile": "TestProfile",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
@@ -244,7 +245,7 @@ func calls(m string) map[string][]string {
 	return map[string][]string{
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
-		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
+		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench report": {"/nowhere/results.jsonl"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
 		"pilotfish demo":        {"--modes", "pipelined-2"},
 		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},

@@ -62,6 +62,7 @@ type routingFlags struct {
 	upstream  upstreamFlags
 	price     priceFlag
 	json      bool
+	page      pageFlag // of demo
 }
 
 // The ends of the ranges of flags.

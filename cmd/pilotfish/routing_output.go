@@ -26,7 +26,10 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if err != nil {
 		return err
 	}
-	if f.json {
+	if err := f.page.check(); err != nil {
+		return err
+	}
+	if f.json || f.page != "" {
 		about.Machine.Bandwidth = result.Bandwidth()
 	}
 	f.tellEnergy(a)
@@ -36,12 +39,13 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i)
 		err = errors.Join(f.print(a, reports, about), err)
-		if err != nil {
-			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, cells))
-		}
 		all = append(all, reports...)
+		if err != nil {
+			err = errors.Join(f.printSweep(a, all[:len(all)-len(reports)], about), stoppedIn(err, i, cells))
+			return errors.Join(f.page.write(all, about), err)
+		}
 	}
-	return f.printSweep(a, all, about)
+	return errors.Join(f.printSweep(a, all, about), f.page.write(all, about))
 }
 
 // cell runs the modes in one cell.
@@ -101,7 +105,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	case f.sweeps:
 		return printCell(a.stdout, reports)
 	default:
-		return printRouting(a.stdout, reports)
+		return f.printDemo(a.stdout, reports)
 	}
 	for _, r := range reports {
 		if err := a.printResult(r, about); err != nil {

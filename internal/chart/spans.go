@@ -9,8 +9,14 @@ import (
 type Spans struct {
 	Title string
 	X     Axis
-	Kinds []string // names of kinds of spans, in the legend
+	Kinds []Kind // of spans, for the legend
 	Rows  []Row
+}
+
+// Kind is an entry of the legend.
+type Kind struct {
+	Name   string
+	Colour int // as in [Span]
 }
 
 // Row is one of them.
@@ -24,7 +30,7 @@ type Row struct {
 // Span is a part of a row. One without length is drawn as a thin line.
 type Span struct {
 	From, To float64
-	Kind     int    // index of [Spans.Kinds]
+	Colour   int    // from 0 on; beyond [Colours] they come again
 	Text     string // shown when it is pointed at
 }
 
@@ -64,8 +70,8 @@ func (s Spans) draw(f *frame) []byte {
 		p.printf("</g>\n")
 	}
 	var keys []key
-	for i, name := range s.Kinds {
-		keys = append(keys, key{name, class("l k", i%Colours, false)})
+	for _, k := range s.Kinds {
+		keys = append(keys, key{k.Name, class("l k", k.Colour%Colours, false)})
 	}
 	return f.finish(keys)
 }
@@ -81,7 +87,7 @@ func (p plot) row(r Row, top, bar float64) {
 		x1, _ := p.place(one.To, 0)
 		end = max(end, x1)
 		p.printf(`<rect class="f c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`+"\n",
-			one.Kind%Colours, x0, top, max(x1-x0, 1.2), bar, escaped(one.Text))
+			one.Colour%Colours, x0, top, max(x1-x0, 1.2), bar, escaped(one.Text))
 	}
 	if r.High > r.Low {
 		x0, _ := p.place(r.Low, 0)
