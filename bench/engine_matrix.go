@@ -7,7 +7,11 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
+
+// MostBatch is the most tokens of a prompt that go through the model together.
+const MostBatch = qwen2.MaxRows
 
 // MostRows is the most rows of one forward call that [EngineMatrix] measures: those of a draft tree.
 const MostRows = 8

@@ -62,11 +62,6 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
-	stop, err := f.profile.start(a)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	about := a.measured()
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }

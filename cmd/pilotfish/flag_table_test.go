@@ -52,7 +52,8 @@ func flagTests() map[string]map[string]string {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
 			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
-			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
+			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "rows": "TestBenchEngineFlags",
+			"output": "TestBenchEngineColumns", "profile": "TestProfiledCommands", "profile-path": "TestProfiledCommands",
 		},
 		"pilotfish bench gateway": {
 			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",

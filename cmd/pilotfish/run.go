@@ -74,14 +74,7 @@ run failed or answers did not come, else null. "passes" counts passes over the s
 that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			stop, err := f.profile.start(a)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return f.run(c.Context(), a, args)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
 	f.register(c)
 	return c
