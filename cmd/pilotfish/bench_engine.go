@@ -13,7 +13,6 @@ import (
 // benchEngineFlags are the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
 	m       bench.EngineMatrix
-	profile profileFlag
 	lists   struct{ prompt, generate, depth, rows, threads numberList }
 	kv      string
 	backend string
@@ -86,7 +85,6 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	}
 	p.StringVarP(&f.output, "output", "o", "text", "`form`: text, or in the columns of llama-bench: json, jsonl, csv or md")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each combination")
-	f.profile.register(c)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 

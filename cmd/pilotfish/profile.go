@@ -5,10 +5,30 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 )
+
+// profiledCommands are the commands that run for long: each can be profiled.
+func profiledCommands() []string {
+	return []string{
+		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
+		"router train", "router collect", "router calibrate",
+	}
+}
+
+// addProfiles adds the flags of profiles to the commands that run for long.
+func addProfiles(root *cobra.Command) {
+	for _, path := range profiledCommands() {
+		c, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			panic("there is no command " + path) // whoever renames one renames it above
+		}
+		new(profileFlag).register(c)
+	}
+}
 
 // profileFlag writes a profile of the whole command.
 type profileFlag struct{ kind, path string }

@@ -149,7 +149,7 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 		checkRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
 		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
 		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
-		f.checkTraces(),
+		checkTraces(f.traces),
 		f.checkUse(modes),
 	} {
 		if err != nil {
@@ -168,9 +168,9 @@ func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 }
 
 // checkTraces reads the traces, so that what is wrong with one is said before anything begins.
-func (f *routingFlags) checkTraces() error {
+func checkTraces(paths []string) error {
 	rtt, up, down := 0, 0, 0
-	for _, path := range f.traces {
+	for _, path := range paths {
 		var o link.Options
 		if err := o.AddTrace(path); err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)

@@ -23,7 +23,6 @@ import (
 type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
-	profile   profileFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -82,7 +81,6 @@ that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" 
 
 func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
-	f.profile.register(c)
 	p := c.Flags()
 	f.set = p
 	f.gateway.register(p)
