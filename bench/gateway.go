@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -24,6 +26,8 @@ type GatewayOptions struct {
 	Model    time.Duration // that the model takes for a question, which is not computed
 	Duration time.Duration // of the measurement, above 0
 	Sessions int           // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
+	Abreast  int           // questions that the model answers at the same time; 0 means 4096
+	Greedy   float64       // how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
 	Progress func(done, of int)
 }
 
@@ -37,6 +41,7 @@ type GatewayReport struct {
 	Cores         int            `json:"cores"`   // that the process may use
 	Asks          int            `json:"asks"`    // that were due
 	Answers       int            `json:"answers"` // that came
+	PerSecond     float64        `json:"answers_per_second"`
 	Refusals      map[string]int `json:"refusals"`
 	Errors        int            `json:"errors"`         // asks that got neither
 	Latency       Latency        `json:"latency_ms"`     // from when a question was due to when its answer was there
@@ -47,6 +52,10 @@ type GatewayReport struct {
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks
 	PerSession    int64          `json:"memory_per_session_bytes,omitempty"` // of the gateway, an idle one of 512 tokens
+	Fairness      *Fairness      `json:"fairness,omitempty"`                 // among the devices that are not greedy; with two of them or more
+	Greedy        *GreedyDevice  `json:"greedy,omitempty"`
+	Histogram     string         `json:"latency_histogram_ns,omitempty"` // of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	Quiet         Quiet          `json:"machine_quiet"`
 }
 
 // Latency is percentiles in milliseconds.
@@ -70,6 +79,7 @@ const (
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: milliseconds(o.Model), Seconds: o.Duration.Seconds(),
 		Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
+	watched := watchMachine()
 	if o.Sessions > 0 {
 		bytes, err := sessionBytes(ctx, o.Sessions)
 		if err != nil {
@@ -79,7 +89,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	}
 	l := newLoad(o)
 	g, stop, err := serveFake(l.event, gateway.Options{MaxConns: 2 * o.Devices, MaxConnsPerAddress: 2 * o.Devices},
-		fakeModel{o.Model})
+		fakeModel{delay: o.Model, abreast: o.Abreast})
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +101,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	err = l.run(ctx)
 	used = cpuTime() - used
 	l.report(r)
+	r.Quiet = watched.end()
 	if r.Asks > 0 {
 		r.CPUPerAsk = float64(used.Microseconds()) / float64(r.Asks)
 	}
@@ -98,11 +109,15 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 }
 
 // fakeModel answers after a while.
-type fakeModel struct{ delay time.Duration }
+type fakeModel struct {
+	delay   time.Duration
+	abreast int // questions at the same time; 0 means 4096
+}
 
 // Info implements [gateway.Upstream].
-func (fakeModel) Info() gateway.Info {
-	return gateway.Info{Identity: netproto.Identity{Vocab: benchVocab}, MaxContext: 8192, Parallel: 4096}
+func (f fakeModel) Info() gateway.Info {
+	const most = 4096
+	return gateway.Info{Identity: netproto.Identity{Vocab: benchVocab}, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
 // Ask implements [gateway.Upstream].
@@ -154,9 +169,13 @@ func serveFake(
 	}, nil
 }
 
+// options of a device.
+func (g fakeGateway) options() client.Options {
+	return client.Options{Identity: netproto.Identity{Vocab: benchVocab}, Pin: g.pin, RouteCheck: -1}
+}
+
 func (g fakeGateway) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, g.address, client.Options{
-		Identity: netproto.Identity{Vocab: benchVocab}, Pin: g.pin, RouteCheck: -1})
+	return client.Dial(ctx, g.address, g.options())
 }
 
 // load is the devices and what became of their questions.
@@ -166,7 +185,7 @@ type load struct {
 
 	mu             sync.Mutex
 	measuring      bool
-	whole, inside  *hdrhistogram.Histogram // microseconds
+	whole, inside  *hdrhistogram.Histogram // nanoseconds
 	asks, answers  int
 	refusals       map[string]int
 	errors         int
@@ -180,12 +199,15 @@ type loadDevice struct {
 	s     *client.Session
 	path  []int32 // its text
 	phase float64 // of its first question, in the time between two
+	rate  float64 // of its questions, per second
+
+	asks int             // that were due; as took of load.mu
+	took []time.Duration // of its answers
 }
 
 func newLoad(o GatewayOptions) *load {
-	const longest, digits = 60_000_000, 3 // a minute
-	return &load{o: o, refusals: map[string]int{}, whole: hdrhistogram.New(1, longest, digits),
-		inside: hdrhistogram.New(1, longest, digits), expected: int(float64(o.Devices) * o.Rate * o.Duration.Seconds())}
+	return &load{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
+		expected: int((float64(o.Devices-1) + max(o.Greedy, 1)) * o.Rate * o.Duration.Seconds())}
 }
 
 // event takes the gateway's own times.
@@ -201,7 +223,7 @@ func (l *load) event(e gateway.Event) {
 }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // it is in range now
+	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // it is in range now
 }
 
 // connect brings all devices to where they have asked once.
@@ -211,8 +233,11 @@ func (l *load) connect(ctx context.Context, g fakeGateway, r *GatewayReport) err
 	before, began := memoryInUse(), time.Now()
 	places, failed := make(chan struct{}, abreast), make(chan error, l.o.Devices)
 	var all sync.WaitGroup
-	for range l.o.Devices {
-		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore)}
+	for i := range l.o.Devices {
+		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
+		if i == 0 {
+			d.rate *= max(l.o.Greedy, 1)
+		}
 		for i := range d.path {
 			d.path[i] = rng.Int32N(benchVocab)
 		}
@@ -263,7 +288,7 @@ func (l *load) run(ctx context.Context) error {
 
 // drive asks for one device, each time when it is due, whether or not earlier questions are answered.
 func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
-	pause := float64(time.Second) / l.o.Rate
+	pause := float64(time.Second) / d.rate
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for k := 0; ; k++ {
@@ -299,6 +324,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asks++
+	d.asks++
 	l.up += a.BytesUp
 	l.down += a.BytesDown
 	refusal, refused := errors.AsType[netproto.Code](err)
@@ -306,6 +332,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	case err == nil:
 		l.answers++
 		record(l.whole, took)
+		d.took = append(d.took, took)
 	case refused:
 		l.refusals[refusal.Error()]++
 	default:
@@ -321,14 +348,37 @@ func (l *load) report(r *GatewayReport) {
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
 	r.Latency, r.InGateway = latencyOf(l.whole), latencyOf(l.inside)
+	r.PerSecond = float64(r.Answers) / r.Seconds
+	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+		r.Histogram = string(text)
+	}
+	l.fairness(r)
 	if l.asks > 0 {
 		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
 	}
 }
 
 func latencyOf(h *hdrhistogram.Histogram) Latency {
-	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
-	return Latency{at(50), at(90), at(99), at(99.9), float64(h.Max()) / 1000}
+	at := func(q float64) float64 { return milliseconds(time.Duration(h.ValueAtQuantile(q))) }
+	return Latency{at(50), at(90), at(99), at(99.9), milliseconds(time.Duration(h.Max()))}
+}
+
+// latencyOfAll are the percentiles of times; negative ones count as 0.
+func latencyOfAll(all []time.Duration) Latency {
+	h := result.NewHistogram()
+	for _, d := range all {
+		record(h, d)
+	}
+	return latencyOf(h)
+}
+
+// latencyOfNS is latencyOfAll of nanoseconds.
+func latencyOfNS(all []int64) Latency {
+	h := result.NewHistogram()
+	for _, ns := range all {
+		record(h, time.Duration(ns))
+	}
+	return latencyOf(h)
 }
 
 func (l *load) close() error {

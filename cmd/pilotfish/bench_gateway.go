@@ -18,7 +18,6 @@ type benchGatewayFlags struct {
 	o       bench.GatewayOptions
 	model   float64 // milliseconds
 	seconds float64
-	profile profileFlag
 	json    bool
 }
 
@@ -33,19 +32,27 @@ func newBenchGatewayCommand(a *app) *cobra.Command {
 The gateway and the devices are in this one process; each device has a connection of its own, over UDP on loopback. The
 model takes --model-ms for each question and computes nothing. Questions are due at times that do not depend on how long
 others take, and their time counts from then to the answer, so that waiting behind a stall is part of it. A device's
-text begins with 128 tokens, and each of its questions adds 8.`,
-		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30`,
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+text begins with 128 tokens, and each of its questions adds 8.
+
+Fairness is how alike the devices were served: Jain's index of the shares of their questions that were answered, and of
+the 99th percentiles of their times. It is 1 where all are alike, and 1/n where one of n devices has all. With --greedy the
+first device asks more than the others, which a fair gateway keeps from being noticed. Only where the model takes fewer
+questions at a time than there are (--model-parallel) has anybody to wait.`,
+		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
+  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()
 	p.IntVar(&f.o.Devices, "devices", 1000, "devices, each with a connection of its own")
 	p.Float64Var(&f.o.Rate, "rate", 1, "questions per second of each device")
 	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes for a question")
 	p.Float64Var(&f.seconds, "seconds", 30, "length of the measurement")
+	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model takes at the same time; others wait")
+	p.Float64Var(&f.o.Greedy, "greedy", 1, "how many `times` --rate the first device asks at. Fairness is that among the "+
+		"others")
 	p.IntVar(&f.o.Sessions, "sessions", 1000, "idle sessions of 512 tokens whose memory is measured; 0 leaves that out")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
-	f.profile.register(c)
 	return c
 }
 
@@ -55,6 +62,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 		value, low, top float64
 	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6}, {"--model-ms", f.model, 0, 60000},
 		{"--seconds", f.seconds, 0.1, 86400},
+		{"--model-parallel", float64(f.o.Abreast), 1, 65536}, {"--greedy", f.o.Greedy, 1, 1e6},
 		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
 		if !(v.value >= v.low && v.value <= v.top) {
 			return usagef("%s %v is out of range: give %v to %v", v.flag, v.value, v.low, v.top)
@@ -62,11 +70,6 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
-	stop, err := f.profile.start(a)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	about := a.measured()
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
@@ -85,7 +88,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 func printGatewayReport(a *app, r *bench.GatewayReport) {
 	fmt.Fprintf(a.stdout, "%d devices, %v questions/s each, a model of %v ms, %v s, devices and gateway on %d cores\n",
 		r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores)
-	fmt.Fprintf(a.stdout, "answered     %8d of %d", r.Answers, r.Asks)
+	fmt.Fprintf(a.stdout, "answered     %8d of %d, %.1f a second", r.Answers, r.Asks, r.PerSecond)
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		fmt.Fprintf(a.stdout, "; %d refused: %s", r.Refusals[why], why)
 	}
@@ -100,10 +103,28 @@ func printGatewayReport(a *app, r *bench.GatewayReport) {
 		fmt.Fprintf(a.stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
 			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
 	}
+	printFairness(a, r)
 	fmt.Fprintf(a.stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp, r.BytesDown)
 	fmt.Fprintf(a.stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
 		humanize.IBytes(uint64(max(r.PerConnection, 0))))
 	if r.PerSession > 0 {
 		fmt.Fprintf(a.stdout, "idle session %8s of memory, 512 tokens\n", humanize.IBytes(uint64(r.PerSession)))
+	}
+	if r.Quiet.Seconds > 0 {
+		fmt.Fprintf(a.stdout, "machine      %s\n", r.Quiet)
+	}
+}
+
+// printFairness says how alike devices were served.
+func printFairness(a *app, r *bench.GatewayReport) {
+	if f := r.Fairness; f != nil {
+		fmt.Fprintf(a.stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
+			"%.4f of times at 99%%, %.2f to %.2f ms\n",
+			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
+	}
+	if g := r.Greedy; g != nil {
+		fmt.Fprintf(a.stdout, "greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
+			"%.2f at 99%%; the others %.2f and %.2f\n",
+			g.Answers, g.Asks, g.Times, g.Latency.P50, g.Latency.P99, g.Others.P50, g.Others.P99)
 	}
 }

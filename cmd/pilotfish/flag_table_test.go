@@ -36,7 +36,7 @@ func flagTests() map[string]map[string]string {
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
-	return map[string]map[string]string{
+	all := map[string]map[string]string{
 		"pilotfish":         {"version": "TestExitCodes"},
 		"pilotfish version": {"json": "TestVersionJSON"},
 		"pilotfish pull":    {"dir": "TestPullDefaultFolder", "json": "TestPullCommand"},
@@ -52,12 +52,19 @@ func flagTests() map[string]map[string]string {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
 			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
-			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
+			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "rows": "TestBenchEngineFlags",
+			"output": "TestBenchEngineColumns",
 		},
 		"pilotfish bench gateway": {
 			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
-			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
-			"json": "TestBenchGateway",
+			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "json": "TestBenchGateway",
+			"greedy": "TestBenchGateway", "model-parallel": "TestBenchGateway",
+		},
+		"pilotfish bench link": {
+			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",
+			"seed": "TestLinkFlags", "model-ms": "TestLinkFlags", "tokens": "TestLinkFlags", "asks": "TestLinkFlags",
+			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
+			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink",
 		},
 		"pilotfish cloud check": {
 			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "upstream-kind": "TestCloudCheck",
@@ -75,7 +82,7 @@ func flagTests() map[string]map[string]string {
 		"pilotfish demo":         joined(route, map[string]string{"report": "TestDemoReport"}),
 		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
 		"pilotfish run": joined(model, map[string]string{
-			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "profile": "TestProfile",
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
@@ -152,6 +159,11 @@ func flagTests() map[string]map[string]string {
 			"question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
 		}),
 	}
+	for _, command := range profiledCommands() {
+		profiles := map[string]string{"profile": "TestProfiledCommands", "profile-path": "TestProfiledCommands"}
+		all["pilotfish "+command] = joined(all["pilotfish "+command], profiles)
+	}
+	return all
 }
 
 func joined(a, b map[string]string) map[string]string {
@@ -245,8 +257,9 @@ func calls(m string) map[string][]string {
 	return map[string][]string{
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
-		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench report": {"/nowhere/results.jsonl"}, "pilotfish bench engine": {"-m", m},
-		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
+		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
+		"pilotfish bench report":  {"/nowhere/results.jsonl"},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"}, "pilotfish bench link": {},
 		"pilotfish demo":        {"--modes", "pipelined-2"},
 		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
 		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},

@@ -177,8 +177,13 @@ func (f *routingFlags) checkTraces() error {
 			return fmt.Errorf("--traces %s: %w", path, err)
 		}
 	}
+	return checkTraces(f.traces)
+}
+
+// checkTraces reads the traces of one link.
+func checkTraces(paths []string) error {
 	rtt, up, down := 0, 0, 0
-	for _, path := range f.traces {
+	for _, path := range paths {
 		var o link.Options
 		if err := o.AddTrace(path); err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)

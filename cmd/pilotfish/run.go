@@ -23,7 +23,6 @@ import (
 type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
-	profile   profileFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -74,14 +73,7 @@ run failed or answers did not come, else null. "passes" counts passes over the s
 that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			stop, err := f.profile.start(a)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return f.run(c.Context(), a, args)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
 	f.register(c)
 	return c
@@ -89,7 +81,6 @@ that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" 
 
 func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
-	f.profile.register(c)
 	p := c.Flags()
 	f.set = p
 	f.gateway.register(p)
