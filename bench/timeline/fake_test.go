@@ -77,7 +77,9 @@ func (w *world) Decide(path uint64, pos int, _ *backend.Output) (float32, bool, 
 }
 
 // Ask implements [draft.Cloud].
-func (w *world) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) { return w.ask(ctx, q) }
+func (w *world) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	return w.ask(ctx, q)
+}
 
 // errAway is the error of an ask that failed.
 var errAway = errors.New("away")
@@ -105,7 +107,7 @@ func random(r *rand.Rand) *world {
 	ms := func(most int) time.Duration { return time.Duration(r.IntN(most*1000)) * time.Microsecond }
 	w := &world{seed: r.Uint64(), prompt: ms(30) + 1, forward: ms(20) + 1, rest: ms(2)}
 	share := r.IntN(100)
-	w.escalates = func(pos int) bool { return int(w.head(pos+7).Top[0].ID*5)%100 < share }
+	w.escalates = func(pos int) bool { return int(w.head(pos + 7).Top[0].ID*5)%100 < share }
 	slow, failing, clock := 1+r.IntN(100), r.IntN(30), r.IntN(2) == 0
 	w.ask = func(ctx context.Context, q draft.Question) (draft.Answer, error) {
 		r := rand.New(rand.NewPCG(w.seed, uint64(len(q.Context))))

@@ -40,7 +40,7 @@ func (d *drawing) steps() {
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	answer := span{"answer", 0, d.wall, args{
 		"tokens": sum.Tokens, "cloud_tokens": sum.Cloud, "timeouts": sum.Timeouts, "asks": sum.Asks, "hits": sum.Hits,
-		"forward_calls": sum.Passes, "drafted": sum.Drafted, "wasted": sum.Wasted, "stop": sum.Stop,
+		"forward_calls": sum.Passes, "drafted": sum.Drafted, "wasted": sum.Wasted,
 	}}
 	d.bar(steps, append([]span{answer}, without(parts, d.wall)...)...)
 }
@@ -102,10 +102,14 @@ func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 
 // operations draws what the small model did: on the CPU operation by operation, on a GPU whole passes.
 func (d *drawing) operations() {
+	names := map[string]string{
+		"Embed": "embed", "NormProject": "norm+project", "Attend": "attend", "ProjectAdd": "project+add",
+		"NormGateUp": "norm+gate+up", "Head": "head",
+	}
 	ahead := d.t.gpuAhead()
 	end := map[track]time.Duration{}
 	for _, o := range d.t.ops {
-		k, s := operations, span{o.name, o.begin, o.end, args{"rows": o.rows}}
+		k, s := operations, span{names[o.name], o.begin, o.end, args{"rows": o.rows}}
 		if o.name == backend.OpRun {
 			k, s = gpu, span{"forward", o.deviceBegin - ahead, o.deviceEnd - ahead, args{"rows": o.rows}}
 		} else if o.layer >= 0 {

@@ -87,7 +87,7 @@ func TestKnownTimes(t *testing.T) {
 		assert.Equal(t, []at{{"ask", 20, 40}}, have("network", "up"))
 		assert.Equal(t, []at{{"answer", 50, 80}}, have("network", "down"))
 		assert.Equal(t, []at{{"served", 40, 50}, {"queue", 40, 43}, {"compute", 43, 50}}, have("gateway", "asks"))
-		assert.Equal(t, []at{{"Embed", 0, 10}, {"Head", 10, 15}, {"Head", 15, 20}, {"Head", 80, 85}, {"Head", 85, 90}},
+		assert.Equal(t, []at{{"embed", 0, 10}, {"head", 10, 15}, {"head", 15, 20}, {"head", 80, 85}, {"head", 85, 90}},
 			have("device", "operations"))
 		var shown []float64
 		for _, e := range f.All("X", "device", "text", "token") {

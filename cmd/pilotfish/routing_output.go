@@ -17,6 +17,9 @@ import (
 // measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it
 // shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	if s.Upstream, err = f.openUpstream(ctx); err != nil {
 		return err
 	}
@@ -46,8 +49,10 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
+	o.Timeline = f.timeline.drawn(o.Questions)
 	reports, err := bench.Routing(ctx, o)
 	m.close()
+	err = errors.Join(err, f.timeline.write(about))
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
 		progress := fmt.Sprintf("%d of %d modes are finished", len(reports), len(o.Modes))
 		err = &interruption{signal: stopped.signal, progress: progress}

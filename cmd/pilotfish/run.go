@@ -24,6 +24,7 @@ type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
 	profile   profileFlag
+	timeline  timelineFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -92,6 +93,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.profile.register(c)
 	p := c.Flags()
 	f.set = p
+	f.timeline.register(p, "the answer")
 	f.gateway.register(p)
 	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
@@ -138,6 +140,9 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	e, err := f.model.open()
 	if err != nil {
@@ -163,7 +168,7 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	if !f.set.Changed("cloud") {
-		return out.finish(ctx, out.print(s.Generate(ctx, ids, route.Request)))
+		return out.finish(ctx, out.generate(ctx, ids, route))
 	}
 	return f.routed(ctx, a, e, ids, route, dial, out)
 }
