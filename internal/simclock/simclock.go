@@ -35,7 +35,7 @@ func (c *Clock) Run(f func()) {
 
 // Go lets f run beside the others, as soon as the caller waits.
 func (c *Clock) Go(f func()) {
-	w := &waiter{until: c.now, wake: make(chan bool)}
+	w := &waiter{done: func() bool { return true }, wake: make(chan bool)}
 	c.waiting = append(c.waiting, w)
 	go func() {
 		<-w.wake

@@ -18,9 +18,10 @@ func (r *run) absorb() {
 
 // drain waits for the questions to return after their context is done.
 func (r *run) drain() {
-	r.returned()
-	for res, ok := r.results.take(); ok; res, ok = r.results.take() {
-		r.take(res)
+	for r.returning() {
+		if res, ok := r.results.take(); ok {
+			r.take(res)
+		}
 	}
 	r.tellWarmed()
 	r.tellAhead()
@@ -33,18 +34,17 @@ func (r *run) wait(ctx context.Context) error {
 		panic("draft: waiting while no question is open")
 	}
 	due, _ := r.next(start)
-	r.pause(ctx, due)
-	res, came := r.results.take()
+	came := r.pause(ctx, due)
 	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	took := r.since(start)
 	oldest.Exposed += took
 	r.traceWait(oldest, start, took)
-	if came {
-		r.take(res)
-	} else {
+	if !came {
 		r.expire(r.now())
+	} else if res, ok := r.results.take(); ok {
+		r.take(res)
 	}
 	return nil
 }

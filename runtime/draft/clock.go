@@ -43,19 +43,33 @@ func (r *run) beside(f func()) {
 	})
 }
 
-// returned waits until nothing runs beside the decoder any more.
-func (r *run) returned() {
+// returning waits until there is a result, which it reports, or nothing runs beside the decoder any more. Call it until
+// it reports false.
+func (r *run) returning() (came bool) {
 	if r.Clock != nil {
-		r.Clock.Wait(time.Time{}, func() bool { return r.running == 0 })
+		return r.Clock.Wait(time.Time{}, func() bool { return r.results.any() || r.running == 0 }) && r.results.any()
 	}
-	r.asks.Wait()
+	if r.alone == nil {
+		r.alone = make(chan struct{})
+		go func() {
+			r.asks.Wait()
+			close(r.alone)
+		}()
+	}
+	select {
+	case <-r.results.bell:
+		return true
+	case <-r.alone:
+		return r.results.any()
+	}
 }
 
-// pause waits for a result, for the end of ctx, or until it is due; the zero time is never.
-func (r *run) pause(ctx context.Context, due time.Time) {
+// pause waits for a result, for the end of ctx, or until it is due; the zero time is never. It reports whether there is
+// a result, and not whether one came at the very moment at which it was due.
+func (r *run) pause(ctx context.Context, due time.Time) (came bool) {
 	if r.Clock != nil {
 		r.Clock.Wait(due, func() bool { return r.results.any() || ctx.Err() != nil })
-		return
+		return r.results.any()
 	}
 	var timer <-chan time.Time
 	if !due.IsZero() {
@@ -65,9 +79,11 @@ func (r *run) pause(ctx context.Context, due time.Time) {
 	}
 	select {
 	case <-r.results.bell:
+		return true
 	case <-timer:
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // receive is <-tokens.

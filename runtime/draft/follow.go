@@ -78,7 +78,7 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
 	if !s.live {
-		s.late = min(s.late+len(res.ahead), r.Ahead-len(s.tokens))
+		s.late = max(0, min(s.late+len(res.ahead), r.Ahead-len(s.tokens)))
 		return
 	}
 	if res.ended {

@@ -51,7 +51,8 @@ type run struct {
 	silent  *escalation   // one that the deadline ended and whose ask may not have returned
 	results *results
 	asks    sync.WaitGroup // in the computer's time
-	running int            // in that of a [Clock]
+	alone   chan struct{}  // closed when these have returned; nil before anybody waits for that
+	running int            // asks in the time of a [Clock]
 }
 
 // decode runs the prompt and goes on in the mode that is asked for.

@@ -32,7 +32,7 @@ type Rollback struct {
 
 // traceWait tells of a wait.
 func (r *run) traceWait(oldest *escalation, start time.Time, took time.Duration) {
-	if r.Trace {
+	if r.Trace && took > 0 {
 		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
 	}
 }
