@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -45,6 +46,10 @@ type RoutingOptions struct {
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
+
+	// Timeline says where an answer that is about to be decoded is drawn, if given; nil: nowhere. Answers of the mode
+	// cloud are not decoded here.
+	Timeline func(Mode, Question) *timeline.Text
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
@@ -227,7 +232,7 @@ func (b *routing) ask(
 	case cloud:
 		text, err = b.stream(ctx, prompt, &a)
 	default:
-		err = b.decode(ctx, m, s, far, prompt, &a)
+		err = b.decode(ctx, m, s, far, prompt, &a, b.drawn(m, q))
 		text = s.Summary().Text
 	}
 	a.took = time.Since(a.begin)
@@ -270,11 +275,21 @@ func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 	}
 }
 
+// drawn returns where an answer is drawn; nil: nowhere.
+func (b *routing) drawn(m Mode, q Question) *timeline.Text {
+	if b.Timeline == nil {
+		return nil
+	}
+	return b.Timeline(m, q)
+}
+
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer,
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer, drawn *timeline.Text,
 ) (err error) {
 	r := b.route(m, far, a)
+	drawn.Watch(&r)
+	defer drawn.End()
 	if m.kind != local {
 		if r.Router, err = m.Router(b.Router); err != nil {
 			return err

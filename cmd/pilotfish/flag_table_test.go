@@ -33,6 +33,7 @@ func flagTests() map[string]map[string]string {
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
 		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
+		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
@@ -83,7 +84,8 @@ func flagTests() map[string]map[string]string {
 		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
 		"pilotfish run": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
-			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
+			"timeline": "TestTimeline",
+			"cloud":    "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
 			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",

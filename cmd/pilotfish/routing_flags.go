@@ -61,6 +61,7 @@ type routingFlags struct {
 	lookup    lookupRows
 	upstream  upstreamFlags
 	price     priceFlag
+	timeline  timedQuestion
 	json      bool
 	page      pageFlag // of demo
 }
@@ -85,6 +86,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p.Lookup("verify-every").Usage = "with verified: ask after so many `tokens` that the large model has not looked at, " +
 		"1 to 1024"
 	f.price.register(p)
+	f.timeline.register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
@@ -148,6 +150,7 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
 		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
 		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
+		f.timeline.check(f.flags, f.questions),
 		f.checkTraces(),
 		f.checkUse(modes),
 	} {
@@ -215,7 +218,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		by    func(bench.Mode) bool
 		modes string
 	}{
-		{"edge-tps edge-row-cost", bench.Mode.SmallModel, "all but cloud"},
+		{"edge-tps edge-row-cost timeline timeline-question", bench.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},

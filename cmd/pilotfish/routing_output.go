@@ -16,6 +16,9 @@ import (
 // measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
 // terminal it shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	if s.Upstream, err = f.openUpstream(ctx); err != nil {
 		return err
 	}
@@ -68,8 +71,10 @@ func (f *routingFlags) cell(
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
+	o.Timeline = f.timeline.drawn(o.Questions)
 	reports, err := bench.Routing(ctx, o)
 	m.close()
+	err = errors.Join(err, f.timeline.write(about))
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
 		done := 0
 		if len(reports) > 0 {

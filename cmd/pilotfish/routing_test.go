@@ -119,6 +119,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 // TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses
 // it.
 func TestEveryRoutingFlagIsUsed(t *testing.T) {
+	t.Chdir(t.TempDir())
 	always := []string{"modes", "questions", "parallel", "json", "help", "report"}
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))

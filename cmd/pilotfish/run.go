@@ -23,6 +23,7 @@ import (
 type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
+	timeline  timelineFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -83,6 +84,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
 	p := c.Flags()
 	f.set = p
+	f.timeline.register(p, "the answer")
 	f.gateway.register(p)
 	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
@@ -129,6 +131,9 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	e, err := f.model.open()
 	if err != nil {
@@ -154,7 +159,7 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	if !f.set.Changed("cloud") {
-		return out.finish(ctx, out.print(s.Generate(ctx, ids, route.Request)))
+		return out.finish(ctx, out.generate(ctx, ids, route))
 	}
 	return f.routed(ctx, a, e, ids, route, dial, out)
 }

@@ -221,7 +221,7 @@ type remote struct{ s *client.Session }
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
 		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
-	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead)} // the kinds are the same
+	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead), Clock: q.Times} // the kinds are the same
 	if due, ok := ctx.Deadline(); ok {
 		query.Deadline = time.Until(due)
 	}
@@ -235,7 +235,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	a := draft.Answer{
 		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Prefilled: r.New, Ahead: r.Ahead,
+		Prefilled: r.New, Ahead: r.Ahead, Times: draft.Times(r.Times),
 	}
 	for _, f := range r.Audit {
 		a.Audit = append(a.Audit, draft.Finding{

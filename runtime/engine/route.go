@@ -30,6 +30,9 @@ type (
 	Preview    = draft.Preview    // tokens that nobody has verified yet
 )
 
+// Op is one operation of a forward call, as it was timed.
+type Op = backend.Op
+
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary
 
@@ -65,6 +68,8 @@ type Route struct {
 	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
+	// Watch is told of each operation of the small model's forward calls, if given: see [backend.Watch].
+	Watch func(Op)
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -97,6 +102,9 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	s.note()
 	defer s.note()
 	defer s.stopAhead()
+	if r.Watch != nil {
+		ctx = backend.Watch(ctx, r.Watch)
+	}
 	return s.text(ctx, prompt, r, yield)
 }
 
@@ -147,7 +155,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		s.summary.Tokens++
 		shown := Token{
 			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-			Confidence: t.Confidence,
+			Confidence: t.Confidence, At: e.At, CommitDelay: t.CommitDelay,
 		}
 		all.WriteString(shown.Text)
 		s.note()

@@ -1,0 +1,113 @@
+// Package timeline draws how answers came about: as a file of trace events, which Perfetto (ui.perfetto.dev) and
+// chrome://tracing open. Each answer has three processes, all of which begin at 0:
+//
+//	device    draft steps   the whole answer, and in it the prompt, forward calls, waits, and the rest between them:
+//	                        together they are the time of the answer. Rollbacks are marks
+//	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock
+//	          asks          from when an ask leaves until its answer is there, and text that is sent ahead
+//	          text          each token from when it was drafted until it was shown
+//	network   up, down      the ways of asks and answers
+//	gateway   asks          queue and compute of each ask, on the device's clock
+//
+// An arrow leads from each ask to the gateway's computing, to its answer, and to the token that it settled. What is
+// recorded has ids of tokens and no text.
+package timeline
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// Timeline is a number of answers, which may come about at the same time. The zero value has none. A nil one records
+// nothing.
+type Timeline struct {
+	// Now is the clock that answers are timed by, if given: that of a simulation.
+	Now func() time.Time
+
+	mu    sync.Mutex
+	texts []*Text
+}
+
+// Text is how one answer came about. It is told of it by one goroutine at a time.
+type Text struct {
+	name  string
+	now   func() time.Time
+	began time.Time
+	wall  time.Duration // 0: it has not ended
+	zero  time.Duration // of the times of events: the call of [draft.Decoder.Decode], since began
+	heard bool          // zero is set
+
+	events []draft.Event
+	ops    []op
+}
+
+// op is one operation of the small model; times are since the text began.
+type op struct {
+	name        string
+	layer, rows int32
+	begin, end  time.Duration
+	// when the device of a whole pass began and ended it, on its own clock
+	deviceBegin, deviceEnd time.Duration
+}
+
+// Begin adds an answer that begins now, under a name for people. It is nil where l is.
+func (l *Timeline) Begin(name string) *Text {
+	if l == nil {
+		return nil
+	}
+	now := l.Now
+	if now == nil {
+		now = time.Now
+	}
+	t := &Text{name: name, now: now, began: now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts = append(l.texts, t)
+	return t
+}
+
+// Watch has a route tell how its answer comes about; whoever observed it already still does. A nil text watches nothing.
+func (t *Text) Watch(r *engine.Route) {
+	if t == nil {
+		return
+	}
+	before := r.Observe
+	r.Draft.Trace = true
+	r.Watch = t.operation
+	r.Observe = func(e draft.Event) {
+		t.Observe(e)
+		if before != nil {
+			before(e)
+		}
+	}
+}
+
+// End says that the answer is there, or will not come. What comes later does not count.
+func (t *Text) End() {
+	if t != nil && t.wall == 0 {
+		t.wall = max(t.now().Sub(t.began), 1)
+	}
+}
+
+// Observe takes an event of a decoder with [draft.Options.Trace]. An event comes a moment after the time that it says:
+// the shortest such moment tells when decoding began.
+func (t *Text) Observe(e draft.Event) {
+	if zero := t.now().Sub(t.began) - e.At; !t.heard || zero < t.zero {
+		t.zero, t.heard = max(zero, 0), true
+	}
+	if e.Preview == nil {
+		t.events = append(t.events, e)
+	}
+}
+
+// operation takes an operation of the small model.
+func (t *Text) operation(o backend.Op) {
+	t.ops = append(t.ops, op{
+		name: o.Name, layer: int32(o.Layer), rows: int32(o.Rows), begin: o.Begin.Sub(t.began), end: o.End.Sub(t.began),
+		deviceBegin: o.DeviceBegin, deviceEnd: o.DeviceEnd,
+	})
+}
