@@ -68,6 +68,8 @@ func flagTests() map[string]map[string]string {
 			"upstream": "TestBenchRoutingUpstream", "tokenizer": "TestBenchRoutingUpstream",
 			"upstream-kind": "TestBenchRoutingUpstream", "upstream-key-file": "TestBenchRoutingUpstream",
 			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
+			"traces": "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
+			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
@@ -274,7 +276,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		for _, f := range flags {
 			for _, value := range []string{"nonsense", "-1"} {
 				switch kind := f.Value.Type(); {
-				case kind == "string" || kind == "stringArray":
+				case kind == "string" || kind == "stringArray" || kind == "paths":
 					continue // any text is one; what else they must be is said by their own tests
 				case kind == "bool" && value == "-1":
 					continue

@@ -11,11 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it
-// shows one answer first.
+// measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
+// terminal it shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
 	if s.Upstream, err = f.openUpstream(ctx); err != nil {
 		return err
@@ -30,18 +29,37 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if f.json {
 		about.Machine.Bandwidth = result.Bandwidth()
 	}
+	f.tellEnergy(a)
+	var all []bench.ModeReport
+	cells := f.cells()
+	for i, c := range cells {
+		c.set(&o, &s)
+		reports, err := f.cell(ctx, a, o, s, i)
+		err = errors.Join(f.print(a, reports, about), err)
+		if err != nil {
+			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, cells))
+		}
+		all = append(all, reports...)
+	}
+	return f.printSweep(a, all, about)
+}
+
+// cell runs the modes in one cell.
+func (f *routingFlags) cell(
+	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int,
+) (_ []bench.ModeReport, err error) {
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
 	if err := f.verifiable(ctx, o.Modes, stage); err != nil {
-		return err
+		return nil, err
 	}
-	if !f.json && isTerminal(a.stdout) {
+	if !f.json && number == 0 && isTerminal(a.stdout) {
 		if err := f.live(ctx, a, o, stage); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
@@ -49,10 +67,14 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	reports, err := bench.Routing(ctx, o)
 	m.close()
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
-		progress := fmt.Sprintf("%d of %d modes are finished", len(reports), len(o.Modes))
+		done := 0
+		if len(reports) > 0 {
+			done = reports[0].Answers
+		}
+		progress := fmt.Sprintf("%d of %d questions are answered in all modes", done, max(1, o.Repeat)*len(o.Questions))
 		err = &interruption{signal: stopped.signal, progress: progress}
 	}
-	return errors.Join(f.print(a, reports, about), err)
+	return reports, err
 }
 
 // verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
@@ -74,7 +96,11 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	if len(reports) == 0 {
 		return nil
 	}
-	if !f.json {
+	switch {
+	case f.json:
+	case f.sweeps:
+		return printCell(a.stdout, reports)
+	default:
 		return printRouting(a.stdout, reports)
 	}
 	for _, r := range reports {
@@ -95,7 +121,7 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 		return nil
 	}
 	q := o.Questions[0]
-	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+	prompt, err := o.Prompt(q.Text)
 	if err != nil {
 		return err
 	}
