@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -45,6 +47,7 @@ type RoutingOptions struct {
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
+	Record   *replay.Recorder                                                   // records the answers, if given; not those of a warm-up
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
@@ -57,9 +60,7 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 8
 	}
-	if o.MaxTokens == 0 {
-		o.MaxTokens = 64
-	}
+	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{RoutingOptions: o, rounds: o.Repeat * len(o.Questions), meter: newMeter(o.Parallel)}
 	b.total = len(o.Modes) * b.rounds
@@ -144,6 +145,7 @@ type answer struct {
 	tally   Tally
 	waits   []time.Duration // of answered questions, exposed
 
+	take                 *replay.Take // records it; nil: nobody does
 	question, repetition int
 	sent, received       int // payload of all questions, answered or not, and of text sent ahead
 	// the cloud was asked for the last token, and no other answer told it
@@ -204,12 +206,14 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 }
 
 // ask answers one question.
-func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
+func (b *routing) ask(
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, record recordOf,
+) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Correct != nil}
+	a := answer{prompt: len(prompt), known: q.Correct != nil, take: b.begin(record, m, prompt)}
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -225,6 +229,7 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
 	a.correct = a.known && q.Correct(text)
+	a.recorded(err)
 	return a, err
 }
 
@@ -270,6 +275,7 @@ func (b *routing) decode(
 			return err
 		}
 	}
+	a.record(&r)
 	for t, err := range s.Routed(ctx, prompt, r) {
 		if err != nil {
 			return err

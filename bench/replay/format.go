@@ -15,17 +15,20 @@ const version = 1
 // Header is the first line of a recording: what all answers have in common.
 type Header struct {
 	Version   int           `json:"recording"`
-	Vocab     int           `json:"vocab"`                 // size of the vocabulary
-	Context   int           `json:"context"`               // tokens that the small model's memory holds
-	Ends      []int32       `json:"ends"`                  // tokens that end a text
-	MaxTokens int           `json:"max_tokens"`            // of an answer
-	EdgeTPS   float64       `json:"edge_tps,omitempty"`    // pace of the small model, in calls per second; 0: none
-	RTT       time.Duration `json:"rtt_ns"`                // of the link, as the flags had it
-	Plain     bool          `json:"plain"`                 // the link had a round trip, and neither losses nor traces
-	CloudPace time.Duration `json:"cloud_pace_ns"`         // least time of a token of the large model
-	Router    string        `json:"router_hash,omitempty"` // of the network that confidences are of; see [HashOf]
-	Scores    bool          `json:"scores,omitempty"`      // findings have scores: there was a margin
-	Run       result.Run    `json:"run"`                   // the measurement that was recorded
+	Vocab     int           `json:"vocab"`                   // size of the vocabulary
+	Context   int           `json:"context"`                 // tokens that the small model's memory holds
+	Ends      []int32       `json:"ends"`                    // tokens that end a text
+	MaxTokens int           `json:"max_tokens"`              // of an answer
+	EdgeTPS   float64       `json:"edge_tps,omitempty"`      // pace of the small model, in calls per second; 0: none
+	RowCost   float64       `json:"edge_row_cost,omitempty"` // share of that time that each further row takes on top
+	RTT       time.Duration `json:"rtt_ns"`                  // of the link, as the flags had it
+	Loss      float64       `json:"loss,omitempty"`          // of its packets, each way
+	Traces    []string      `json:"traces,omitempty"`        // names of files
+	Parallel  int           `json:"parallel,omitempty"`      // answers at the same time
+	CloudPace time.Duration `json:"cloud_pace_ns"`           // least time of a token of the large model
+	Router    string        `json:"router_hash,omitempty"`   // of the network that confidences are of; see [HashOf]
+	Scores    bool          `json:"scores,omitempty"`        // findings have scores: there was a margin
+	Run       result.Run    `json:"run"`                     // the measurement that was recorded
 }
 
 // Answer is what one answer was made of. Texts are nodes of a tree: node 0 is the prompt, and node i+1 is the text that

@@ -55,7 +55,7 @@ func NewPlayer(r *Recording) (*Player, error) {
 		for i := range a.Asks {
 			p.learnAsk(a, &a.Asks[i])
 		}
-		if a.LargeAlone() {
+		if a.largeAlone() {
 			p.learnText(a)
 		}
 	}
@@ -66,11 +66,24 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// LargeAlone reports whether an answer is the large model's own, without the small one.
-func (a *Answer) LargeAlone() bool { return a.Mode == CloudMode }
+// The modes, in a recording, of what the large model says alone: over HTTP, and without a network.
+const (
+	CloudMode     = "cloud"
+	ReferenceMode = "reference"
+)
 
-// CloudMode is the name of the mode, in a recording, of what the large model says alone.
-const CloudMode = "cloud"
+// largeAlone reports whether an answer is the large model's own, without the small one.
+func (a *Answer) largeAlone() bool { return a.Mode == CloudMode || a.Mode == ReferenceMode }
+
+// LargeAlone is what the large model alone says to a question; nil where the recording does not have it.
+func (p *Player) LargeAlone(question int) *Answer {
+	for _, mode := range []string{CloudMode, ReferenceMode} {
+		if found := p.Found(mode, question); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return nil
+}
 
 // positions are those of the tokens of the nodes: of the prompt's last token for node 0.
 func (a *Answer) positions() []int {
@@ -187,7 +200,7 @@ func (a *Answer) context(node int32) []int32 {
 func (p *Player) summarise() {
 	var lead, prefill, tail, lag, way, gaps []time.Duration
 	for _, a := range p.Answers {
-		if a.LargeAlone() {
+		if a.largeAlone() {
 			continue
 		}
 		lead, prefill, tail = append(lead, a.Lead), append(prefill, a.Prefill), append(tail, a.Tail)
@@ -199,7 +212,7 @@ func (p *Player) summarise() {
 		}
 	}
 	p.own = overheads{lead: median(lead), prefill: median(prefill), tail: median(tail), lag: median(lag)}
-	if p.Plain {
+	if p.Loss == 0 && len(p.Traces) == 0 {
 		p.own.way = max(0, median(way))
 	}
 	p.pace = p.CloudPace
@@ -303,7 +316,7 @@ func (p *Player) prefill(question int) time.Duration {
 	var all []time.Duration
 	for of, answers := range p.found {
 		for _, a := range answers {
-			if of.question == question && !a.LargeAlone() {
+			if of.question == question && !a.largeAlone() {
 				all = append(all, a.Prefill)
 			}
 		}

@@ -61,6 +61,7 @@ type routingFlags struct {
 	parallel  int
 	lookup    lookupRows
 	upstream  upstreamFlags
+	recording recordFlags
 	price     priceFlag
 	json      bool
 }
