@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -50,6 +52,7 @@ type RoutingOptions struct {
 	// Timeline says where an answer that is about to be decoded is drawn, if given; nil: nowhere. Answers of the mode
 	// cloud are not decoded here.
 	Timeline func(Mode, Question) *timeline.Text
+	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
@@ -62,9 +65,7 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 8
 	}
-	if o.MaxTokens == 0 {
-		o.MaxTokens = 64
-	}
+	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{RoutingOptions: o, rounds: o.Repeat * len(o.Questions), meter: newMeter(o.Parallel)}
 	b.total = len(o.Modes) * b.rounds
@@ -151,6 +152,7 @@ type answer struct {
 	tally    Tally
 	waits    []time.Duration // of answered questions, exposed
 
+	take                 *replay.Take // records it; nil: nobody does
 	question, repetition int
 	sent, received       int // payload of all questions, answered or not, and of text sent ahead
 	spans                waterfall
@@ -216,13 +218,13 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question. Where it is pictured, spans of the answer are kept.
 func (b *routing) ask(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, pictured bool,
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, pictured bool, record recordOf,
 ) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Correct != nil, pictured: pictured}
+	a := answer{prompt: len(prompt), known: q.Correct != nil, pictured: pictured, take: b.begin(record, m, prompt)}
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -238,6 +240,7 @@ func (b *routing) ask(
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
 	a.correct = a.known && q.Correct(text)
+	a.recorded(err)
 	return a, err
 }
 
@@ -295,6 +298,7 @@ func (b *routing) decode(
 			return err
 		}
 	}
+	a.record(&r)
 	for t, err := range s.Routed(ctx, prompt, r) {
 		if err != nil {
 			return err

@@ -60,6 +60,7 @@ type routingFlags struct {
 	parallel  int
 	lookup    lookupRows
 	upstream  upstreamFlags
+	recording recordFlags
 	price     priceFlag
 	timeline  timedQuestion
 	json      bool

@@ -38,6 +38,15 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	f.tellEnergy(a)
 	var all []bench.ModeReport
 	cells := f.cells()
+	if f.recording.record != "" && len(cells) > 1 {
+		return usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
+	}
+	cells[0].set(&o, &s)
+	end, err := f.recording.start(&o, about)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	for i, c := range cells {
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i)

@@ -25,8 +25,8 @@ func drawnTo(t *testing.T, path string) (*timelinetest.File, result.Run) {
 	return f, about.Run
 }
 
-// whole checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
-func whole(t *testing.T, f *timelinetest.File, process string) float64 {
+// summed checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
+func summed(t *testing.T, f *timelinetest.File, process string) float64 {
 	t.Helper()
 	answer := f.All("X", process, "draft steps", "answer")
 	require.Len(t, answer, 1)
@@ -52,7 +52,7 @@ func TestTimeline(t *testing.T) {
 	assert.Equal(t, "run", about.Measurement)
 	require.NotNil(t, about.Model)
 	assert.NotContains(t, string(f.About), "Nera")
-	assert.InEpsilon(t, s.PromptMS+s.DecodeMS, whole(t, f, "device"), 0.05, "the rest is before the first look at the clock")
+	assert.InEpsilon(t, s.PromptMS+s.DecodeMS, summed(t, f, "device"), 0.05, "the rest is before the first look at the clock")
 	assert.Len(t, f.All("X", "device", "draft steps", "forward"), s.Passes)
 	assert.Len(t, f.All("X", "device", "operations", "head"), s.Passes+1, "one for the prompt")
 	assert.Empty(t, f.All("X", "device", "asks", ""))
@@ -67,7 +67,7 @@ func TestTimeline(t *testing.T) {
 	s = events[len(events)-1].Summary
 	f, about = drawnTo(t, path)
 	assert.NotEmpty(t, about.Remote)
-	assert.InEpsilon(t, s.PromptMS+s.DecodeMS, whole(t, f, "device"), 0.05)
+	assert.InEpsilon(t, s.PromptMS+s.DecodeMS, summed(t, f, "device"), 0.05)
 	require.Positive(t, s.Answered)
 	asks := f.All("X", "device", "asks", "ask")
 	assert.Len(t, asks, s.Asks)
@@ -110,7 +110,7 @@ func TestRoutingTimeline(t *testing.T) {
 		assert.Empty(t, f.All("X", "cloud: device", "", ""))
 		require.NotEmpty(t, stdout)
 		for _, m := range modes {
-			took := whole(t, f, m+": device")
+			took := summed(t, f, m+": device")
 			assert.Greater(t, took, 50.0, m)
 			asks := f.All("X", m+": device", "asks", "ask")
 			if m == "local" {

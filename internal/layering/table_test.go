@@ -17,6 +17,7 @@ func tiers() []tier {
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
 		{[]string{"bench/collect", "bench/eval", "bench/calibrate"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
+		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},

@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// mostLag is the longest time between the decision to ask and the ask that the program itself can have taken: what is
+// longer was a wait for something else.
+const mostLag = 50 * time.Millisecond
+
+// Cloud wraps the large model. What it returns is a [draft.Warmer] where c is.
+func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
+	if w, ok := c.(draft.Warmer); ok {
+		return warmingCloud{asking{c, t}, w}
+	}
+	return asking{c, t}
+}
+
+// asking is a cloud whose answers are recorded.
+type asking struct {
+	draft.Cloud
+	t *Take
+}
+
+// warmingCloud also takes text ahead.
+type warmingCloud struct {
+	asking
+	to draft.Warmer
+}
+
+// Ask implements [draft.Cloud].
+func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	t := c.t
+	start, lag := t.since()
+	if lag > mostLag {
+		lag = 0
+	}
+	got, err := c.Cloud.Ask(ctx, q)
+	end := t.r.now()
+	one := Ask{
+		Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
+		Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
+		BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
+	}
+	switch {
+	case ctx.Err() != nil:
+		one.GivenUp = true
+	case err != nil:
+		one.Error = short(err.Error())
+	}
+	for _, f := range got.Audit {
+		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb), finite(f.Score), finite(f.Stands)})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one.Node = t.behind(q.Context)
+	t.a.Asks, t.last = append(t.a.Asks, one), end
+	if err == nil && got.Ahead != nil {
+		got.Ahead = t.pass(ctx, got.Ahead, len(t.a.Asks)-1, start, max(q.Ahead, cap(got.Ahead)))
+	}
+	return got, err
+}
+
+// short is the beginning of what an error says.
+func short(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = s[:most]
+	}
+	if s == "" {
+		return "failed"
+	}
+	return s
+}
+
+// pass hands tokens that come ahead on, and notes when they came. The lock is held.
+func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
+	to := make(chan int32, room)
+	t.ahead.Go(func() {
+		defer close(to)
+		for token := range from {
+			now := t.r.now()
+			t.mu.Lock()
+			a := &t.a.Asks[ask]
+			a.Ahead = append(a.Ahead, Later{token, now.Sub(start)})
+			t.last = now
+			t.mu.Unlock()
+			select {
+			case to <- token:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return to
+}
+
+// Warm implements [draft.Warmer].
+func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	start := c.t.r.now()
+	up, down, err = c.to.Warm(ctx, text)
+	w := Warm{Tokens: len(text), Took: c.t.r.now().Sub(start), BytesUp: up, BytesDown: down, Failed: err != nil}
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	c.t.a.Warms = append(c.t.a.Warms, w)
+	return up, down, err
+}
+
+// worst is written down for the score of a token that cannot be drawn, which is no number in JSON.
+const worst = -math.MaxFloat32
+
+// stands is the score of a token that stands, as it was before it was written down.
+func stands(x float32) float32 {
+	if x == worst {
+		return float32(math.Inf(-1))
+	}
+	return x
+}

@@ -1,0 +1,184 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Take records one answer. Its methods are for the goroutine that decodes; what it wraps may be called by others.
+type Take struct {
+	r      *Recorder
+	net    *router.Net
+	begun  time.Time
+	ahead  sync.WaitGroup // goroutines that pass tokens on
+	hidden [][]float32    // of the heads, where the router takes these
+
+	mu    sync.Mutex
+	a     Answer
+	nodes map[edge]int32 // by the node before and the token
+	last  time.Time      // end of the last call or answer
+}
+
+// edge leads to a node.
+type edge struct{ from, token int32 }
+
+// Begin begins an answer, now, of a question with this number, by the device with this number. net is the network that
+// gives confidences, nil where no network does.
+func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
+	now := r.now()
+	return &Take{
+		r: r, net: net, begun: now, last: now, nodes: map[edge]int32{},
+		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
+	}
+}
+
+// End ends the answer and keeps it: the text that was shown, whether an end token came behind it, and whether it is known
+// to be right. No call and no ask is under way any more.
+func (t *Take) End(ids []int32, ended, graded, correct bool) {
+	t.ahead.Wait()
+	now := t.r.now()
+	t.a.Tail, t.a.Took = now.Sub(t.last), now.Sub(t.begun)
+	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
+	t.confide()
+	t.r.add(&t.a)
+}
+
+// confide fills in the confidences, after the work that was timed.
+func (t *Take) confide() {
+	for i, hidden := range t.hidden {
+		if hidden == nil || t.net == nil || len(hidden) != t.net.Dim() {
+			continue
+		}
+		h := &t.a.Heads[i]
+		out := h.output()
+		out.Hidden = hidden
+		h.Confidence = t.net.Confidence(&out)
+	}
+}
+
+// node returns the node behind another. The lock is held.
+func (t *Take) node(from, token int32) int32 {
+	e := edge{from, token}
+	n, ok := t.nodes[e]
+	if !ok {
+		t.a.Tokens, t.a.Parents = append(t.a.Tokens, token), append(t.a.Parents, from)
+		n = int32(len(t.a.Tokens))
+		t.nodes[e] = n
+	}
+	return n
+}
+
+// behind returns the node of a text that begins with the prompt. The lock is held.
+func (t *Take) behind(text []int32) int32 {
+	n := int32(0)
+	for _, token := range text[min(len(text), len(t.a.Prompt)):] {
+		n = t.node(n, token)
+	}
+	return n
+}
+
+// head keeps what the small model says behind a node. The lock is held.
+func (t *Take) head(node int32, out *backend.Output) {
+	h := Head{
+		Node: node, IDs: make([]int32, len(out.Top)), Logits: make([]float32, len(out.Top)),
+		LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy), Confidence: finite(out.Confidence),
+	}
+	for i, c := range out.Top {
+		h.IDs[i], h.Logits[i] = c.ID, finite(c.Logit)
+	}
+	t.a.Heads = append(t.a.Heads, h)
+	t.hidden = append(t.hidden, slices.Clone(out.Hidden))
+}
+
+// finite is the nearest number that JSON can write.
+func finite(x float32) float32 {
+	if x != x {
+		return 0
+	}
+	return max(-math.MaxFloat32, min(math.MaxFloat32, x))
+}
+
+// Model wraps the small model.
+func (t *Take) Model(m draft.Model) draft.Model {
+	return &taken{Model: m, t: t, at: map[draft.ID]int32{}}
+}
+
+// taken is a model whose calls are recorded.
+type taken struct {
+	draft.Model
+	t       *Take
+	settled int32              // node
+	at      map[draft.ID]int32 // nodes of the draft tree
+}
+
+// Prefill implements [draft.Model].
+func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	t := m.t
+	start := t.r.now()
+	out, err := m.Model.Prefill(ctx, prompt)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.a.Lead, t.last = start.Sub(t.begun), t.r.now()
+	t.a.Prefill = t.last.Sub(start)
+	if err == nil {
+		t.head(0, &out)
+	}
+	return out, err
+}
+
+// Extend implements [draft.Model].
+func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+	t := m.t
+	start, own := t.since()
+	out, err := m.Model.Extend(ctx, nodes)
+	end := t.r.now()
+	if err != nil {
+		return out, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := Call{Nodes: make([]int32, len(nodes)), Own: own, Took: end.Sub(start)}
+	for i, n := range nodes {
+		before := m.settled
+		if len(n.Path) > 0 {
+			before = m.at[n.Path[len(n.Path)-1]]
+		}
+		c.Nodes[i] = t.node(before, n.Token)
+		m.at[n.ID] = c.Nodes[i]
+		t.head(c.Nodes[i], &out[i])
+	}
+	t.a.Calls, t.last = append(t.a.Calls, c), end
+	return out, nil
+}
+
+// since returns the moment, and the time since the end of the last call or answer.
+func (t *Take) since() (now time.Time, passed time.Duration) {
+	now = t.r.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now, max(0, now.Sub(t.last))
+}
+
+// Settle implements [draft.Model].
+func (m *taken) Settle(path ...draft.ID) {
+	m.Model.Settle(path...)
+	for _, id := range path {
+		m.settled = m.at[id]
+		delete(m.at, id)
+	}
+}
+
+// Drop implements [draft.Model].
+func (m *taken) Drop(nodes ...draft.ID) {
+	m.Model.Drop(nodes...)
+	for _, id := range nodes {
+		delete(m.at, id)
+	}
+}
