@@ -49,7 +49,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	defer func() { err = errors.Join(err, end()) }()
 	for i, c := range cells {
 		c.set(&o, &s)
-		reports, err := f.cell(ctx, a, o, s, i)
+		reports, err := f.cell(ctx, a, o, s, i, about)
 		err = errors.Join(f.print(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
@@ -62,7 +62,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 
 // cell runs the modes in one cell.
 func (f *routingFlags) cell(
-	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int,
+	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int, about result.Run,
 ) (_ []bench.ModeReport, err error) {
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
@@ -80,10 +80,14 @@ func (f *routingFlags) cell(
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
-	o.Timeline = f.timeline.drawn(o.Questions)
+	if number == 0 {
+		o.Timeline = f.timeline.drawn(o.Questions)
+	}
 	reports, err := bench.Routing(ctx, o)
 	m.close()
-	err = errors.Join(err, f.timeline.write(about))
+	if number == 0 {
+		err = errors.Join(err, f.timeline.write(about))
+	}
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
 		done := 0
 		if len(reports) > 0 {
