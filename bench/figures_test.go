@@ -151,13 +151,12 @@ func TestReportByHand(t *testing.T) {
 
 // comparedBy compares the answers of modes.
 func comparedBy(t *testing.T, names []string, answers map[string][]answer) []ModeReport {
-	b := &routing{RoutingOptions: RoutingOptions{Modes: modes(t, names...)}}
 	var reports []ModeReport
 	var all [][]answer
 	for _, n := range names {
 		reports, all = append(reports, ModeReport{Mode: n}), append(all, answers[n])
 	}
-	b.compare(reports, all, nil)
+	compare(reports, modes(t, names...), all, nil)
 	return reports
 }
 

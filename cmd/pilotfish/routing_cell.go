@@ -56,6 +56,21 @@ func cellLegend() string {
 	return b.String()
 }
 
+// printCells prints a table for each cell of the reports.
+func printCells(out io.Writer, reports []bench.ModeReport) error {
+	for len(reports) > 0 {
+		n := 1
+		for n < len(reports) && *reports[n].Cell == *reports[0].Cell {
+			n++
+		}
+		if err := printCell(out, reports[:n]); err != nil {
+			return err
+		}
+		reports = reports[n:]
+	}
+	return nil
+}
+
 // printCell prints the table of a cell.
 func printCell(out io.Writer, reports []bench.ModeReport) error {
 	c, samples := reports[0].Cell, reports[0].Samples

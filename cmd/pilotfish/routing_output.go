@@ -37,23 +37,26 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	f.tellEnergy(a)
 	var all []bench.ModeReport
-	cells := f.cells()
-	if f.recording.record != "" && len(cells) > 1 {
+	links := f.links()
+	if len(f.edgeTPS.values) > 1 {
+		o.Paces = f.edgeTPS.values
+	}
+	if f.recording.record != "" && len(links)*len(f.edgeTPS.values) > 1 {
 		return usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
 	}
-	cells[0].set(&o, &s)
+	links[0].set(&o, &s)
 	end, err := f.recording.start(&o, about)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for i, c := range cells {
+	for i, c := range links {
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i, about)
 		err = errors.Join(f.print(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
-			err = errors.Join(f.printSweep(a, all[:len(all)-len(reports)], about), stoppedIn(err, i, cells))
+			err = errors.Join(f.printSweep(a, all[:len(all)-len(reports)], about), stoppedIn(err, i, links))
 			return errors.Join(f.page.write(all, about), err)
 		}
 	}
@@ -121,7 +124,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	switch {
 	case f.json:
 	case f.sweeps:
-		return printCell(a.stdout, reports)
+		return printCells(a.stdout, reports)
 	default:
 		return f.printDemo(a.stdout, reports)
 	}
