@@ -66,8 +66,8 @@ type figure struct{ wide, narrow []byte }
 func (f figure) Wide() template.HTML   { return template.HTML(f.wide) }
 func (f figure) Narrow() template.HTML { return template.HTML(f.narrow) }
 
-// drawing is a picture with its place.
-type drawing struct {
+// Drawing is a picture with its place.
+type Drawing struct {
 	Name    string // of its file, without the end
 	Caption string
 	Picture Picture
@@ -75,10 +75,10 @@ type drawing struct {
 }
 
 // drawn are the pictures of a study, a place, the engines or a curve that there are.
-func drawn(of any) (all []drawing) {
+func drawn(of any) (all []Drawing) {
 	add := func(name, caption string, p Picture, folded bool) {
 		if p != nil {
-			all = append(all, drawing{name, caption, p, folded})
+			all = append(all, Drawing{name, caption, p, folded})
 		}
 	}
 	switch of := of.(type) {
@@ -100,43 +100,42 @@ func drawn(of any) (all []drawing) {
 	return all
 }
 
+// Pictures are those of the whole page, with names that are different and may be names of files.
+func (r *Report) Pictures() (all []Drawing) {
+	add := func(prefix string, of any) {
+		for _, d := range drawn(of) {
+			d.Name = fileName(prefix + d.Name)
+			if slices.ContainsFunc(all, func(o Drawing) bool { return o.Name == d.Name }) {
+				d.Name = fmt.Sprintf("%s-%d", d.Name, len(all))
+			}
+			all = append(all, d)
+		}
+	}
+	for i, s := range r.Studies {
+		prefix := fmt.Sprintf("study%d-", i+1)
+		add(prefix, s)
+		for k, p := range s.Cells {
+			add(fmt.Sprintf("%scell%d-", prefix, k+1), p)
+		}
+	}
+	add("", r.Engines)
+	for i, c := range r.Curves {
+		add(fmt.Sprintf("eval%d-", i+1), c)
+	}
+	return all
+}
+
 // WriteSVG writes the pictures of the page as files of a folder, which is made if it is not there, and returns their
 // names. A file of the same name is replaced.
 func (r *Report) WriteSVG(dir string) (names []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	write := func(prefix string, of any) error {
-		for _, d := range drawn(of) {
-			name := fileName(prefix+d.Name) + ".svg"
-			if slices.Contains(names, name) {
-				name = fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(name, ".svg"), len(names))
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), d.Picture.SVG(), 0o644); err != nil {
-				return err
-			}
-			names = append(names, name)
-		}
-		return nil
-	}
-	for i, s := range r.Studies {
-		prefix := fmt.Sprintf("study%d-", i+1)
-		if err := write(prefix, s); err != nil {
+	for _, d := range r.Pictures() {
+		if err := os.WriteFile(filepath.Join(dir, d.Name+".svg"), d.Picture.SVG(), 0o644); err != nil {
 			return names, err
 		}
-		for k, p := range s.Cells {
-			if err := write(fmt.Sprintf("%scell%d-", prefix, k+1), p); err != nil {
-				return names, err
-			}
-		}
-	}
-	if err := write("", r.Engines); err != nil {
-		return names, err
-	}
-	for i, c := range r.Curves {
-		if err := write(fmt.Sprintf("eval%d-", i+1), c); err != nil {
-			return names, err
-		}
+		names = append(names, d.Name+".svg")
 	}
 	return names, nil
 }

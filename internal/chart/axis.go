@@ -27,12 +27,19 @@ type Axis struct {
 // ticksWanted is about how many parts an axis has.
 const ticksWanted = 5
 
+// The ends that an axis can have, and how far below its end a logarithmic one may start.
+const (
+	mostShown   = 1e15
+	mostDecades = 9
+)
+
 // fitted is the axis with ends that it can be drawn with.
 func (a Axis) fitted() Axis {
-	if a.End == 0 || math.IsNaN(a.End) || math.IsInf(a.End, 0) {
+	if a.End == 0 || math.IsNaN(a.End) {
 		a.End = 1
 	}
-	if math.IsNaN(a.Start) || a.Start >= a.End {
+	a.End = min(max(a.End, -mostShown), mostShown)
+	if a.Start = max(a.Start, -mostShown); math.IsNaN(a.Start) || a.End-a.Start < 1e-12*max(math.Abs(a.End), 1e-12) {
 		a.Start = min(0, a.End-1)
 	}
 	switch a.Scale {
@@ -40,12 +47,13 @@ func (a Axis) fitted() Axis {
 		step := niceStep((a.End - a.Start) / ticksWanted)
 		a.Start, a.End = math.Floor(a.Start/step+1e-9)*step, math.Ceil(a.End/step-1e-9)*step
 	case Log:
-		if a.End <= 0 {
+		if a.End <= 1e-12 {
 			a.End = 1
 		}
 		if a.Start <= 0 {
 			a.Start = a.End / 1000
 		}
+		a.Start = max(a.Start, a.End*math.Pow(10, -mostDecades))
 	}
 	return a
 }
@@ -65,10 +73,13 @@ func niceStep(x float64) float64 {
 func (a Axis) part(x float64) float64 {
 	from, to := a.Start, a.End
 	if a.Scale == Log {
-		if x <= 0 {
+		if !(x > 0) {
 			return 0
 		}
 		from, to, x = math.Log(from), math.Log(to), math.Log(x)
+	}
+	if math.IsNaN(x) {
+		return 0
 	}
 	return min(max((x-from)/(to-from), 0), 1)
 }

@@ -13,7 +13,7 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/..."}, "flags and wiring"},
+		{[]string{"cmd/...", "bench/results"}, "flags and wiring"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
 		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
