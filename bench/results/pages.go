@@ -44,7 +44,7 @@ func filled(page string, blocks map[string]string) (string, error) {
 
 // measured are the lines of an experiment that are kept, nil where there are none.
 func measured(root, name string) ([]result.Record, error) {
-	records, err := result.ReadFile(filepath.Join(root, kept, name+".jsonl"))
+	records, err := result.ReadFile(keptFile(root, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -108,16 +108,16 @@ func about(r *result.Run) string {
 	if m.VirtualCPU {
 		virtual = "virtual, "
 	}
-	text := fmt.Sprintf("`%s`, %s, pilotfish %.12s; %s%s, %d cores, kernels %s", r.Command, r.Date.Format("2 January 2006"),
+	text := fmt.Sprintf("`%s`, %s, pilotfish %s; %s%s, %d cores, kernels %s", r.Command, r.Date.Format("2 January 2006"),
 		r.Version, virtual, m.CPU, m.Cores, m.Kernels)
 	if m.Bandwidth > 0 {
 		text += fmt.Sprintf(", memory %.0f GB/s", m.Bandwidth)
 	}
-	text += fmt.Sprintf("; load in the minute before: %.1f. Sources:", m.Load)
-	for _, name := range slices.Sorted(maps.Keys(r.Sources)) {
-		text += fmt.Sprintf(" %s %.6s,", name, r.Sources[name])
+	text += fmt.Sprintf("; load in the minute before: %.1f.", m.Load)
+	for i, name := range slices.Sorted(maps.Keys(r.Sources)) {
+		text += []string{" Sources: ", ", "}[min(i, 1)] + fmt.Sprintf("%s %.6s", name, r.Sources[name])
 	}
-	return strings.TrimRight(text, ",:") + "."
+	return strings.TrimSuffix(text, ".") + "."
 }
 
 // changed says which measured packages are not those of the measurements that are kept.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ func experiments() []experiment {
 			"-m PAIR/stories-weak-qwen2-f32.gguf --large PAIR/stories260k-qwen2-f32.gguf --threshold 0.012 --verify-every 8 " +
 			"--ahead 17 --cloud-ms 40 --edge-tps 60 --rtt 100ms --modes local,cloud,speculative-8,overlapped-8,serial," +
 			"pipelined-auto,verified --json"},
-		{name: "engine", args: "bench engine -m random.gguf -p 256 -n 32 -r 5 --json"},
+		{name: "engine", args: "bench engine -m random.gguf -p 128 -n 32 -r 3 --json"},
 		{name: "gateway", args: "bench gateway --devices 200 --rate 2 --model-ms 5 --seconds 20 --sessions 500 --json"},
 		{name: "link", args: "bench link --rtt 100ms --tokens 8 --asks 100 --connects 5 --outages 0 --json"},
 	}
@@ -82,7 +83,7 @@ func (e *experiment) measure(ctx context.Context, root, dir, program string) err
 			return err
 		}
 	}
-	before := filepath.Join(root, kept, e.name+".jsonl")
+	before := keptFile(root, e.name)
 	if _, err := os.Stat(before); err != nil {
 		return nil
 	}
@@ -117,15 +118,31 @@ func (e *experiment) run(ctx context.Context, root, dir, program, path string) e
 		return err
 	}
 	var lines []byte
+	revision := checkedOut(ctx, root)
 	for _, r := range records {
-		r.Run.Sources = hashes
-		line, err := rewritten(r, func(map[string]json.RawMessage) error { return nil })
+		if r.Run.Sources = hashes; r.Run.Version == "unknown" {
+			r.Run.Version = revision
+		}
+		line, err := rewritten(r)
 		if err != nil {
 			return err
 		}
 		lines = append(lines, line...)
 	}
 	return os.WriteFile(path, lines, 0o644)
+}
+
+// checkedOut is the revision of a checkout, for programs that were not told by the linker.
+func checkedOut(ctx context.Context, root string) string {
+	var revision, changes bytes.Buffer
+	if err := errors.Join(command(ctx, root, &revision, "git", "rev-parse", "HEAD"),
+		command(ctx, root, &changes, "git", "status", "--porcelain", "--untracked-files=no")); err != nil {
+		return "unknown"
+	}
+	if changes.Len() > 0 {
+		return strings.TrimSpace(revision.String()) + "+dirty"
+	}
+	return strings.TrimSpace(revision.String())
 }
 
 // command runs a program in a folder.
@@ -139,21 +156,17 @@ func command(ctx context.Context, dir string, out interface{ Write([]byte) (int,
 	return nil
 }
 
-// rewritten is the line of a record with its run as it is now, and its other fields changed.
-func rewritten(r result.Record, change func(map[string]json.RawMessage) error) ([]byte, error) {
+// rewritten is the line of a record with its run as it is now.
+func rewritten(r result.Record) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := r.Into(&fields); err != nil {
 		return nil, err
 	}
 	delete(fields, "run")
-	if err := change(fields); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Source, err)
-	}
 	return result.Line(fields, r.Run)
 }
 
-// adopt puts the measurements of a study into the checkout. Of the samples it keeps what tables, intervals and figures
-// need, and it leaves out paths of the machine.
+// adopt puts the measurements of a study into the checkout, compressed, without paths of the machine.
 func adopt(root, dir string) error {
 	for _, e := range experiments() {
 		records, err := result.ReadFile(filepath.Join(dir, e.name+".jsonl"))
@@ -163,22 +176,34 @@ func adopt(root, dir string) error {
 		if err != nil {
 			return err
 		}
-		var lines []byte
+		var packed bytes.Buffer
+		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		if err != nil {
+			return err
+		}
 		for _, r := range records {
 			r.Run.Command = "pilotfish " + e.args
 			r.Run.Flags = withoutPaths(r.Run.Flags)
-			line, err := rewritten(r, slim)
+			line, err := rewritten(r)
 			if err != nil {
 				return err
 			}
-			lines = append(lines, line...)
+			if _, err := z.Write(line); err != nil {
+				return err
+			}
 		}
-		if err := os.WriteFile(filepath.Join(root, kept, e.name+".jsonl"), lines, 0o644); err != nil {
+		if err := z.Close(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(keptFile(root, e.name), packed.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// keptFile is the file of an experiment that is committed.
+func keptFile(root, name string) string { return filepath.Join(root, kept, name+".jsonl.gz") }
 
 // withoutPaths are flags whose files are named without folders.
 func withoutPaths(flags map[string]string) map[string]string {
@@ -190,28 +215,4 @@ func withoutPaths(flags map[string]string) map[string]string {
 		all[name] = value
 	}
 	return all
-}
-
-// slim drops the fields of routing's samples that no page needs. Other measurements have few samples.
-func slim(fields map[string]json.RawMessage) error {
-	if fields["mode"] == nil {
-		return nil
-	}
-	var samples []map[string]json.RawMessage
-	if err := json.Unmarshal(fields["samples"], &samples); err != nil {
-		return err
-	}
-	needed := []string{"question", "repetition", "ms", "ttft_ms", "prompt_tokens", "tokens", "cloud_tokens", "asks", "passes",
-		"correct", "wait_ms", "hidden_ms", "exposed_ms", "waits_ms", "commit_delay_ms", "drafted", "wasted", "bytes_up",
-		"bytes_down", "prefilled", "decoded", "text"}
-	for _, s := range samples {
-		for name := range s {
-			if !slices.Contains(needed, name) {
-				delete(s, name)
-			}
-		}
-	}
-	b, err := json.Marshal(samples)
-	fields["samples"] = b
-	return err
 }

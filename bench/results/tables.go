@@ -94,7 +94,12 @@ func (m *made) sweep() error {
 	}
 	m.texts[m.name+"-tables"] = cellTables(all)
 	m.texts[m.name+"-break-even"] = evenLines(even)
-	return m.draw("time-over-rtt")
+	for _, which := range []string{"time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4", "cell2-waits"} {
+		if err := m.draw(which); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stories makes the table of the models that write stories.
