@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -71,6 +72,9 @@ func blocks(root string) (texts map[string]string, figures map[string][]byte, er
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		texts[name+"-about"] = about(&records[0].Run)
+		if s := sourcesText(&records[0].Run); s != "" {
+			texts[name+"-sources"] = s
+		}
 	}
 	return texts, figures, nil
 }
@@ -109,15 +113,52 @@ func about(r *result.Run) string {
 		virtual = "virtual, "
 	}
 	text := fmt.Sprintf("`%s`, %s, pilotfish %s; %s%s, %d cores, kernels %s", r.Command, r.Date.Format("2 January 2006"),
-		r.Version, virtual, m.CPU, m.Cores, m.Kernels)
+		shortVersion(r.Version), virtual, m.CPU, m.Cores, m.Kernels)
 	if m.Bandwidth > 0 {
 		text += fmt.Sprintf(", memory %.0f GB/s", m.Bandwidth)
 	}
-	text += fmt.Sprintf("; load in the minute before: %.1f.", m.Load)
-	for i, name := range slices.Sorted(maps.Keys(r.Sources)) {
-		text += []string{" Sources: ", ", "}[min(i, 1)] + fmt.Sprintf("%s %.6s", name, r.Sources[name])
+	return wrapped(text + fmt.Sprintf("; load in the minute before: %.1f.", m.Load))
+}
+
+// shortVersion is a release, or the beginning of a revision, with "+dirty" where files differed from it.
+func shortVersion(version string) string {
+	if m := regexp.MustCompile(`^([0-9a-f]{12})[0-9a-f]{28}(\+dirty)?$`).FindStringSubmatch(version); m != nil {
+		return m[1] + m[2]
 	}
-	return strings.TrimSuffix(text, ".") + "."
+	return version
+}
+
+// sourcesText are the measured packages with the beginnings of their hashes, "" where they are not known.
+func sourcesText(r *result.Run) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.Sources)) {
+		all = append(all, fmt.Sprintf("%s %.6s", name, r.Sources[name]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return wrapped("Sources: " + strings.Join(all, ", ") + ".")
+}
+
+// wrapped is text in lines of at most 120 characters, as far as its words allow.
+func wrapped(text string) string {
+	var b strings.Builder
+	line := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case line+1+n > 120:
+			b.WriteString("\n")
+			line = 0
+		default:
+			b.WriteString(" ")
+			line++
+		}
+		b.WriteString(word)
+		line += n
+	}
+	return b.String()
 }
 
 // changed says which measured packages are not those of the measurements that are kept.

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -154,8 +153,8 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
 	for _, page := range pages() {
-		text := "<!-- results:demo-line -->x<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
-			"<!-- results:demo-about -->x<!-- /results -->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
+		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results -->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}
 	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
@@ -170,12 +169,13 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from the large model " +
-			"100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.",
+		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from the large\n" +
+			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
 		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
 		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
-		"`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the minute " +
-			"before: 0.2. Sources: bench e3b0c4, bench/demo e3b0c4,",
+		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the minute\n" +
+			"before: 0.2.\n",
+		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
 		"\n- demo: nothing\n",
 	} {
 		assert.Contains(t, string(b), want)
@@ -192,11 +192,19 @@ func TestWrite(t *testing.T) {
 	assert.Contains(t, string(b), "\n- demo: runtime/draft\n")
 
 	dir = adoptedStudy(t, func(r *result.Run) { r.Sources = nil })
-	require.NoError(t, write(dir))
-	b, err = os.ReadFile(filepath.Join(dir, "README.md"))
+	assert.ErrorContains(t, write(dir), `"demo-sources"`, "a page that is to name them cannot")
+	text, err := changed(dir)
 	require.NoError(t, err)
-	assert.Contains(t, string(b), "- demo: it is not known of which sources")
-	assert.Regexp(t, regexp.MustCompile(`load in the minute before: 0\.2\.<!-- /results -->`), string(b))
+	assert.Contains(t, text, "- demo: it is not known of which sources")
+}
+
+func TestShortVersion(t *testing.T) {
+	const revision = "0123456789abcdef0123456789abcdef01234567"
+	assert.Equal(t, "0123456789ab", shortVersion(revision))
+	assert.Equal(t, "0123456789ab+dirty", shortVersion(revision+"+dirty"))
+	assert.Equal(t, "v1.2.3", shortVersion("v1.2.3"))
+	assert.Equal(t, "unknown", shortVersion("unknown"))
+	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
 }
 
 // TestStudyNames: what is not an experiment is refused before anything is built.

@@ -50,11 +50,11 @@ func (m *made) demo() error {
 		}
 	}
 	local, paper, best := of[0], of[1], of[2]
-	m.texts["demo-line"] = fmt.Sprintf("In its demo the small model alone answers %s of the questions correctly, and with %s of "+
+	m.texts["demo-line"] = wrapped(fmt.Sprintf("In its demo the small model alone answers %s of the questions correctly, and with %s of "+
 		"the tokens from the large model %s, in %.0f ms (median) over a link of %s ms, where asking and waiting takes %.0f ms.",
 		whole(local.Accuracy), share(best.EscalatedShare), whole(best.Accuracy), best.Time.P50, chart.Number(best.Cell.RTT),
-		paper.Time.P50)
-	m.texts["demo-won"] = bench.Conclude(all)
+		paper.Time.P50))
+	m.texts["demo-won"] = wrapped(bench.Conclude(all))
 	var b strings.Builder
 	b.WriteString("| mode | accuracy | tokens from the cloud | ms per answer | waiting hidden | guesses that hit | bytes up, down " +
 		"per answer of the cloud |\n|---|---|---|---|---|---|---|\n")

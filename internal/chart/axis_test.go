@@ -128,9 +128,9 @@ func TestLegend(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	s := Spans{
-		Title: "of <rows>", X: Axis{Label: "ms", Scale: Linear, End: 100}, Kinds: []Kind{{Name: "step"}, {Name: "ask", Colour: 9}},
+		Title: "of <rows>", X: Axis{Label: "ms", Scale: Linear, End: 100}, Kinds: []Kind{{Name: "step"}, {Name: "ask", Colour: 13}},
 		Rows: []Row{
-			{Name: "first & longest of all the names there are", Spans: []Span{{To: 50, Text: "a <span>"}, {From: 50, To: 50, Colour: 9},
+			{Name: "first & longest of all the names there are", Spans: []Span{{To: 50, Text: "a <span>"}, {From: 50, To: 50, Colour: 13},
 				{From: math.NaN(), To: 1}}},
 			{Name: "second", Low: 20, High: 40, Text: "30 ms", Spans: []Span{{To: 30}}},
 			{Name: "empty"},

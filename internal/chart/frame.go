@@ -8,7 +8,7 @@ import (
 )
 
 // Colours is how many there are.
-const Colours = 8
+const Colours = 12
 
 // Style is what the parts of a page need, once. Colours follow the page's colour-scheme.
 const Style = `.chart{display:block;width:100%;height:auto}
@@ -18,10 +18,12 @@ const Style = `.chart{display:block;width:100%;height:auto}
 .chart .f{fill:currentColor}.chart .n{fill:currentColor;fill-opacity:.16}.chart .w{fill:none;stroke:#222;stroke-width:1.5}.chart .k{stroke-width:12}
 .chart .c0{color:#0072b2}.chart .c1{color:#d55e00}.chart .c2{color:#009e73}.chart .c3{color:#777}
 .chart .c4{color:#a6408f}.chart .c5{color:#b58900}.chart .c6{color:#3b3fb6}.chart .c7{color:#8c4a2f}
+.chart .c8{color:#0a8f9c}.chart .c9{color:#d0387f}.chart .c10{color:#6b7a00}.chart .c11{color:#222}
 @media(prefers-color-scheme:dark){.chart text{fill:#ddd}.chart .bg{fill:#16181c}.chart .g{stroke:#333}.chart .a{stroke:#999}
 .chart .b{fill:#56b4e9;stroke:#56b4e9}.chart .w{stroke:#ddd}
 .chart .c0{color:#56b4e9}.chart .c1{color:#ff8c42}.chart .c2{color:#2ec79b}.chart .c3{color:#aaa}
-.chart .c4{color:#e08bcf}.chart .c5{color:#f0d048}.chart .c6{color:#9a9ef5}.chart .c7{color:#d9a08a}}
+.chart .c4{color:#e08bcf}.chart .c5{color:#f0d048}.chart .c6{color:#9a9ef5}.chart .c7{color:#d9a08a}
+.chart .c8{color:#4fd6e3}.chart .c9{color:#ff7fb8}.chart .c10{color:#b9c94a}.chart .c11{color:#eee}}
 `
 
 // form is how a picture is laid out, in its own units.
