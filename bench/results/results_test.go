@@ -173,8 +173,8 @@ func TestWrite(t *testing.T) {
 			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
 		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
 		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
-		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the minute\n" +
-			"before: 0.2.\n",
+		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the\n" +
+			"minute before: 0.2.\n",
 		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
 		"\n- demo: nothing\n",
 	} {
