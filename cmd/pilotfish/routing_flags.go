@@ -58,6 +58,7 @@ type routingFlags struct {
 	upstream  upstreamFlags
 	price     priceFlag
 	timeline  timedQuestion
+	qlog      qlogFlag
 	json      bool
 }
 
@@ -82,6 +83,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 		"1 to 1024"
 	f.price.register(p)
 	f.timeline.register(p)
+	f.qlog.register(p)
 	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
 	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
 	p.StringVar(&f.modes, "modes",
@@ -210,7 +212,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace seed no-warm", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"loss trace seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
 		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
 		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
 		{"verify-every", bench.Mode.Dials, "verified"},

@@ -33,6 +33,10 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if f.json {
 		about.Machine.Bandwidth = result.Bandwidth()
 	}
+	if s.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.QLog.Close()) }()
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
 		return err
