@@ -107,6 +107,7 @@ func (d *drawing) operations() {
 		"NormGateUp": "norm+gate+up", "Head": "head",
 	}
 	ahead := d.t.gpuAhead()
+	slices.SortStableFunc(d.t.ops, func(a, b op) int { return cmp.Compare(a.deviceBegin, b.deviceBegin) }) // 0 on the CPU
 	end := map[track]time.Duration{}
 	for _, o := range d.t.ops {
 		k, s := operations, span{names[o.name], o.begin, o.end, args{"rows": o.rows}}

@@ -74,7 +74,7 @@ func (f *Folder) trace(_ context.Context, isClient bool, id quic.ConnectionID) q
 		return nil
 	}
 	f.open.Add(1)
-	t := qlogwriter.NewConnectionFileSeq(&file{f, to, bufio.NewWriter(to)}, isClient, id)
+	t := qlogwriter.NewConnectionFileSeq(newFile(f, to), isClient, id)
 	go t.Run() // it ends with the connection, which then closes the file
 	return redacted{t}
 }
@@ -100,6 +100,8 @@ type file struct {
 	to     *os.File
 	buffer *bufio.Writer
 }
+
+func newFile(f *Folder, to *os.File) *file { return &file{f, to, bufio.NewWriter(to)} }
 
 // Write implements [io.Writer]. That a file cannot be written is told by [Folder.Close]: there is nobody else.
 func (w *file) Write(b []byte) (int, error) {

@@ -155,7 +155,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		s.summary.Tokens++
 		shown := Token{
 			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-			Confidence: t.Confidence, At: e.At, CommitDelay: t.CommitDelay,
+			Confidence: t.Confidence,
 		}
 		all.WriteString(shown.Text)
 		s.note()
