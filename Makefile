@@ -57,9 +57,11 @@ verified: ## the large model's own text from verification: all held-out question
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
-# With PAIR=FOLDER the models that write stories, from the shared test data.
-matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as tables for docs/results.md
-	$(GO) run ./bench/matrix $(if $(PAIR),-pair $(PAIR)) -ahead 8
+MATRIX = --rtt 50,100,200,300ms --edge-tps 60 --cloud-ms 40 --deadline off --ahead 8 --questions 48 \
+	--modes local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-1,pipelined-2,pipelined-4,pipelined-8,pipelined-auto,verified
+
+matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as JSON lines where OUT names a file
+	$(GO) run ./cmd/pilotfish bench routing $(MATRIX) $(if $(OUT),--json >$(OUT))
 
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi

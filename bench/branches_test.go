@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,18 +165,30 @@ func TestRouteOfMode(t *testing.T) {
 	}, r)
 }
 
-// TestBegins: each mode has one turn of each question, and begins as often as the others.
-func TestBegins(t *testing.T) {
-	first := map[int]int{}
-	for question := range 12 {
-		all := map[int]bool{}
-		for turn := range 4 {
-			all[begins(question, turn, 4)] = true
+// TestOrder: over 2n rounds each mode is as often at each place, and each as often right behind each other one.
+func TestOrder(t *testing.T) {
+	for n := 1; n <= 12; n++ {
+		places, behind := map[[2]int]int{}, map[[2]int]int{}
+		for round := range 2 * n {
+			all := order(round, n)
+			sorted := slices.Sorted(slices.Values(all))
+			for i, m := range all {
+				require.Equal(t, i, sorted[i], "each once")
+				places[[2]int{i, m}]++
+				if i > 0 {
+					behind[[2]int{all[i-1], m}]++
+				}
+			}
 		}
-		assert.Len(t, all, 4)
-		first[begins(question, 0, 4)]++
+		for i := range n {
+			for m := range n {
+				assert.Equal(t, 2, places[[2]int{i, m}], "%d modes: %d at %d", n, m, i)
+				if i != m {
+					assert.Equal(t, 2, behind[[2]int{i, m}], "%d modes: %d behind %d", n, m, i)
+				}
+			}
+		}
 	}
-	assert.Equal(t, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, first)
 }
 
 // TestWhatWasWarmed: the prompt is sent ahead, in vain where nothing is asked; and it is known whether the last token
@@ -188,7 +201,7 @@ func TestWhatWasWarmed(t *testing.T) {
 	measure := func(o router.Options) ModeReport {
 		reports, err := Routing(t.Context(), RoutingOptions{
 			Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "why?"}}, Modes: modes(t, "serial"),
-			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6, Alternate: true,
+			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6,
 			Direct: stage.Direct(), Dial: stage.Dial,
 		})
 		require.NoError(t, err)
@@ -202,8 +215,8 @@ func TestWhatWasWarmed(t *testing.T) {
 	never := measure(router.Options{Policy: router.Never})
 	assert.Zero(t, *never.Warmed)
 	for i := range 2 {
-		assert.True(t, always.Each[i].LastAsked)
-		assert.False(t, hardly.Each[i].LastAsked)
-		assert.Positive(t, hardly.Each[i].Passes)
+		assert.True(t, always.Samples[i].LastAsked)
+		assert.False(t, hardly.Samples[i].LastAsked)
+		assert.Positive(t, hardly.Samples[i].Passes)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// cloudAlone is the name of the answers of the large model alone: those of the mode cloud, or where that is not
-// measured those of the same model without a network.
+// cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
+// is not measured.
 const cloudAlone = "cloud"
 
 // needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
@@ -33,24 +33,35 @@ func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err e
 	return ids, nil
 }
 
-// compared says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
+// compare says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
 // serial, or with verification and no margin the tokens of the large model alone. What was not measured is not
-// compared with.
-func compared(all []ModeReport, modes []Mode, answers map[string][]answer) []ModeReport {
-	for i := range all {
-		got := answers[all[i].Mode]
-		if want := answers["serial"]; want != nil && modes[i].AsSerial() {
-			n := differing(got, want, func(a, b answer) bool {
+// compared with. alone is by question what the large model alone says, where no mode does.
+func compare(all []ModeReport, modes []Mode, answers [][]answer, alone []answer) {
+	find := func(of func(Mode) bool) []answer {
+		if i := slices.IndexFunc(modes, of); i >= 0 {
+			return answers[i]
+		}
+		return nil
+	}
+	serial := find(func(m Mode) bool { return m.kind == routed && !m.pipelined })
+	large := find(func(m Mode) bool { return m.kind == cloud })
+	if large == nil && alone != nil {
+		for _, a := range answers[0] {
+			large = append(large, alone[a.question])
+		}
+	}
+	for i, m := range modes {
+		if serial != nil && m.AsSerial() {
+			n := differing(answers[i], serial, func(a, b answer) bool {
 				return slices.Equal(a.ids, b.ids) && slices.Equal(a.origins, b.origins)
 			})
 			all[i].EqualToSerial, all[i].Differing = new(n == 0), &n
 		}
-		if want := answers[cloudAlone]; want != nil && modes[i].AsCloud() {
-			n := differing(got, want, func(a, b answer) bool { return slices.Equal(a.ids, b.ids) })
+		if large != nil && m.AsCloud() {
+			n := differing(answers[i], large, func(a, b answer) bool { return slices.Equal(a.ids, b.ids) })
 			all[i].EqualToCloud, all[i].DifferingFromCloud = new(n == 0), &n
 		}
 	}
-	return all
 }
 
 // differing counts the answers that are not equal.

@@ -18,6 +18,8 @@ type Mode struct {
 	branches  int     // guesses at each answer; 0: as the options say
 	margin    float64 // of verified, in nats
 	every     int     // of speculative: tokens drafted before each verdict
+	pace      float64 // of the small model, where paced
+	paced     bool    // instead of [RoutingOptions.EdgeTPS]
 }
 
 type kind int
@@ -116,6 +118,9 @@ func (m Mode) Asks() bool { return m.Routes() || m.kind == speculative }
 
 // OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
 func (m Mode) OverLink() bool { return m.kind == routed || m.Verifies() }
+
+// OverHTTP reports whether the large model is asked over HTTP.
+func (m Mode) OverHTTP() bool { return m.kind == cloud || m.kind == paper }
 
 // Pipelined reports whether drafting goes on while answers are under way.
 func (m Mode) Pipelined() bool { return m.pipelined }

@@ -1,19 +1,19 @@
 package bench
 
 import (
-	"slices"
 	"time"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // ModeReport is what [Routing] found in one mode. Its JSON is a contract: rates are in 0..1, and what does not apply is
 // absent. Hidden share, hit rate and bytes are of answered escalations, and absent where no answer came.
 type ModeReport struct {
 	Mode            string   `json:"mode"`
+	Variant         int      `json:"variant,omitempty"` // 1, 2, …: tells modes apart that were measured more than once
+	Cell            *Cell    `json:"cell,omitempty"`
 	Answers         int      `json:"answers"`
 	Accuracy        *float64 `json:"accuracy,omitempty"`
 	AccuracyLow     *float64 `json:"accuracy_low,omitempty"`    // Wilson's interval at 95%
@@ -44,9 +44,12 @@ type ModeReport struct {
 	Turned *float64 `json:"turned_per_answer,omitempty"`
 	// tokens of all answers that were shown without verification, since no answer came in time
 	Unverified  *int         `json:"unverified,omitempty"`
-	Each        []Each       `json:"-"` // what each question took, in their order
 	CloudTokens *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
 	Cost        *price.Cost  `json:"cost,omitempty"` // with a price list
+	Work
+	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
+	Bound   *float64 `json:"bound_ms,omitempty"` // least mean time by arithmetic, see [routing.bound]
+	Samples []Sample `json:"samples,omitempty"`  // one of each answer, in the order of the rounds
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and
@@ -59,31 +62,19 @@ type CloudTokens struct {
 	AheadUsed float64 `json:"ahead_used"` // of these, those that answered a question or verified a token
 }
 
-// Each is one answer.
-type Each struct {
-	Took      time.Duration
-	Tokens    int  // generated, an end token included
-	Passes    int  // of the small model after the prompt
-	LastAsked bool // the cloud was asked for the last token
-}
-
 // Times are milliseconds.
-type Times struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-}
+type Times = result.Times
 
 // report sums up the answers of one mode. prices may be nil.
 func report(m Mode, answers []answer, prices *price.List) ModeReport {
 	r := ModeReport{Mode: m.Name, Answers: len(answers)}
-	var times []float64
+	var times []time.Duration
 	var all Tally
 	var alone price.Work
 	tokens, known, correct := 0, 0, 0
 	for _, a := range answers {
-		times = append(times, milliseconds(a.took))
-		r.Each = append(r.Each, Each{a.took, a.tally.Tokens, a.tally.Passes, a.lastAsked})
+		times = append(times, a.took)
+		r.Samples = append(r.Samples, a.sample(m))
 		tokens += len(a.ids)
 		if a.known {
 			known++
@@ -95,8 +86,8 @@ func report(m Mode, answers []answer, prices *price.List) ModeReport {
 		alone = alone.Plus(price.Alone(a.prompt, a.tally.Tokens))
 	}
 	r.TokensPerAnswer = float64(tokens) / float64(len(answers))
-	slices.Sort(times)
-	r.Time = Times{stat.Mean(times, nil), stat.Quantile(0.5, stat.Empirical, times, nil), stat.Quantile(0.9, stat.Empirical, times, nil)}
+	r.Time = result.Summarise(times)
+	r.Work = work(m, answers, all)
 	if known > 0 {
 		w := stats.Wilson(correct, known)
 		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High

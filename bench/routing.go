@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,10 +31,14 @@ type RoutingOptions struct {
 	Router      router.Options
 	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
 	Raw         bool          // the questions are texts to go on with, without chat template
-	Alternate   bool          // each question in all modes, in turns, before the next: what disturbs one disturbs all
+	Repeat      int           // how often each question is asked in each mode; 0 means once
+	WarmUp      int           // questions that each device answers in each mode before it begins; they do not count
 	MaxTokens   int           // of an answer; 0 means 64
 	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
+	Loss        float64       // of the link that Dial connects to, to be told of
+	Traces      []string      // alike
 	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
+	Paces       []float64     // several of them, each with reports of its own, in turns too; nil: EdgeTPS alone
 	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
@@ -43,13 +48,15 @@ type RoutingOptions struct {
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
 
-	// Timeline says where an answer that is about to be decoded is drawn, if given; nil: nowhere. Answers of the mode
-	// cloud are not decoded here.
-	Timeline func(Mode, Question) *timeline.Text
+	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of the
+	// mode cloud are not decoded here.
+	Timeline func(Mode, *Cell, Question) *timeline.Text
 }
 
-// Routing asks all questions in each mode and reports them in the order of the modes. Where a mode fails or ctx is
-// done, the reports are those of the modes before it.
+// Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
+// modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are of
+// the questions that all modes have answered; of none, there are none. With several paces the reports are of all modes at
+// the first, then at the next.
 func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
 		return nil, errors.New("bench: there are no questions or no modes")
@@ -60,62 +67,99 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if o.MaxTokens == 0 {
 		o.MaxTokens = 64
 	}
-	w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
-	if err != nil {
-		return nil, err
+	o.Repeat = max(o.Repeat, 1)
+	b := &routing{RoutingOptions: o, rounds: o.Repeat * len(o.Questions), meter: newMeter(o.Parallel)}
+	all := b.paced()
+	b.total = len(all) * b.rounds
+	if slices.ContainsFunc(o.Modes, Mode.OverHTTP) {
+		w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
+		if err != nil {
+			return nil, err
+		}
+		defer w.close()
+		b.web = w
 	}
-	defer w.close()
-	b := &routing{RoutingOptions: o, web: w, total: len(o.Modes) * len(o.Questions)}
-	answers := map[string][]answer{}
+	var alone []answer
 	if needsReference(o.Modes) {
 		b.total += len(o.Questions)
-		alone, err := b.run(ctx, Mode{Name: cloudAlone, kind: reference})
+		got, err := b.run(ctx, []Mode{{Name: cloudAlone, kind: reference}}, len(o.Questions), 0)
 		if err != nil {
 			return nil, fmt.Errorf("what the large model alone says: %w", err)
 		}
-		answers[cloudAlone] = alone[0]
+		alone = got[0]
 	}
-	var all []ModeReport
-	for _, modes := range b.turns() {
-		got, err := b.run(ctx, modes...)
-		if err != nil {
-			return compared(all, o.Modes, answers), fmt.Errorf("mode %s: %w", names(modes), err)
-		}
-		for i, m := range modes {
-			answers[m.Name] = got[i]
-			all = append(all, report(m, got[i], o.Prices))
-		}
+	answers, err := b.run(ctx, all, b.rounds, o.WarmUp)
+	var reports []ModeReport
+	for n := len(o.Modes); len(all) > 0 && len(answers[0]) > 0; all, answers = all[n:], answers[n:] {
+		reports = append(reports, b.reports(all[:n], answers[:n], alone)...)
 	}
-	return compared(all, o.Modes, answers), nil
+	return reports, err
 }
 
-// turns are the modes that are measured at a time.
-func (b *routing) turns() (all [][]Mode) {
-	if b.Alternate {
-		return [][]Mode{b.Modes}
+// paced are the modes at each pace.
+func (b *routing) paced() (all []Mode) {
+	if b.Paces == nil {
+		return b.Modes
 	}
-	for _, m := range b.Modes {
-		all = append(all, []Mode{m})
+	for _, pace := range b.Paces {
+		for _, m := range b.Modes {
+			m.pace, m.paced = pace, true
+			all = append(all, m)
+		}
 	}
 	return all
 }
 
-// names of modes, for people.
-func names(modes []Mode) string {
-	var all []string
-	for _, m := range modes {
-		all = append(all, m.Name)
+// paceOf is the pace of the small model in a mode.
+func (b *routing) paceOf(m Mode) float64 {
+	if m.paced {
+		return m.pace
 	}
-	return strings.Join(all, ", ")
+	return b.EdgeTPS
+}
+
+// reports sums up the answers of modes, as far as they came. alone is what the large model alone says, where that is no
+// mode.
+func (b *routing) reports(modes []Mode, answers [][]answer, alone []answer) (all []ModeReport) {
+	for i, m := range modes {
+		r := report(m, answers[i], b.Prices)
+		r.Variant, r.Cell = variant(modes, i), b.cell(b.paceOf(m))
+		all = append(all, r)
+	}
+	compare(all, modes, answers, alone)
+	b.bound(all)
+	ratios(all)
+	return all
+}
+
+// variant tells modes apart that are measured more than once: 1, 2, …; 0 for others.
+func variant(modes []Mode, i int) int {
+	before, all := 0, 0
+	for k, m := range modes {
+		if m != modes[i] {
+			continue
+		}
+		all++
+		if k <= i {
+			before++
+		}
+	}
+	if all == 1 {
+		return 0
+	}
+	return before
 }
 
 // routing is one call of [Routing].
 type routing struct {
 	RoutingOptions
-	web   *web
-	total int        // answers of all modes
-	mu    sync.Mutex // of done, while devices run
-	done  int        // of total
+	web    *web // nil: no mode goes over HTTP
+	meter  *meter
+	counts bool       // what is answered, as nobody warms up
+	rounds int        // questions, with their repetitions
+	total  int        // answers of all modes
+	mu     sync.Mutex // of done, while devices run
+	done   int        // of total
 }
 
 // answer is what became of one question.
@@ -126,94 +170,34 @@ type answer struct {
 	known   bool // whether there is a right answer
 	correct bool
 	took    time.Duration
+	begin   time.Time
+	shown   []time.Duration // since begin, of each token
+	used    usage
 	tally   Tally
+	waits   []time.Duration // of answered questions, exposed
+
+	question, repetition int
+	sent, received       int // payload of all questions, answered or not, and of text sent ahead
 	// the cloud was asked for the last token, and no other answer told it
 	lastAsked bool
 	askedFor  int // position that the cloud was asked for last
 }
 
+// show notes that a token is shown now.
+func (a *answer) show() { a.shown = append(a.shown, time.Since(a.begin)) }
+
 // observe counts an event.
 func (a *answer) observe(e draft.Event) {
+	var one draft.Summary
+	one.Add(e)
+	a.sent, a.received = a.sent+one.BytesUp, a.received+one.BytesDown
 	a.tally.Add(e)
 	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
 		a.askedFor = q.Pos
+		a.waits = append(a.waits, q.Exposed)
 	}
 	if t := e.Token; t != nil {
 		a.lastAsked = a.askedFor == t.Pos
-	}
-}
-
-// run asks all questions in each of some modes, several at a time: each device takes the next question that nobody has.
-// It returns the answers of each mode.
-func (b *routing) run(ctx context.Context, modes ...Mode) ([][]answer, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	answers, before := make([][]answer, len(modes)), b.done
-	for i := range answers {
-		answers[i] = make([]answer, len(b.Questions))
-	}
-	next := make(chan int)
-	var devices sync.WaitGroup
-	for n := range min(b.Parallel, len(b.Questions)) {
-		devices.Go(func() {
-			if err := b.device(ctx, modes, n, next, answers); err != nil {
-				cancel(err)
-			}
-		})
-	}
-feed:
-	for i := range b.Questions {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	devices.Wait()
-	if b.done-before == len(modes)*len(b.Questions) { // whatever ended ctx came too late
-		return answers, nil
-	}
-	return answers, context.Cause(ctx)
-}
-
-// begins is the mode of a turn of a question: the turns of the next question begin with the next mode.
-func begins(question, turn, modes int) int { return (question + turn) % modes }
-
-// device answers questions until there are no more, each in all modes, of which each begins as often as the others.
-func (b *routing) device(ctx context.Context, modes []Mode, number int, next <-chan int, answers [][]answer) error {
-	sessions, clouds := make([]*engine.Session, len(modes)), make([]draft.Cloud, len(modes))
-	for i, m := range modes {
-		var err error
-		if sessions[i], err = b.Edge.NewSession(); err != nil {
-			return err
-		}
-		far, hangUp, err := b.connect(ctx, m, number)
-		if err != nil {
-			return err
-		}
-		defer hangUp()
-		clouds[i] = far
-	}
-	for i := range next {
-		for turn := range modes {
-			n := begins(i, turn, len(modes))
-			a, err := b.ask(ctx, modes[n], sessions[n], clouds[n], b.Questions[i])
-			if err != nil {
-				return err
-			}
-			answers[n][i] = a
-			b.tick()
-		}
-	}
-	return nil
-}
-
-func (b *routing) tick() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.done++; b.Progress != nil {
-		b.Progress(b.done, b.total)
 	}
 }
 
@@ -253,12 +237,13 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question.
 func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
-	prompt, err := b.prompt(q.Text)
+	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
 	a := answer{prompt: len(prompt), known: q.Correct != nil}
-	begin := time.Now()
+	before := b.meter.read()
+	a.begin = time.Now()
 	var text string
 	switch m.kind {
 	case reference:
@@ -269,49 +254,50 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 		err = b.decode(ctx, m, s, far, prompt, &a, b.drawn(m, q))
 		text = s.Summary().Text
 	}
-	a.took = time.Since(begin)
+	a.took = time.Since(a.begin)
+	a.used = b.meter.read().less(before)
 	a.correct = a.known && q.Correct(text)
 	return a, err
 }
 
-// prompt is what a question is for the small model.
-func (b *routing) prompt(text string) ([]int32, error) {
-	if b.Raw {
-		return b.Edge.RawPrompt(text)
+// Prompt is what a question is for the small model.
+func (o *RoutingOptions) Prompt(text string) ([]int32, error) {
+	if o.Raw {
+		return o.Edge.RawPrompt(text)
 	}
-	return b.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
+	return o.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
 }
 
 // stream answers with the large model alone, and returns the text.
-func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (text string, err error) {
+func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string, error) {
 	t, err := b.Large.Tokenizer()
 	if err != nil {
 		return "", err
 	}
-	var end bool
-	a.ids, text, end, err = b.web.streamed(ctx, spelled(t, prompt), b.MaxTokens)
+	got, err := b.web.streamed(ctx, spelled(t, prompt), b.MaxTokens, a.show)
+	a.ids, a.sent, a.received = got.ids, got.up, got.down
 	a.tally.Prefilled, a.tally.Tokens = len(prompt), len(a.ids)
-	if end {
+	if got.end {
 		a.tally.Tokens++
 	}
 	a.tally.Decoded = a.tally.Tokens
-	return text, err
+	return got.text, err
 }
 
 // route is how an answer is decoded in a mode, without its router.
 func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.paceOf(m),
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }
 
 // drawn returns where an answer is drawn; nil: nowhere.
 func (b *routing) drawn(m Mode, q Question) *timeline.Text {
-	if b.Timeline == nil {
+	if b.Timeline == nil || !b.counts {
 		return nil
 	}
-	return b.Timeline(m, q)
+	return b.Timeline(m, b.cell(b.paceOf(m)), q)
 }
 
 // decode answers with the small model, alone or with the large one to ask.
@@ -330,6 +316,7 @@ func (b *routing) decode(
 		if err != nil {
 			return err
 		}
+		a.show()
 		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, t.Origin)
 	}
 	if a.tally.Asks == 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +173,10 @@ func TestRoutingDevices(t *testing.T) {
 	stage, err := NewStage(edge, edge, StageOptions{})
 	require.NoError(t, err)
 	defer stage.Close()
-	questions := slices.Repeat([]Question{{Text: "a"}}, 10)
+	var questions []Question
+	for i := range 10 {
+		questions = append(questions, Question{Text: strconv.Itoa(i)})
+	}
 	for parallel, want := range map[int]int{0: 8, 3: 3, 10: 10, 64: 10} {
 		var mu sync.Mutex
 		var devices []int
@@ -240,12 +244,12 @@ func TestWhoseText(t *testing.T) {
 			assert.Equal(t, []int{told, 15}, []int{done, total})
 		},
 	}}
-	together, err := b.run(t.Context(), b.Modes...)
+	together, err := b.run(t.Context(), b.Modes, 3, 0)
 	require.NoError(t, err)
 	require.Len(t, together, len(b.Modes))
 	told, b.done = 0, 0
 	for n, m := range b.Modes {
-		answers, err := b.run(t.Context(), m)
+		answers, err := b.run(t.Context(), []Mode{m}, 3, 0)
 		require.NoError(t, err)
 		require.Len(t, answers, 1)
 		require.Len(t, answers[0], 3)
@@ -307,7 +311,7 @@ func TestWebRefuses(t *testing.T) {
 	w, err := startWeb(edge, edgeless{}, 0, 0)
 	require.NoError(t, err)
 	defer w.close()
-	_, _, _, err = w.streamed(t.Context(), strings.Repeat("too long ", 500), 3)
+	_, err = w.streamed(t.Context(), strings.Repeat("too long ", 500), 3, func() {})
 	assert.Error(t, err, "a text that the model cannot go on with is no empty answer")
 	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
 	for _, handle := range []http.HandlerFunc{w.next, w.stream} {
@@ -319,7 +323,7 @@ func TestWebRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: nobody is there")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, _, err = w.streamed(gone, "a", 3)
+	_, err = w.streamed(gone, "a", 3, func() {})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

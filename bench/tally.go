@@ -19,6 +19,11 @@ type Tally struct {
 	Hits        int           // of these, the large model's token was already on a branch
 	Wait        time.Duration // of these, from ask to answer
 	Hidden      time.Duration // of Wait, spent on drafting that held
+	Exposed     time.Duration // lost waiting for answers, known ones too, and for what verification replaced
+	TimedOut    time.Duration // lost waiting for answers that did not come
+	Delay       time.Duration // sum over Tokens, from when each was drafted until it was shown
+	Drafted     int           // tokens evaluated below open escalations
+	Wasted      int           // tokens evaluated in vain, besides guesses from the text
 	Up, Down    int           // payload bytes of these, of dropped asks and of text sent ahead
 	Audited     int           // tokens of the small model that the large one compared with its own choice
 	Missed      int           // of these, those where it would have chosen another
@@ -51,7 +56,8 @@ func (t *Tally) Add(e draft.Event) {
 		Audited: one.Audited, Missed: one.Missed, AuditedFor: one.AuditedFor, MissedFor: one.MissedFor,
 		Known: one.Known, Turned: one.Turned, Unverified: one.Unverified,
 		Prefilled: one.Prefilled, Decoded: one.Decoded, Ahead: one.Ahead, AheadUsed: one.AheadUsed,
-		Passes: one.Passes, Warmed: one.Warmed,
+		Passes: one.Passes, Warmed: one.Warmed, Exposed: one.Exposed, TimedOut: one.TimedOut,
+		Delay: one.CommitDelay, Drafted: one.Drafted, Wasted: one.Wasted,
 	})
 	if w := e.Warming; w != nil {
 		t.plus(Tally{Up: w.BytesUp, Down: w.BytesDown})
@@ -85,6 +91,11 @@ func (t *Tally) plus(o Tally) {
 	t.Hits += o.Hits
 	t.Wait += o.Wait
 	t.Hidden += o.Hidden
+	t.Exposed += o.Exposed
+	t.TimedOut += o.TimedOut
+	t.Delay += o.Delay
+	t.Drafted += o.Drafted
+	t.Wasted += o.Wasted
 	t.Up += o.Up
 	t.Down += o.Down
 	t.Audited += o.Audited

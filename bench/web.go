@@ -170,11 +170,19 @@ func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 	return draft.Answer{Token: t.Token, Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b)}, nil
 }
 
-// streamed reads a whole streamed answer, and whether an end token was decoded behind it.
-func (w *web) streamed(ctx context.Context, text string, most int) (ids []int32, answer string, end bool, err error) {
-	body, _, err := w.post(ctx, "/stream", webText{Text: text, MaxTokens: most})
+// streamed is a whole streamed answer.
+type streamed struct {
+	ids      []int32
+	text     string
+	end      bool // an end token was decoded behind it
+	up, down int  // payload bytes
+}
+
+// streamed reads a whole streamed answer. It calls shown with each token.
+func (w *web) streamed(ctx context.Context, text string, most int, shown func()) (got streamed, err error) {
+	body, up, err := w.post(ctx, "/stream", webText{Text: text, MaxTokens: most})
 	if err != nil {
-		return nil, "", false, err
+		return got, err
 	}
 	defer body.Close()
 	var all strings.Builder
@@ -182,13 +190,15 @@ func (w *web) streamed(ctx context.Context, text string, most int) (ids []int32,
 		var t webToken
 		switch err := d.Decode(&t); {
 		case err == io.EOF: // before the line with the reason
-			return nil, "", false, io.ErrUnexpectedEOF
+			return streamed{}, io.ErrUnexpectedEOF
 		case err != nil:
-			return nil, "", false, err
+			return streamed{}, err
 		case t.Stop != "":
-			return ids, all.String(), t.Stop == "end", nil
+			got.text, got.end, got.up, got.down = all.String(), t.Stop == "end", up, int(d.InputOffset())
+			return got, nil
 		}
-		ids = append(ids, t.Token)
+		shown()
+		got.ids = append(got.ids, t.Token)
 		all.WriteString(t.Text)
 	}
 }

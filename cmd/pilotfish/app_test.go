@@ -89,7 +89,7 @@ func TestErrorsOfCommands(t *testing.T) {
 	interrupt(&interruption{signal: os.Interrupt})
 	terminated, terminate := context.WithCancelCause(t.Context())
 	terminate(&interruption{signal: syscall.SIGTERM})
-	progress := &interruption{signal: os.Interrupt, progress: "3 of 7 modes are finished"}
+	progress := &interruption{signal: os.Interrupt, progress: "3 of 7 questions are answered in all modes"}
 	for _, c := range []struct {
 		name   string
 		ctx    context.Context
@@ -105,7 +105,7 @@ func TestErrorsOfCommands(t *testing.T) {
 		{"interrupt of a part", interrupted, fmt.Errorf("paper: %w", context.Cause(interrupted)), 130,
 			"pilotfish: interrupted\n"},
 		{"interrupt with progress", interrupted, errors.Join(nil, progress), 130,
-			"pilotfish: interrupted: 3 of 7 modes are finished\n"},
+			"pilotfish: interrupted: 3 of 7 questions are answered in all modes\n"},
 		{"interrupt of a server that ends in order", interrupted, nil, 130, ""},
 		{"terminate", terminated, context.Canceled, 143, "pilotfish: terminated\n"},
 	} {

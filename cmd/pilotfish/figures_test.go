@@ -109,13 +109,13 @@ func TestRoutingFigures(t *testing.T) {
 		result.Run{Measurement: "demo"}))
 	about := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,"escalated_share":0.042,`+
-		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4},`+
+		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0},`+
 		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,"bytes_down_per_escalation":12,`+
 		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,"answers_differing_from_cloud":4,`+
 		`"known_per_answer":0.5,"turned_per_answer":0.25,"unverified":6,`+
 		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125},`+
 		`"cost":{"per_answer":0.00025,"per_1000_answers":0.26,"cloud_only_per_answer":0.0007}}`+"\n"+
-		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0}}`+"\n",
+		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
 		about.ReplaceAllString(out.String(), "}"))
 	out.Reset()
 	require.NoError(t, f.print(&app{stdout: &out}, nil, result.Run{}))

@@ -33,7 +33,7 @@ func flagTests() map[string]map[string]string {
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
 		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
-		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline",
+		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
@@ -69,13 +69,15 @@ func flagTests() map[string]map[string]string {
 			"upstream": "TestBenchRoutingUpstream", "tokenizer": "TestBenchRoutingUpstream",
 			"upstream-kind": "TestBenchRoutingUpstream", "upstream-key-file": "TestBenchRoutingUpstream",
 			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
+			"traces": "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
+			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo": route,
 		"pilotfish run": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "profile": "TestProfile",
-			"timeline": "TestTimeline",
-			"cloud":    "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
+			"timeline": "TestTimeline", "qlog": "TestQlog",
+			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
 			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",
@@ -127,7 +129,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish cloud": joined(model, map[string]string{
-			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
+			"qlog": "TestQlog", "upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
 			"upstream-model": "TestUpstreamOptions", "trust-vocabulary": "TestUpstreamOptions",
 			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",
@@ -276,7 +278,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		for _, f := range flags {
 			for _, value := range []string{"nonsense", "-1"} {
 				switch kind := f.Value.Type(); {
-				case kind == "string" || kind == "stringArray":
+				case kind == "string" || kind == "stringArray" || kind == "paths":
 					continue // any text is one; what else they must be is said by their own tests
 				case kind == "bool" && value == "-1":
 					continue

@@ -29,10 +29,12 @@ The workload is the demo's models and questions, or a file of your own questions
 {"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right, or what its
 "grader" says: exact, number, or choice for questions with "choices".
 
+` + sweepHelp + `
+
 ` + modesHelp + `
 
 ` + promiseHelp,
-		Example: `  pilotfish bench routing --workload demo --rtt 200ms --modes serial,pipelined-4 --json
+		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms --modes local,serial,pipelined-4 --json
   pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -43,12 +45,16 @@ The workload is the demo's models and questions, or a file of your own questions
 				if edge != "" || large != "" {
 					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
 				}
+				if f.raw {
+					return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
+				}
 				return f.demo(c.Context(), a)
 			}
 			return f.own(c.Context(), a, workload, edge, large)
 		},
 	}
 	f.register(c, 0)
+	f.registerSweep(c)
 	f.upstream.registerAll(c.Flags())
 	c.Flags().StringVar(&workload, "workload", "demo", "demo, or a `file` of questions")
 	c.Flags().StringVarP(&edge, "model", "m", "", "the small model, a GGUF `file`, for questions of your own")
@@ -76,7 +82,9 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 		return err
 	}
 	defer o.Large.Close()
-	o.MaxTokens = 256
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 256
+	}
 	return f.measure(ctx, a, o, s)
 }
 

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,9 +45,16 @@ type routingFlags struct {
 	flags     *pflag.FlagSet // to know which of them were given
 	modes     string
 	questions int
-	rtt       time.Duration
-	loss      float64
+	rtt       listFlag[time.Duration]
+	loss      listFlag[float64]
+	edgeTPS   listFlag[float64]
 	traces    []string
+	paths     listFlag[string]
+	repeat    int
+	warmUp    int
+	raw       bool
+	maxTokens int
+	sweeps    bool // several cells are possible
 	cloudMS   float64
 	rowCost   float64
 	seed      uint64
@@ -84,13 +89,15 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.price.register(p)
 	f.timeline.register(p)
 	f.qlog.register(p)
-	cobra.CheckErr(p.Lookup("edge-tps").Value.Set(strconv.FormatFloat(edgeTPS, 'g', -1, 64)))
-	p.Lookup("edge-tps").DefValue = strconv.FormatFloat(edgeTPS, 'g', -1, 64)
+	f.edgeTPS = floats(edgeTPS)
+	pace := p.Lookup("edge-tps")
+	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
 	p.StringVar(&f.modes, "modes",
 		"local,cloud,paper,serial,pipelined-2,pipelined-4,verified", "`modes` to compare, in this order")
 	p.IntVar(&f.questions, "questions", 100, "how many questions are asked in each mode")
-	p.DurationVar(&f.rtt, "rtt", 100*time.Millisecond, "round trip to the cloud, up to 10s")
-	p.Float64Var(&f.loss, "loss", 0, "`share` of packets that the link loses, each way")
+	f.rtt, f.loss = durations(100*time.Millisecond), floats(0)
+	p.Var(&f.rtt, "rtt", "round trip to the cloud, up to 10s")
+	p.Var(&f.loss, "loss", "`share` of packets that the link loses, each way")
 	p.StringArrayVar(&f.traces, "trace", nil,
 		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
 	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "least `milliseconds` that the large model takes for a token")
@@ -116,22 +123,21 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 		return o, s, err
 	}
 	o.Draft.Lookup = int(f.lookup)
-	o.RTT, o.EdgeTPS, o.RowCost, o.Parallel = f.rtt, f.route.edgeTPS, f.rowCost, f.parallel
+	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
+	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.Prices = f.price.list
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
-	s = bench.StageOptions{RTT: f.rtt, Loss: f.loss, Traces: f.traces, Seed: f.seed, AnswerTime: o.CloudPace}
+	s = bench.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
+	f.cells()[0].set(&o, &s)
 	return o, s, nil
 }
 
-// parseModes reads a list of different modes.
+// parseModes reads a list of modes. One that stands there twice is measured twice.
 func parseModes(list string) (all []bench.Mode, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		m, err := bench.ParseMode(strings.TrimSpace(name))
 		if err != nil {
 			return nil, usagef("--modes: %w", err)
-		}
-		if slices.Contains(all, m) {
-			return nil, usagef("--modes names %s twice: give each mode once", m.Name)
 		}
 		all = append(all, m)
 	}
@@ -140,17 +146,10 @@ func parseModes(list string) (all []bench.Mode, err error) {
 
 // check refuses values out of range, traces that cannot be read, and flags without an effect.
 func (f *routingFlags) check(modes []bench.Mode) error {
-	if f.flags.Changed("edge-tps") && f.route.edgeTPS != 0 {
-		const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
-		if err := checkRange("edge-tps", f.route.edgeTPS, leastEdgeTPS, mostEdgeTPS, want); err != nil {
-			return err
-		}
-	}
 	for _, err := range []error{
+		f.checkLists(),
 		checkRange("questions", f.questions, 1, mostQuestions, "1 or more"),
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
-		checkRange("rtt", f.rtt, 0, longestRTT, "0 to 10s"),
-		checkRange("loss", f.loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
 		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
 		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
 		f.timeline.check(f.flags, f.questions),
@@ -174,6 +173,15 @@ func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 
 // checkTraces reads the traces, so that what is wrong with one is said before anything begins.
 func (f *routingFlags) checkTraces() error {
+	if len(f.traces) > 0 && len(f.paths.values) > 0 {
+		return usagef("--trace and --traces exclude each other: the one is for the only link, the other for a link each")
+	}
+	for _, path := range f.paths.values {
+		var o link.Options
+		if err := o.AddTrace(path); err != nil {
+			return fmt.Errorf("--traces %s: %w", path, err)
+		}
+	}
 	rtt, up, down := 0, 0, 0
 	for _, path := range f.traces {
 		var o link.Options
@@ -212,7 +220,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"loss trace traces seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
 		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
 		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
 		{"verify-every", bench.Mode.Dials, "verified"},
@@ -229,7 +237,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 			}
 		}
 	}
-	if f.flags.Changed("edge-row-cost") && f.route.edgeTPS == 0 {
+	if f.flags.Changed("edge-row-cost") && !slices.ContainsFunc(f.edgeTPS.values, func(x float64) bool { return x != 0 }) {
 		return usagef("--edge-row-cost has no effect at full speed: give --edge-tps, or leave it out")
 	}
 	if f.flags.Changed("seed") && !f.flags.Changed("loss") {

@@ -11,11 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// measure runs the modes and prints what was found, also where only some of them could be finished. On a terminal it
-// shows one answer first.
+// measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
+// terminal it shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
 	if err := f.timeline.start(); err != nil {
 		return err
@@ -37,31 +36,57 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 		return err
 	}
 	defer func() { err = errors.Join(err, s.QLog.Close()) }()
+	defer func() { err = errors.Join(err, f.timeline.write(about)) }()
+	o.Timeline = f.timeline.drawn(o.Questions, len(f.cells()) > 1)
+	f.tellEnergy(a)
+	var all []bench.ModeReport
+	links := f.links()
+	if len(f.edgeTPS.values) > 1 {
+		o.Paces = f.edgeTPS.values
+	}
+	for i, c := range links {
+		c.set(&o, &s)
+		reports, err := f.cell(ctx, a, o, s, i)
+		err = errors.Join(f.print(a, reports, about), err)
+		if err != nil {
+			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, links))
+		}
+		all = append(all, reports...)
+	}
+	return f.printSweep(a, all, about)
+}
+
+// cell runs the modes in one cell.
+func (f *routingFlags) cell(
+	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int,
+) (_ []bench.ModeReport, err error) {
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	o.Direct, o.Dial = stage.Direct(), stage.Dial
 	if err := f.verifiable(ctx, o.Modes, stage); err != nil {
-		return err
+		return nil, err
 	}
-	if !f.json && isTerminal(a.stdout) {
+	if !f.json && number == 0 && isTerminal(a.stdout) {
 		if err := f.live(ctx, a, o, stage); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
-	o.Timeline = f.timeline.drawn(o.Questions)
 	reports, err := bench.Routing(ctx, o)
 	m.close()
-	err = errors.Join(err, f.timeline.write(about))
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
-		progress := fmt.Sprintf("%d of %d modes are finished", len(reports), len(o.Modes))
+		done := 0
+		if len(reports) > 0 {
+			done = reports[0].Answers
+		}
+		progress := fmt.Sprintf("%d of %d questions are answered in all modes", done, max(1, o.Repeat)*len(o.Questions))
 		err = &interruption{signal: stopped.signal, progress: progress}
 	}
-	return errors.Join(f.print(a, reports, about), err)
+	return reports, err
 }
 
 // verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
@@ -83,7 +108,11 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	if len(reports) == 0 {
 		return nil
 	}
-	if !f.json {
+	switch {
+	case f.json:
+	case f.sweeps:
+		return printCells(a.stdout, reports)
+	default:
 		return printRouting(a.stdout, reports)
 	}
 	for _, r := range reports {
@@ -104,7 +133,7 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 		return nil
 	}
 	q := o.Questions[0]
-	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+	prompt, err := o.Prompt(q.Text)
 	if err != nil {
 		return err
 	}

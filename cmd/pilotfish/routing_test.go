@@ -61,7 +61,23 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
 		{"demo --modes overlapped-4 --policy entropy", "--policy|pipelined-N and verified"},
 		{"demo --modes verified --no-audit", "--no-audit|serial and pipelined-N"},
-		{"demo --modes local,serial,local", "local twice|give each mode once"},
+		{"demo --rtt 1,2ms", "--rtt|takes one value here"},
+		{"demo --loss 0,0.1", "--loss|takes one value here"},
+		{"demo --edge-tps 1,2", "--edge-tps|takes one value here"},
+		{"bench routing --rtt 1,2", `--rtt|"2" is not a time`},
+		{"bench routing --rtt 1,,2ms", `--rtt|"" is not a time`},
+		{"bench routing --rtt 1ms,1000us", "--rtt|1ms stands there twice"},
+		{"bench routing --rtt 1ms,11s", "--rtt 11s|give 0 to 10s"},
+		{"bench routing --loss 0,x", `--loss|"x" is not a number`},
+		{"bench routing --loss 0,1", "--loss 1|give a share"},
+		{"bench routing --edge-tps 60,NaN", "--edge-tps NaN|give"},
+		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
+		{"bench routing --warm-up 1001", "--warm-up 1001|give 0 to 1000"},
+		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 to 100000"},
+		{"bench routing --raw", "--raw|--workload FILE"},
+		{"bench routing --traces a.up,", "--traces|no name between two commas"},
+		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
+		{"bench routing --modes cloud --traces " + up, "--traces|all but local, cloud and paper"},
 		{"demo --modes fast", "--modes|is not a mode: choose"},
 		{"demo --modes serial --window 3", "--window|add a mode"},
 		{"demo --modes paper,serial --inflight 3", "--inflight|pipelined-N"},
@@ -108,7 +124,7 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
 	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
 		"branches": "3"}
-	typed := map[string]string{"time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
+	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
 		"uint64": "2", "float64": "0.5"}
 	newDemoCommand(&app{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(always, f.Name) {

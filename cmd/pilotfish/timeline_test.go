@@ -26,8 +26,8 @@ func drawnTo(t *testing.T, path string) (*timelinetest.File, result.Run) {
 	return f, about.Run
 }
 
-// whole checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
-func whole(t *testing.T, f *timelinetest.File, process string) float64 {
+// partsOf checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
+func partsOf(t *testing.T, f *timelinetest.File, process string) float64 {
 	t.Helper()
 	answer := f.All("X", process, "draft steps", "answer")
 	require.Len(t, answer, 1)
@@ -53,7 +53,7 @@ func TestTimeline(t *testing.T) {
 	assert.Equal(t, "run", about.Measurement)
 	require.NotNil(t, about.Model)
 	assert.NotContains(t, string(f.About), "Nera")
-	assert.GreaterOrEqual(t, whole(t, f, "device"), s.PromptMS+s.DecodeMS)
+	assert.GreaterOrEqual(t, partsOf(t, f, "device"), s.PromptMS+s.DecodeMS)
 	assert.Len(t, f.All("X", "device", "draft steps", "forward"), s.Passes)
 	assert.Len(t, f.All("X", "device", "operations", "head"), s.Passes+1, "one for the prompt")
 	assert.Empty(t, f.All("X", "device", "asks", ""))
@@ -68,7 +68,7 @@ func TestTimeline(t *testing.T) {
 	s = events[len(events)-1].Summary
 	f, about = drawnTo(t, path)
 	assert.NotEmpty(t, about.Remote)
-	assert.GreaterOrEqual(t, whole(t, f, "device"), s.PromptMS+s.DecodeMS)
+	assert.GreaterOrEqual(t, partsOf(t, f, "device"), s.PromptMS+s.DecodeMS)
 	require.Positive(t, s.Answered)
 	asks := f.All("X", "device", "asks", "ask")
 	assert.Len(t, asks, s.Asks)
@@ -112,7 +112,7 @@ func TestRoutingTimeline(t *testing.T) {
 		assert.Empty(t, f.All("X", "cloud: device", "", ""))
 		require.NotEmpty(t, stdout)
 		for _, m := range strings.Split(strings.TrimPrefix(c.modes, "cloud,"), ",") {
-			assert.Greater(t, whole(t, f, m+": device"), 20.0, "as many calls of 2.5 ms as there are tokens")
+			assert.Greater(t, partsOf(t, f, m+": device"), 20.0, "as many calls of 2.5 ms as there are tokens")
 			asks := f.All("X", m+": device", "asks", "ask")
 			if m == "local" {
 				assert.Empty(t, asks)

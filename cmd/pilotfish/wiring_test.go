@@ -223,6 +223,7 @@ func TestRoutingOptions(t *testing.T) {
 		var f routingFlags
 		c := new(cobra.Command)
 		f.register(c, 60)
+		f.registerSweep(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
 		o, s, err := f.options(nil)
 		require.NoError(t, err, args)
@@ -243,7 +244,7 @@ func TestRoutingOptions(t *testing.T) {
 			Router: router.Options{Policy: router.Margin},
 			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true,
 				Lookup: -1, Ahead: 1, VerifyEvery: 64},
-			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8,
+			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
 		Questions: 100,
@@ -255,9 +256,15 @@ func TestRoutingOptions(t *testing.T) {
 		"--questions 3":                      func(o *options) { o.Questions = 3 },
 		"--rtt 7ms":                          func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
 		"--rtt 10s":                          func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
-		"--loss 0.25":                        func(o *options) { o.Stage.Loss = 0.25 },
-		"--loss 0.5 --seed 9":                func(o *options) { o.Stage.Loss, o.Stage.Seed = 0.5, 9 },
-		"--trace UP":                         func(o *options) { o.Stage.Traces = []string{up} },
+		"--loss 0.25":                        func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
+		"--loss 0.5 --seed 9":                func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
+		"--trace UP":                         func(o *options) { o.Traces, o.Stage.Traces = []string{up}, []string{up} },
+		"--traces UP":                        func(o *options) { o.Traces, o.Stage.Traces = []string{up}, []string{up} },
+		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
+		"--warm-up 0":                        func(o *options) { o.WarmUp = 0 },
+		"--raw":                              func(o *options) { o.Raw = true },
+		"--max-tokens 9":                     func(o *options) { o.MaxTokens = 9 },
+		"--modes serial,serial":              func(o *options) { o.Modes = modes("serial,serial") },
 		"--cloud-ms 2.5":                     func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
 		"--cloud-ms 0":                       func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
 		"--edge-tps 50":                      func(o *options) { o.EdgeTPS = 50 },

@@ -13,9 +13,9 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/...", "bench/matrix"}, "flags and wiring"},
+		{[]string{"cmd/..."}, "flags and wiring"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
-		{[]string{"bench/collect", "bench/eval", "bench/calibrate"}, "what routers are trained, calibrated and judged with"},
+		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},

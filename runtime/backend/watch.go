@@ -50,7 +50,9 @@ type Timed interface {
 type watchKey struct{}
 
 // Watch returns a context whose forward calls tell of their operations. Nothing is timed in others.
-func Watch(ctx context.Context, w *Watcher) context.Context { return context.WithValue(ctx, watchKey{}, w) }
+func Watch(ctx context.Context, w *Watcher) context.Context {
+	return context.WithValue(ctx, watchKey{}, w)
+}
 
 // Watched returns a pass that tells who watches of each operation, where somebody does and operations run as they are
 // called. The passes of a [Runner] do not: see [TellRun].

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// Sample is one answer of a mode. Times are milliseconds, to a microsecond; what does not apply is absent.
+type Sample struct {
+	Question    int       `json:"question"`   // its number, from 0
+	Repetition  int       `json:"repetition"` // from 0
+	MS          float64   `json:"ms"`         // until the answer was complete
+	FirstToken  float64   `json:"ttft_ms,omitempty"`
+	Prompt      int       `json:"prompt_tokens"`
+	Tokens      int       `json:"tokens"`              // generated, an end token included
+	CloudTokens int       `json:"cloud_tokens"`        // of these, the large model's
+	Timeouts    int       `json:"timeouts,omitempty"`  // of these, the small model's since no answer came in time
+	Asks        int       `json:"asks"`                // questions sent
+	Passes      int       `json:"passes"`              // forward calls of the small model after the prompt
+	Correct     *bool     `json:"correct,omitempty"`   //
+	Wait        float64   `json:"wait_ms"`             // from asks to answers that came, added up
+	Hidden      float64   `json:"hidden_ms"`           // of that, spent on drafting that held
+	Exposed     float64   `json:"exposed_ms"`          // lost waiting for answers
+	Waits       []float64 `json:"waits_ms,omitempty"`  // exposed wait of each answered question
+	CommitDelay float64   `json:"commit_delay_ms"`     // from drafting a token until it was shown, mean of the tokens
+	Drafted     int       `json:"drafted"`             // tokens drafted while an answer was under way
+	Wasted      int       `json:"wasted"`              // tokens drafted in vain
+	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent ahead
+	Down        int       `json:"bytes_down"`          //
+	Prefilled   int       `json:"prefilled"`           // tokens that the large model read
+	Decoded     int       `json:"decoded"`             // tokens that it was asked for
+	CPU         float64   `json:"cpu_ms,omitempty"`    // of this process, with one answer at a time
+	Joules      float64   `json:"joules,omitempty"`    // of all processors, alike
+	LastAsked   bool      `json:"last_asked,omitzero"` // the large model was asked for the last token
+	Text        string    `json:"text"`                // hash of tokens and origins: equal texts have equal ones
+}
+
+// sample is the row of an answer.
+func (a *answer) sample(m Mode) Sample {
+	t := &a.tally
+	s := Sample{
+		Question: a.question, Repetition: a.repetition, MS: rounded(a.took), Prompt: a.prompt, Tokens: t.Tokens,
+		CloudTokens: t.Cloud, Timeouts: t.Timeouts, Asks: t.Asks, Passes: t.Passes, Wait: rounded(t.Wait),
+		Hidden: rounded(t.Hidden), Exposed: rounded(t.Exposed + t.TimedOut), Drafted: t.Drafted,
+		Wasted: t.Wasted, Up: a.sent, Down: a.received, Prefilled: t.Prefilled, Decoded: t.Decoded,
+		CPU: rounded(a.used.cpu), Joules: a.used.joules, LastAsked: a.lastAsked, Text: a.hash(),
+	}
+	if m.kind == cloud {
+		s.CloudTokens = t.Tokens
+	}
+	if len(a.shown) > 0 {
+		s.FirstToken = rounded(a.shown[0])
+	}
+	if a.known {
+		s.Correct = &a.correct
+	}
+	if t.Tokens > 0 {
+		s.CommitDelay = rounded(t.Delay / time.Duration(t.Tokens))
+	}
+	for _, w := range a.waits {
+		s.Waits = append(s.Waits, rounded(w))
+	}
+	return s
+}
+
+// hash of tokens and origins, short: equal ones are equal, and different ones hardly ever.
+func (a *answer) hash() string {
+	h := fnv.New32a()
+	for i, id := range a.ids {
+		_ = binary.Write(h, binary.LittleEndian, id)
+		if i < len(a.origins) {
+			h.Write([]byte(a.origins[i]))
+		}
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// rounded is the milliseconds of a duration, to a microsecond.
+func rounded(d time.Duration) float64 { return result.Milliseconds(d.Round(time.Microsecond)) }
+
+// Work is what answers took of time, network and machine, per answer.
+type Work struct {
+	FirstToken  *Times   `json:"first_token_ms,omitempty"`           // until the first token was shown
+	Between     *Times   `json:"between_tokens_ms,omitempty"`        // from one token shown to the next, of all answers; 0 where several came at once
+	Passes      *float64 `json:"passes_per_answer,omitempty"`        // forward calls of the small model after the prompt
+	Hidden      *float64 `json:"hidden_ms_per_answer,omitempty"`     // of the time from asks to answers, spent on drafting that held
+	Exposed     *float64 `json:"exposed_ms_per_answer,omitempty"`    // lost waiting for answers, also for those that did not come
+	Wasted      *float64 `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
+	CommitDelay *float64 `json:"commit_delay_ms,omitempty"`          // from drafting a token until it was shown, mean of all tokens
+	Up          *float64 `json:"bytes_up_per_answer,omitempty"`      // payload
+	Down        *float64 `json:"bytes_down_per_answer,omitempty"`    //
+	CPU         *float64 `json:"cpu_seconds_per_answer,omitempty"`   // of this process, small and large model and network together; with one answer at a time
+	Joules      *float64 `json:"energy_joules_per_answer,omitempty"` // of all processors, alike, where Linux tells
+}
+
+// work sums up answers of a mode, whose tallies come to all.
+func work(m Mode, answers []answer, all Tally) (w Work) {
+	var first, between []time.Duration
+	var used usage
+	up, down := 0, 0
+	for _, a := range answers {
+		if len(a.shown) > 0 {
+			first = append(first, a.shown[0])
+		}
+		for i := 1; i < len(a.shown); i++ {
+			between = append(between, a.shown[i]-a.shown[i-1])
+		}
+		up, down = up+a.sent, down+a.received
+		used.cpu, used.joules = used.cpu+a.used.cpu, used.joules+a.used.joules
+	}
+	w.FirstToken, w.Between = times(first), times(between)
+	n := len(answers)
+	if used.cpu > 0 {
+		w.CPU = new(used.cpu.Seconds() / float64(n))
+	}
+	if used.joules > 0 {
+		w.Joules = new(used.joules / float64(n))
+	}
+	if m.LargeModel() {
+		w.Up, w.Down = ratio(up, n), ratio(down, n)
+	}
+	if m.SmallModel() {
+		w.Passes = ratio(all.Passes, n)
+	}
+	if m.Asks() {
+		w.Hidden = new(rounded(all.Hidden) / float64(n))
+		w.Exposed = new(rounded(all.Exposed+all.TimedOut) / float64(n))
+		w.Wasted = ratio(all.Wasted, n)
+		if all.Tokens > 0 {
+			w.CommitDelay = new(rounded(all.Delay) / float64(all.Tokens))
+		}
+	}
+	return w
+}
+
+// times sums up durations; nil where there are none.
+func times(all []time.Duration) *Times {
+	if len(all) == 0 {
+		return nil
+	}
+	return new(result.Summarise(all))
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// sweepHelp says how lists are measured.
+const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after the other. Each
+question is asked in all modes, and at all paces of --edge-tps, in turns, before the next: what disturbs one disturbs all.
+A mode that is named twice is measured twice: what then differs is noise.`
+
+// registerSweep adds the flags of a sweep.
+func (f *routingFlags) registerSweep(c *cobra.Command) {
+	p := c.Flags()
+	f.sweeps, f.paths = true, paths()
+	for _, name := range []string{"rtt", "loss", "edge-tps"} {
+		p.Lookup(name).Usage += "; a list is a sweep"
+	}
+	p.Var(&f.paths, "traces", "recorded links to sweep over: `files` as with --trace, with commas between them, each a link "+
+		"of its own; NAME stands for NAME.up and NAME.down")
+	p.BoolVar(&f.raw, "raw", false, "the questions of --workload FILE are texts to go on with, without chat template")
+	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "most tokens of an answer, up to 100000; 0 means 64 for the demo's "+
+		"questions and 256 for your own")
+	p.IntVar(&f.repeat, "repeat", 1, "how often each question is asked in each mode, 1 to 1000")
+	p.IntVar(&f.warmUp, "warm-up", 1, "questions that each device answers in each mode before, which do not count, 0 to 1000")
+}
+
+// cellFlags are the values of a cell.
+type cellFlags struct {
+	rtt     time.Duration
+	loss    float64
+	edgeTPS float64
+	traces  []string
+}
+
+// cells are all combinations of lists, the round trips innermost.
+func (f *routingFlags) cells() (all []cellFlags) {
+	traces := [][]string{f.traces}
+	if len(f.paths.values) > 0 {
+		traces = nil
+		for _, path := range f.paths.values {
+			traces = append(traces, []string{path})
+		}
+	}
+	for _, t := range traces {
+		for _, tps := range f.edgeTPS.values {
+			for _, loss := range f.loss.values {
+				for _, rtt := range f.rtt.values {
+					all = append(all, cellFlags{rtt, loss, tps, t})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// links are the cells at the first pace: one link carries all paces.
+func (f *routingFlags) links() (all []cellFlags) {
+	for _, c := range f.cells() {
+		if c.edgeTPS == f.edgeTPS.values[0] {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// set puts the values where they are measured with.
+func (c cellFlags) set(o *bench.RoutingOptions, s *bench.StageOptions) {
+	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
+	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
+}
+
+const (
+	mostRepeats = 1000    // and the most questions to warm up with
+	mostTokens  = 100_000 // of an answer
+)
+
+// checkLists refuses values out of range, and lists where there is no sweep.
+func (f *routingFlags) checkLists() error {
+	for _, v := range f.edgeTPS.values {
+		if f.flags.Changed("edge-tps") && v != 0 {
+			const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
+			if err := checkRange("edge-tps", v, leastEdgeTPS, mostEdgeTPS, want); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range f.rtt.values {
+		if err := checkRange("rtt", v, 0, longestRTT, "0 to 10s"); err != nil {
+			return err
+		}
+	}
+	for _, v := range f.loss.values {
+		if err := checkRange("loss", v, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"); err != nil {
+			return err
+		}
+	}
+	if !f.sweeps {
+		for _, l := range []struct {
+			name string
+			n    int
+		}{{"rtt", len(f.rtt.values)}, {"loss", len(f.loss.values)}, {"edge-tps", len(f.edgeTPS.values)}} {
+			if l.n > 1 {
+				return usagef("--%s takes one value here: give lists to bench routing", l.name)
+			}
+		}
+		return nil
+	}
+	if err := checkRange("max-tokens", f.maxTokens, 0, mostTokens, "0 to 100000"); err != nil {
+		return err
+	}
+	if err := checkRange("repeat", f.repeat, 1, mostRepeats, "1 to 1000"); err != nil {
+		return err
+	}
+	return checkRange("warm-up", f.warmUp, 0, mostRepeats, "0 to 1000")
+}
+
+// stoppedIn says at which link an interruption came, where there are several.
+func stoppedIn(err error, number int, links []cellFlags) error {
+	stopped := (*interruption)(nil)
+	if len(links) > 1 && errors.As(err, &stopped) {
+		stopped.progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.progress)
+	}
+	return err
+}
+
+// tellEnergy says once why results have no energy, where they could have.
+func (f *routingFlags) tellEnergy(a *app) {
+	if f.parallel != 1 {
+		return
+	}
+	if err := bench.EnergyReadable(); err != nil {
+		fmt.Fprintf(a.stderr, "Energy is left out: %v.\n", err)
+	}
+}
+
+// printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured, and
+// what the columns mean.
+func (f *routingFlags) printSweep(a *app, all []bench.ModeReport, about result.Run) error {
+	found := bench.BreakEvens(all)
+	if f.json {
+		if len(found) == 0 {
+			return nil
+		}
+		return a.printResult(struct {
+			BreakEven []bench.BreakEven `json:"break_even"`
+		}{found}, about)
+	}
+	if !f.sweeps || len(all) == 0 {
+		return nil
+	}
+	if len(found) > 0 {
+		if err := printBreakEvens(a.stdout, found); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(a.stdout, cellLegend())
+	return err
+}
