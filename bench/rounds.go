@@ -66,7 +66,9 @@ func (b *routing) run(ctx context.Context, modes []Mode, n, warmUp int) ([][]ans
 		}
 		wait.Wait()
 	}
+	b.counts = false
 	all(func(d *device) error { return d.prepare(ctx, warmUp) })
+	b.counts = true
 	rounds, next := make([][]answer, n), atomic.Int64{}
 	all(func(d *device) error {
 		for i := next.Add(1) - 1; int(i) < len(rounds) && ctx.Err() == nil; i = next.Add(1) - 1 {

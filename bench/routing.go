@@ -50,9 +50,9 @@ type RoutingOptions struct {
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
 
-	// Timeline says where an answer that is about to be decoded is drawn, if given; nil: nowhere. Answers of the mode
-	// cloud are not decoded here.
-	Timeline func(Mode, Question) *timeline.Text
+	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of the
+	// mode cloud are not decoded here.
+	Timeline func(Mode, *Cell, Question) *timeline.Text
 	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
 }
 
@@ -157,6 +157,7 @@ type routing struct {
 	RoutingOptions
 	web    *web // nil: no mode goes over HTTP
 	meter  *meter
+	counts bool       // what is answered, as nobody warms up
 	rounds int        // questions, with their repetitions
 	total  int        // answers of all modes
 	mu     sync.Mutex // of done, while devices run
@@ -306,10 +307,10 @@ func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 
 // drawn returns where an answer is drawn; nil: nowhere.
 func (b *routing) drawn(m Mode, q Question) *timeline.Text {
-	if b.Timeline == nil {
+	if b.Timeline == nil || !b.counts {
 		return nil
 	}
-	return b.Timeline(m, q)
+	return b.Timeline(m, b.cell(b.paceOf(m)), q)
 }
 
 // decode answers with the small model, alone or with the large one to ask.

@@ -23,9 +23,10 @@ type world struct {
 	rest            time.Duration // between a forward call and what the decoder does next
 	escalates       func(pos int) bool
 	ask             func(ctx context.Context, q draft.Question) (draft.Answer, error)
-	op              func(backend.Op) // told of one operation for each call, if given
+	op              func(backend.Op) // told of one operation for each call
 
-	calls, waits time.Duration // that it slept
+	began time.Time
+	calls time.Duration // that it slept in them
 }
 
 const vocab = 50
@@ -45,12 +46,12 @@ func (w *world) head(pos int) backend.Output {
 func (w *world) local(pos int) int32 { return w.head(pos).Top[0].ID }
 
 func (w *world) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {
-	w.spend("Embed", w.prompt)
+	w.spend(backend.OpEmbed, w.prompt)
 	return w.head(len(prompt)), nil
 }
 
 func (w *world) Extend(_ context.Context, nodes []draft.Node) (out []backend.Output, err error) {
-	w.spend("Head", w.forward)
+	w.spend(backend.OpHead, w.forward)
 	for _, n := range nodes {
 		out = append(out, w.head(n.Pos+1))
 	}
@@ -58,13 +59,11 @@ func (w *world) Extend(_ context.Context, nodes []draft.Node) (out []backend.Out
 }
 
 // spend lets time go by in a call.
-func (w *world) spend(name string, d time.Duration) {
-	begin := time.Now()
+func (w *world) spend(kind backend.OpKind, d time.Duration) {
+	begin := time.Since(w.began)
 	time.Sleep(d)
 	w.calls += d
-	if w.op != nil {
-		w.op(backend.Op{Name: name, Layer: -1, Rows: 1, Begin: begin, End: time.Now()})
-	}
+	w.op(backend.Op{Kind: kind, Layer: -1, Rows: 1, Begin: begin, End: time.Since(w.began)})
 }
 
 func (w *world) Settle(...draft.ID) { time.Sleep(w.rest) }
@@ -126,7 +125,7 @@ func decode(t *testing.T, w *world, o draft.Options) (*timelinetest.File, draft.
 	t.Helper()
 	line := new(Timeline)
 	text := line.Begin("")
-	w.op = text.operation
+	w.began, w.op = time.Now(), text.operation
 	o.Trace = true
 	d, err := draft.New(w, w, w, o)
 	require.NoError(t, err)

@@ -102,32 +102,35 @@ func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 
 // operations draws what the small model did: on the CPU operation by operation, on a GPU whole passes.
 func (d *drawing) operations() {
-	names := map[string]string{
-		"Embed": "embed", "NormProject": "norm+project", "Attend": "attend", "ProjectAdd": "project+add",
-		"NormGateUp": "norm+gate+up", "Head": "head",
-	}
-	ahead := d.t.gpuAhead()
-	end := map[track]time.Duration{}
-	for _, o := range d.t.ops {
-		k, s := operations, span{names[o.name], o.begin, o.end, args{"rows": o.rows}}
-		if o.name == backend.OpRun {
-			k, s = gpu, span{"forward", o.deviceBegin - ahead, o.deviceEnd - ahead, args{"rows": o.rows}}
-		} else if o.layer >= 0 {
-			s.args["layer"] = o.layer
+	var runs []backend.Op
+	for _, some := range d.t.ops {
+		for _, o := range some {
+			if o.Kind == backend.OpRun {
+				runs = append(runs, o)
+				continue
+			}
+			s := span{o.Kind.String(), o.Begin, o.End, args{"rows": o.Rows}}
+			if o.Layer >= 0 {
+				s.args["layer"] = o.Layer
+			}
+			d.bar(operations, s)
 		}
-		s.from = max(s.from, end[k])
-		end[k] = max(s.to, end[k])
-		d.bar(k, s)
+	}
+	slices.SortFunc(runs, func(a, b backend.Op) int { return cmp.Compare(a.DeviceBegin, b.DeviceBegin) })
+	ahead, end := gpuAhead(runs), time.Duration(0)
+	for _, o := range runs {
+		s := span{"forward", max(o.DeviceBegin-ahead, end), o.DeviceEnd - ahead, args{"rows": o.Rows}}
+		end = max(end, s.to)
+		d.bar(gpu, s)
 	}
 }
 
 // gpuAhead is how far the GPU's clock is ahead of that of the text: that a pass has ended is known a moment later, and
 // the shortest such moment counts.
-func (t *Text) gpuAhead() (ahead time.Duration) {
-	known := false
-	for _, o := range t.ops {
-		if o.name == backend.OpRun && (!known || o.deviceEnd-o.end > ahead) {
-			ahead, known = o.deviceEnd-o.end, true
+func gpuAhead(runs []backend.Op) (ahead time.Duration) {
+	for i, o := range runs {
+		if i == 0 || o.DeviceEnd-o.End > ahead {
+			ahead = o.DeviceEnd - o.End
 		}
 	}
 	return ahead

@@ -39,19 +39,9 @@ type Text struct {
 	began time.Time
 	wall  time.Duration // 0: it has not ended
 	zero  time.Duration // of the times of events: the call of [draft.Decoder.Decode], since began
-	heard bool          // zero is set
 
 	events []draft.Event
-	ops    []op
-}
-
-// op is one operation of the small model; times are since the text began.
-type op struct {
-	name        string
-	layer, rows int32
-	begin, end  time.Duration
-	// when the device of a whole pass began and ended it, on its own clock
-	deviceBegin, deviceEnd time.Duration
+	ops    [][]backend.Op
 }
 
 // Begin adds an answer that begins now, under a name for people. It is nil where l is.
@@ -63,7 +53,8 @@ func (l *Timeline) Begin(name string) *Text {
 	if now == nil {
 		now = time.Now
 	}
-	t := &Text{name: name, now: now, began: now()}
+	t := &Text{name: name, now: now, events: make([]draft.Event, 0, 256)}
+	t.began = now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.texts = append(l.texts, t)
@@ -77,7 +68,7 @@ func (t *Text) Watch(r *engine.Route) {
 	}
 	before := r.Observe
 	r.Draft.Trace = true
-	r.Watch = t.operation
+	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation}
 	r.Observe = func(e draft.Event) {
 		t.Observe(e)
 		if before != nil {
@@ -94,20 +85,25 @@ func (t *Text) End() {
 }
 
 // Observe takes an event of a decoder with [draft.Options.Trace]. An event comes a moment after the time that it says:
-// the shortest such moment tells when decoding began.
+// the shortest such moment of the first few tells when decoding began.
 func (t *Text) Observe(e draft.Event) {
-	if zero := t.now().Sub(t.began) - e.At; !t.heard || zero < t.zero {
-		t.zero, t.heard = max(zero, 0), true
+	const enough = 32
+	if n := len(t.events); n < enough {
+		if zero := t.now().Sub(t.began) - e.At; n == 0 || zero < t.zero {
+			t.zero = max(zero, 0)
+		}
 	}
 	if e.Preview == nil {
 		t.events = append(t.events, e)
 	}
 }
 
-// operation takes an operation of the small model.
+// operation takes an operation of the small model. There are many, which are never copied.
 func (t *Text) operation(o backend.Op) {
-	t.ops = append(t.ops, op{
-		name: o.Name, layer: int32(o.Layer), rows: int32(o.Rows), begin: o.Begin.Sub(t.began), end: o.End.Sub(t.began),
-		deviceBegin: o.DeviceBegin, deviceEnd: o.DeviceEnd,
-	})
+	const some = 512
+	last := len(t.ops) - 1
+	if last < 0 || len(t.ops[last]) == some {
+		t.ops, last = append(t.ops, make([]backend.Op, 0, some)), last+1
+	}
+	t.ops[last] = append(t.ops[last], o)
 }

@@ -33,7 +33,7 @@ func flagTests() map[string]map[string]string {
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
 		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
-		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline",
+		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
@@ -84,8 +84,8 @@ func flagTests() map[string]map[string]string {
 		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
 		"pilotfish run": joined(model, map[string]string{
 			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
-			"timeline": "TestTimeline",
-			"cloud":    "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
+			"timeline": "TestTimeline", "qlog": "TestQlog",
+			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
 			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",
@@ -137,7 +137,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish cloud": joined(model, map[string]string{
-			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
+			"qlog": "TestQlog", "upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
 			"upstream-model": "TestUpstreamOptions", "trust-vocabulary": "TestUpstreamOptions",
 			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",

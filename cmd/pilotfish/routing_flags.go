@@ -63,6 +63,7 @@ type routingFlags struct {
 	recording recordFlags
 	price     priceFlag
 	timeline  timedQuestion
+	qlog      qlogFlag
 	json      bool
 	page      pageFlag // of demo
 }
@@ -88,6 +89,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 		"1 to 1024"
 	f.price.register(p)
 	f.timeline.register(p)
+	f.qlog.register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
@@ -224,7 +226,7 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace traces seed no-warm", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"loss trace traces seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
 		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
 		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
 		{"verify-every", bench.Mode.Dials, "verified"},

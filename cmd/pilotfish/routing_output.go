@@ -35,6 +35,12 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if f.json || f.page != "" {
 		about.Machine.Bandwidth = result.Bandwidth()
 	}
+	if s.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.QLog.Close()) }()
+	defer func() { err = errors.Join(err, f.timeline.write(about)) }()
+	o.Timeline = f.timeline.drawn(o.Questions, len(f.cells()) > 1)
 	f.tellEnergy(a)
 	var all []bench.ModeReport
 	links := f.links()
@@ -52,7 +58,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	defer func() { err = errors.Join(err, end()) }()
 	for i, c := range links {
 		c.set(&o, &s)
-		reports, err := f.cell(ctx, a, o, s, i, about)
+		reports, err := f.cell(ctx, a, o, s, i)
 		err = errors.Join(f.print(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
@@ -65,7 +71,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 
 // cell runs the modes in one cell.
 func (f *routingFlags) cell(
-	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int, about result.Run,
+	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int,
 ) (_ []bench.ModeReport, err error) {
 	stage, err := bench.NewStage(o.Edge, o.Large, s)
 	if err != nil {
@@ -83,14 +89,8 @@ func (f *routingFlags) cell(
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
-	if number == 0 {
-		o.Timeline = f.timeline.drawn(o.Questions)
-	}
 	reports, err := bench.Routing(ctx, o)
 	m.close()
-	if number == 0 {
-		err = errors.Join(err, f.timeline.write(about))
-	}
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
 		done := 0
 		if len(reports) > 0 {

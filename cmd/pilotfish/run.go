@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,6 +25,7 @@ type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
 	timeline  timelineFlag
+	qlog      qlogFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -86,6 +88,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.set = p
 	f.timeline.register(p, "the answer")
 	f.gateway.register(p)
+	f.qlog.register(p)
 	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
 		"serial: stop at each question to the cloud until its answer is there; "+
@@ -204,13 +207,16 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 // routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
 func (f *runFlags) routed(
 	ctx context.Context, a *app, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions, out *runOutput,
-) error {
+) (err error) {
+	if o.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.QLog.Close()) }()
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
-	var err error
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
 	if out.tokens, err = e.Tokenizer(); err != nil {
 		return err

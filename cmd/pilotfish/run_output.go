@@ -33,8 +33,10 @@ type runOutput struct {
 	write   func(engine.Token) error
 	preview *previewer // nil where nothing is shown before it is verified
 	ids     []int32
-	printed int   // bytes of text
-	broken  error // why stdout takes no more
+	printed int // bytes of text
+	// of the last token: when it was shown, since decoding began, and how long after it was drafted
+	shown, delay time.Duration
+	broken       error // why stdout takes no more
 }
 
 func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
@@ -168,6 +170,15 @@ func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int
 
 // generate prints what is generated, and returns why it ended early.
 func (o *runOutput) generate(ctx context.Context, ids []int32, r engine.Route) error {
+	before := r.Observe
+	r.Observe = func(e engine.Event) {
+		if t := e.Token; t != nil {
+			o.shown, o.delay = e.At, t.CommitDelay
+		}
+		if before != nil {
+			before(e)
+		}
+	}
 	drawn := o.f.timeline.line.Begin("")
 	drawn.Watch(&r)
 	defer drawn.End()
@@ -193,7 +204,7 @@ func (o *runOutput) token(t engine.Token) error {
 	if o.f.json {
 		e := tokenEvent{
 			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence, Unverified: t.Unverified,
-			MS: ms(t.At), CommitDelayMS: ms(t.CommitDelay),
+			MS: ms(o.shown), CommitDelayMS: ms(o.delay),
 		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {

@@ -71,20 +71,40 @@ func (t *timedQuestion) check(set *pflag.FlagSet, questions int) error {
 	return checkRange("timeline-question", t.number, 1, questions, fmt.Sprintf("1 to %d, the number of questions", questions))
 }
 
-// drawn returns what begins the drawings: each mode has one, of the first time that it is asked the question.
-func (t *timedQuestion) drawn(all []bench.Question) func(bench.Mode, bench.Question) *timeline.Text {
+// drawn returns what begins the drawings: each mode has one in each cell, of the first time that it is asked the
+// question there.
+func (t *timedQuestion) drawn(all []bench.Question, cells bool) func(bench.Mode, *bench.Cell, bench.Question) *timeline.Text {
 	if t.line == nil {
 		return nil
 	}
 	var mu sync.Mutex
 	begun := map[string]bool{}
-	return func(m bench.Mode, q bench.Question) *timeline.Text {
+	return func(m bench.Mode, c *bench.Cell, q bench.Question) *timeline.Text {
+		name := m.Name
+		if cells {
+			name = cellName(c) + ": " + name
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		if q.Text != all[t.number-1].Text || begun[m.Name] {
+		if q.Text != all[t.number-1].Text || begun[name] {
 			return nil
 		}
-		begun[m.Name] = true
-		return t.line.Begin(m.Name)
+		begun[name] = true
+		return t.line.Begin(name)
 	}
+}
+
+// cellName says in short what is special about a cell.
+func cellName(c *bench.Cell) string {
+	name := fmt.Sprintf("%v ms", c.RTT)
+	if c.Loss > 0 {
+		name += fmt.Sprintf(", loss %v", c.Loss)
+	}
+	if c.EdgeTPS > 0 {
+		name += fmt.Sprintf(", %v tokens/s", c.EdgeTPS)
+	}
+	if c.Trace != "" {
+		name += ", " + c.Trace
+	}
+	return name
 }

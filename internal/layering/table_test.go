@@ -25,6 +25,7 @@ func tiers() []tier {
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
 			"netproto/upstream/llama", "netproto/upstream/openai"}, "the parts, strangers to each other"},
+		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
 		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},

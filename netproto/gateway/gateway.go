@@ -85,6 +85,7 @@ func (g *Gateway) quicConfig() *quic.Config {
 		MaxStreamReceiveWindow:         256 << 10,
 		InitialConnectionReceiveWindow: 64 << 10,
 		MaxConnectionReceiveWindow:     1 << 20,
+		Tracer:                         g.opt.QLog.Tracer(),
 	}
 }
 

@@ -5,19 +5,40 @@ import (
 	"time"
 )
 
-// Op is one operation of a pass, as it was timed: see [Watch].
+// Watcher is told of the operations of forward calls, one after the other, from the goroutine that calls: see [Watch].
+type Watcher struct {
+	Zero time.Time // of the times in an [Op]
+	Tell func(Op)
+}
+
+// Op is one operation of a pass, as it was timed. Times are since [Watcher.Zero].
 type Op struct {
-	Name  string    // a method of [Pass]: "Embed", "NormProject", …; "Run" is a whole pass on a device of its own
-	Layer int       // -1: it belongs to none
-	Rows  int       // of the pass
-	Begin time.Time // when the operation began, and when it was done
-	End   time.Time
-	// Of a Run alone: when the device began and ended, on its own clock, and End is when that was known.
+	Kind       OpKind
+	Layer      int16 // -1: it belongs to none
+	Rows       int32 // of the pass
+	Begin, End time.Duration
+	// Of a Run: when the device began and ended, on its own clock. Begin and End are when that was known.
 	DeviceBegin, DeviceEnd time.Duration
 }
 
-// OpRun is the name of an [Op] that is a whole pass.
-const OpRun = "Run"
+// OpKind says what was done.
+type OpKind uint8
+
+// The kinds: a method of [Pass], or a whole pass on a device that has a clock of its own.
+const (
+	OpEmbed OpKind = iota
+	OpNormProject
+	OpAttend
+	OpProjectAdd
+	OpNormGateUp
+	OpHead
+	OpRun
+)
+
+// String is the name of a kind.
+func (k OpKind) String() string {
+	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run"}[k]
+}
 
 // Timed is a pass of a device that has a clock of its own.
 type Timed interface {
@@ -28,89 +49,85 @@ type Timed interface {
 // watchKey is where a context keeps who watches.
 type watchKey struct{}
 
-// Watch returns a context whose forward calls tell of their operations, one after the other, from the goroutine that
-// calls. Nothing is timed in others.
-func Watch(ctx context.Context, tell func(Op)) context.Context {
-	return context.WithValue(ctx, watchKey{}, tell)
+// Watch returns a context whose forward calls tell of their operations. Nothing is timed in others.
+func Watch(ctx context.Context, w *Watcher) context.Context {
+	return context.WithValue(ctx, watchKey{}, w)
 }
 
 // Watched returns a pass that tells who watches of each operation, where somebody does and operations run as they are
 // called. The passes of a [Runner] do not: see [TellRun].
 func Watched(ctx context.Context, p Pass, rows int) Pass {
-	tell, ok := ctx.Value(watchKey{}).(func(Op))
+	w, ok := ctx.Value(watchKey{}).(*Watcher)
 	if !ok {
 		return p
 	}
 	if _, later := p.(Flight); later {
 		return p
 	}
-	return &watched{Pass: p, tell: tell, rows: rows, layer: -1}
+	return &watched{Pass: p, w: w, rows: int32(rows), layer: -1, at: time.Since(w.Zero)}
 }
 
 // TellRun tells who watches of a pass that has ended, where the device says how long it took.
 func TellRun(ctx context.Context, p any, rows int) {
-	tell, ok := ctx.Value(watchKey{}).(func(Op))
+	w, ok := ctx.Value(watchKey{}).(*Watcher)
 	if !ok {
 		return
 	}
 	if t, ok := p.(Timed); ok {
-		now := time.Now()
+		known := time.Since(w.Zero)
 		begin, end := t.Ran()
-		tell(Op{Name: OpRun, Layer: -1, Rows: rows, Begin: now.Add(begin - end), End: now, DeviceBegin: begin, DeviceEnd: end})
+		w.Tell(Op{Kind: OpRun, Layer: -1, Rows: int32(rows), Begin: known, End: known, DeviceBegin: begin, DeviceEnd: end})
 	}
 }
 
-// watched is a pass whose operations are timed.
+// watched is a pass whose operations are timed. One begins when the one before ends: nothing is between them.
 type watched struct {
 	Pass
-	tell  func(Op)
-	rows  int
-	layer int // that is at work
+	w     *Watcher
+	rows  int32
+	layer int16         // that is at work
+	at    time.Duration // the end of the last operation
 }
 
-func (w *watched) done(name string, layer int, begin time.Time) {
-	w.tell(Op{Name: name, Layer: layer, Rows: w.rows, Begin: begin, End: time.Now()})
+func (w *watched) done(k OpKind, layer int16) {
+	begin := w.at
+	w.at = time.Since(w.w.Zero)
+	w.w.Tell(Op{Kind: k, Layer: layer, Rows: w.rows, Begin: begin, End: w.at})
 }
 
 // Embed implements [Pass].
 func (w *watched) Embed(x Tensor, table Weight) {
-	begin := time.Now()
 	w.Pass.Embed(x, table)
-	w.done("Embed", -1, begin)
+	w.done(OpEmbed, -1)
 }
 
 // NormProject implements [Pass]. It is the first operation of a layer.
 func (w *watched) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
-	begin := time.Now()
 	w.Pass.NormProject(q, k, v, x, g, wq, wk, wv)
 	w.layer++
-	w.done("NormProject", w.layer, begin)
+	w.done(OpNormProject, w.layer)
 }
 
 // Attend implements [Pass].
 func (w *watched) Attend(a, q, k, v Tensor, layer int) {
-	begin := time.Now()
 	w.Pass.Attend(a, q, k, v, layer)
-	w.done("Attend", layer, begin)
+	w.done(OpAttend, int16(layer))
 }
 
 // ProjectAdd implements [Pass].
 func (w *watched) ProjectAdd(x Tensor, m Weight, h Tensor) {
-	begin := time.Now()
 	w.Pass.ProjectAdd(x, m, h)
-	w.done("ProjectAdd", w.layer, begin)
+	w.done(OpProjectAdd, w.layer)
 }
 
 // NormGateUp implements [Pass].
 func (w *watched) NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight) {
-	begin := time.Now()
 	w.Pass.NormGateUp(m, x, g, wGate, wUp)
-	w.done("NormGateUp", w.layer, begin)
+	w.done(OpNormGateUp, w.layer)
 }
 
 // Head implements [Pass].
 func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
-	begin := time.Now()
 	w.Pass.Head(out, x, g, m, want)
-	w.done("Head", -1, begin)
+	w.done(OpHead, -1)
 }

@@ -596,7 +596,8 @@ func (w *sending) sent(call *warmed) error {
 		return nil
 	}
 	want := Warming{
-		Tokens: n, New: n - w.old, Began: call.sent.Sub(w.began), Took: call.back.Sub(call.sent), BytesUp: call.up, BytesDown: call.down, Err: call.err,
+		Tokens: n, New: n - w.old, Began: call.sent.Sub(w.began), Took: call.back.Sub(call.sent),
+		BytesUp: call.up, BytesDown: call.down, Err: call.err,
 	}
 	if got := *w.told[0].Warming; got != want {
 		return fmt.Errorf("of text that is sent ahead this is told: %+v, want %+v", got, want)

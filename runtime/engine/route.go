@@ -30,8 +30,11 @@ type (
 	Preview    = draft.Preview    // tokens that nobody has verified yet
 )
 
-// Op is one operation of a forward call, as it was timed.
-type Op = backend.Op
+// What is told of forward calls.
+type (
+	Watcher = backend.Watcher // who is told
+	Op      = backend.Op      // one operation, as it was timed
+)
 
 // Routing is what a routed call did, besides its [Summary].
 type Routing = draft.Summary
@@ -68,8 +71,8 @@ type Route struct {
 	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
-	// Watch is told of each operation of the small model's forward calls, if given: see [backend.Watch].
-	Watch func(Op)
+	// Watch is told of each operation of the small model's forward calls, if given.
+	Watch *Watcher
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -155,7 +158,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		s.summary.Tokens++
 		shown := Token{
 			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-			Confidence: t.Confidence, At: e.At, CommitDelay: t.CommitDelay,
+			Confidence: t.Confidence,
 		}
 		all.WriteString(shown.Text)
 		s.note()

@@ -32,15 +32,12 @@ type Request struct {
 
 // Token is one generated token.
 type Token struct {
-	Pos        int           // position in the whole text, prompt included
-	ID         int32         // in the vocabulary
-	Text       string        // the whole characters that this token completes; may be empty
-	Origin     string        // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
-	Confidence float32       // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
-	Unverified bool          // the large model was to look at it, but did not in time
-	At         time.Duration // when it was shown, since decoding began, which includes the prompt
-	// from when the small model, or the large one, had chosen it until it was shown
-	CommitDelay time.Duration
+	Pos        int     // position in the whole text, prompt included
+	ID         int32   // in the vocabulary
+	Text       string  // the whole characters that this token completes; may be empty
+	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
+	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
+	Unverified bool    // the large model was to look at it, but did not in time
 }
 
 // Why a text ended: the values of [Summary.Stop].
