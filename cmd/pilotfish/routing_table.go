@@ -282,5 +282,8 @@ func number(x *float64) string {
 	if x == nil {
 		return ""
 	}
+	if *x >= 1000 {
+		return fmt.Sprintf("%.0f", *x)
+	}
 	return fmt.Sprintf("%.1f", *x)
 }
