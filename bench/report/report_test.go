@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
 	"os"
 	"path/filepath"
@@ -176,18 +177,18 @@ func TestMeanTime(t *testing.T) {
 func TestPageIsText(t *testing.T) {
 	page := written(t, sample(t))
 	assert.True(t, strings.HasPrefix(page, "<!doctype html>"))
-	assert.NotContains(t, page, "<img src=x")
+	assert.False(t, strings.Contains(page, "<img src=x"))
 	assert.Equal(t, 1, strings.Count(page, "<script>"))
 	assert.Equal(t, 1, strings.Count(page, "</script>"))
 	for _, part := range []struct{ name, tag string }{{"script-src", "script"}, {"style-src", "style"}} {
 		inside := regexp.MustCompile(`(?s)<` + part.tag + `>(.*?)</` + part.tag + `>`).FindStringSubmatch(page)
 		require.NotNil(t, inside)
-		assert.Contains(t, page, part.name+" '"+digest(inside[1])+"'")
+		assert.True(t, strings.Contains(html.UnescapeString(page), part.name+" '"+digest(inside[1])+"'"), part.name)
 	}
-	assert.Contains(t, page, "default-src 'none'")
+	assert.True(t, strings.Contains(page, "default-src 'none'"))
 	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(strings.ReplaceAll(page, "http://www.w3.org/2000/svg", ""), -1)
 	assert.Empty(t, outside)
-	assert.NotContains(t, page, " style=")
+	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
 		"<td>29999 of 30000</td>", "<td>75.0%</td>", "<dt>command</dt><dd><code>pilotfish bench routing &lt;/script", "<td>900 MiB</td>",
 		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>", `<option value="2">round trip 300 ms</option>`,
@@ -342,7 +343,7 @@ func FuzzNew(f *testing.F) {
 			return
 		}
 		page := written(t, r)
-		assert.NotContains(t, page, "NaN")
+		assert.False(t, strings.Contains(page, "NaN"))
 		assert.Equal(t, 1, strings.Count(page, "<script>"))
 	})
 }

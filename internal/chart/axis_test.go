@@ -166,6 +166,7 @@ func TestSpans(t *testing.T) {
 func FuzzPictures(f *testing.F) {
 	f.Add(0.0, 1.0, 0.5, 3.0, "name", 0)
 	f.Add(math.Inf(1), math.NaN(), -1e308, 1e308, "<&\x00\xff", 2)
+	f.Add(0.0, 1.0, math.NaN(), math.NaN(), "no numbers", 0)
 	f.Add(1e-320, 1e308, 1e-300, 5.0, "", 2)
 	f.Add(-1e308, 1e308, 1e300, 5.0, "", 1)
 	f.Fuzz(func(t *testing.T, start, end, x, y float64, name string, scale int) {
