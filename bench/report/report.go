@@ -14,6 +14,7 @@ import (
 type Report struct {
 	Lines    int
 	Studies  []*Study  // of bench routing and demo
+	Evens    []Even    // alike: where modes break even
 	Engines  []Engine  // of bench engine
 	Gateways []Gateway // of bench gateway
 	Curves   []*Curves // of eval
@@ -48,6 +49,7 @@ func (r *Report) add(one *result.Record) error {
 		Policy *string  `json:"policy"`
 		TPS    *float64 `json:"generation_tps"`
 		Rate   *float64 `json:"rate"`
+		Evens  []Even   `json:"break_even"`
 	}
 	if err := one.Into(&kind); err != nil {
 		return r.addOther(one) // a field of that name may be something else there
@@ -55,6 +57,9 @@ func (r *Report) add(one *result.Record) error {
 	switch m := one.Run.Measurement; {
 	case (m == "bench routing" || m == "demo") && kind.Mode != nil:
 		return r.addMode(one)
+	case m == "bench routing" && kind.Evens != nil:
+		r.Evens = append(r.Evens, kind.Evens...)
+		return nil
 	case m == "bench engine" && kind.TPS != nil:
 		return into(one, &r.Engines)
 	case m == "bench gateway" && kind.Rate != nil:

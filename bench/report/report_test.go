@@ -44,7 +44,8 @@ func line(t *testing.T, v any, run result.Run) []byte {
 // TestSorted: each line is where its measurement belongs, and one of another shape is shown by its figures' names.
 func TestSorted(t *testing.T) {
 	r := sample(t)
-	assert.Equal(t, 22, r.Lines)
+	assert.Equal(t, 23, r.Lines)
+	assert.Len(t, r.Evens, 2)
 	require.Len(t, r.Studies, 1)
 	assert.Equal(t, []string{"local", "serial", "pipelined-4", hostile}, r.Studies[0].Modes)
 	require.Len(t, r.Studies[0].Cells, 3)
@@ -193,7 +194,8 @@ func TestPageIsText(t *testing.T) {
 		"<td>29999 of 30000</td>", "<td>75.0%</td>", "<dt>command</dt><dd><code>pilotfish bench routing &lt;/script", "<td>900 MiB</td>",
 		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>", `<option value="2">round trip 300 ms</option>`,
 		"avx2", "8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
-		"<td>70.0% to 97.0%</td>", "<td>--rtt</td><td>100ms</td>",
+		"<td>70.0% to 97.0%</td>", "<td>5%</td><td>123</td><td>101 to 150</td>\n<td>below</td>", "<td>0%, x</td><td></td><td></td>\n<td>slower at each &lt;/s",
+		"<td>serial #2</td><td>local</td><td></td>", "<td>--rtt</td><td>100ms</td>",
 	} {
 		assert.True(t, strings.Contains(page, want), want)
 	}

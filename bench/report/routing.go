@@ -67,6 +67,24 @@ type Cell struct {
 	Parallel int     `json:"parallel"`
 }
 
+// Even is the round trip at which a mode takes as long as another one, or why there is none.
+type Even struct {
+	Mode    string   `json:"mode"`
+	Variant int      `json:"variant"`
+	With    string   `json:"with"`
+	Loss    float64  `json:"loss"`
+	Trace   string   `json:"trace"`
+	EdgeTPS float64  `json:"edge_tps"`
+	RTT     *float64 `json:"rtt_ms"`
+	Low     *float64 `json:"rtt_low_ms"`
+	High    *float64 `json:"rtt_high_ms"`
+	Faster  string   `json:"faster"`
+	Reason  string   `json:"reason"`
+}
+
+// Percent is the loss in percent.
+func (e *Even) Percent() float64 { return 100 * e.Loss }
+
 // Sample is one answer.
 type Sample struct {
 	Question int       `json:"question"`

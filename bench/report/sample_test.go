@@ -67,6 +67,11 @@ func lines(t *testing.T) (all [][]byte) {
 			add(aMode(mode, rtt), aRun("bench routing"))
 		}
 	}
+	even := []map[string]any{
+		{"mode": "serial", "with": "cloud", "loss": 0.05, "edge_tps": 60, "rtt_ms": 123.4, "rtt_low_ms": 101, "rtt_high_ms": 150, "faster": "below"},
+		{"mode": "serial", "variant": 2, "with": "local", "loss": 0, "edge_tps": 0, "trace": "x", "reason": "slower at each " + hostile},
+	}
+	add(map[string]any{"break_even": even}, aRun("bench routing"))
 	latency := map[string]any{"p50": 5.9, "p90": 7, "p99": 15, "p999": 40, "max": 81}
 	add(map[string]any{
 		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999, "errors": 1,
