@@ -87,22 +87,23 @@ type made struct {
 	figures map[string][]byte
 }
 
-// draw makes a figure of each study, and the text that shows it.
-func (m *made) draw(which string) error {
+// draw makes the figures whose names end so, and the text that shows each.
+func (m *made) draw(endings ...string) error {
 	r, err := report.New(m.records)
 	if err != nil {
 		return err
 	}
-	drawn := r.Pictures()
-	for _, p := range drawn {
-		if strings.HasSuffix(p.Name, which) {
-			file := m.name + "-" + which + ".svg"
-			m.figures[file] = p.Picture.SVG()
-			m.texts[m.name+"-"+which] = fmt.Sprintf("![%s](results/%s)", p.Caption, file)
-			return nil
+	pictures := r.Pictures()
+	for _, which := range endings {
+		i := slices.IndexFunc(pictures, func(p report.Drawing) bool { return strings.HasSuffix(p.Name, which) })
+		if i < 0 {
+			return fmt.Errorf("there is no picture %s", which)
 		}
+		file := m.name + "-" + which + ".svg"
+		m.figures[file] = pictures[i].Picture.SVG()
+		m.texts[m.name+"-"+which] = fmt.Sprintf("![%s](results/%s)", pictures[i].Caption, file)
 	}
-	return fmt.Errorf("there is no picture %s", which)
+	return nil
 }
 
 // about says what a measurement was made by, and on what.

@@ -94,12 +94,7 @@ func (m *made) sweep() error {
 	}
 	m.texts[m.name+"-tables"] = cellTables(all)
 	m.texts[m.name+"-break-even"] = evenLines(even)
-	for _, which := range []string{"time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4", "cell2-waits"} {
-		if err := m.draw(which); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.draw("time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4", "cell2-waits")
 }
 
 // stories makes the table of the models that write stories.
