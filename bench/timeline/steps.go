@@ -40,9 +40,21 @@ func (d *drawing) steps() {
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	answer := span{"answer", 0, d.wall, args{
 		"tokens": sum.Tokens, "cloud_tokens": sum.Cloud, "timeouts": sum.Timeouts, "asks": sum.Asks, "hits": sum.Hits,
-		"forward_calls": sum.Passes, "drafted": sum.Drafted, "wasted": sum.Wasted,
+		"forward_calls": sum.Passes, "timed_calls": d.t.timedCalls(), "drafted": sum.Drafted, "wasted": sum.Wasted,
 	}}
 	d.bar(steps, append([]span{answer}, without(parts, d.wall)...)...)
+}
+
+// timedCalls counts the forward calls whose operations were timed, that of the prompt among them.
+func (t *Text) timedCalls() (n int) {
+	for _, some := range t.ops {
+		for _, o := range some {
+			if o.Kind == backend.OpHead {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // without returns spans with the time between them, from 0 to the end, as spans of their own: none overlaps another.

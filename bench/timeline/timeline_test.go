@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // us is a time as files have it.
@@ -161,4 +163,75 @@ func TestBranchesAndRollback(t *testing.T) {
 		assert.Equal(t, token.Process, settled[0].Process)
 		assert.Equal(t, token.Thread, settled[0].Thread)
 	})
+}
+
+// A GPU has a clock of its own: its passes are where they end no later than that was known, as long as it says, and in
+// its order. They are no operations.
+func TestGPU(t *testing.T) {
+	ms := time.Millisecond
+	line := new(Timeline)
+	text := line.Begin("")
+	ran := func(known, begin, end time.Duration) backend.Op {
+		return backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 2, Begin: known, End: known, DeviceBegin: time.Hour + begin, DeviceEnd: time.Hour + end}
+	}
+	for _, o := range []backend.Op{ran(30*ms, 20*ms, 25*ms), ran(31*ms, 12*ms, 20*ms), ran(52*ms, 40*ms, 50*ms)} {
+		text.operation(o)
+	}
+	text.wall = time.Second
+	f := written(t, line)
+	var have [][2]float64
+	for _, e := range f.All("X", "device", "GPU", "forward") {
+		have = append(have, [2]float64{*e.Time / 1000, e.End() / 1000})
+		assert.Equal(t, 2.0, e.Arg("rows"))
+	}
+	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "the last was known at once: the clock is ahead by an hour less 2 ms")
+	assert.Empty(t, f.All("X", "device", "operations", ""))
+}
+
+// Texts lie beside each other under names of their own, and all begin at 0. Nobody has to end them, and none need be.
+func TestSeveralTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := new(Timeline)
+		for _, name := range []string{"a", "b"} {
+			text := line.Begin(name)
+			time.Sleep(time.Second)
+			text.Observe(draft.Event{At: 300 * time.Millisecond, Token: &draft.Token{Pos: 3}})
+		}
+		line.texts[0].End()
+		line.texts[0].End()
+		time.Sleep(time.Hour)
+		f := written(t, line)
+		for name, want := range map[string]float64{"a": 2000, "b": 1000} {
+			e := f.All("X", name+": device", "draft steps", "answer")
+			require.Len(t, e, 1)
+			assert.Zero(t, *e[0].Time)
+			assert.Equal(t, want*1000, e[0].Dur, name)
+			assert.Len(t, f.All("X", name+": device", "text", "token"), 1)
+		}
+	})
+	var none *Timeline
+	text := none.Begin("x")
+	assert.Nil(t, text)
+	r := engine.Route{}
+	text.Watch(&r)
+	text.End()
+	assert.Nil(t, r.Watch)
+	assert.Nil(t, r.Observe)
+	assert.False(t, r.Draft.Trace)
+}
+
+// Whoever observed a route already still does, and learns all of it.
+func TestWatchKeepsObserver(t *testing.T) {
+	seen := 0
+	r := engine.Route{Observe: func(draft.Event) { seen++ }}
+	text := new(Timeline).Begin("")
+	text.Watch(&r)
+	r.Observe(draft.Event{Pass: &draft.Pass{}})
+	r.Observe(draft.Event{Preview: &draft.Preview{}})
+	assert.Equal(t, 2, seen)
+	assert.Len(t, text.events, 1, "previews are not drawn")
+	assert.True(t, r.Draft.Trace)
+	require.NotNil(t, r.Watch)
+	assert.Equal(t, text.began, r.Watch.Zero)
+	assert.Positive(t, r.Watch.Share)
 }
