@@ -26,7 +26,8 @@ func (d *drawing) text() map[int]*bar {
 		from := max(min(to-t.CommitDelay, to-least), 0)
 		bars[t.Pos] = d.bar(text,
 			span{"token", from, to, args{
-				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End, "unverified": t.Unverified,
+				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End,
+				"unverified":      t.Unverified,
 				"commit_delay_ms": milliseconds(t.CommitDelay),
 			}},
 			opened(from, settled, to))

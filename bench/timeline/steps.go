@@ -34,7 +34,8 @@ func (d *drawing) steps() {
 		case e.Rollback != nil:
 			d.mark("rollback", e.At, rollbackArgs(e.Rollback, nodes))
 		case e.Turn != nil:
-			d.mark("turned", e.At, args{"pos": e.Turn.Pos, "local": e.Turn.Local, "token": e.Turn.Token, "wasted": e.Turn.Wasted})
+			t := e.Turn
+			d.mark("turned", e.At, args{"pos": t.Pos, "local": t.Local, "token": t.Token, "wasted": t.Wasted})
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -77,7 +78,8 @@ func without(parts []span, end time.Duration) (all []span) {
 func (d *drawing) mark(name string, at time.Duration, a args) {
 	p, thread := d.thread(&bar{track: steps})
 	d.all = append(d.all, event{
-		Name: name, Phase: mark, Time: micros(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread, Scope: "t", Args: a,
+		Name: name, Phase: mark, Time: micros(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread, Scope: "t",
+		Args: a,
 	})
 }
 

@@ -83,8 +83,8 @@ func TestKnownTimes(t *testing.T) {
 			}
 			return all
 		}
-		assert.Equal(t, []at{{"answer", 0, 90}, {"prompt", 0, 10}, {"forward", 10, 15}, {"forward", 15, 20}, {"wait", 20, 80},
-			{"forward", 80, 85}, {"forward", 85, 90}}, have("device", "draft steps"))
+		assert.Equal(t, []at{{"answer", 0, 90}, {"prompt", 0, 10}, {"forward", 10, 15}, {"forward", 15, 20},
+			{"wait", 20, 80}, {"forward", 80, 85}, {"forward", 85, 90}}, have("device", "draft steps"))
 		assert.Equal(t, []at{{"ask", 20, 80}}, have("device", "asks"))
 		assert.Equal(t, []at{{"ask", 20, 40}}, have("network", "up"))
 		assert.Equal(t, []at{{"answer", 50, 80}}, have("network", "down"))
@@ -104,8 +104,8 @@ func TestKnownTimes(t *testing.T) {
 		}
 		assert.Equal(t, "gateway", f.Process(arrow[1]))
 		ask := f.All("X", "device", "asks", "ask")[0]
-		for name, want := range map[string]float64{"pos": 5, "wait_ms": 60, "queue_ms": 3, "cloud_ms": 7, "wire_ms": 50, "exposed_ms": 60,
-			"hidden_ms": 0, "bytes_up": 10, "bytes_down": 20} {
+		for name, want := range map[string]float64{"pos": 5, "wait_ms": 60, "queue_ms": 3, "cloud_ms": 7, "wire_ms": 50,
+			"exposed_ms": 60, "hidden_ms": 0, "bytes_up": 10, "bytes_down": 20} {
 			assert.Equal(t, want, ask.Arg(name), name)
 		}
 		assert.Equal(t, "miss", ask.Args["outcome"])
@@ -149,7 +149,7 @@ func TestBranchesAndRollback(t *testing.T) {
 		require.Len(t, dropped, int(first.Arg("dropped")))
 		assert.Contains(t, dropped, nodes[0], "the small model's own guess did not hold")
 		token := f.All("X", "device", "text", "token")[2]
-		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "drafted with the ask, shown with the answer")
+		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "from the ask until the answer")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := story(true)
@@ -158,7 +158,7 @@ func TestBranchesAndRollback(t *testing.T) {
 		token := f.All("X", "device", "text", "token")[2]
 		settled := f.All("X", "device", "text", "settled")
 		require.NotEmpty(t, settled)
-		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()}, "asked at 60 for 60 ms, during a call")
+		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()}, "answered during a call")
 		assert.Equal(t, token.End(), settled[0].End())
 		assert.Equal(t, token.Process, settled[0].Process)
 		assert.Equal(t, token.Thread, settled[0].Thread)
@@ -172,7 +172,8 @@ func TestGPU(t *testing.T) {
 	line := new(Timeline)
 	text := line.Begin("")
 	ran := func(known, begin, end time.Duration) backend.Op {
-		return backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 2, Begin: known, End: known, DeviceBegin: time.Hour + begin, DeviceEnd: time.Hour + end}
+		return backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 2, Begin: known, End: known,
+			DeviceBegin: time.Hour + begin, DeviceEnd: time.Hour + end}
 	}
 	for _, o := range []backend.Op{ran(30*ms, 20*ms, 25*ms), ran(31*ms, 12*ms, 20*ms), ran(52*ms, 40*ms, 50*ms)} {
 		text.operation(o)
@@ -184,7 +185,7 @@ func TestGPU(t *testing.T) {
 		have = append(have, [2]float64{*e.Time / 1000, e.End() / 1000})
 		assert.Equal(t, 2.0, e.Arg("rows"))
 	}
-	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "the last was known at once: the clock is ahead by an hour less 2 ms")
+	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "that the last had ended was known soonest")
 	assert.Empty(t, f.All("X", "device", "operations", ""))
 }
 

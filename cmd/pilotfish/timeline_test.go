@@ -64,8 +64,8 @@ func TestTimeline(t *testing.T) {
 	timesOf(t, events)
 
 	address, pin, _ := startCloud(t, "-m", large, "--open")
-	code, stdout, stderr := call(t, append(prompt, "--cloud", address, "--pin", pin, "--router", net, "--threshold", "0.9",
-		"--deadline", "off", question)...)
+	code, stdout, stderr := call(t, append(prompt, "--cloud", address, "--pin", pin, "--router", net,
+		"--threshold", "0.9", "--deadline", "off", question)...)
 	require.Equal(t, exitDone, code, stderr)
 	events = lines[runEvent](t, stdout)
 	s = events[len(events)-1].Summary
@@ -126,7 +126,9 @@ func TestRoutingTimeline(t *testing.T) {
 					assert.Equal(t, "measured", e.Args["clock"])
 				}
 			}
-			assert.GreaterOrEqual(t, timelinetest.Sum(f.All("X", m+": network", "", "")), 20000.0*float64(len(f.All("s", m+": device", "", ""))))
+			arrows := len(f.All("s", m+": device", "", ""))
+			const roundTrip = 20000.0 // µs
+			assert.GreaterOrEqual(t, timelinetest.Sum(f.All("X", m+": network", "", "")), roundTrip*float64(arrows))
 		}
 	}
 }
@@ -134,12 +136,13 @@ func TestRoutingTimeline(t *testing.T) {
 // TestTimelineFlags: what cannot be drawn, or written, is refused before any work.
 func TestTimelineFlags(t *testing.T) {
 	folder := t.TempDir()
+	draws := []string{"demo", "--timeline", folder + "/x", "--timeline-question"}
 	for want, args := range map[string][]string{
 		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
 		"is not a file":                              {"demo", "--timeline", folder},
 		"has no effect without --timeline":           {"demo", "--timeline-question", "1"},
-		"--timeline-question 3 is out of range":      {"demo", "--questions", "2", "--timeline", folder + "/x", "--timeline-question", "3"},
-		"--timeline-question 0 is out of range":      {"bench", "routing", "--timeline", folder + "/x", "--timeline-question", "0"},
+		"--timeline-question 3 is out of range":      append(draws, "3", "--questions", "2"),
+		"--timeline-question 0 is out of range":      append(draws, "0"),
 		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},
 	} {
 		code, _, stderr := call(t, args...)
