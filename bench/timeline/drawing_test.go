@@ -101,6 +101,7 @@ func TestWayWithinAsk(t *testing.T) {
 	text.events = []draft.Event{asked(q)}
 	f = written(t, line)
 	assert.Empty(t, f.All("X", "network", "", ""), "nonsense")
+	assert.Empty(t, f.All("s", "", "", ""), "an arrow leads somewhere, or there is none")
 }
 
 // Bars that overlap lie on lanes of their own, and one that begins as another ends lies behind it.
@@ -147,4 +148,28 @@ func TestZero(t *testing.T) {
 	assert.Equal(t, []laid{{"token", 85, 95}}, laidOn(f, "device", "text"))
 	assert.Equal(t, []laid{{"answer", 0, 100}, {"rest", 0, 15}, {"forward", 15, 25}, {"rest", 25, 100}},
 		laidOn(f, "device", "draft steps"))
+}
+
+// What goes on behind the end of the answer is drawn until then.
+func TestEnds(t *testing.T) {
+	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: 150 * ms, Wait: 300 * ms}),
+		asked(draft.Escalation{Pos: 5, Outcome: draft.Failed, Decided: 250 * ms, Wait: 300 * ms}))
+	assert.Equal(t, []laid{{"ask", 150, 200}}, laidOn(f, "device", "asks"))
+}
+
+// Arrows of several answers are not taken for each other.
+func TestArrowsOfSeveral(t *testing.T) {
+	line := new(Timeline)
+	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Wire: 60 * ms}
+	for _, name := range []string{"a", "b"} {
+		text := line.Begin(name)
+		text.events, text.wall = []draft.Event{asked(q), asked(q), shown(4, 30*ms, 90*ms)}, 200*ms
+	}
+	f := written(t, line)
+	ids := map[int]bool{}
+	for _, e := range f.All("s", "", "", "") {
+		ids[e.ID] = true
+	}
+	assert.Len(t, ids, 4)
+	assert.Len(t, f.All("f", "b: device", "text", ""), 2)
 }
