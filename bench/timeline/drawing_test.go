@@ -125,8 +125,8 @@ func TestStepsDoNotOverlap(t *testing.T) {
 	}
 	f := drawn(t, pass(50*ms, 20*ms), draft.Event{Prompt: &draft.Prompt{Began: 10 * ms, Took: 41 * ms}},
 		pass(55*ms, 10*ms), pass(69*ms, 11*ms), pass(190*ms, 30*ms), pass(210*ms, 5*ms))
-	assert.Equal(t, []laid{{"answer", 0, 200}, {"rest", 0, 10}, {"prompt", 10, 51}, {"forward", 51, 70}, {"forward", 70, 80},
-		{"rest", 80, 190}, {"forward", 190, 200}}, laidOn(f, "device", "draft steps"))
+	assert.Equal(t, []laid{{"answer", 0, 200}, {"rest", 0, 10}, {"prompt", 10, 51}, {"forward", 51, 70},
+		{"forward", 70, 80}, {"rest", 80, 190}, {"forward", 190, 200}}, laidOn(f, "device", "draft steps"))
 }
 
 // When decoding began follows from the event that came soonest after its time.
