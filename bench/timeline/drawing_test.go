@@ -133,7 +133,7 @@ func TestStepsDoNotOverlap(t *testing.T) {
 func TestZero(t *testing.T) {
 	line := new(Timeline)
 	now := time.Now()
-	line.Now = func() time.Time { return now }
+	line.now = func() time.Time { return now }
 	text := line.Begin("")
 	for _, late := range []time.Duration{9 * ms, 7 * ms, 12 * ms} {
 		now = text.began.Add(late)
@@ -172,4 +172,24 @@ func TestArrowsOfSeveral(t *testing.T) {
 	}
 	assert.Len(t, ids, 4)
 	assert.Len(t, f.All("f", "b: device", "text", ""), 2)
+}
+
+// Marks say when something was dropped or turned, what, and by which answer.
+func TestMarks(t *testing.T) {
+	nodes := []draft.Drafted{{ID: 7, Parent: 2, Pos: 6, Token: 11}, {ID: 9, Parent: 7, Pos: 7, Token: 12, Guess: true}}
+	pass := &draft.Pass{Rows: 2, Proposed: 1, Began: 10 * ms, Took: 10 * ms, Nodes: nodes}
+	f := drawn(t, draft.Event{At: 20 * ms, Pass: pass},
+		draft.Event{At: 30 * ms, Rollback: &draft.Rollback{Pos: 6, Of: 4, Nodes: []draft.ID{9, 7}}},
+		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: draft.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
+	call := f.All("X", "device", "draft steps", "forward")[0]
+	assert.Equal(t, []float64{2, 1, 1, 0},
+		[]float64{call.Arg("rows"), call.Arg("branches"), call.Arg("proposed"), call.Arg("accepted")})
+	back := f.All("i", "device", "draft steps", "rollback")[0]
+	assert.Equal(t, []float64{30000, 6, 4, 2},
+		[]float64{*back.Time, back.Arg("pos"), back.Arg("answer_pos"), back.Arg("dropped")})
+	want := map[string]any{"node": 9.0, "parent": 7.0, "pos": 7.0, "token": 12.0, "guess": true}
+	assert.Equal(t, want, back.Args["nodes"].([]any)[0])
+	turned := f.All("i", "device", "draft steps", "turned")[0]
+	assert.Equal(t, []float64{40000, 8, 3, 5, 2},
+		[]float64{*turned.Time, turned.Arg("pos"), turned.Arg("token"), turned.Arg("local"), turned.Arg("wasted")})
 }

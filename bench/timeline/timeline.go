@@ -26,8 +26,7 @@ import (
 // Timeline is a number of answers, which may come about at the same time. The zero value has none. A nil one records
 // nothing.
 type Timeline struct {
-	// Now is the clock that answers are timed by, if given: that of a simulation.
-	Now func() time.Time
+	now func() time.Time // the clock that answers are timed by; nil: the computer's
 
 	mu    sync.Mutex
 	texts []*Text
@@ -50,7 +49,7 @@ func (l *Timeline) Begin(name string) *Text {
 	if l == nil {
 		return nil
 	}
-	now := l.Now
+	now := l.now
 	if now == nil {
 		now = time.Now
 	}

@@ -199,8 +199,8 @@ func TestSeveralTexts(t *testing.T) {
 			text.Observe(draft.Event{At: 300 * time.Millisecond, Token: &draft.Token{Pos: 3}})
 		}
 		line.texts[0].End()
-		line.texts[0].End()
 		time.Sleep(time.Hour)
+		line.texts[0].End()
 		f := written(t, line)
 		for name, want := range map[string]float64{"a": 2000, "b": 1000} {
 			e := f.All("X", name+": device", "draft steps", "answer")
