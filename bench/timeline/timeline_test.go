@@ -24,7 +24,7 @@ func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond)
 func TestRandomSchedules(t *testing.T) {
 	runs := 300
 	if testing.Short() {
-		runs = 60
+		runs = 25
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range runs {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 )
@@ -155,4 +156,21 @@ func TestTimelineFlags(t *testing.T) {
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// TestTimelineOfSweep: each cell has its drawings, under a name that says which it is.
+func TestTimelineOfSweep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.json")
+	code, _, stderr := call(t, "bench", "routing", "--questions", "1", "--modes", "local,serial", "--rtt", "1ms,2ms",
+		"--edge-tps", "0,900", "--cloud-ms", "0", "--json", "--timeline", path)
+	require.Equal(t, exitDone, code, stderr)
+	f, _ := drawnTo(t, path)
+	assert.Len(t, f.All("X", "", "draft steps", "answer"), 8)
+	for _, cell := range []string{"1 ms", "2 ms", "1 ms, 900 tokens/s", "2 ms, 900 tokens/s"} {
+		for _, mode := range []string{"local", "serial"} {
+			partsOf(t, f, cell+": "+mode+": device")
+		}
+	}
+	all := bench.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, Trace: "train.up+train.down"}
+	assert.Equal(t, "100 ms, loss 0.05, 60 tokens/s, train.up+train.down", cellName(&all))
 }
