@@ -2,8 +2,8 @@ package netproto
 
 import "time"
 
-// Clock says when a gateway had an ask as a whole and when its answer left, on the gateway's clock: since the connection
-// began, in microseconds. It stands before the [Answer] to an ask that wants it.
+// Clock says when a gateway had an ask as a whole and when its answer left, on the gateway's clock: since the
+// connection began, in microseconds. It stands before the [Answer] to an ask that wants it.
 type Clock struct {
 	Received time.Duration
 	Sent     time.Duration // not before Received

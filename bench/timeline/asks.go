@@ -26,7 +26,8 @@ func (d *drawing) text() map[int]*bar {
 		from := max(min(to-t.CommitDelay, to-least), 0)
 		bars[t.Pos] = d.bar(text,
 			span{"token", from, to, args{
-				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End, "unverified": t.Unverified,
+				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End,
+				"unverified":      t.Unverified,
 				"commit_delay_ms": milliseconds(t.CommitDelay),
 			}},
 			opened(from, settled, to))
@@ -134,8 +135,7 @@ type way struct {
 // way returns where a question was that left and came back, within this time. Where the gateway does not tell, it is put
 // into the middle of the time on the wire.
 func (t *Text) way(q *draft.Escalation, left, back time.Duration) way {
-	w := way{left: left, received: left + q.Wire/2, arrived: back, clock: "estimated"}
-	w.sent = w.received + q.Queue + q.Cloud
+	w := way{left: left, received: left + q.Wire/2, sent: back - q.Wire/2, arrived: back, clock: "estimated"}
 	if !q.Times.Left.IsZero() {
 		since := func(at time.Time) time.Duration { return at.Sub(t.began) }
 		w = way{left: since(q.Times.Left), received: since(q.Times.Received), sent: since(q.Times.Sent),

@@ -114,7 +114,8 @@ func (d *drawing) draw() []event {
 		for _, s := range b.spans {
 			p, thread := d.thread(b)
 			d.all = append(d.all, event{
-				Name: s.name, Phase: spans, Time: micros(s.from), Dur: micros(s.to - s.from), Process: p, Thread: thread, Args: s.args,
+				Name: s.name, Phase: spans, Time: micros(s.from), Dur: micros(s.to - s.from), Process: p, Thread: thread,
+				Args: s.args,
 			})
 		}
 	}
@@ -161,7 +162,9 @@ func (d *drawing) bar(k track, all ...span) *bar {
 
 // place lays bars of a track that overlap on lanes, as few as there can be, and names processes and threads.
 func (d *drawing) place() {
-	slices.SortStableFunc(d.bars, func(a, b *bar) int { return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.from, b.from)) })
+	slices.SortStableFunc(d.bars, func(a, b *bar) int {
+		return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.from, b.from))
+	})
 	var ends [tracks][]time.Duration
 	for _, b := range d.bars {
 		lanes := ends[b.track]

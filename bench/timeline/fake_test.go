@@ -84,7 +84,9 @@ func (w *world) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 var errAway = errors.New("away")
 
 // travels is an ask that takes the given times, and says so by a clock that is true or by none.
-func travels(ctx context.Context, q draft.Question, up, queue, cloud, down time.Duration, clock bool, token int32) (draft.Answer, error) {
+func travels(
+	ctx context.Context, q draft.Question, up, queue, cloud, down time.Duration, clock bool, token int32,
+) (draft.Answer, error) {
 	left := time.Now()
 	t := time.NewTimer(up + queue + cloud + down)
 	defer t.Stop()
@@ -96,7 +98,9 @@ func travels(ctx context.Context, q draft.Question, up, queue, cloud, down time.
 	a := draft.Answer{Token: token, Queue: queue, Cloud: cloud, BytesUp: 10, BytesDown: 20}
 	if clock && q.Times {
 		received := left.Add(up)
-		a.Times = draft.Times{Left: left, Received: received, Sent: received.Add(queue + cloud), Arrived: time.Now(), Within: time.Millisecond}
+		a.Times = draft.Times{
+			Left: left, Received: received, Sent: received.Add(queue + cloud), Arrived: time.Now(), Within: time.Millisecond,
+		}
 	}
 	return a, nil
 }

@@ -34,15 +34,28 @@ func (d *drawing) steps() {
 		case e.Rollback != nil:
 			d.mark("rollback", e.At, rollbackArgs(e.Rollback, nodes))
 		case e.Turn != nil:
-			d.mark("turned", e.At, args{"pos": e.Turn.Pos, "local": e.Turn.Local, "token": e.Turn.Token, "wasted": e.Turn.Wasted})
+			t := e.Turn
+			d.mark("turned", e.At, args{"pos": t.Pos, "local": t.Local, "token": t.Token, "wasted": t.Wasted})
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	answer := span{"answer", 0, d.wall, args{
 		"tokens": sum.Tokens, "cloud_tokens": sum.Cloud, "timeouts": sum.Timeouts, "asks": sum.Asks, "hits": sum.Hits,
-		"forward_calls": sum.Passes, "drafted": sum.Drafted, "wasted": sum.Wasted,
+		"forward_calls": sum.Passes, "timed_calls": d.t.timedCalls(), "drafted": sum.Drafted, "wasted": sum.Wasted,
 	}}
 	d.bar(steps, append([]span{answer}, without(parts, d.wall)...)...)
+}
+
+// timedCalls counts the forward calls whose operations were timed, that of the prompt among them.
+func (t *Text) timedCalls() (n int) {
+	for _, some := range t.ops {
+		for _, o := range some {
+			if o.Kind == backend.OpHead {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // without returns spans with the time between them, from 0 to the end, as spans of their own: none overlaps another.
@@ -65,7 +78,8 @@ func without(parts []span, end time.Duration) (all []span) {
 func (d *drawing) mark(name string, at time.Duration, a args) {
 	p, thread := d.thread(&bar{track: steps})
 	d.all = append(d.all, event{
-		Name: name, Phase: mark, Time: micros(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread, Scope: "t", Args: a,
+		Name: name, Phase: mark, Time: micros(min(max(d.t.zero+at, 0), d.wall)), Process: p, Thread: thread, Scope: "t",
+		Args: a,
 	})
 }
 

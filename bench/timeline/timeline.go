@@ -3,7 +3,8 @@
 //
 //	device    draft steps   the whole answer, and in it the prompt, forward calls, waits, and the rest between them:
 //	                        together they are the time of the answer. Rollbacks are marks
-//	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock
+//	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock. Where
+//	                        forward calls are so short that a look at the clock counts, not all are timed
 //	          asks          from when an ask leaves until its answer is there, and text that is sent ahead
 //	          text          each token from when it was drafted until it was shown
 //	network   up, down      the ways of asks and answers
@@ -25,8 +26,7 @@ import (
 // Timeline is a number of answers, which may come about at the same time. The zero value has none. A nil one records
 // nothing.
 type Timeline struct {
-	// Now is the clock that answers are timed by, if given: that of a simulation.
-	Now func() time.Time
+	now func() time.Time // the clock that answers are timed by; nil: the computer's
 
 	mu    sync.Mutex
 	texts []*Text
@@ -49,11 +49,11 @@ func (l *Timeline) Begin(name string) *Text {
 	if l == nil {
 		return nil
 	}
-	now := l.Now
+	now := l.now
 	if now == nil {
 		now = time.Now
 	}
-	t := &Text{name: name, now: now, events: make([]draft.Event, 0, 256)}
+	t := &Text{name: name, now: now, events: make([]draft.Event, 0, 64)}
 	t.began = now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,8 @@ func (t *Text) Watch(r *engine.Route) {
 	}
 	before := r.Observe
 	r.Draft.Trace = true
-	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation}
+	const share = 0.003 // so that all that is recorded takes less than 1%
+	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation, Share: share}
 	r.Observe = func(e draft.Event) {
 		t.Observe(e)
 		if before != nil {
@@ -87,7 +88,7 @@ func (t *Text) End() {
 // Observe takes an event of a decoder with [draft.Options.Trace]. An event comes a moment after the time that it says:
 // the shortest such moment of the first few tells when decoding began.
 func (t *Text) Observe(e draft.Event) {
-	const enough = 32
+	const enough = 8
 	if n := len(t.events); n < enough {
 		if zero := t.now().Sub(t.began) - e.At; n == 0 || zero < t.zero {
 			t.zero = max(zero, 0)
@@ -100,7 +101,7 @@ func (t *Text) Observe(e draft.Event) {
 
 // operation takes an operation of the small model. There are many, which are never copied.
 func (t *Text) operation(o backend.Op) {
-	const some = 512
+	const some = 256
 	last := len(t.ops) - 1
 	if last < 0 || len(t.ops[last]) == some {
 		t.ops, last = append(t.ops, make([]backend.Op, 0, some)), last+1

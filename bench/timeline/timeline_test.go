@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // us is a time as files have it.
@@ -22,7 +24,7 @@ func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond)
 func TestRandomSchedules(t *testing.T) {
 	runs := 300
 	if testing.Short() {
-		runs = 60
+		runs = 25
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range runs {
@@ -81,8 +83,8 @@ func TestKnownTimes(t *testing.T) {
 			}
 			return all
 		}
-		assert.Equal(t, []at{{"answer", 0, 90}, {"prompt", 0, 10}, {"forward", 10, 15}, {"forward", 15, 20}, {"wait", 20, 80},
-			{"forward", 80, 85}, {"forward", 85, 90}}, have("device", "draft steps"))
+		assert.Equal(t, []at{{"answer", 0, 90}, {"prompt", 0, 10}, {"forward", 10, 15}, {"forward", 15, 20},
+			{"wait", 20, 80}, {"forward", 80, 85}, {"forward", 85, 90}}, have("device", "draft steps"))
 		assert.Equal(t, []at{{"ask", 20, 80}}, have("device", "asks"))
 		assert.Equal(t, []at{{"ask", 20, 40}}, have("network", "up"))
 		assert.Equal(t, []at{{"answer", 50, 80}}, have("network", "down"))
@@ -102,8 +104,8 @@ func TestKnownTimes(t *testing.T) {
 		}
 		assert.Equal(t, "gateway", f.Process(arrow[1]))
 		ask := f.All("X", "device", "asks", "ask")[0]
-		for name, want := range map[string]float64{"pos": 5, "wait_ms": 60, "queue_ms": 3, "cloud_ms": 7, "wire_ms": 50, "exposed_ms": 60,
-			"hidden_ms": 0, "bytes_up": 10, "bytes_down": 20} {
+		for name, want := range map[string]float64{"pos": 5, "wait_ms": 60, "queue_ms": 3, "cloud_ms": 7, "wire_ms": 50,
+			"exposed_ms": 60, "hidden_ms": 0, "bytes_up": 10, "bytes_down": 20} {
 			assert.Equal(t, want, ask.Arg(name), name)
 		}
 		assert.Equal(t, "miss", ask.Args["outcome"])
@@ -147,7 +149,7 @@ func TestBranchesAndRollback(t *testing.T) {
 		require.Len(t, dropped, int(first.Arg("dropped")))
 		assert.Contains(t, dropped, nodes[0], "the small model's own guess did not hold")
 		token := f.All("X", "device", "text", "token")[2]
-		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "drafted with the ask, shown with the answer")
+		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "from the ask until the answer")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := story(true)
@@ -156,9 +158,81 @@ func TestBranchesAndRollback(t *testing.T) {
 		token := f.All("X", "device", "text", "token")[2]
 		settled := f.All("X", "device", "text", "settled")
 		require.NotEmpty(t, settled)
-		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()}, "asked at 60 for 60 ms, during a call")
+		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()}, "answered during a call")
 		assert.Equal(t, token.End(), settled[0].End())
 		assert.Equal(t, token.Process, settled[0].Process)
 		assert.Equal(t, token.Thread, settled[0].Thread)
 	})
+}
+
+// A GPU has a clock of its own: its passes are where they end no later than that was known, as long as it says, and in
+// its order. They are no operations.
+func TestGPU(t *testing.T) {
+	ms := time.Millisecond
+	line := new(Timeline)
+	text := line.Begin("")
+	ran := func(known, begin, end time.Duration) backend.Op {
+		return backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 2, Begin: known, End: known,
+			DeviceBegin: time.Hour + begin, DeviceEnd: time.Hour + end}
+	}
+	for _, o := range []backend.Op{ran(30*ms, 20*ms, 25*ms), ran(31*ms, 12*ms, 20*ms), ran(52*ms, 40*ms, 50*ms)} {
+		text.operation(o)
+	}
+	text.wall = time.Second
+	f := written(t, line)
+	var have [][2]float64
+	for _, e := range f.All("X", "device", "GPU", "forward") {
+		have = append(have, [2]float64{*e.Time / 1000, e.End() / 1000})
+		assert.Equal(t, 2.0, e.Arg("rows"))
+	}
+	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "that the last had ended was known soonest")
+	assert.Empty(t, f.All("X", "device", "operations", ""))
+}
+
+// Texts lie beside each other under names of their own, and all begin at 0. Nobody has to end them, and none need be.
+func TestSeveralTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := new(Timeline)
+		for _, name := range []string{"a", "b"} {
+			text := line.Begin(name)
+			time.Sleep(time.Second)
+			text.Observe(draft.Event{At: 300 * time.Millisecond, Token: &draft.Token{Pos: 3}})
+		}
+		line.texts[0].End()
+		time.Sleep(time.Hour)
+		line.texts[0].End()
+		f := written(t, line)
+		for name, want := range map[string]float64{"a": 2000, "b": 1000} {
+			e := f.All("X", name+": device", "draft steps", "answer")
+			require.Len(t, e, 1)
+			assert.Zero(t, *e[0].Time)
+			assert.Equal(t, want*1000, e[0].Dur, name)
+			assert.Len(t, f.All("X", name+": device", "text", "token"), 1)
+		}
+	})
+	var none *Timeline
+	text := none.Begin("x")
+	assert.Nil(t, text)
+	r := engine.Route{}
+	text.Watch(&r)
+	text.End()
+	assert.Nil(t, r.Watch)
+	assert.Nil(t, r.Observe)
+	assert.False(t, r.Draft.Trace)
+}
+
+// Whoever observed a route already still does, and learns all of it.
+func TestWatchKeepsObserver(t *testing.T) {
+	seen := 0
+	r := engine.Route{Observe: func(draft.Event) { seen++ }}
+	text := new(Timeline).Begin("")
+	text.Watch(&r)
+	r.Observe(draft.Event{Pass: &draft.Pass{}})
+	r.Observe(draft.Event{Preview: &draft.Preview{}})
+	assert.Equal(t, 2, seen)
+	assert.Len(t, text.events, 1, "previews are not drawn")
+	assert.True(t, r.Draft.Trace)
+	require.NotNil(t, r.Watch)
+	assert.Equal(t, text.began, r.Watch.Zero)
+	assert.Positive(t, r.Watch.Share)
 }

@@ -33,7 +33,8 @@ func TestQlog(t *testing.T) {
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
 	m, here, there := tinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "made"), t.TempDir()
 	address, pin, stop := startCloud(t, "-m", m, "--qlog", there)
-	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens", "1", "-n", "3"}
+	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens", "1",
+		"-n", "3"}
 	routedTokens(t, append(run, "--qlog", here)...)
 	routedTokens(t, run...)
 	assert.Equal(t, map[string]int{"client": 1}, connectionFiles(t, here))

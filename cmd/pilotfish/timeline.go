@@ -22,7 +22,7 @@ type timelineFlag struct {
 
 func (t *timelineFlag) register(p *pflag.FlagSet, of string) {
 	p.StringVar(&t.path, "timeline", "", "write how "+of+" came about to this `file`, for ui.perfetto.dev or "+
-		"chrome://tracing: forward calls and their operations, waits, rollbacks, questions on their way, the gateway's part")
+		"chrome://tracing: forward calls, operations, waits, rollbacks, questions on their way, the gateway's part")
 }
 
 // start begins to record, if that is wanted. A file that could not be written is refused before the work.
@@ -68,12 +68,15 @@ func (t *timedQuestion) check(set *pflag.FlagSet, questions int) error {
 	if set.Changed("timeline-question") && t.path == "" {
 		return usagef("--timeline-question has no effect without --timeline: give a file with that")
 	}
-	return checkRange("timeline-question", t.number, 1, questions, fmt.Sprintf("1 to %d, the number of questions", questions))
+	want := fmt.Sprintf("1 to %d, the number of questions", questions)
+	return checkRange("timeline-question", t.number, 1, questions, want)
 }
 
 // drawn returns what begins the drawings: each mode has one in each cell, of the first time that it is asked the
 // question there.
-func (t *timedQuestion) drawn(all []bench.Question, cells bool) func(bench.Mode, *bench.Cell, bench.Question) *timeline.Text {
+func (t *timedQuestion) drawn(
+	all []bench.Question, cells bool,
+) func(bench.Mode, *bench.Cell, bench.Question) *timeline.Text {
 	if t.line == nil {
 		return nil
 	}

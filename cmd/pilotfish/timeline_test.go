@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 )
@@ -55,14 +56,17 @@ func TestTimeline(t *testing.T) {
 	assert.NotContains(t, string(f.About), "Nera")
 	assert.GreaterOrEqual(t, partsOf(t, f, "device"), s.PromptMS+s.DecodeMS)
 	assert.Len(t, f.All("X", "device", "draft steps", "forward"), s.Passes)
-	assert.Len(t, f.All("X", "device", "operations", "head"), s.Passes+1, "one for the prompt")
+	timed := f.All("X", "device", "operations", "head")
+	assert.EqualValues(t, len(timed), f.All("X", "device", "draft steps", "answer")[0].Arg("timed_calls"))
+	assert.NotEmpty(t, timed)
+	assert.LessOrEqual(t, len(timed), s.Passes+1, "one for the prompt")
 	assert.Empty(t, f.All("X", "device", "asks", ""))
 	assert.Empty(t, f.All("X", "gateway", "", ""))
 	timesOf(t, events)
 
 	address, pin, _ := startCloud(t, "-m", large, "--open")
-	code, stdout, stderr := call(t, append(prompt, "--cloud", address, "--pin", pin, "--router", net, "--threshold", "0.9",
-		"--deadline", "off", question)...)
+	code, stdout, stderr := call(t, append(prompt, "--cloud", address, "--pin", pin, "--router", net,
+		"--threshold", "0.9", "--deadline", "off", question)...)
 	require.Equal(t, exitDone, code, stderr)
 	events = lines[runEvent](t, stdout)
 	s = events[len(events)-1].Summary
@@ -123,7 +127,9 @@ func TestRoutingTimeline(t *testing.T) {
 					assert.Equal(t, "measured", e.Args["clock"])
 				}
 			}
-			assert.GreaterOrEqual(t, timelinetest.Sum(f.All("X", m+": network", "", "")), 20000.0*float64(len(f.All("s", m+": device", "", ""))))
+			arrows := len(f.All("s", m+": device", "", ""))
+			const roundTrip = 20000.0 // µs
+			assert.GreaterOrEqual(t, timelinetest.Sum(f.All("X", m+": network", "", "")), roundTrip*float64(arrows))
 		}
 	}
 }
@@ -131,12 +137,13 @@ func TestRoutingTimeline(t *testing.T) {
 // TestTimelineFlags: what cannot be drawn, or written, is refused before any work.
 func TestTimelineFlags(t *testing.T) {
 	folder := t.TempDir()
+	draws := []string{"demo", "--timeline", folder + "/x", "--timeline-question"}
 	for want, args := range map[string][]string{
 		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
 		"is not a file":                              {"demo", "--timeline", folder},
 		"has no effect without --timeline":           {"demo", "--timeline-question", "1"},
-		"--timeline-question 3 is out of range":      {"demo", "--questions", "2", "--timeline", folder + "/x", "--timeline-question", "3"},
-		"--timeline-question 0 is out of range":      {"bench", "routing", "--timeline", folder + "/x", "--timeline-question", "0"},
+		"--timeline-question 3 is out of range":      append(draws, "3", "--questions", "2"),
+		"--timeline-question 0 is out of range":      append(draws, "0"),
 		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},
 	} {
 		code, _, stderr := call(t, args...)
@@ -149,4 +156,21 @@ func TestTimelineFlags(t *testing.T) {
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// TestTimelineOfSweep: each cell has its drawings, under a name that says which it is.
+func TestTimelineOfSweep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.json")
+	code, _, stderr := call(t, "bench", "routing", "--questions", "1", "--modes", "local,serial", "--rtt", "1ms,2ms",
+		"--edge-tps", "0,900", "--cloud-ms", "0", "--json", "--timeline", path)
+	require.Equal(t, exitDone, code, stderr)
+	f, _ := drawnTo(t, path)
+	assert.Len(t, f.All("X", "", "draft steps", "answer"), 8)
+	for _, cell := range []string{"1 ms", "2 ms", "1 ms, 900 tokens/s", "2 ms, 900 tokens/s"} {
+		for _, mode := range []string{"local", "serial"} {
+			partsOf(t, f, cell+": "+mode+": device")
+		}
+	}
+	all := bench.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, Trace: "train.up+train.down"}
+	assert.Equal(t, "100 ms, loss 0.05, 60 tokens/s, train.up+train.down", cellName(&all))
 }

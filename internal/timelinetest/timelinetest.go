@@ -141,8 +141,8 @@ func (f *File) nesting() error {
 		}
 		if n := len(stack); n > 0 && stack[n-1].End() < e.End()-rounding {
 			outer := stack[n-1]
-			return fmt.Errorf("event %d, %s: [%v, %v] begins within %s [%v, %v] and ends behind it", i, e.Name, *e.Time, e.End(),
-				outer.Name, *outer.Time, outer.End())
+			return fmt.Errorf("event %d, %s: [%v, %v] begins within %s [%v, %v] and ends behind it",
+				i, e.Name, *e.Time, e.End(), outer.Name, *outer.Time, outer.End())
 		}
 		open[at] = append(stack, e)
 	}

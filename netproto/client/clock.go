@@ -14,9 +14,9 @@ type Times struct {
 	Within         time.Duration // Received and Sent are true within this, in either direction
 }
 
-// clock estimates how far the clock of a gateway is ahead of this machine's, from the asks of one connection, as NTP does
-// (RFC 5905, section 8): each ask gives four times, and if both ways took as long as each other, the offset is the mean
-// of what they show. It is wrong by half of the round trip at most. Of the last asks, the one with the least round trip
+// clock estimates how far the clock of a gateway is ahead of this machine's, from the asks of one connection, as NTP
+// does (RFC 5905, section 8): each ask gives four times, and if both ways took as long as each other, the offset is the
+// mean of what they show. It is wrong by half of the round trip at most. Of the last asks, the one with the least round trip
 // counts: the least of it was spent in queues. Clocks drift apart, so that older ones are forgotten.
 type clock struct {
 	mu   sync.Mutex
@@ -59,7 +59,8 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) Times {
 		return t
 	}
 	return Times{
-		Left: left, Arrived: arrived, Received: within(theirs.Received), Sent: within(theirs.Sent), Within: best.roundTrip / 2,
+		Left: left, Arrived: arrived, Received: within(theirs.Received), Sent: within(theirs.Sent),
+		Within: best.roundTrip / 2,
 	}
 }
 
