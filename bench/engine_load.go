@@ -122,7 +122,9 @@ func (l *engineLoad) readFirst(x *measurement, all []EngineReport) {
 	if l.first {
 		peak = peakRSS()
 	}
-	x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
+	if x.memory = l.m.memory; x.memory == nil {
+		x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
+	}
 	for k := range all {
 		all[k].PeakRSS = peak
 		x.readMemory(&all[k])

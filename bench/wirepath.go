@@ -104,7 +104,7 @@ type LinkLoopback struct {
 // linkBench is a gateway behind an emulated link.
 type linkBench struct {
 	o     LinkOptions
-	g     fakeGateway // its address is that of the link
+	g     benchGateway // its address is that of the link
 	l     *link.Link
 	relay task
 	stop  func()
@@ -184,7 +184,7 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 		stop()
 		return nil, err
 	}
-	b.g, b.stop, b.relay = fakeGateway{b.l.Addr().String(), g.pin}, stop, spawn(b.l.Run)
+	b.g, b.stop, b.relay = benchGateway{address: b.l.Addr().String(), pin: g.pin, identity: g.identity}, stop, spawn(b.l.Run)
 	return b, nil
 }
 

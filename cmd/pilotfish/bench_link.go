@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 )
@@ -46,8 +47,12 @@ gateway are in this one process. What was measured stands beside what arithmetic
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
+	f.register(c.Flags())
+	return c
+}
+
+func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = numberList{8, 64, 512}
-	p := c.Flags()
 	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round trip, up to 10s")
 	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets that the link loses, each way")
 	p.Int64Var(&f.o.Rate, "rate", 0, "`bytes` per second that the link carries each way, headers included; 0 means no limit")
@@ -63,7 +68,6 @@ gateway are in this one process. What was measured stands beside what arithmetic
 	p.DurationVar(&f.o.Outage, "outage", time.Second, "for how long")
 	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "length of the measurement without link; 0 leaves it out")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
-	return c
 }
 
 // check refuses values out of range, and a call that measures nothing.
