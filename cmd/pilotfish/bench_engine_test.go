@@ -17,65 +17,68 @@ import (
 // columns that are of what was asked for, and the samples in JSON.
 func TestBenchEngineColumns(t *testing.T) {
 	m := tinyModel(t, "q8_0")
-	measure := func(form, args string) string {
-		code, stdout, stderr := call(t, append([]string{"bench", "engine", "-m", m, "-d", "9", "-t", "1", "--kv", "f32", "--output", form},
-			strings.Fields(args)...)...)
-		require.Equal(t, exitDone, code, stderr)
-		return stdout
-	}
-	rows, err := csv.NewReader(strings.NewReader(measure("csv", "-p 3,5 -n 0 -r 1"))).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, rows, 3)
-	var objects []map[string]any
-	out := measure("jsonl", "-p 3,5 -n 4 -r 2")
-	for line := range strings.Lines(out) {
-		var one map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &one))
-		objects = append(objects, one)
-	}
+	code, out, stderr := call(t, "bench", "engine", "-m", m, "-d", "9", "-t", "1", "--kv", "f32", "--output", "jsonl",
+		"-p", "3,5", "-n", "4", "-r", "2")
+	require.Equal(t, exitDone, code, stderr)
+	objects := lines[map[string]any](t, out)
 	require.Len(t, objects, 3)
-	var list []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(measure("json", "-p 3,5 -n 0 -r 1")), &list))
-	require.Len(t, list, 2)
 	for i, want := range []map[string]any{{"n_prompt": 3., "n_gen": 0.}, {"n_prompt": 5., "n_gen": 0.}, {"n_prompt": 0., "n_gen": 4.}} {
-		for name, n := range want {
-			assert.Equal(t, n, objects[i][name])
-			if i < 2 {
-				assert.Equal(t, n, list[i][name])
-			}
-		}
 		for name, v := range map[string]any{"n_depth": 9., "n_threads": 1., "type_k": "f32", "backends": "CPU", "model_filename": m,
-			"n_batch": 512., "model_size": 1401856.} {
+			"n_batch": 512., "model_size": 1401856., "model_type": "qwen2 1.31M Q8_0",
+			"n_prompt": want["n_prompt"], "n_gen": want["n_gen"]} {
 			assert.Equal(t, v, objects[i][name], name)
 		}
 		assert.Len(t, objects[i]["samples_ns"], 2)
-		assert.Contains(t, objects[i]["model_type"], "qwen2 1.31M Q8_0")
-		if i < 2 {
-			assert.Len(t, rows[i+1], len(rows[0]))
-		}
 	}
 	records, err := result.Read(strings.NewReader(out), "out")
 	require.NoError(t, err, "each line says what it is of")
 	assert.Equal(t, "bench engine", records[0].Run.Measurement)
 	assert.Equal(t, "3,5", records[0].Run.Flags["prompt"])
 	assert.Positive(t, records[0].Run.Machine.Bandwidth)
-	assert.Contains(t, measure("md", "-p 5 -n 0 -r 1"), "pp5 @ d9 |")
+
+	r := engineReport()
+	r.KV, r.Samples = "f16", []bench.EngineSample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
+	print := func(form string) string {
+		var out strings.Builder
+		f := benchEngineFlags{output: form, m: bench.EngineMatrix{Model: m}}
+		about := result.Run{Measurement: "bench engine", Model: &result.Model{Types: map[string]int64{"F32": 5, "Q8_0": 9}}}
+		require.NoError(t, f.printColumns(&app{stdout: &out}, []bench.EngineReport{r}, about))
+		return out.String()
+	}
+	rows, err := csv.NewReader(strings.NewReader(print("csv"))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+	var list []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(print("json")), &list))
+	assert.Equal(t, []any{4e9, 6e9}, list[0]["samples_ns"])
+	assert.Equal(t, []any{2e9, 2e9}, list[1]["samples_ns"])
+	for i, name := range rows[0] {
+		if name == "avg_ns" {
+			assert.Equal(t, []string{"5000000000", "2000000000"}, []string{rows[1][i], rows[2][i]})
+		}
+	}
+	assert.Regexp(t, `pp512 \| +106\.67 ± 30\.17 \|\n.* tg64 \| +32\.00 ± 0\.00 \|`, print("md"))
+	r.Dispatches, r.PromptTokens = 5, 0
+	assert.Contains(t, print("jsonl"), `"gpu_info": "a device", "backends": "Metal"`)
 }
 
 // TestBenchEngineLists: --json writes a line for each combination, which says which; text has a line for each test.
 func TestBenchEngineLists(t *testing.T) {
 	m := tinyModel(t, "q8_0")
-	args := []string{"bench", "engine", "-m", m, "-p", "3", "-n", "4", "--rows", "2", "-r", "2", "-t", "1,2"}
+	args := []string{"bench", "engine", "-m", m, "-p", "3", "-n", "4", "--rows", "2", "-r", "2", "-t", "1"}
 	code, stdout, stderr := call(t, append(args, "--json")...)
 	require.Equal(t, exitDone, code, stderr)
 	all := lines[bench.EngineReport](t, stdout)
-	require.Len(t, all, 6)
+	require.Len(t, all, 3)
 	for i, r := range all {
-		want := []bench.EngineCell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i%3]
-		want.Backend, want.KV, want.Threads = "cpu", "f16", 1+i/3
+		want := []bench.EngineCell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i]
+		want.Backend, want.KV, want.Threads = "cpu", "f16", 1
 		assert.Equal(t, &want, r.Cell)
+		want.Threads, r.Device = 2, "cpu (avx, threads 2)"
+		r.Cell = &want
+		all = append(all, r)
 	}
-	last := all[5]
+	last := all[2]
 	assert.Equal(t, []int{3, 4}, []int{last.PromptTokens, last.DecodedTokens}, "the last one is that of the contract")
 	var out strings.Builder
 	printEngineReports(&app{stdout: &out}, all)

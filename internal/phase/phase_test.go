@@ -1,54 +1,33 @@
 package phase
 
 import (
-	"bytes"
 	"context"
 	"runtime/pprof"
 	"testing"
 
-	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-)
 
-// labels are those of the goroutine that runs this function, as a profile shows them.
-func labels(t *testing.T) map[string][]string {
-	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 0))
-	p, err := profile.Parse(&b)
-	require.NoError(t, err)
-	for _, s := range p.Sample {
-		for _, l := range s.Location {
-			for _, line := range l.Line {
-				if line.Function.Name == "github.com/pilotfish-ai/pilotfish/internal/phase.labels" {
-					return s.Label
-				}
-			}
-		}
-	}
-	t.Fatal("this goroutine is not in its own profile")
-	return nil
-}
+	"github.com/pilotfish-ai/pilotfish/internal/phase/phasetest"
+)
 
 // TestEnter: labels come and go, those of the caller stay, and goroutines that are started have them too.
 func TestEnter(t *testing.T) {
 	pprof.Do(t.Context(), pprof.Labels("of", "the caller"), func(outer context.Context) {
 		draft := With(outer, Draft)
 		leave := Enter(draft, outer)
-		assert.Equal(t, map[string][]string{"of": {"the caller"}, "phase": {"draft"}}, labels(t))
+		assert.Equal(t, map[string][]string{"of": {"the caller"}, "phase": {"draft"}}, phasetest.Here(t))
 		done := make(chan map[string][]string)
-		go func() { done <- labels(t) }()
+		go func() { done <- phasetest.Here(t) }()
 		assert.Equal(t, []string{"draft"}, (<-done)["phase"])
 		back := Enter(With(draft, Prompt), draft)
-		assert.Equal(t, []string{"prompt"}, labels(t)["phase"])
+		assert.Equal(t, []string{"prompt"}, phasetest.Here(t)["phase"])
 		back()
-		assert.Equal(t, []string{"draft"}, labels(t)["phase"])
+		assert.Equal(t, []string{"draft"}, phasetest.Here(t)["phase"])
 		leave()
-		assert.Equal(t, map[string][]string{"of": {"the caller"}}, labels(t))
+		assert.Equal(t, map[string][]string{"of": {"the caller"}}, phasetest.Here(t))
 	})
 	None()
-	assert.Empty(t, labels(t))
+	assert.Empty(t, phasetest.Here(t))
 }
 
 // TestOf: workers get the labels of the nearest phase; contexts below share one pointer.
@@ -61,9 +40,9 @@ func TestOf(t *testing.T) {
 	assert.NotSame(t, Of(draft), Of(With(draft, Settle)))
 	defer None()
 	(*Of(With(below, Settle)))()
-	assert.Equal(t, []string{"settle"}, labels(t)["phase"])
+	assert.Equal(t, []string{"settle"}, phasetest.Here(t)["phase"])
 	(*Of(below))()
-	assert.Equal(t, []string{"draft"}, labels(t)["phase"])
+	assert.Equal(t, []string{"draft"}, phasetest.Here(t)["phase"])
 }
 
 // BenchmarkEnter is what a phase costs: in a context that is there, and with a new one.
