@@ -1,9 +1,6 @@
 package draft
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // warm sends the settled text ahead when the cloud does not know so much of it: the prompt as soon as it is there, as
 // it leaves while the small model is at work on it; and later what a question could not carry in one packet, and would
@@ -16,11 +13,11 @@ func (r *run) warm(ctx context.Context, unknown int) {
 	}
 	text, before := r.text[:len(r.text):len(r.text)], r.told
 	r.warming, r.told = true, len(text)
-	r.asks.Go(func() {
-		start := time.Now()
+	start := r.now()
+	r.beside(func() {
 		up, down, err := w.Warm(ctx, text)
 		r.warmed <- Warming{
-			Tokens: len(text), New: len(text) - before, Took: time.Since(start), BytesUp: up, BytesDown: down, Err: err,
+			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.since(start), BytesUp: up, BytesDown: down, Err: err,
 		}
 	})
 }

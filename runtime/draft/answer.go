@@ -4,32 +4,24 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 )
 
 // absorb takes the answers that have come, and gives up the questions whose time is over.
 func (r *run) absorb() {
-	for {
-		select {
-		case res := <-r.results:
-			r.take(res)
-		default:
-			r.tellWarmed()
-			r.expire(time.Now())
-			r.leave()
-			return
-		}
+	for res, ok := r.results.take(); ok; res, ok = r.results.take() {
+		r.take(res)
 	}
+	r.tellWarmed()
+	r.expire(r.now())
+	r.leave()
 }
 
 // drain waits for the questions to return after their context is done.
 func (r *run) drain() {
-	go func() {
-		r.asks.Wait()
-		close(r.results)
-	}()
-	for res := range r.results {
-		r.take(res)
+	for r.returning() {
+		if res, ok := r.results.take(); ok {
+			r.take(res)
+		}
 	}
 	r.tellWarmed()
 	r.tellAhead()
@@ -37,25 +29,22 @@ func (r *run) drain() {
 
 // wait waits for an answer, for tokens ahead or for the end of a deadline. The time is charged to the oldest question.
 func (r *run) wait(ctx context.Context) error {
-	oldest, start := r.front().esc, time.Now()
+	oldest, start := r.front().esc, r.now()
 	if oldest == nil || len(r.asked) == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}
-	var timer <-chan time.Time
-	if due, ok := r.next(start); ok {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		timer = t.C
-	}
-	select {
-	case res := <-r.results:
-		oldest.Exposed += time.Since(start)
-		r.take(res)
-	case <-timer:
-		oldest.Exposed += time.Since(start)
-		r.expire(time.Now())
-	case <-ctx.Done():
+	due, _ := r.next(start)
+	came := r.pause(ctx, due)
+	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	took := r.since(start)
+	oldest.Exposed += took
+	r.traceWait(oldest, start, took)
+	if !came {
+		r.expire(r.now())
+	} else if res, ok := r.results.take(); ok {
+		r.take(res)
 	}
 	return nil
 }
@@ -135,7 +124,7 @@ func (r *run) takeProbe(e *escalation, res result) {
 	} else if errors.Is(e.Err, errDecodeOver) {
 		e.Outcome = Dropped
 	} else {
-		r.Breaker.probeFailed(time.Now(), e.Err)
+		r.Breaker.probeFailed(r.now(), e.Err)
 	}
 	r.Breaker.endProbe()
 	r.report(e)
@@ -154,7 +143,7 @@ func (r *run) fail(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		outcome = Late
 	}
-	now := time.Now()
+	now := r.now()
 	e.Wait = now.Sub(e.sent)
 	if r.Deadline > 0 {
 		r.Breaker.failed(e.sent, now, err)
@@ -209,7 +198,7 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 // rests on.
 func (r *run) abandon(e, by *escalation) {
 	if e.Outcome == inFlight {
-		e.Wait = time.Since(e.sent)
+		e.Wait = r.since(e.sent)
 	}
 	by.Exposed += e.Exposed
 	asked := e.Outcome != waiting && e.Outcome != Unasked && e.Outcome != Known

@@ -88,7 +88,7 @@ func (r *run) ask(ctx context.Context) {
 
 // waits reports whether an escalation waits for what is about to come, in place of an ask of its own.
 func (r *run) waits(e *escalation) bool {
-	_, covered := r.covered(e, time.Now())
+	_, covered := r.covered(e, r.now())
 	return covered
 }
 
@@ -125,7 +125,7 @@ func (r *run) branch(e *escalation) {
 
 // send asks the question e and makes its guesses branches.
 func (r *run) send(ctx context.Context, e *escalation) {
-	e.sent, e.Outcome = time.Now(), inFlight
+	e.sent, e.Outcome = r.now(), inFlight
 	e.Held = e.sent.Sub(e.wanted)
 	r.asked = append(r.asked, e)
 	r.branch(e)
@@ -135,9 +135,11 @@ func (r *run) send(ctx context.Context, e *escalation) {
 // probe asks the question e as well, though nobody waits for the answer, if the breaker wants to know whether the cloud
 // is back.
 func (r *run) probe(ctx context.Context, e *escalation) {
-	if now := time.Now(); r.Breaker.startProbe(now) {
+	if now := r.now(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}
-		p.Escalation = Escalation{Pos: e.Pos, Outcome: Probing, Local: e.Local, Confidence: e.Confidence}
+		p.Escalation = Escalation{
+			Pos: e.Pos, Decided: now.Sub(r.began), Outcome: Probing, Local: e.Local, Confidence: e.Confidence,
+		}
 		r.start(ctx, result{of: p, probe: true})
 	}
 }
@@ -158,7 +160,7 @@ func (r *run) start(ctx context.Context, res result) {
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
-	r.asks.Go(func() {
+	r.beside(func() {
 		defer cancel(nil)
 		ask, answered := r.bound(ask, &q, cancel)
 		res.answer, res.err = r.cloud.Ask(ask, q)
@@ -173,10 +175,10 @@ func (r *run) start(ctx context.Context, res result) {
 		} else if res.err == nil {
 			res.err = r.refuse(q, res.answer)
 		}
-		res.at = time.Now()
-		r.results <- res
+		res.at = r.now()
+		r.results.put(res)
 		if r.fault.has(faultTwice) {
-			r.results <- res
+			r.results.put(res)
 		}
 		if e.stream != nil {
 			r.more(e, cancel, res)

@@ -201,6 +201,9 @@ type Options struct {
 	// stand at the moment: see [Event.Preview]. Only with Verify.
 	Preview bool
 	Breaker *Breaker // what is known of the cloud's health; nil: the decoder's own
+	Clock   Clock    // the time that the decoder lives in; nil: the computer's
+	// Trace tells more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
+	Trace bool
 }
 
 func (o Options) withDefaults() Options {
@@ -319,10 +322,11 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{
 		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
-		emit: emit, began: time.Now(), text: append([]int32(nil), prompt...), prompt: len(prompt), results: make(chan result),
+		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResults(),
 		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
+	r.began = r.now()
 	defer func() {
 		cancel(errDecodeOver)
 		r.close()

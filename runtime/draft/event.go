@@ -44,6 +44,9 @@ type Event struct {
 	Turn       *Turn
 	Ahead      *Ahead
 	Preview    *Preview
+	Prompt     *Prompt   // with [Options.Trace]
+	Waited     *Waited   // alike
+	Rollback   *Rollback // alike
 }
 
 // Turn is a token of the small model that verification replaced before it was shown.
@@ -71,16 +74,19 @@ type Preview struct {
 
 // Pass is one forward call of the small model after the prompt.
 type Pass struct {
-	Rows     int // tokens evaluated
-	Proposed int // of these, guesses from the text, evaluated before it was known whether they follow
-	Accepted int // of those, the ones that did follow: tokens that needed no call of their own
+	Rows     int           // tokens evaluated
+	Proposed int           // of these, guesses from the text, evaluated before it was known whether they follow
+	Accepted int           // of those, the ones that did follow: tokens that needed no call of their own
+	Began    time.Duration // since the call of [Decoder.Decode]
 	Took     time.Duration
+	Nodes    []Drafted // its rows, with [Options.Trace]
 }
 
 // Warming is settled text that was sent ahead of a question.
 type Warming struct {
-	Tokens    int // of the whole text
-	New       int // of these, those that the cloud had not been told of
+	Tokens    int           // of the whole text
+	New       int           // of these, those that the cloud had not been told of
+	Began     time.Duration // since the call of [Decoder.Decode]
 	Took      time.Duration
 	BytesUp   int
 	BytesDown int
@@ -115,7 +121,8 @@ type Reason struct {
 // lost: waiting with nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a
 // forward call.
 type Escalation struct {
-	Pos     int // of the token that was asked for
+	Pos     int           // of the token that was asked for
+	Decided time.Duration // when it was decided, since the call of [Decoder.Decode]: it was asked Held later
 	Outcome Outcome
 	Why     Why // who wants to know
 	// Err says why the local token stands; nil after an answer. It wraps the error of the cloud where there is one, and

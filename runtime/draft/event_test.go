@@ -106,14 +106,14 @@ func TestEvents(t *testing.T) {
 			[]int{1, 3}, nil, []Escalation{
 				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
 				with(func(e *Escalation) {
-					e.Pos, e.Local, e.Outcome, e.Token, e.Held, e.Exposed = 3, 30, Hit, 30, 25*ms, 45*ms
+					e.Pos, e.Decided, e.Local, e.Outcome, e.Token, e.Held, e.Exposed = 3, 20*ms, 30, Hit, 30, 25*ms, 45*ms
 				}),
 			}},
 		{"two open: the second waits only the 20 ms that the first leaves it", Options{Branches: 1, MaxTokens: 3},
 			[]int{1, 3}, nil, []Escalation{
 				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
 				with(func(e *Escalation) {
-					e.Pos, e.Local, e.Outcome, e.Token, e.Hidden, e.Exposed = 3, 30, Hit, 30, 25*ms, 20*ms
+					e.Pos, e.Decided, e.Local, e.Outcome, e.Token, e.Hidden, e.Exposed = 3, 20*ms, 30, Hit, 30, 25*ms, 20*ms
 				}),
 			}},
 		{"serial", Options{Mode: Serial}, []int{1}, nil, []Escalation{with(func(e *Escalation) {

@@ -61,7 +61,7 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 	}
 	tokens := res.answer.Ahead
 	for tokens != nil {
-		t, more := <-tokens
+		t, more := r.receive(tokens)
 		if !more {
 			break
 		}
@@ -69,16 +69,16 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 		for len(tokens) > 0 {
 			some = append(some, <-tokens)
 		}
-		r.results <- result{of: e, ahead: some, at: time.Now()}
+		r.results.put(result{of: e, ahead: some, at: r.now()})
 	}
-	r.results <- result{of: e, ended: true}
+	r.results.put(result{of: e, ended: true})
 }
 
 // takeAhead takes what came of a stream.
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
 	if !s.live {
-		s.late = min(s.late+len(res.ahead), r.Ahead-len(s.tokens))
+		s.late = max(0, min(s.late+len(res.ahead), r.Ahead-len(s.tokens)))
 		return
 	}
 	if res.ended {
@@ -224,8 +224,8 @@ func (r *run) bound(ask context.Context, q *Question, cancel context.CancelCause
 		return ask, func() {}
 	case q.Ahead > 0:
 		q.Within = r.Deadline
-		t := time.AfterFunc(r.Deadline, func() { cancel(ErrDeadline) })
-		return ask, func() { t.Stop() }
+	case r.Clock == nil:
+		return context.WithTimeoutCause(ask, r.Deadline, ErrDeadline)
 	}
-	return context.WithTimeoutCause(ask, r.Deadline, ErrDeadline)
+	return ask, r.after(ask, r.Deadline, func() { cancel(ErrDeadline) })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -363,8 +364,10 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 		e.Queue, e.Cloud = q.answer.Queue, q.answer.Cloud
 		e.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
 	}
-	if e.Held, e.Drafted = 0, 0; !q.probe {
-		e.Held, e.Drafted = q.sent.Sub(d.replay.known[q.text]), d.drafted(q)
+	e.Held, e.Drafted, e.Decided = 0, 0, q.sent.Sub(d.began)
+	if !q.probe {
+		known := d.replay.known[q.text]
+		e.Held, e.Drafted, e.Decided = q.sent.Sub(known), d.drafted(q), known.Sub(d.began)
 	}
 	if e.Hidden = max(0, e.Wait-e.Exposed); !answered {
 		e.Hidden, e.Audited, e.AuditWeight = 0, 0, 0
@@ -424,7 +427,10 @@ func (d *decoded) unasked() error {
 		if m.probes && !slices.ContainsFunc(d.replay.questions, sent) {
 			return fmt.Errorf("no probe after %v, though one is due", m.at.Sub(d.began))
 		}
-		want := Escalation{Pos: pos, Outcome: Unasked, Err: e.Err, Local: e.Local, Token: e.Local, Confidence: e.Confidence}
+		want := Escalation{
+			Pos: pos, Decided: min(e.Decided, m.at.Sub(d.began)), Outcome: Unasked, Err: e.Err, Local: e.Local, Token: e.Local,
+			Confidence: e.Confidence,
+		}
 		if fmt.Sprint(want) != fmt.Sprint(*e) || !errors.Is(e.Err, ErrBreaker) {
 			return fmt.Errorf("not asked: %+v, want %+v", *e, want)
 		}
@@ -508,13 +514,15 @@ func (d *decoded) passes() error {
 		return fmt.Errorf("%d forward calls are told of, of %d", len(got), len(d.model.account.forwards))
 	}
 	for i, f := range d.model.account.forwards {
-		want := Pass{Rows: len(f.nodes), Proposed: f.guesses, Took: f.to.Sub(f.from)}
+		want := Pass{
+			Rows: len(f.nodes), Proposed: f.guesses, Began: f.from.Sub(d.began), Took: f.to.Sub(f.from),
+		}
 		for _, held := range f.held[len(f.held)-f.guesses:] {
 			if held {
 				want.Accepted++
 			}
 		}
-		if *got[i].Pass != want || !d.shown(got[i]).Equal(f.to) {
+		if !reflect.DeepEqual(*got[i].Pass, want) || !d.shown(got[i]).Equal(f.to) {
 			return fmt.Errorf("forward call %d is told of as %+v, want %+v", i+1, *got[i].Pass, want)
 		}
 	}
@@ -588,7 +596,8 @@ func (w *sending) sent(call *warmed) error {
 		return nil
 	}
 	want := Warming{
-		Tokens: n, New: n - w.old, Took: call.back.Sub(call.sent), BytesUp: call.up, BytesDown: call.down, Err: call.err,
+		Tokens: n, New: n - w.old, Began: call.sent.Sub(w.began), Took: call.back.Sub(call.sent),
+		BytesUp: call.up, BytesDown: call.down, Err: call.err,
 	}
 	if got := *w.told[0].Warming; got != want {
 		return fmt.Errorf("of text that is sent ahead this is told: %+v, want %+v", got, want)

@@ -49,17 +49,21 @@ type run struct {
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended and whose ask may not have returned
-	results chan result
-	asks    sync.WaitGroup
+	results *results
+	asks    sync.WaitGroup // in the computer's time
+	alone   chan struct{}  // closed when these have returned; nil before anybody waits for that
+	running int            // asks in the time of a [Clock]
 }
 
 // decode runs the prompt and goes on in the mode that is asked for.
 func (r *run) decode(ctx context.Context) error {
 	r.warm(ctx, 1)
+	start := r.now()
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
 		return err
 	}
+	r.tracePrompt(start)
 	root := &node{pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true}
 	r.base, r.tip = root, root
 	r.decide(root, &head)
@@ -148,21 +152,22 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 			nodes[i].Path = nodes[i].Path[1:]
 		}
 	}
-	start := time.Now()
+	start := r.now()
 	heads, err := r.model.Extend(ctx, nodes)
 	if err != nil {
 		return err
 	}
-	took := time.Since(start)
+	took := r.since(start)
 	r.cost.Learn(len(rows), took.Seconds())
-	r.grow(leaves, chains, heads, took)
+	told := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.drafted(rows, len(leaves))}
+	r.grow(leaves, chains, heads, told)
 	return nil
 }
 
 // grow takes a forward call into the draft tree: its leaves, and of the chains behind them the guesses that hold. The
 // model forgets the others. heads are those of the leaves, then of the chains one after the other.
-func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, took time.Duration) {
-	p, told := &pass{took: took}, Pass{Rows: len(heads), Took: took}
+func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, told Pass) {
+	p := &pass{took: told.Took}
 	var dead []ID
 	behind := heads[len(leaves):]
 	for i, n := range leaves {
@@ -211,8 +216,10 @@ func (r *run) decide(n *node, head *backend.Output) {
 	if !escalate {
 		r.child(n, local, confidence)
 	} else {
-		n.esc = &escalation{at: n, wanted: time.Now(), guesses: r.guesses(n.pos+1, local, head)}
-		n.esc.Escalation = Escalation{Pos: n.pos + 1, Outcome: waiting, Why: why, Local: local, Confidence: confidence}
+		n.esc = &escalation{at: n, wanted: r.now(), guesses: r.guesses(n.pos+1, local, head)}
+		n.esc.Escalation = Escalation{
+			Pos: n.pos + 1, Decided: r.since(r.began), Outcome: waiting, Why: why, Local: local, Confidence: confidence,
+		}
 		r.held = append(r.held, n.esc)
 	}
 	r.apply(n)
@@ -245,7 +252,7 @@ func probability(head *backend.Output, id int32) float32 {
 
 // tell counts an event and passes it on, unless emit wants no more.
 func (r *run) tell(e Event) {
-	e.At = time.Since(r.began)
+	e.At = r.since(r.began)
 	r.summary.Add(e)
 	if !r.stopped {
 		r.stopped = !r.emit(e)

@@ -45,7 +45,7 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
-		origin: Edge, end: r.End(token), known: time.Now(), fact: n.fact, since: n.since,
+		origin: Edge, end: r.End(token), known: r.now(), fact: n.fact, since: n.since,
 	}
 	if r.knows() {
 		c.fact = n.fact.behind(token)
@@ -116,6 +116,7 @@ func (r *run) drop(n *node, by *escalation) {
 		}
 	}
 	walk(n)
+	r.traceRollback(n, by, dead)
 	if len(dead) > 0 && !r.fault.has(faultSkipDrop) {
 		r.model.Drop(dead...)
 	}
@@ -170,7 +171,7 @@ func (r *run) show(next *node, reason *Reason) {
 	}
 	r.tell(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
-		CommitDelay: time.Since(next.known), Unverified: next.unverified, Reason: reason,
+		CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason,
 	}})
 	switch {
 	case next.end:

@@ -1,7 +1,5 @@
 package draft
 
-import "time"
-
 // Verification. A node is looked at when the large model has said that its token stands, has chosen it, or was asked
 // and did not answer. Only nodes that are looked at are shown, each after those before it.
 //
@@ -149,9 +147,9 @@ func (r *run) answerKnown(e *escalation) {
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit: it was asked, and another answer came first
-		e.Wait, e.ByAhead = time.Since(e.sent), true
+		e.Wait, e.ByAhead = r.since(e.sent), true
 	} else {
-		e.Held = time.Since(e.wanted)
+		e.Held = r.since(e.wanted)
 	}
 	r.resolve(e, outcome, e.at.fact.token, FromCloud, nil)
 	e.at.children[0].by = e.at.fact.from

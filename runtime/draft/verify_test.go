@@ -453,8 +453,8 @@ func TestAheadNonsense(t *testing.T) {
 			assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
 			assert.Len(t, v.asked, 2)
 			assert.Zero(t, sum.Known)
-			assert.LessOrEqual(t, sum.Ahead, 4, "those before the bad ones, and one that was on its way")
-			assert.LessOrEqual(t, v.fed, 6, "streams that go wrong are ended")
+			assert.LessOrEqual(t, sum.Ahead, 6, "those before the bad ones, and what comes during a pass")
+			assert.LessOrEqual(t, v.fed, 8, "streams that go wrong are ended")
 		}
 	})
 }
@@ -649,4 +649,168 @@ func TestVerifyNoRouter(t *testing.T) {
 		}
 		assert.Equal(t, []int{5, 10, 10}, at, "the second one turns the token at 7")
 	})
+}
+
+// TestAgrees: a stream and a place in the draft tree agree where the path there goes through the place where the stream
+// begins, and on with its tokens.
+func TestAgrees(t *testing.T) {
+	tip := &node{pos: 3, token: 3}
+	r := &run{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
+	grow := func(n *node, tokens ...int32) *node {
+		for _, token := range tokens {
+			n = &node{pos: n.pos + 1, token: token, parent: n}
+		}
+		return n
+	}
+	begin := grow(tip, 4)
+	behind, early := grow(begin, 5, 6), &node{pos: 1}
+	for _, c := range []struct {
+		name string
+		s    stream
+		n    *node
+		want bool
+	}{
+		{"along its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6}}, behind, true},
+		{"beyond its tokens", stream{at: begin, pos: 5, tokens: []int32{5}}, behind, true},
+		{"short of its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6, 7}}, behind, true},
+		{"before it has any", stream{at: begin, pos: 5}, behind, true},
+		{"another last token", stream{at: begin, pos: 5, tokens: []int32{5, 7}}, behind, false},
+		{"another first token", stream{at: begin, pos: 5, tokens: []int32{4, 6}}, behind, false},
+		{"another branch", stream{at: grow(tip, 4), pos: 5}, behind, false},
+		{"a place before it", stream{at: behind, pos: 7}, begin, false},
+		{"from the tip", stream{at: tip, pos: 4, tokens: []int32{4, 5}}, behind, true},
+		{"from the tip, another way", stream{at: tip, pos: 4, tokens: []int32{4, 6}}, behind, false},
+		{"the tip itself", stream{at: tip, pos: 4}, tip, true},
+		{"what the tip has not reached", stream{at: begin, pos: 5}, tip, false},
+		{"from the text", stream{at: early, pos: 2, tokens: []int32{2, 3, 4}}, behind, true},
+		{"from the text, another way before the tip", stream{at: early, pos: 2, tokens: []int32{2, 9, 4}}, behind, false},
+		{"from the text, another way behind the tip", stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, behind, false},
+		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, behind, false},
+	} {
+		assert.Equal(t, c.want, r.agrees(&c.s, c.n), c.name)
+	}
+}
+
+// TestExpected: a stream brings what is behind its first token, as far as it was asked for.
+func TestExpected(t *testing.T) {
+	tip := &node{pos: 3}
+	r := &run{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), pace: 7}
+	n := tip
+	for pos := 4; pos < 8; pos++ {
+		n = &node{pos: pos, parent: n}
+		s := &stream{of: new(escalation), at: tip, pos: 4, live: true, last: time.Unix(0, 100)}
+		e := &escalation{at: n.parent}
+		e.Pos = pos
+		_, may := r.expected(s, e)
+		assert.Equal(t, pos == 5 || pos == 6, may, "position %d: the first is its answer, and it ends with two more", pos)
+		s.live = false
+		_, may = r.expected(s, e)
+		assert.False(t, may, "it has ended")
+	}
+}
+
+// TestAheadRefused: what follows an answer that is no token is told to stop, and of no use.
+func TestAheadRefused(t *testing.T) {
+	both(t, func(t *testing.T, mode Mode) {
+		v := &verifier{script: script{escalate: []int{1, 3}}, step: 5 * ms}
+		v.odd = func(q Question, a Answer) Answer {
+			if len(q.Context) == 1 {
+				a.Token = -1
+			}
+			return a
+		}
+		began := time.Now()
+		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 8, MaxTokens: 6, Branches: 1})
+		assert.Len(t, ids, 6)
+		assert.Equal(t, 1, sum.Failed)
+		assert.Len(t, v.asked, 2)
+		assert.Equal(t, 45*ms, v.ended[0].Sub(began), "at once")
+	})
+}
+
+// TestOfUse: what a stream brings next is of use where a path that agrees with it has no such token yet.
+func TestOfUse(t *testing.T) {
+	tip := &node{pos: 3, token: 3, evaluated: true}
+	leaf := &node{pos: 4, token: 4, parent: tip}
+	tip.children = []*node{leaf}
+	r := &run{Options: Options{Ahead: 5}, text: []int32{0, 1, 2, 3}, tip: tip}
+	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
+	assert.True(t, r.ofUse(at(4)))
+	assert.True(t, r.ofUse(at(4, 5, 6)))
+	assert.False(t, r.ofUse(at(5)), "the tree goes another way")
+	leaf.final = true
+	assert.True(t, r.ofUse(at()), "the last token itself")
+	assert.False(t, r.ofUse(at(4)), "nothing follows the last token")
+	leaf.final = false
+	assert.True(t, r.ofUse(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
+	assert.False(t, r.ofUse(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}), "all that was asked for is shown")
+}
+
+// TestPreviewMoved: a preview of the same tokens at another place is another preview.
+func TestPreviewMoved(t *testing.T) {
+	var told []Preview
+	next := &node{token: 7, pos: 4}
+	r := &run{
+		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: preview{pos: 3, tokens: []int32{7}},
+		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
+		emit: func(e Event) bool { told = append(told, *e.Preview); return true },
+	}
+	r.preview()
+	r.preview()
+	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, told)
+}
+
+// TestLookedAt: a question is about what nobody has looked at, and one that another answer tells is asked where there is
+// such a token before it.
+func TestLookedAt(t *testing.T) {
+	tip := &node{pos: 3, fact: new(fact)}
+	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
+	second := &node{pos: 5, parent: first, since: 4, fact: &fact{known: true, token: 9}, evaluated: true}
+	r := &run{Options: Options{Verify: true}, tip: tip, text: []int32{0, 1, 2, 3}}
+	from, _ := r.auditFrom(second)
+	assert.Equal(t, 5, from)
+	e := &escalation{at: second}
+	second.esc = e
+	r.answerKnown(e)
+	assert.Equal(t, waiting, e.Outcome, "nobody has said that the token before stands")
+	second.looked = true
+	from, _ = r.auditFrom(second)
+	assert.Zero(t, from)
+}
+
+// TestFirstToTell: what tells a fact first has told it.
+func TestFirstToTell(t *testing.T) {
+	f, first := new(fact), new(stream)
+	f.learn(7, first)
+	f.learn(7, new(stream))
+	f.learn(7, nil)
+	assert.Same(t, first, f.from)
+}
+
+// TestIdle: what rests on an unlikely guess is asked at once where the router wants to know, unless the guess is about a
+// token that only verification asks for.
+func TestIdle(t *testing.T) {
+	for _, c := range []struct {
+		first, second Why
+		guess         float64
+		want          bool
+	}{
+		{Routed, Routed, 0.5, false},
+		{Routed, LongAgo, 0.5, true},
+		{Routed, EndsHere, 0.5, true},
+		{LongAgo, Routed, 0.5, true},
+		{Routed, LongAgo, likely, false},
+		{LongAgo, Routed, likely, false},
+	} {
+		open := func(n *node, why Why) *escalation {
+			n.esc = &escalation{at: n}
+			n.esc.Why, n.esc.Outcome = why, inFlight
+			return n.esc
+		}
+		tip := &node{pos: 3}
+		guess := &node{pos: 4, parent: tip, guess: c.guess}
+		r := &run{tip: tip}
+		assert.False(t, r.idle(open(tip, c.first)), "it rests on no guess")
+		assert.Equal(t, c.want, r.idle(open(guess, c.second)), "%+v", c)
+	}
 }

@@ -63,6 +63,9 @@ type Route struct {
 	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
 	Observe func(Event)    // told of every token and every escalation, if given
 	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
+	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
+	// Heads may be overwritten by the next call.
+	Wrap func(draft.Model) draft.Model
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -224,5 +227,9 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	}
 	m := newEdge(s, want, pace)
 	m.row = r.RowCost
-	return draft.New(m, policy, r.Cloud, o)
+	var model draft.Model = m
+	if r.Wrap != nil {
+		model = r.Wrap(m)
+	}
+	return draft.New(model, policy, r.Cloud, o)
 }

@@ -1,0 +1,66 @@
+package simclock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// TestOrder: goroutines go on by the moment for which they wait, the first that began to wait first; time stands still
+// in between.
+func TestOrder(t *testing.T) {
+	c := New(start)
+	var log []string
+	say := func(format string, args ...any) {
+		log = append(log, fmt.Sprintf("%v ", c.Now().Sub(start))+fmt.Sprintf(format, args...))
+	}
+	c.Run(func() {
+		for i, d := range []time.Duration{30, 10, 20, 10} {
+			c.Go(func() {
+				say("%d begins", i)
+				say("%d told %v", i, c.Sleep(d, nil))
+			})
+		}
+		say("main goes on")
+		say("main told %v", c.Wait(start.Add(15), nil))
+		say("main told %v", c.Sleep(-5, nil))
+	})
+	assert.Equal(t, []string{
+		"0s main goes on", "0s 0 begins", "0s 1 begins", "0s 2 begins", "0s 3 begins", "10ns 1 told false",
+		"10ns 3 told false", "15ns main told false", "15ns main told false", "20ns 2 told false", "30ns 0 told false",
+	}, log)
+}
+
+// TestDone: who waits for something goes on as soon as it is done, before time passes; what is done already is not
+// waited for, and others do not run meanwhile.
+func TestDone(t *testing.T) {
+	c := New(start)
+	mail, ran := 0, false
+	c.Run(func() {
+		c.Go(func() {
+			ran = true
+			c.Sleep(7, nil)
+			mail++
+			assert.False(t, c.Sleep(100, func() bool { return mail > 2 }))
+			assert.Equal(t, start.Add(107), c.Now())
+		})
+		assert.True(t, c.Wait(time.Time{}, func() bool { return true }))
+		assert.False(t, ran)
+		assert.True(t, c.Wait(time.Time{}, func() bool { return mail > 0 }))
+		assert.Equal(t, start.Add(7), c.Now())
+		mail++
+	})
+	assert.Equal(t, start.Add(107), c.Now(), "Run waits for all")
+}
+
+// TestDeadlock: a simulation in which nothing can happen any more is a mistake, and said to be one.
+func TestDeadlock(t *testing.T) {
+	c := New(start)
+	assert.PanicsWithValue(t, "simclock: everybody waits, and nobody would end that", func() {
+		c.Run(func() { c.Wait(time.Time{}, func() bool { return false }) })
+	})
+}
