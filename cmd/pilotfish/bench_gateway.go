@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -83,6 +84,9 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	about := a.measured()
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
+	}
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	r, err := bench.Gateway(ctx, f.o)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // benchLinkFlags are the flags of `pilotfish bench link`.
@@ -109,6 +110,9 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	about := a.measured()
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
+	}
 	m := newMeter(a.stderr, "questions and connections", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	var all []bench.LinkReport

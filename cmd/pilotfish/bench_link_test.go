@@ -73,6 +73,7 @@ func TestBenchLink(t *testing.T) {
 	assert.Equal(t, []int{8, 9}, []int{all[0].Asks.Tokens, all[1].Asks.Tokens})
 	assert.Equal(t, 2., all[2].RTTMS)
 	assert.Equal(t, 5, strings.Count(stdout, `"run":{"measurement":"bench link"`))
+	assert.Equal(t, 5, strings.Count(stdout, `"bandwidth_gbs":`))
 	code, stdout, stderr = call(t, args...)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stdout, "asks of 9 tokens: 3 answers, 500 a second\n")
