@@ -3,10 +3,12 @@ package bench
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -41,7 +43,7 @@ func TestPerLoad(t *testing.T) {
 func TestMatrix(t *testing.T) {
 	m := tinyMatrix(t)
 	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
-	m.KV, m.Repeat = []engine.KVType{engine.KVF16, engine.KVF32}, 2
+	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2
 	var order []EngineCell
 	m.sampled = func(c EngineCell) { order = append(order, c) }
 	var told [][2]int
@@ -103,7 +105,8 @@ func checkCell(t *testing.T, r EngineReport) {
 		assert.InDelta(t, 1, r.RowsCost, 1e-12)
 	default:
 		assert.Positive(t, r.RowsCost)
-		assert.Positive(t, r.RowsTPS)
+		a, b := float64(r.Rows)*1e9/float64(r.Samples[0].RowsNS), float64(r.Rows)*1e9/float64(r.Samples[1].RowsNS)
+		assert.InEpsilon(t, (a+b)/2, r.RowsTPS, 1e-9)
 	}
 }
 
@@ -156,6 +159,31 @@ func TestDepthOnce(t *testing.T) {
 		assert.Len(t, g.between, 5)
 	}
 	assert.Len(t, m.sessions, 1)
+}
+
+// TestSample: what is counted is what was measured, and warming up is not.
+func TestSample(t *testing.T) {
+	for kv, kind := range map[engine.KVType]gguf.Type{engine.KVF16: gguf.F16, engine.KVF32: gguf.F32} {
+		e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1, Context: 200, KV: kv})
+		require.NoError(t, err)
+		m := newMeasurement(e)
+		cells := []EngineCell{{Decode: 5}, {Rows: 3, Depth: 20}, {Prompt: 6}}
+		require.NoError(t, m.warm(t.Context(), cells))
+		assert.Empty(t, m.tokens)
+		for range 2 {
+			_, err = m.sample(t.Context(), cells[0])
+			require.NoError(t, err)
+		}
+		assert.Len(t, m.tokens[cells[0]], 10, "the time before each token but the first")
+		begin := time.Now()
+		s, err := m.sample(t.Context(), cells[1])
+		require.NoError(t, err)
+		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "of one call")
+		assert.Len(t, m.trees, 1)
+		assert.Equal(t, kind, m.trees[20].KV().Config().Type)
+		assert.Equal(t, 20, m.trees[20].InUse(), "rows give their slots back")
+		require.NoError(t, e.Close())
+	}
 }
 
 // TestMatrixRefuses: what cannot be measured is said before a model is opened.

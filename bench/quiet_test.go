@@ -3,6 +3,7 @@ package bench
 import (
 	"testing"
 
+	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -44,6 +45,13 @@ func TestQuiet(t *testing.T) {
 	q.fill(begin, begin)
 	assert.Nil(t, q.Quiet, "no tick has gone by")
 	assert.Contains(t, q.String(), "unknown")
+}
+
+// TestSecondsOf: each kind of time counts once.
+func TestSecondsOf(t *testing.T) {
+	s := secondsOf(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64, Iowait: 128, Guest: 256,
+		GuestNice: 512})
+	assert.Equal(t, cpuSeconds{busy: 31, steal: 32, idle: 192}, s)
 }
 
 // TestWatch: this process is watched where the system tells.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
 )
 
 // measureLink returns all parts.
@@ -62,13 +65,26 @@ func TestLink(t *testing.T) {
 	o := all[3].Outage
 	assert.Equal(t, []any{1, 100., 60.}, []any{o.Outages, o.OutageMS, o.Expected})
 	assert.Len(t, o.SamplesNS, 1)
-	assert.Positive(t, o.SamplesNS[0])
+	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "what was on its way is gone")
 	l := all[4].Loopback
 	assert.Positive(t, l.Answers)
 	assert.InEpsilon(t, float64(l.Answers)/l.Seconds, l.PerSecond, 1e-9)
 	if cpuTime() > 0 {
 		assert.Positive(t, l.CPUPerAsk)
 	}
+}
+
+// TestGoOn: an ask is about the text before, and what is new.
+func TestGoOn(t *testing.T) {
+	path := goOn([]int32{7, 8}, 3, rand.New(rand.NewPCG(1, 2)))
+	assert.Len(t, path, 5)
+	assert.Equal(t, []int32{7, 8}, path[:2])
+}
+
+// TestOnWire: bytes are those of the datagrams and of their headers.
+func TestOnWire(t *testing.T) {
+	bytes, packets := onWire(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
+	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
 }
 
 // TestLinkRate: a narrow link delays asks by the time that their bytes take, and arithmetic knows.
@@ -91,6 +107,10 @@ func TestLinkStall(t *testing.T) {
 	defer over.Stop()
 	var m timed
 	m.run(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
+	late := timed{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
+	late.ask(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
+	assert.Greater(t, late.took[0], time.Hour, "a question that is made late counts from when it was due")
+	assert.GreaterOrEqual(t, late.late[0], time.Hour)
 	require.NoError(t, c.Close())
 	require.Zero(t, m.failed)
 	for k, took := range m.took {

@@ -108,6 +108,7 @@ func TestJSON(t *testing.T) {
 		assert.IsType(t, 0., one[name], name)
 	}
 	assert.Equal(t, map[string]any{"version": "<v1>"}, one["run"])
+	assert.Contains(t, write(t, "jsonl", map[string]any{"run": "<v1>"}), `"run": "<v1>"`, "as it is")
 	assert.NotContains(t, write(t, "jsonl", nil), `"run"`)
 	var b bytes.Buffer
 	assert.Error(t, Write(&b, "xml", some(), nil))
