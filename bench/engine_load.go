@@ -115,8 +115,8 @@ func (l *engineLoad) measure(ctx context.Context, x *measurement, all []EngineRe
 	return nil
 }
 
-// readFirst notes the peak of memory after the first sample of each combination, and only then takes the memory that the
-// bandwidth is measured with.
+// readFirst notes the peak of memory after the first sample of each combination, and only then takes the memory that
+// the bandwidth is measured with.
 func (l *engineLoad) readFirst(x *measurement, all []EngineReport) {
 	peak := int64(0)
 	if l.first {

@@ -120,7 +120,9 @@ func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, t
 }
 
 // run generates tokens in a session, and notes the times between them.
-func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration) error {
+func (m *measurement) run(
+	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
+) error {
 	var last time.Time
 	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {

@@ -21,14 +21,16 @@ import (
 
 // GatewayOptions say what [Gateway] measures.
 type GatewayOptions struct {
-	Devices  int            // at least 1, each with a connection of its own
-	Rate     float64        // questions per second of each device, above 0
-	Model    time.Duration  // that the model takes for a question, which is not computed
-	Duration time.Duration  // of the measurement, above 0
-	Sessions int            // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
-	Abreast  int            // questions that the model answers at the same time; 0 means 4096
-	Remote   *RemoteGateway // asked in place of one in this process, if given: Model, Abreast and Sessions are not used then
-	Greedy   float64        // how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
+	Devices  int           // at least 1, each with a connection of its own
+	Rate     float64       // questions per second of each device, above 0
+	Model    time.Duration // that the model takes for a question, which is not computed
+	Duration time.Duration // of the measurement, above 0
+	Sessions int           // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
+	Abreast  int           // questions that the model answers at the same time; 0 means 4096
+	// how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
+	Greedy float64
+	// asked in place of a gateway in this process, if given: Model, Abreast and Sessions are not used then
+	Remote   *RemoteGateway
 	Progress func(done, of int)
 }
 
@@ -53,10 +55,12 @@ type GatewayReport struct {
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks
 	PerSession    int64          `json:"memory_per_session_bytes,omitempty"` // of the gateway, an idle one of 512 tokens
-	Fairness      *Fairness      `json:"fairness,omitempty"`                 // among the devices that are not greedy; with two of them or more
-	Greedy        *GreedyDevice  `json:"greedy,omitempty"`
-	Histogram     string         `json:"latency_histogram_ns,omitempty"` // of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
-	Quiet         Quiet          `json:"machine_quiet"`
+	// among the devices that are not greedy; with two of them or more
+	Fairness *Fairness     `json:"fairness,omitempty"`
+	Greedy   *GreedyDevice `json:"greedy,omitempty"`
+	// of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	Histogram string `json:"latency_histogram_ns,omitempty"`
+	Quiet     Quiet  `json:"machine_quiet"`
 }
 
 // Latency is percentiles in milliseconds.
@@ -134,7 +138,8 @@ type fakeModel struct {
 // Info implements [gateway.Upstream].
 func (f fakeModel) Info() gateway.Info {
 	const most = 4096
-	return gateway.Info{Identity: netproto.Identity{Vocab: benchVocab}, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
+	id := netproto.Identity{Vocab: benchVocab}
+	return gateway.Info{Identity: id, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
 // Ask implements [gateway.Upstream].

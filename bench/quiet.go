@@ -18,8 +18,8 @@ type Quiet struct {
 	Quiet   *bool    `json:"quiet,omitempty"`        // neither disturbed the measurement
 }
 
-// Others up to mostOthers and steal up to mostSteal leave a machine quiet. One tick of the kernel's clock per CPU, which
-// these times are counted in, never disturbs.
+// Others up to mostOthers and steal up to mostSteal leave a machine quiet. One tick of the kernel's clock per CPU,
+// which these times are counted in, never disturbs.
 const (
 	mostOthers = 0.02
 	mostSteal  = 0.01

@@ -34,8 +34,8 @@ type LinkOptions struct {
 	Progress func(done, of int) // if given; counts asks of Tokens, connections and outages
 }
 
-// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and the
-// gateway are in one process.
+// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and
+// the gateway are in one process.
 type LinkReport struct {
 	Part     string        `json:"part"` // asks, connect, outage or loopback
 	RTTMS    float64       `json:"rtt_ms"`
@@ -57,7 +57,7 @@ type LinkAsks struct {
 	Errors      int      `json:"errors"`
 	Latency     Latency  `json:"latency_ms"`
 	Late        Latency  `json:"late_ms"`               // of that, until the ask was made: what this machine adds
-	Expected    *float64 `json:"expected_ms,omitempty"` // by arithmetic: round trip, model, and time on the link; absent with traces
+	Expected    *float64 `json:"expected_ms,omitempty"` // by arithmetic: round trip, model, time on the link; absent with traces
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
 	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
 	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and repeats
@@ -184,7 +184,8 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 		stop()
 		return nil, err
 	}
-	b.g, b.stop, b.relay = benchGateway{address: b.l.Addr().String(), pin: g.pin, identity: g.identity}, stop, spawn(b.l.Run)
+	b.g, b.stop, b.relay = g, stop, spawn(b.l.Run)
+	b.g.address = b.l.Addr().String()
 	return b, nil
 }
 
@@ -235,7 +236,9 @@ type timed struct {
 }
 
 // run asks n times, about text and as many random tokens each, and waits for the answers.
-func (t *timed) run(ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func()) {
+func (t *timed) run(
+	ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func(),
+) {
 	t.took, t.late = make([]time.Duration, n), make([]time.Duration, n)
 	rng := rand.New(rand.NewPCG(uint64(tokens), 5))
 	start := time.Now().Add(20 * time.Millisecond)

@@ -59,7 +59,8 @@ questions at a time than there are (--model-parallel) has anybody to wait.`,
 	p.IntVar(&f.o.Sessions, "sessions", 1000, "idle sessions of 512 tokens whose memory is measured; 0 leaves that out")
 	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port`, in place of one in this process")
 	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as with run")
-	p.StringVar(&f.gateway.token, "token-file", "", "with --cloud: `file` with the access token that it wants, as with run")
+	p.StringVar(&f.gateway.token, "token-file", "",
+		"with --cloud: `file` with the access token that it wants, as with run")
 	p.StringVarP(&f.file, "model", "m", "", "with --cloud: a GGUF `file` of the family of its model, for the vocabulary")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.gateway.set = p

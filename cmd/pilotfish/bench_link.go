@@ -56,7 +56,8 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = numberList{8, 64, 512}
 	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round trip, up to 10s")
 	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets that the link loses, each way")
-	p.Int64Var(&f.o.Rate, "rate", 0, "`bytes` per second that the link carries each way, headers included; 0 means no limit")
+	p.Int64Var(&f.o.Rate, "rate", 0,
+		"`bytes` per second that the link carries each way, headers included; 0 means no limit")
 	p.StringArrayVar(&f.o.Traces, "trace", nil,
 		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
 	p.Uint64Var(&f.o.Seed, "seed", 0, "seed of the chance by which --loss loses packets")
@@ -99,7 +100,8 @@ func (f *benchLinkFlags) check() error {
 		}
 	}
 	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
-		return usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: leave one of them out")
+		return usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: " +
+			"leave one of them out")
 	}
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
 	return nil
