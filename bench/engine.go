@@ -22,8 +22,8 @@ type EngineOptions struct {
 	OnSample func(done int) // told after each sample, if given
 }
 
-// EngineSample is one run, and the bandwidth measured right after it. Rates are tokens per second, 0 where that part was
-// left out.
+// EngineSample is one run, and the bandwidth measured right after it, or where nothing was generated at some time
+// before. Rates are tokens per second, 0 where that part was left out.
 type EngineSample struct {
 	PromptTPS     float64  `json:"prompt_tps"`
 	GenerationTPS float64  `json:"generation_tps"`

@@ -115,14 +115,16 @@ func (l *engineLoad) measure(ctx context.Context, x *measurement, all []EngineRe
 	return nil
 }
 
-// readFirst notes the peak of memory after the first sample of each combination, and only then takes the memory that the
-// bandwidth is measured with.
+// readFirst notes the peak of memory after the first sample of each combination, and only then takes the memory that
+// the bandwidth is measured with.
 func (l *engineLoad) readFirst(x *measurement, all []EngineReport) {
 	peak := int64(0)
 	if l.first {
 		peak = peakRSS()
 	}
-	x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
+	if x.memory = l.m.memory; x.memory == nil {
+		x.memory, x.free = sameMemory(x.e, all[0].HugeBytes > 0)
+	}
 	for k := range all {
 		all[k].PeakRSS = peak
 		x.readMemory(&all[k])

@@ -33,6 +33,7 @@ type EngineMatrix struct {
 	OnSample func(done, of int) // told after each sample, if given
 
 	sampled func(EngineCell) // told of what was sampled, in tests
+	memory  [][]byte         // that the bandwidth is measured with, in tests: less than [farMemory]
 }
 
 // EngineCell is one combination. Prompt, Decode and Rows that are 0 are not measured in it.

@@ -16,14 +16,15 @@ import (
 // measurement runs prompts, generations and rows through an engine. The context before them is evaluated once for each
 // depth, and stays.
 type measurement struct {
-	e        *engine.Engine
-	r        *rand.Rand
-	prefix   []int32                        // the text before what is measured, as long as was needed so far
-	sessions map[int]*engine.Session        // by depth
-	trees    map[int]*qwen2.Cache           // alike, for rows
-	tokens   map[EngineCell][]time.Duration // between tokens
-	memory   [][]byte                       // that the bandwidth is measured with
-	free     func() error                   // gives it back
+	e         *engine.Engine
+	r         *rand.Rand
+	prefix    []int32                        // the text before what is measured, as long as was needed so far
+	sessions  map[int]*engine.Session        // by depth
+	trees     map[int]*qwen2.Cache           // alike, for rows
+	tokens    map[EngineCell][]time.Duration // between tokens
+	memory    [][]byte                       // that the bandwidth is measured with
+	bandwidth float64                        // the last one
+	free      func() error                   // gives it back
 }
 
 func newMeasurement(e *engine.Engine) *measurement {
@@ -119,7 +120,9 @@ func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, t
 }
 
 // run generates tokens in a session, and notes the times between them.
-func (m *measurement) run(ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration) error {
+func (m *measurement) run(
+	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
+) error {
 	var last time.Time
 	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {
@@ -209,7 +212,11 @@ func (m *measurement) kvType() string {
 	return string(engine.KVF16)
 }
 
-// readMemory measures the bandwidth of memory for the last sample of r.
+// readMemory measures the bandwidth of memory for the last sample of r. Where nothing was generated it bounds nothing:
+// that of the sample before will do.
 func (m *measurement) readMemory(r *EngineReport) {
-	r.Samples[len(r.Samples)-1].Bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9
+	if m.bandwidth == 0 || r.DecodedTokens > 0 {
+		m.bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9
+	}
+	r.Samples[len(r.Samples)-1].Bandwidth = m.bandwidth
 }

@@ -7,8 +7,9 @@ import (
 
 // Fairness says how alike devices were served that ask at the same rate.
 type Fairness struct {
-	Devices      int     `json:"devices"`
-	AnswersJain  float64 `json:"answers_jain"`      // Jain's index of the shares of its questions that each had answered: 1 if all are alike, 1/devices if one had all
+	Devices int `json:"devices"`
+	// Jain's index of the shares of its questions that each had answered: 1 if all are alike, 1/devices if one had all
+	AnswersJain  float64 `json:"answers_jain"`
 	AnswersLeast float64 `json:"answers_share_min"` // the least and the largest of these shares
 	AnswersMost  float64 `json:"answers_share_max"`
 	P99Jain      float64 `json:"p99_jain"`   // Jain's index of the 99th percentiles of the devices' times
@@ -25,8 +26,8 @@ type GreedyDevice struct {
 	Others  Latency `json:"others_latency_ms"` // of all other devices together
 }
 
-// jain is Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 where all are alike, down to 1/n;
-// 1 of none, and of zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+// jain is Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 where all are alike, down to
+// 1/n; 1 of none, and of zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
 func jain(x []float64) float64 {
 	sum, squares := 0., 0.
 	for _, v := range x {

@@ -18,8 +18,8 @@ type Quiet struct {
 	Quiet   *bool    `json:"quiet,omitempty"`        // neither disturbed the measurement
 }
 
-// Others up to mostOthers and steal up to mostSteal leave a machine quiet. One tick of the kernel's clock per CPU, which
-// these times are counted in, never disturbs.
+// Others up to mostOthers and steal up to mostSteal leave a machine quiet. One tick of the kernel's clock per CPU,
+// which these times are counted in, never disturbs.
 const (
 	mostOthers = 0.02
 	mostSteal  = 0.01
@@ -41,9 +41,14 @@ func readCPU() *cpuSeconds {
 	if err != nil || len(all) != 1 || cpuTime() == 0 {
 		return nil
 	}
-	t := all[0] // the time of guests is in that of user and nice already
-	return &cpuSeconds{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq, steal: t.Steal, idle: t.Idle + t.Iowait,
-		own: cpuTime().Seconds()}
+	now := secondsOf(all[0])
+	now.own = cpuTime().Seconds()
+	return &now
+}
+
+// secondsOf sums up what the CPUs have done. The time of guests is in that of user and nice already.
+func secondsOf(t cpu.TimesStat) cpuSeconds {
+	return cpuSeconds{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq, steal: t.Steal, idle: t.Idle + t.Iowait}
 }
 
 // watchMachine begins to watch.

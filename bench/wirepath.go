@@ -34,8 +34,8 @@ type LinkOptions struct {
 	Progress func(done, of int) // if given; counts asks of Tokens, connections and outages
 }
 
-// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and the
-// gateway are in one process.
+// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and
+// the gateway are in one process.
 type LinkReport struct {
 	Part     string        `json:"part"` // asks, connect, outage or loopback
 	RTTMS    float64       `json:"rtt_ms"`
@@ -57,7 +57,7 @@ type LinkAsks struct {
 	Errors      int      `json:"errors"`
 	Latency     Latency  `json:"latency_ms"`
 	Late        Latency  `json:"late_ms"`               // of that, until the ask was made: what this machine adds
-	Expected    *float64 `json:"expected_ms,omitempty"` // by arithmetic: round trip, model, and time on the link; absent with traces
+	Expected    *float64 `json:"expected_ms,omitempty"` // by arithmetic: round trip, model, time on the link; absent with traces
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
 	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
 	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and repeats
@@ -104,7 +104,7 @@ type LinkLoopback struct {
 // linkBench is a gateway behind an emulated link.
 type linkBench struct {
 	o     LinkOptions
-	g     fakeGateway // its address is that of the link
+	g     benchGateway // its address is that of the link
 	l     *link.Link
 	relay task
 	stop  func()
@@ -184,7 +184,8 @@ func openLinkBench(o LinkOptions) (*linkBench, error) {
 		stop()
 		return nil, err
 	}
-	b.g, b.stop, b.relay = fakeGateway{b.l.Addr().String(), g.pin}, stop, spawn(b.l.Run)
+	b.g, b.stop, b.relay = g, stop, spawn(b.l.Run)
+	b.g.address = b.l.Addr().String()
 	return b, nil
 }
 
@@ -210,10 +211,7 @@ func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, la
 // begin connects, and asks once about the text that all later asks begin with.
 func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session, []int32, error) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	text := make([]int32, textBefore)
-	for i := range text {
-		text[i] = rng.Int32N(benchVocab)
-	}
+	text := goOn(nil, textBefore, rng)
 	c, err := b.dial(ctx, nil, false)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
@@ -238,7 +236,9 @@ type timed struct {
 }
 
 // run asks n times, about text and as many random tokens each, and waits for the answers.
-func (t *timed) run(ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func()) {
+func (t *timed) run(
+	ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func(),
+) {
 	t.took, t.late = make([]time.Duration, n), make([]time.Duration, n)
 	rng := rand.New(rand.NewPCG(uint64(tokens), 5))
 	start := time.Now().Add(20 * time.Millisecond)
@@ -247,10 +247,7 @@ func (t *timed) run(ctx context.Context, s *client.Session, text []int32, tokens
 	var all sync.WaitGroup
 	defer all.Wait()
 	for k := range n {
-		path := append(make([]int32, 0, len(text)+tokens), text...)
-		for range tokens {
-			path = append(path, rng.Int32N(benchVocab))
-		}
+		path := goOn(text, tokens, rng)
 		due := start.Add(time.Duration(float64(k) / perSecond * float64(time.Second)))
 		timer.Reset(time.Until(due))
 		select {
@@ -264,6 +261,15 @@ func (t *timed) run(ctx context.Context, s *client.Session, text []int32, tokens
 			step()
 		})
 	}
+}
+
+// goOn returns text and random tokens behind it.
+func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
+	path := append(make([]int32, 0, len(text)+tokens), text...)
+	for range tokens {
+		path = append(path, rng.Int32N(benchVocab))
+	}
+	return path
 }
 
 func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int, due time.Time) {
@@ -304,10 +310,6 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 		return err
 	}
 	n := float64(b.o.Asks)
-	way := func(after, before link.Counts) (bytes, packets float64) {
-		packets = float64(after.Packets-before.Packets) / n
-		return float64(after.Bytes-before.Bytes)/n + headerBytes*packets, packets
-	}
 	a := &LinkAsks{Tokens: tokens, PerSecond: b.o.AskRate, Answers: b.o.Asks - t.failed, Errors: t.failed,
 		PayloadUp: float64(t.up) / n, PayloadDown: float64(t.down) / n, Late: latencyOfAll(t.late)}
 	for _, d := range t.took {
@@ -316,13 +318,20 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 		}
 	}
 	a.Latency = latencyOfNS(a.SamplesNS)
-	a.WireUp, a.PacketsUp = way(after.Up, before.Up)
-	a.WireDown, a.PacketsDown = way(after.Down, before.Down)
+	a.WireUp, a.PacketsUp = onWire(after.Up, before.Up, b.o.Asks)
+	a.WireDown, a.PacketsDown = onWire(after.Down, before.Down, b.o.Asks)
 	if len(b.o.Traces) == 0 {
 		a.Expected = new(b.expected(1, a.WireUp+a.WireDown))
 	}
 	r.Part, r.Asks = "asks", a
 	return nil
+}
+
+// onWire is what one direction of the link carried between two looks for each of so many asks, with headers of IP and
+// UDP.
+func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
+	packets = float64(after.Packets-before.Packets) / float64(asks)
+	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
 }
 
 // expected is how long so many round trips take by arithmetic, with the model's time and that of so many bytes on the

@@ -62,7 +62,8 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 
 // outages lets nothing pass for a while, and asks on meanwhile.
 func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
-	o := &LinkOutage{Outages: b.o.Outages, OutageMS: milliseconds(b.o.Outage), Expected: b.expected(1, 0) + 1000/b.o.AskRate}
+	o := &LinkOutage{Outages: b.o.Outages, OutageMS: milliseconds(b.o.Outage),
+		Expected: b.expected(1, 0) + 1000/b.o.AskRate}
 	for range b.o.Outages {
 		took, lost, err := b.outage(ctx)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package llamabench writes measurements of an engine in the columns of llama-bench, the measuring program of llama.cpp
 // (tools/llama-bench), so that the results of both stand in one table. A [Test] is one of its lines: a prompt, such as
-// pp512, or a generation, such as tg64. Columns that are about what only llama.cpp has are as there where it is not used.
+// pp512, or a generation, such as tg64. Columns about what only llama.cpp has are as there where it is not used.
 package llamabench
 
 import (

@@ -18,7 +18,7 @@ func Write(w io.Writer, format string, tests []Test, extra map[string]any) error
 	var b bytes.Buffer
 	switch format {
 	case "csv":
-		csv(&b, tests)
+		commas(&b, tests)
 	case "md":
 		markdown(&b, tests)
 	case "json", "jsonl":
@@ -42,8 +42,8 @@ func Write(w io.Writer, format string, tests []Test, extra map[string]any) error
 	return err
 }
 
-// csv writes a line of names, and one for each test, all its values in quotes.
-func csv(b *bytes.Buffer, tests []Test) {
+// commas writes a line of names, and one for each test, all its values in quotes.
+func commas(b *bytes.Buffer, tests []Test) {
 	line := func(t Test, of func(column) string) {
 		var all []string
 		for _, c := range t.columns() {

@@ -83,7 +83,8 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	for _, name := range []string{"kv", "backend"} {
 		p.Lookup(name).Usage += "; or several, separated by commas"
 	}
-	p.StringVarP(&f.output, "output", "o", "text", "`form`: text, or in the columns of llama-bench: json, jsonl, csv or md")
+	p.StringVarP(&f.output, "output", "o", "text",
+		"`form`: text, or in the columns of llama-bench: json, jsonl, csv or md")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each combination")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }

@@ -14,6 +14,7 @@ func (f *benchEngineFlags) printColumns(a *app, all []bench.EngineReport, about 
 		return err
 	}
 	defer file.Close()
+	about.Machine.Bandwidth = all[0].Bandwidth
 	base := llamabench.Test{Version: about.Version, CPU: about.Machine.CPU, File: f.m.Model, Began: about.Date,
 		Batch: bench.MostBatch}
 	base.Arch, _ = file.String("general.architecture") // it was read before

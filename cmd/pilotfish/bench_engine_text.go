@@ -70,7 +70,8 @@ func printNoise(a *app, r bench.EngineReport) {
 		s    *bench.Spread
 	}{{"prompt", r.Noise.Prompt}, {"generation", r.Noise.Decode}, {"rows", r.Noise.Rows}} {
 		if n.s != nil {
-			all = append(all, fmt.Sprintf("%s %.1f%% (MAD), %.1f%% from shortest to longest", n.what, 100*n.s.MAD, 100*n.s.Range))
+			all = append(all,
+				fmt.Sprintf("%s %.1f%% (MAD), %.1f%% from shortest to longest", n.what, 100*n.s.MAD, 100*n.s.Range))
 		}
 	}
 	if len(all) > 0 {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // benchLinkFlags are the flags of `pilotfish bench link`.
@@ -46,11 +48,16 @@ gateway are in this one process. What was measured stands beside what arithmetic
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
+	f.register(c.Flags())
+	return c
+}
+
+func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = numberList{8, 64, 512}
-	p := c.Flags()
 	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round trip, up to 10s")
 	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets that the link loses, each way")
-	p.Int64Var(&f.o.Rate, "rate", 0, "`bytes` per second that the link carries each way, headers included; 0 means no limit")
+	p.Int64Var(&f.o.Rate, "rate", 0,
+		"`bytes` per second that the link carries each way, headers included; 0 means no limit")
 	p.StringArrayVar(&f.o.Traces, "trace", nil,
 		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
 	p.Uint64Var(&f.o.Seed, "seed", 0, "seed of the chance by which --loss loses packets")
@@ -63,7 +70,6 @@ gateway are in this one process. What was measured stands beside what arithmetic
 	p.DurationVar(&f.o.Outage, "outage", time.Second, "for how long")
 	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "length of the measurement without link; 0 leaves it out")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
-	return c
 }
 
 // check refuses values out of range, and a call that measures nothing.
@@ -94,7 +100,8 @@ func (f *benchLinkFlags) check() error {
 		}
 	}
 	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
-		return usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: leave one of them out")
+		return usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: " +
+			"leave one of them out")
 	}
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
 	return nil
@@ -105,6 +112,9 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	about := a.measured()
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
+	}
 	m := newMeter(a.stderr, "questions and connections", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	var all []bench.LinkReport

@@ -60,6 +60,8 @@ func flagTests() map[string]map[string]string {
 			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
 			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "json": "TestBenchGateway",
 			"greedy": "TestBenchGateway", "model-parallel": "TestBenchGateway",
+			"cloud": "TestGatewayElsewhere", "pin": "TestGatewayElsewhere", "token-file": "TestGatewayElsewhere",
+			"model": "TestGatewayElsewhere",
 		},
 		"pilotfish bench link": {
 			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -219,6 +220,7 @@ type remote struct{ s *client.Session }
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
 		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
 	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead), Clock: q.Times} // the kinds are the same

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -114,6 +115,9 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	s.ahead.off = !r.Sampling.Greedy()
+	outer := ctx
+	ctx = phase.With(ctx, phase.Draft)
+	defer phase.Enter(ctx, outer)()
 	start := s.now()
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
