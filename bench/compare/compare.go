@@ -1,12 +1,13 @@
-// Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of one,
-// are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the first and
-// another in all of the second is what is compared, and no part of that.
+// Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of
+// one, are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the first
+// and another in all of the second is what is compared, and no part of that.
 //
 // Samples of the same questions are compared question by question, with Wilcoxon's signed ranks, others with the rank
 // sums of Mann and Whitney; intervals are of all changes that the same test would not refuse. All tests of a comparison
-// together are corrected (Holm), so that two measurements of the same show a difference with a chance of
-// [Options.Alpha] at most. Questions that come one after another may be disturbed together: where their changes are
-// alike (autocorrelation), they are put together first.
+// together are corrected (Holm), those of times per answer and those of all other figures for half of the chance each,
+// so that two measurements of the same show a difference with a chance of [Options.Alpha] at most. Questions that come
+// one after another may be disturbed together: where their changes are alike (autocorrelation), they count as one. What
+// disturbs all of one measurement and none of the other no test can tell: let them take turns.
 package compare
 
 import (
@@ -61,7 +62,7 @@ type Metric struct {
 	P        float64  `json:"p"`                     // of this test alone
 	Adjusted float64  `json:"p_adjusted"`            // of all together
 	Differs  bool     `json:"differs"`               // at the chance that was asked for
-	Test     string   `json:"test"`                  // signed-rank, rank-sum, or none where all samples are equal
+	Test     string   `json:"test"`                  // signed-rank, rank-sum, single where there are no samples, none where all are equal
 	N        [2]int   `json:"samples"`               // questions, or samples that are no answers, of A and B
 	Block    int      `json:"block,omitempty"`       // questions that were put together, where that are more than one
 }
@@ -80,7 +81,12 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 		return nil, err
 	}
 	if len(first) == 0 || len(second) == 0 {
-		return nil, fmt.Errorf("%w: a file has no line with samples", ErrNothing)
+		return nil, fmt.Errorf("%w: a file has no line with figures", ErrNothing)
+	}
+	for _, l := range slices.Concat(first, second) {
+		if l.of["variant"] == "1" {
+			delete(l.of, "variant") // the first of several is the same as the only one
+		}
 	}
 	r := &Report{Alpha: o.alpha(), Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
 	ignored := map[string]bool{}
@@ -172,17 +178,31 @@ func (r *Report) finish() (*Report, error) {
 	if len(r.Pairs) == 0 {
 		return nil, fmt.Errorf("%w: no line of the one has a partner in the other", ErrNothing)
 	}
-	var tests []*Metric
-	var p []float64
+	var times, others []*Metric
 	for i := range r.Pairs {
 		for k := range r.Pairs[i].Metrics {
-			if m := &r.Pairs[i].Metrics[k]; m.Test != NoTest {
-				tests, p = append(tests, m), append(p, m.P)
+			switch m := &r.Pairs[i].Metrics[k]; {
+			case m.Test == NoTest || m.Test == Single:
+			case m.Name == "ms":
+				times = append(times, m)
+			default:
+				others = append(others, m)
 			}
 		}
 	}
-	for i, adjusted := range stats.Holm(p) {
-		tests[i].Adjusted, tests[i].Differs = adjusted, adjusted <= r.Alpha
+	share := 1.0
+	if len(times) > 0 && len(others) > 0 {
+		share = 2 // half of the chance each: what mostly interests does not pay for all that is measured besides
+	}
+	for _, family := range [][]*Metric{times, others} {
+		var p []float64
+		for _, m := range family {
+			p = append(p, m.P)
+		}
+		for i, adjusted := range stats.Holm(p) {
+			family[i].Adjusted = min(1, share*adjusted)
+			family[i].Differs = family[i].Adjusted <= r.Alpha
+		}
 	}
 	return r, nil
 }

@@ -14,7 +14,8 @@ import (
 type item struct {
 	of      map[string]string // what it is of
 	samples map[string]*series
-	texts   map[[2]int]string // by question and repetition
+	texts   map[[2]int]string  // by question and repetition
+	single  map[string]float64 // figures of a line without samples
 	run     *result.Run
 	source  string
 }
@@ -30,13 +31,13 @@ type series struct {
 func secondary(name string) bool {
 	switch name {
 	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
-		"timeouts", "last_asked":
+		"timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share":
 		return true
 	}
 	return false
 }
 
-// items reads lines; those without samples are left out.
+// items reads lines; those without samples and figures are left out.
 func items(all []result.Record) (lines []*item, err error) {
 	for i := range all {
 		var fields map[string]json.RawMessage
@@ -45,12 +46,15 @@ func items(all []result.Record) (lines []*item, err error) {
 		}
 		l := &item{
 			of: map[string]string{"measurement": all[i].Run.Measurement}, samples: map[string]*series{},
-			texts: map[[2]int]string{}, run: &all[i].Run, source: all[i].Source,
+			texts: map[[2]int]string{}, single: map[string]float64{}, run: &all[i].Run, source: all[i].Source,
 		}
 		if err := l.read(fields); err != nil {
 			return nil, fmt.Errorf("%s: %w", all[i].Source, err)
 		}
-		if len(l.samples) > 0 {
+		if len(l.samples) == 0 {
+			l.readSingle("", fields)
+		}
+		if len(l.samples)+len(l.single) > 0 {
 			lines = append(lines, l)
 		}
 	}
@@ -95,7 +99,7 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 func tells(name string) bool {
 	switch name {
 	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
-		"devices", "rate":
+		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
 		return true
 	}
 	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
@@ -204,6 +208,21 @@ func figure(raw json.RawMessage) (x float64, ok bool) {
 		return 1, true
 	}
 	return 0, string(raw) == "false"
+}
+
+// readSingle reads the numbers of a line, also those one level down.
+func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
+	for name, raw := range fields {
+		if above == "" && (name == "run" || name == "cell" || name == "machine_quiet" || tells(name)) {
+			continue
+		}
+		var below map[string]json.RawMessage
+		if x, ok := figure(raw); ok {
+			l.single[above+name] = x
+		} else if above == "" && json.Unmarshal(raw, &below) == nil {
+			l.readSingle(name+".", below)
+		}
+	}
 }
 
 // key is what a line is of, besides what is ignored.

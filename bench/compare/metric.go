@@ -15,7 +15,8 @@ import (
 const (
 	SignedRank = "signed-rank"
 	RankSum    = "rank-sum"
-	NoTest     = "none" // all samples are equal
+	Single     = "single" // of one figure each nothing is known
+	NoTest     = "none"   // all samples are equal
 )
 
 // pair compares two lines.
@@ -40,7 +41,24 @@ func pair(a, b *item, ignored map[string]bool, between []Difference) Pair {
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(a.single)) {
+		if y, ok := b.single[name]; ok {
+			p.Metrics = append(p.Metrics, single(name, a.single[name], y))
+		}
+	}
 	return p
+}
+
+// single compares figures without samples.
+func single(name string, a, b float64) Metric {
+	m := Metric{Name: name, A: a, B: b, P: 1, Adjusted: 1, Test: Single, N: [2]int{1, 1}}
+	if a == b {
+		m.Test = NoTest
+	}
+	if a != 0 {
+		m.Change = new(b/a - 1)
+	}
+	return m
 }
 
 // rank puts the time per answer first.
@@ -93,6 +111,8 @@ func common(a, b *series) (x, y []float64) {
 func together(name string, a, b []float64) Metric {
 	m := Metric{Name: name, A: stat.Mean(a, nil), B: stat.Mean(b, nil), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
+	crowd := crowded(a)
+	a, b = blocks(a, crowd), blocks(b, crowd)
 	positive := !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x <= 0 })
 	d, equal := make([]float64, len(a)), 0
 	for i := range a {
@@ -110,16 +130,16 @@ func together(name string, a, b []float64) Metric {
 		return m
 	}
 	block := blockLength(d)
-	m.Test, m.P = SignedRank, stats.SignedRank(blocks(d, block))
-	if block > 1 {
+	x, y, changes := blocks(a, block), blocks(b, block), blocks(d, block)
+	m.Test, m.P = SignedRank, stats.SignedRank(changes)
+	if block *= crowd; block > 1 {
 		m.Block = block
 	}
 	switch {
 	case positive && equal == 0:
-		i := stats.Middle(blocks(d, block))
+		i := stats.Middle(changes)
 		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
 	case m.A != 0: // many answers are not changed at all: their middle says nothing
-		x, y := blocks(a, block), blocks(b, block)
 		m.change(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
 			return []float64{weighted(y, weight)/weighted(x, weight) - 1}
 		})[0])
@@ -179,23 +199,30 @@ func weighted(x []float64, weight []int) (sum float64) {
 	return sum
 }
 
-// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours are
-// no more alike than chance makes them, or else twice the time that a disturbance of the first order lasts.
+// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours
+// are no more alike than chance makes them, or else twice the time over which they are alike.
 func blockLength(d []float64) int {
-	alike := neighbours(d)
-	least := crowded(d)
-	if alike < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
-		return least
+	ranks := ranked(d)
+	if alike(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
+		return 1
 	}
-	return max(least, min(len(d), int(math.Ceil(2*(1+alike)/max(1-alike, 1e-3)))))
+	time := 1.0 // 1 + 2 Σ of the correlations, as long as pairs of them are positive (Geyer, Statistical Science 1992)
+	for lag := 1; lag < len(d); lag += 2 {
+		both := alike(ranks, lag) + alike(ranks, lag+1)
+		if both <= 0 {
+			break
+		}
+		time += 2 * both
+	}
+	return min(len(d), int(math.Ceil(2*time)))
 }
 
 // crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared with
 // each other.
-func crowded(d []float64) int { return (len(d) + 999) / 1000 }
+func crowded(d []float64) int { return max(1, (len(d)+999)/1000) }
 
-// neighbours is the correlation of the ranks of each value and the next one.
-func neighbours(d []float64) float64 {
+// ranked are the ranks of values, with a mean of 0: equal ones share the mean of theirs.
+func ranked(d []float64) []float64 {
 	order := make([]int, len(d))
 	for i := range order {
 		order[i] = i
@@ -212,11 +239,16 @@ func neighbours(d []float64) float64 {
 		}
 		i = end
 	}
+	return ranks
+}
+
+// alike is the correlation of each value with the one so much later; their mean is 0.
+func alike(x []float64, lag int) float64 {
 	products, squares := 0.0, 0.0
-	for i, r := range ranks {
-		squares += r * r
-		if i > 0 {
-			products += r * ranks[i-1]
+	for i, v := range x {
+		squares += v * v
+		if i >= lag {
+			products += v * x[i-lag]
 		}
 	}
 	if squares == 0 {

@@ -127,7 +127,8 @@ func printCompared(out io.Writer, r *compare.Report) error {
 		fmt.Fprintf(&b, "\nWithout a partner: %s\n", strings.Join(r.Alone, ", "))
 	}
 	fmt.Fprintf(&b, "\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
-		"questions, or medians of samples; intervals are at 95%%, of the typical change.\n", differing, tests, r.Alpha)
+		"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
+		"Where p is empty there are no samples, so that nobody knows.\n", differing, tests, r.Alpha)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -167,8 +168,12 @@ func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string)
 			mark = "*"
 			differing++
 		}
-		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\t%.2g\t%s\t\n", m.Name, m.A, m.B, changeText(m.Change),
-			intervalText(m), m.Adjusted, mark)
+		sure := ""
+		if m.Test != compare.Single {
+			sure = fmt.Sprintf("%.2g", m.Adjusted)
+		}
+		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\t%s\t%s\t\n", m.Name, m.A, m.B, changeText(m.Change),
+			intervalText(m), sure, mark)
 	}
 	if err := table.Flush(); err != nil {
 		return 0, err

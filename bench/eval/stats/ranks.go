@@ -8,8 +8,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactRanks is the most values whose rank sums are counted one by one; with more, their normal law is used.
-const exactRanks = 60
+// exactRanks is the most values whose sums of signed ranks are counted one by one, and exactChoices of rank sums; with
+// more, their normal law is used.
+const (
+	exactRanks   = 60
+	exactChoices = 40
+)
 
 // SignedRank is the two-sided p-value of Wilcoxon's signed-rank test (Biometrics Bulletin 1945) of the hypothesis that
 // the differences d lie evenly about 0. Zeros are left out. It is exact for up to 60 others, ties too: of all ways to
@@ -83,7 +87,7 @@ func normalTail(low, mean, deviation float64) float64 {
 }
 
 // RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that the
-// values of a and b come from one law. It is exact for up to 60 of them together, ties too.
+// values of a and b come from one law. It is exact for up to 40 of them together, ties too.
 func RankSum(a, b []float64) float64 {
 	type value struct {
 		x     float64
@@ -109,7 +113,7 @@ func RankSum(a, b []float64) float64 {
 	n, m := float64(len(all)), float64(len(a))
 	mean := m * (n + 1)
 	low := math.Min(float64(sum), 2*mean-float64(sum))
-	if len(all) > exactRanks {
+	if len(all) > exactChoices {
 		variance := 0.0
 		for _, r := range ranks {
 			variance += (float64(r) - (n + 1)) * (float64(r) - (n + 1))
@@ -183,7 +187,7 @@ func Shift(a, b []float64) Interval {
 		}
 	}
 	m, n := float64(len(a)), float64(len(b))
-	return inverted(pairs, m*n/2, math.Sqrt(m*n*(m+n+1)/12), len(a)+len(b) <= exactRanks, func() []float64 {
+	return inverted(pairs, m*n/2, math.Sqrt(m*n*(m+n+1)/12), len(a)+len(b) <= exactChoices, func() []float64 {
 		ranks := make([]int, len(a)+len(b))
 		for i := range ranks {
 			ranks[i] = i + 1
