@@ -66,6 +66,11 @@ func (o *RoutingOptions) Records() (h replay.Header, err error) {
 	for _, path := range o.Traces {
 		h.Traces = append(h.Traces, filepath.Base(path))
 	}
+	for _, m := range o.Modes {
+		if !slices.Contains(h.Modes, m.Name) {
+			h.Modes = append(h.Modes, m.Name)
+		}
+	}
 	for id := range int32(t.Size()) {
 		if t.IsEnd(id) {
 			h.Ends = append(h.Ends, id)

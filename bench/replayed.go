@@ -277,9 +277,11 @@ func (d *replayed) answer(ctx context.Context, one round) (a answer, missed repl
 		Mode: d.m.Name, Question: one.question, Take: one.take, HTTP: d.m.kind == paper,
 		Part: float64(at) / float64(len(d.numbers)),
 	}
+	terms := d.terms
+	terms.Sure = d.m.Routes() && d.Router.Policy == router.Learned
 	clock.Run(func() {
 		var t *replay.Text
-		if t, err = d.Player.Text(of, d.terms, clock); err == nil {
+		if t, err = d.Player.Text(of, terms, clock); err == nil {
 			err = d.decode(ctx, clock, t, prompt, &a)
 			missed = t.Assumed
 		}

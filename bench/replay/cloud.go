@@ -131,7 +131,7 @@ func (t *Text) says(text uint64, context []int32) int32 {
 	}
 	t.Answers++
 	t.guessed[text] = true
-	h, _ := t.p.head(t.of.Question, len(context)-1, text)
+	h, _ := t.p.head(t.of.Question, len(context)-1, text, false)
 	return h.IDs[0]
 }
 

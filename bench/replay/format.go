@@ -15,6 +15,7 @@ const version = 1
 // Header is the first line of a recording: what all answers have in common.
 type Header struct {
 	Version   int           `json:"recording"`
+	Modes     []string      `json:"modes"`                   // in the order in which they are reported
 	Vocab     int           `json:"vocab"`                   // size of the vocabulary
 	Context   int           `json:"context"`                 // tokens that the small model's memory holds
 	Ends      []int32       `json:"ends"`                    // tokens that end a text
@@ -66,7 +67,7 @@ type Head struct {
 	Logits     []float32 `json:"logits"` // of these
 	LogSumExp  float32   `json:"lse"`
 	Entropy    float32   `json:"entropy"`              // nats
-	Confidence float32   `json:"confidence,omitempty"` // of the router whose hash the header has
+	Confidence *float32  `json:"confidence,omitempty"` // of the router whose hash the header has; nil: it was not asked
 }
 
 // Call is a forward call of the small model after the prompt.

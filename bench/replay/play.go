@@ -17,6 +17,7 @@ type Terms struct {
 	Link      *Link          // nil: the recorded way
 	EdgeTPS   float64        // forward calls of one row per second; 0: the recorded times
 	RowCost   float64        // with EdgeTPS: share of a call that each further row takes on top
+	Sure      bool           // the router takes the confidences that were recorded
 	CloudPace *time.Duration // what the large model computes for an answer; nil: the recorded times
 }
 
@@ -158,7 +159,7 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 // head is what follows a text whose last token is at a position.
 func (m *model) head(text uint64, pos int) backend.Output {
 	t := m.t
-	h, known := t.p.head(t.of.Question, pos, text)
+	h, known := t.p.head(t.of.Question, pos, text, t.terms.Sure)
 	if !known {
 		t.Heads++
 		t.strange[text] = true

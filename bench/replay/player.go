@@ -25,11 +25,14 @@ type Player struct {
 	own    overheads
 }
 
-// place is a position of a question.
-type place struct{ question, pos int }
+// place is a position of a question, with all heads there or those with a confidence.
+type place struct {
+	question, pos int
+	sure          bool
+}
 
 // anywhere stands for all places; -1 as the position for all of a question.
-var anywhere = place{-1, -1}
+var anywhere = place{question: -1, pos: -1}
 
 // contest is a text and a token that stands behind it.
 type contest struct {
@@ -99,13 +102,28 @@ func (p *Player) learnHeads(a *Answer) {
 	for i := range a.Heads {
 		h := &a.Heads[i]
 		text := a.texts[h.Node]
-		if old := p.heads[text]; old == nil || len(h.IDs) > len(old.IDs) {
-			p.heads[text] = h
-		}
-		for _, at := range []place{{a.Question, pos[h.Node]}, {a.Question, -1}, anywhere} {
+		p.heads[text] = better(p.heads[text], h)
+		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere} {
 			p.places[at] = append(p.places[at], h)
+			if h.Confidence != nil {
+				at.sure = true
+				p.places[at] = append(p.places[at], h)
+			}
 		}
 	}
+}
+
+// better is what two heads behind one text say together: the second has more candidates, or a confidence.
+func better(old, h *Head) *Head {
+	if old == nil {
+		return h
+	}
+	both := *old
+	if len(h.IDs) > len(both.IDs) {
+		both = *h
+	}
+	both.Confidence = cmp.Or(both.Confidence, old.Confidence, h.Confidence)
+	return &both
 }
 
 func (p *Player) learnTimes(a *Answer) {
@@ -230,11 +248,11 @@ func median(all []time.Duration) time.Duration {
 	return all[(len(all)-1)/2]
 }
 
-// Modes are those that were recorded, in the order of their first answers.
+// Modes are those of which there are answers, in the order in which they were reported.
 func (p *Player) Modes() (all []string) {
-	for _, a := range p.Answers {
-		if !slices.Contains(all, a.Mode) {
-			all = append(all, a.Mode)
+	for _, m := range p.Header.Modes {
+		if slices.ContainsFunc(p.Answers, func(a *Answer) bool { return a.Mode == m }) && !slices.Contains(all, m) {
+			all = append(all, m)
 		}
 	}
 	return all
@@ -258,7 +276,10 @@ func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 // output is a head as a model gives it.
 func (h *Head) output() backend.Output {
 	out := backend.Output{
-		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Confidence: h.Confidence, Top: make([]backend.Candidate, len(h.IDs)),
+		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),
+	}
+	if h.Confidence != nil {
+		out.Confidence = *h.Confidence
 	}
 	for i, id := range h.IDs {
 		out.Top[i] = backend.Candidate{ID: id, Logit: h.Logits[i]}
@@ -266,19 +287,25 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns what the small model says behind a text at a position of a question, and whether that is known. The
-// caller does not change it.
-func (p *Player) head(question, pos int, text uint64) (h *Head, known bool) {
-	if h := p.heads[text]; h != nil {
+// head returns what the small model says behind a text at a position of a question, with the router's confidence if that
+// is to be sure, and whether it is known. The caller does not change it.
+func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
+	h = p.heads[text]
+	if h != nil && (h.Confidence != nil || !sure) {
 		return h, true
 	}
-	for _, at := range []place{{question, pos}, {question, -1}} {
+	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere} {
 		if all := p.places[at]; len(all) > 0 {
-			return all[pick(text, 1, len(all))], false
+			other := all[pick(text, 1, len(all))]
+			if h == nil {
+				return other, false
+			}
+			both := *h
+			both.Confidence = other.Confidence
+			return &both, false
 		}
 	}
-	all := p.places[anywhere]
-	return all[pick(text, 1, len(all))], false
+	panic("replay: a player without heads")
 }
 
 // call is the time of a forward call that was not recorded: that of another one of the mode, or of any mode where that

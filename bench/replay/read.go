@@ -212,8 +212,8 @@ func (a *Answer) checkHead(h *Head, vocab int) error {
 	if len(h.IDs) == 0 || len(h.IDs) != len(h.Logits) {
 		return fmt.Errorf("heads: %d tokens and %d logits", len(h.IDs), len(h.Logits))
 	}
-	if !(h.Confidence >= 0 && h.Confidence <= 1) {
-		return fmt.Errorf("heads: a confidence of %v", h.Confidence)
+	if c := h.Confidence; c != nil && !(*c >= 0 && *c <= 1) {
+		return fmt.Errorf("heads: a confidence of %v", *c)
 	}
 	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
 }

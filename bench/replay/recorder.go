@@ -26,9 +26,15 @@ type Recorder struct {
 	zip     *zstd.Encoder
 	pending []*Answer
 	takes   map[take]int
-	heads   map[uint64]int // candidates of the heads written so far, by text
+	heads   map[uint64]wrote // of the heads, by text
 	written int
 	err     error
+}
+
+// wrote is how much of the head behind a text has been written.
+type wrote struct {
+	candidates int
+	sure       bool // with the router's confidence
 }
 
 // take is a question in a mode.
@@ -46,7 +52,7 @@ func NewRecorder(w io.Writer, h Header, now func() time.Time) (*Recorder, error)
 	if now == nil {
 		now = time.Now
 	}
-	r := &Recorder{now: now, zip: zip, takes: map[take]int{}, heads: map[uint64]int{}}
+	r := &Recorder{now: now, zip: zip, takes: map[take]int{}, heads: map[uint64]wrote{}}
 	h.Version = version
 	r.line(h)
 	return r, r.err
@@ -95,8 +101,9 @@ func (r *Recorder) share(a *Answer) {
 	a.hash()
 	var fresh []Head
 	for _, h := range a.Heads {
-		if text := a.texts[h.Node]; len(h.IDs) > r.heads[text] {
-			r.heads[text] = len(h.IDs)
+		text := a.texts[h.Node]
+		if old := r.heads[text]; len(h.IDs) > old.candidates || h.Confidence != nil && !old.sure {
+			r.heads[text] = wrote{max(len(h.IDs), old.candidates), h.Confidence != nil || old.sure}
 			fresh = append(fresh, h)
 		}
 	}

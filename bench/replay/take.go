@@ -19,6 +19,7 @@ type Take struct {
 	begun  time.Time
 	ahead  sync.WaitGroup // goroutines that pass tokens on
 	hidden [][]float32    // of the heads, where the router takes these
+	sure   []float32      // confidences of the heads, where a device gives these
 
 	mu    sync.Mutex
 	a     Answer
@@ -46,20 +47,26 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	now := t.r.now()
 	t.a.Tail, t.a.Took = now.Sub(t.last), now.Sub(t.begun)
 	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
+	if t.a.Mode == ReferenceMode {
+		t.a.Graded = false // it has no text
+	}
 	t.confide()
 	t.r.add(&t.a)
 }
 
 // confide fills in the confidences, after the work that was timed.
 func (t *Take) confide() {
+	if t.net == nil {
+		return
+	}
 	for i, hidden := range t.hidden {
-		if hidden == nil || t.net == nil || len(hidden) != t.net.Dim() {
-			continue
-		}
 		h := &t.a.Heads[i]
-		out := h.output()
-		out.Hidden = hidden
-		h.Confidence = t.net.Confidence(&out)
+		h.Confidence = &t.sure[i]
+		if len(hidden) == t.net.Dim() {
+			out := h.output()
+			out.Hidden = hidden
+			t.sure[i] = t.net.Confidence(&out)
+		}
 	}
 }
 
@@ -88,13 +95,15 @@ func (t *Take) behind(text []int32) int32 {
 func (t *Take) head(node int32, out *backend.Output) {
 	h := Head{
 		Node: node, IDs: make([]int32, len(out.Top)), Logits: make([]float32, len(out.Top)),
-		LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy), Confidence: finite(out.Confidence),
+		LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy),
 	}
 	for i, c := range out.Top {
 		h.IDs[i], h.Logits[i] = c.ID, finite(c.Logit)
 	}
 	t.a.Heads = append(t.a.Heads, h)
-	t.hidden = append(t.hidden, slices.Clone(out.Hidden))
+	if t.net != nil {
+		t.hidden, t.sure = append(t.hidden, slices.Clone(out.Hidden)), append(t.sure, finite(out.Confidence))
+	}
 }
 
 // finite is the nearest number that JSON can write.

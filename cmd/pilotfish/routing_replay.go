@@ -114,7 +114,7 @@ const decoding = "policy threshold budget branches window inflight deadline no-a
 // asRecorded gives flags that are not on the command line the values that they had when the recording was made.
 func (f *routingFlags) asRecorded(p *replay.Player) error {
 	if !f.flags.Changed("modes") {
-		f.modes = strings.Join(slices.DeleteFunc(p.Modes(), func(m string) bool { return m == replay.ReferenceMode }), ",")
+		f.modes = strings.Join(p.Modes(), ",")
 	}
 	rule := f.anyGiven("policy threshold budget router")
 	for name := range strings.FieldsSeq(decoding) {
