@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -37,7 +38,13 @@ func (a *answer) record(r *engine.Route) {
 	if a.take == nil {
 		return
 	}
-	r.Wrap = a.take.Model
+	inner := r.Wrap
+	r.Wrap = func(m draft.Model) draft.Model {
+		if inner != nil {
+			m = inner(m)
+		}
+		return a.take.Model(m)
+	}
 	if r.Cloud != nil {
 		r.Cloud = a.take.Cloud(r.Cloud)
 	}

@@ -42,7 +42,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	got, err := c.Cloud.Ask(ctx, q)
 	end := t.r.now()
 	one := Ask{
-		Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
+		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
 		Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
 		BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
@@ -54,6 +54,9 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	}
 	for _, f := range got.Audit {
 		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb), finite(f.Score), finite(f.Stands)})
+	}
+	for _, c := range got.Top {
+		one.Top = append(one.Top, Candidate{c.ID, finite(c.Logit)})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +105,10 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	start := c.t.r.now()
 	up, down, err = c.to.Warm(ctx, text)
-	w := Warm{Tokens: len(text), Took: c.t.r.now().Sub(start), BytesUp: up, BytesDown: down, Failed: err != nil}
+	w := Warm{
+		Tokens: len(text), Sent: start.Sub(c.t.begun), Took: c.t.r.now().Sub(start),
+		BytesUp: up, BytesDown: down, Failed: err != nil,
+	}
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	c.t.a.Warms = append(c.t.a.Warms, w)

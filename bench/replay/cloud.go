@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -109,7 +110,12 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
 		a.Audited, a.Sampled = exact.Audited, exact.Sampled
 		for _, f := range exact.Audit {
-			a.Audit = append(a.Audit, f.draft())
+			if f.Pos < len(q.Context) {
+				a.Audit = append(a.Audit, f.draft())
+			}
+		}
+		for _, c := range exact.Top {
+			a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 		}
 		return a
 	}

@@ -80,6 +80,7 @@ type Call struct {
 // Ask is a question to the large model.
 type Ask struct {
 	Node      int32         `json:"node"`               // the context
+	Sent      time.Duration `json:"sent_ns"`            // since the answer began
 	Lag       time.Duration `json:"lag_ns"`             // of the program, since the last call or answer before it
 	Took      time.Duration `json:"took_ns"`            // until the answer, or until it was given up
 	GivenUp   bool          `json:"given_up,omitempty"` // no answer came before nobody wanted it any more
@@ -87,6 +88,7 @@ type Ask struct {
 	From      int           `json:"from,omitempty"`     // position that the audit was to begin at; 0: none
 	Verify    int           `json:"verify,omitempty"`   // the kind of audit, as package draft numbers them
 	Token     int32         `json:"token"`              // the answer
+	Top       []Candidate   `json:"top,omitempty"`      // the best tokens, where they were asked for
 	Audited   int           `json:"audited,omitempty"`  // positions at the end of the context
 	Sampled   int           `json:"sampled,omitempty"`  // the only one of these; 0: all
 	Audit     []Finding     `json:"audit,omitempty"`
@@ -103,6 +105,12 @@ func (a *Ask) answered() bool { return !a.GivenUp && a.Error == "" }
 
 // wire is what the way took of an answered ask.
 func (a *Ask) wire() time.Duration { return max(0, a.Took-a.Queue-a.Cloud) }
+
+// Candidate is one of the best tokens of the large model.
+type Candidate struct {
+	ID      int32   `json:"id"`
+	LogProb float32 `json:"log_prob"`
+}
 
 // Later is a token that came ahead.
 type Later struct {
@@ -121,7 +129,8 @@ type Finding struct {
 
 // Warm is text that was sent ahead of a question.
 type Warm struct {
-	Tokens    int           `json:"tokens"` // of the whole text
+	Tokens    int           `json:"tokens"`  // of the whole text
+	Sent      time.Duration `json:"sent_ns"` // since the answer began
 	Took      time.Duration `json:"took_ns"`
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`

@@ -30,6 +30,8 @@ const (
 	mostWindow = 64 << 20       // memory of the decompressor
 	mostTime   = 24 * time.Hour // of anything
 	mostVocab  = 1 << 24
+	mostTokens = 1 << 22 // of a text
+	mostAbsent = 1000    // questions that a run which was stopped may have left out
 )
 
 // ReadFile is [Read] of a file.
@@ -111,8 +113,8 @@ func (p *parser) header(b []byte) error {
 		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew", h.Version, version)
 	case h.Vocab < 1 || h.Vocab > mostVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
-	case h.Context < 2 || h.MaxTokens < 1:
-		return fmt.Errorf("context, max_tokens: %d and %d are too few", h.Context, h.MaxTokens)
+	case h.Context < 2 || h.Context > mostTokens || h.MaxTokens < 1 || h.MaxTokens > mostTokens:
+		return fmt.Errorf("context, max_tokens: %d and %d are not possible", h.Context, h.MaxTokens)
 	case !(h.EdgeTPS >= 0) || math.IsInf(h.EdgeTPS, 1):
 		return fmt.Errorf("edge_tps: %v is not possible", h.EdgeTPS)
 	}
@@ -126,6 +128,11 @@ func (p *parser) end(b []byte) error {
 	}
 	if n := len(p.rec.Answers); t.End == nil || t.End.Answers != n || n == 0 {
 		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
+	}
+	for _, a := range p.rec.Answers {
+		if a.Question >= len(p.rec.Answers)+mostAbsent {
+			return fmt.Errorf("question: there is a number %d, but only %d answers", a.Question, len(p.rec.Answers))
+		}
 	}
 	p.ended = true
 	return nil
@@ -183,7 +190,7 @@ func (a *Answer) check(h *Header) error {
 		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab))
 	}
 	for _, w := range a.Warms {
-		err = errors.Join(err, times("warms", w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
+		err = errors.Join(err, times("warms", w.Sent, w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
 	}
 	return err
 }
@@ -219,7 +226,10 @@ func (a *Answer) checkHead(h *Head, vocab int) error {
 }
 
 func (a *Answer) checkAsk(q *Ask, vocab int) error {
-	err := errors.Join(a.node("asks", q.Node), times("asks", q.Lag, q.Took, q.Queue, q.Cloud),
+	if err := a.node("asks", q.Node); err != nil {
+		return err
+	}
+	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud),
 		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled))
 	if q.Verify < 0 || q.Verify > 2 {
 		err = errors.Join(err, fmt.Errorf("asks: verify: %d is none of 0 to 2", q.Verify))
@@ -227,13 +237,29 @@ func (a *Answer) checkAsk(q *Ask, vocab int) error {
 	if q.answered() {
 		err = errors.Join(err, tokens("asks", vocab, q.Token))
 	}
+	for _, c := range q.Top {
+		err = errors.Join(err, tokens("asks: top", vocab, c.ID))
+	}
+	length := a.length(q.Node)
 	for _, f := range q.Audit {
-		err = errors.Join(err, counts("asks: audit", f.Pos), tokens("asks: audit", vocab, f.Token))
+		if f.Pos < 0 || f.Pos >= length {
+			err = errors.Join(err, fmt.Errorf("asks: audit: position %d in a context of %d", f.Pos, length))
+		}
+		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
 	}
 	for _, l := range q.Ahead {
 		err = errors.Join(err, times("asks: ahead", l.At), tokens("asks: ahead", vocab, l.Token))
 	}
 	return err
+}
+
+// length is how many tokens the text of a node has.
+func (a *Answer) length(node int32) int {
+	n := len(a.Prompt)
+	for ; node > 0; node = a.Parents[node-1] {
+		n++
+	}
+	return n
 }
 
 // index fills in what finds things.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -167,7 +168,8 @@ func (f *routingFlags) replayRun(a *app, recorded result.Run) result.Run {
 	about.Date, about.Machine = recorded.Date, recorded.Machine
 	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
 	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + " workload questions parallel repeat max-tokens raw") {
-		if value, ok := recorded.Flags[name]; ok && !f.flags.Changed(name) && !(f.anyGiven(linkFlags) && strings.Contains(linkFlags, name)) {
+		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
+		if value, ok := recorded.Flags[name]; ok && !other {
 			about.Flags[name] = value
 		}
 	}
@@ -192,15 +194,14 @@ func (f *routingFlags) printReplay(a *app, reports []bench.ModeReport, about, re
 }
 
 // printAssumed says what the recording did not have.
-func printAssumed(a *app, reports []bench.ModeReport) (err error) {
+func printAssumed(a *app, reports []bench.ModeReport) error {
+	var b strings.Builder
 	for _, r := range reports {
-		m := r.Assumed
-		if *m == (replay.Assumed{}) || err != nil {
-			continue
+		if m := r.Assumed; *m != (replay.Assumed{}) {
+			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; shown tokens rest on "+
+				"%d of the heads, %d of the answers\n", r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s: made up, as the recording has them not: %d heads of the small model and %d answers "+
-			"of the large one, of which %d and %d are behind tokens that were shown; times of %d passes and %d asks\n",
-			r.Mode, m.Heads, m.Answers, m.TextHeads, m.TextAnswers, m.CallTimes, m.AskTimes)
 	}
+	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }
