@@ -39,8 +39,9 @@ type ReplayOptions struct {
 var ErrNotRecorded = errors.New("the recording cannot tell")
 
 // Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports are as
-// those of [Routing], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times count,
-// with another round trip and another pace of the large model where the terms name them: both have to be in the recording.
+// those of [Routing], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times
+// count, with another round trip and another pace of the large model where these are given: both modes have to be in
+// the recording.
 //
 // A link with traces begins in them where the question stands in the workload: the first one at their beginning, the
 // others spread over their length. So modes meet the same weather, and all of it counts alike.
@@ -95,7 +96,7 @@ func (o *ReplayOptions) check() error {
 		case (m.kind == cloud || m.kind == paper) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked():
-			return fmt.Errorf("%w of mode %s: it has no answer of the large model: record a mode that asks, such as serial",
+			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: record a mode that asks, such as serial",
 				ErrNotRecorded, m.Name)
 		case m.margin > 0 && !o.Player.Scores:
 			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
@@ -211,7 +212,9 @@ func (r *replaying) chains(mode string) [][]round {
 }
 
 // jobs are the devices of a mode.
-func (r *replaying) jobs(ctx context.Context, mode int, answers []answer, assumed *replay.Assumed) (all []func() error) {
+func (r *replaying) jobs(
+	ctx context.Context, mode int, answers []answer, assumed *replay.Assumed,
+) (all []func() error) {
 	var mu sync.Mutex
 	m := r.Modes[mode]
 	for _, chain := range r.chains(m.Name) {

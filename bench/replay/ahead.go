@@ -34,8 +34,8 @@ func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *
 	return to
 }
 
-// follows are the tokens behind an answer, and their times: over a link, those at which they leave, as if the answer had
-// left when it came.
+// follows are the tokens behind an answer, and their times: over a link, those at which they leave, as if the answer
+// had left when it came.
 func (t *Text) follows(q draft.Question, text uint64, exact *Ask, a *draft.Answer) (all []later) {
 	text = then(text, a.Token)
 	if q.Verify == draft.Choices && len(a.Audit) > 0 {

@@ -287,8 +287,8 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns what the small model says behind a text at a position of a question, with the router's confidence if that
-// is to be sure, and whether it is known. The caller does not change it.
+// head returns what the small model says behind a text at a position of a question, with the router's confidence if
+// that is to be sure, and whether it is known. The caller does not change it.
 func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
 	h = p.heads[text]
 	if h != nil && (h.Confidence != nil || !sure) {

@@ -186,8 +186,9 @@ func (a *Answer) check(h *Header) error {
 			err = errors.Join(err, errors.New("calls: one has no nodes, or the prompt as one"))
 		}
 	}
+	pos := a.positions()
 	for i := range a.Asks {
-		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab))
+		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab, pos))
 	}
 	for _, w := range a.Warms {
 		err = errors.Join(err, times("warms", w.Sent, w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
@@ -225,7 +226,8 @@ func (a *Answer) checkHead(h *Head, vocab int) error {
 	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
 }
 
-func (a *Answer) checkAsk(q *Ask, vocab int) error {
+// checkAsk refuses an ask that does not fit; pos are the positions of the nodes.
+func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	if err := a.node("asks", q.Node); err != nil {
 		return err
 	}
@@ -240,10 +242,9 @@ func (a *Answer) checkAsk(q *Ask, vocab int) error {
 	for _, c := range q.Top {
 		err = errors.Join(err, tokens("asks: top", vocab, c.ID))
 	}
-	length := a.length(q.Node)
 	for _, f := range q.Audit {
-		if f.Pos < 0 || f.Pos >= length {
-			err = errors.Join(err, fmt.Errorf("asks: audit: position %d in a context of %d", f.Pos, length))
+		if f.Pos < 0 || f.Pos > pos[q.Node] {
+			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d", f.Pos, pos[q.Node]+1))
 		}
 		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
 	}
@@ -251,15 +252,6 @@ func (a *Answer) checkAsk(q *Ask, vocab int) error {
 		err = errors.Join(err, times("asks: ahead", l.At), tokens("asks: ahead", vocab, l.Token))
 	}
 	return err
-}
-
-// length is how many tokens the text of a node has.
-func (a *Answer) length(node int32) int {
-	n := len(a.Prompt)
-	for ; node > 0; node = a.Parents[node-1] {
-		n++
-	}
-	return n
 }
 
 // index fills in what finds things.

@@ -30,8 +30,8 @@ type Take struct {
 // edge leads to a node.
 type edge struct{ from, token int32 }
 
-// Begin begins an answer, now, of a question with this number, by the device with this number. net is the network that
-// gives confidences, nil where no network does.
+// Begin begins an answer, now, of a question with this number, by the device with this number. net is the network
+// that gives confidences, nil where no network does.
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
 	now := r.now()
 	return &Take{
@@ -40,8 +40,8 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 	}
 }
 
-// End ends the answer and keeps it: the text that was shown, whether an end token came behind it, and whether it is known
-// to be right. No call and no ask is under way any more.
+// End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
+// right answer, and whether this is right. No call and no ask is under way any more.
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	t.ahead.Wait()
 	now := t.r.now()
