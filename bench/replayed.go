@@ -337,11 +337,11 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 	if err != nil {
 		return err
 	}
-	shown := slices.Clone(prompt)
+	var shown []draft.Token
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.observe(e)
 		if token := e.Token; token != nil {
-			shown = append(shown, token.ID)
+			shown = append(shown, *token)
 			if !token.End {
 				a.shown = append(a.shown, clock.Now().Sub(begun))
 				a.ids, a.origins = append(a.ids, token.ID), append(a.origins, string(token.Origin))
@@ -353,7 +353,7 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 		return err
 	}
 	t.Tail(ctx)
-	t.Shown(prompt, shown[len(prompt):])
+	t.Shown(prompt, shown, d.m.Verifies())
 	a.took = clock.Now().Sub(begun)
 	if sum.Asks == 0 {
 		a.tally.WarmedInVain = a.tally.Warmed

@@ -34,6 +34,19 @@ func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *
 	return to
 }
 
+// comes is when the token of number i comes, after the answer and not before the one that came last: as recorded, or at
+// the usual pace, where nobody waited for it any more then.
+func (t *Text) comes(exact *Ask, i int, token int32, last time.Duration) time.Duration {
+	switch {
+	case exact == nil || !exact.answered():
+	case i < len(exact.Ahead) && exact.Ahead[i].Token == token:
+		return max(last, exact.Ahead[i].At-exact.Took)
+	case i >= len(exact.Ahead):
+		return max(last+t.p.pace, exact.Until-exact.Took+1)
+	}
+	return last + t.p.pace
+}
+
 // follows are the tokens behind an answer, and their times: over a link, those at which they leave, as if the answer
 // had left when it came.
 func (t *Text) follows(q draft.Question, text uint64, exact *Ask, a *draft.Answer) (all []later) {
@@ -48,10 +61,10 @@ func (t *Text) follows(q draft.Question, text uint64, exact *Ask, a *draft.Answe
 		if !known {
 			return all
 		}
-		last += t.p.pace
-		if exact != nil && exact.answered() && i < len(exact.Ahead) && exact.Ahead[i].Token == token {
-			last = max(0, exact.Ahead[i].At-exact.Took)
+		if exact != nil && exact.answered() && i >= len(exact.Ahead) && exact.Closed && len(exact.Ahead) < exact.Wanted {
+			return all
 		}
+		last = t.comes(exact, i, token, last)
 		all = append(all, later{token, last})
 		if slices.Contains(t.p.Ends, token) {
 			return all

@@ -43,7 +43,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	end := t.r.now()
 	one := Ask{
 		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
-		Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
+		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
 		BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
 	switch {
@@ -80,34 +80,13 @@ func short(s string) string {
 	return s
 }
 
-// pass hands tokens that come ahead on, and notes when they came. The lock is held.
-func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
-	to := make(chan int32, room)
-	t.ahead.Go(func() {
-		defer close(to)
-		for token := range from {
-			now := t.r.now()
-			t.mu.Lock()
-			a := &t.a.Asks[ask]
-			a.Ahead = append(a.Ahead, Later{token, now.Sub(start)})
-			t.last = now
-			t.mu.Unlock()
-			select {
-			case to <- token:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return to
-}
-
 // Warm implements [draft.Warmer].
 func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	start := c.t.r.now()
 	up, down, err = c.to.Warm(ctx, text)
 	w := Warm{
 		Tokens: len(text), Sent: start.Sub(c.t.begun), Took: c.t.r.now().Sub(start),
-		BytesUp: up, BytesDown: down, Failed: err != nil,
+		BytesUp: up, BytesDown: down, GivenUp: ctx.Err() != nil, Failed: err != nil && ctx.Err() == nil,
 	}
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()

@@ -36,8 +36,11 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, ErrRecorded
 	}
 	a := t.answer(q, text, exact, like)
-	if !t.travel(ctx, q, text, exact, like, &a) {
-		return draft.Answer{BytesUp: a.BytesUp}, context.Cause(ctx)
+	if !t.travel(ctx, text, exact, like, &a) {
+		if exact != nil && !exact.answered() {
+			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
+		}
+		return draft.Answer{BytesUp: a.BytesUp, BytesDown: a.BytesDown}, context.Cause(ctx)
 	}
 	if exact == nil || !exact.answered() {
 		a.Prefilled = len(q.Context) - t.cached(q.Context)
@@ -73,7 +76,7 @@ func (t *Text) compute(like *Ask) time.Duration {
 }
 
 // travel waits until an answer is there, and fills in its times; false: ctx is done before.
-func (t *Text) travel(ctx context.Context, q draft.Question, text uint64, exact, like *Ask, a *draft.Answer) bool {
+func (t *Text) travel(ctx context.Context, text uint64, exact, like *Ask, a *draft.Answer) bool {
 	a.Queue, a.Cloud = like.Queue, t.compute(like)
 	if t.pipe == nil {
 		return t.rest(ctx, t.asRecorded(exact, like))
@@ -194,32 +197,43 @@ func (t *Text) cached(context []int32) (most int) {
 // Warm implements [draft.Warmer].
 func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	t := c.t
-	w := t.warm(len(text))
+	exact, like := t.warm(len(text))
 	ok := false
-	if t.pipe == nil {
-		ok = t.rest(ctx, w.Took)
-	} else {
+	switch {
+	case t.pipe != nil:
 		key := hashOf(text) + 1 // it is no ask
-		ok = t.carry(ctx, upwards, key, w.BytesUp) && t.carry(ctx, downwards, key, w.BytesDown)
+		ok = t.carry(ctx, upwards, key, like.BytesUp) && t.carry(ctx, downwards, key, like.BytesDown)
+	case exact != nil && exact.GivenUp:
+		ok = t.rest(ctx, max(like.Took, exact.Took+1))
+	default:
+		ok = t.rest(ctx, like.Took)
 	}
-	if !ok {
-		return w.BytesUp, 0, context.Cause(ctx)
+	switch {
+	case !ok && exact != nil:
+		return exact.BytesUp, exact.BytesDown, context.Cause(ctx)
+	case !ok:
+		return like.BytesUp, 0, context.Cause(ctx)
+	case exact != nil && exact.Failed && t.pipe == nil:
+		return exact.BytesUp, exact.BytesDown, ErrRecorded
 	}
 	t.served = append(t.served, text)
-	return w.BytesUp, w.BytesDown, nil
+	return like.BytesUp, like.BytesDown, nil
 }
 
-// warm is the recorded sending of a text of so many tokens, or another one.
-func (t *Text) warm(tokens int) *Warm {
+// warm is the recorded sending of a text of so many tokens, nil where there is none, and one to take times of.
+func (t *Text) warm(tokens int) (exact, like *Warm) {
 	if t.from != nil {
 		for i := range t.from.Warms {
-			if w := &t.from.Warms[i]; w.Tokens == tokens && !w.Failed {
-				return w
+			if w := &t.from.Warms[i]; w.Tokens == tokens {
+				exact = w
 			}
 		}
 	}
-	if all := t.p.warms; len(all) > 0 {
-		return all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
+	switch all := t.p.warms; {
+	case exact != nil && !exact.GivenUp:
+		return exact, exact
+	case len(all) > 0:
+		return exact, all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
 	}
-	return new(Warm)
+	return exact, new(Warm)
 }

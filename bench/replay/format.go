@@ -97,7 +97,10 @@ type Ask struct {
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`
 	Prefilled int           `json:"prefilled,omitempty"`
+	Wanted    int           `json:"wanted,omitempty"` // most tokens beyond the answer
 	Ahead     []Later       `json:"ahead,omitempty"`
+	Until     time.Duration `json:"until_ns,omitempty"` // when the last of them had come, or nobody wanted more; since the ask began
+	Closed    bool          `json:"closed,omitempty"`   // the large model decoded no more
 }
 
 // answered reports whether there is an answer.
@@ -134,8 +137,12 @@ type Warm struct {
 	Took      time.Duration `json:"took_ns"`
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`
-	Failed    bool          `json:"failed,omitempty"`
+	GivenUp   bool          `json:"given_up,omitempty"` // nobody wanted it any more
+	Failed    bool          `json:"failed,omitempty"`   // for another reason
 }
+
+// done reports whether the text came to the large model.
+func (w *Warm) done() bool { return !w.GivenUp && !w.Failed }
 
 // trailer is the last line.
 type trailer struct {

@@ -113,20 +113,18 @@ func (t *Text) Tail(ctx context.Context) {
 	t.rest(ctx, d)
 }
 
-// Shown counts what was assumed of the tokens behind the prompt, of which from tells who chose them.
-func (t *Text) Shown(prompt, ids []int32) {
+// Shown counts what was assumed of the tokens that were shown behind the prompt. With verification those of the small
+// model rest on what the large one says as well.
+func (t *Text) Shown(prompt []int32, tokens []draft.Token, verified bool) {
 	text := hashOf(prompt)
-	for i := 0; ; i++ {
+	for _, token := range tokens {
 		if t.strange[text] {
 			t.TextHeads++
 		}
-		if t.guessed[text] {
+		if t.guessed[text] && (token.Origin == draft.FromCloud || verified && !token.Unverified) {
 			t.TextAnswers++
 		}
-		if i == len(ids) {
-			return
-		}
-		text = then(text, ids[i])
+		text = then(text, token.ID)
 	}
 }
 

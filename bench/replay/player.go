@@ -137,7 +137,7 @@ func (p *Player) learnTimes(a *Answer) {
 		of[len(c.Nodes)] = append(of[len(c.Nodes)], c)
 	}
 	for i := range a.Warms {
-		if !a.Warms[i].Failed {
+		if a.Warms[i].done() {
 			p.warms = append(p.warms, &a.Warms[i])
 		}
 	}
@@ -158,8 +158,9 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		turned[q.Audit[i].Pos] = &q.Audit[i]
 	}
 	p.learnAudit(a, q, context, turned)
-	if q.Verify == choices && len(q.Audit) > 0 {
-		return // what comes ahead is behind the first finding, which the tokens do not say
+	if q.Verify == choices && len(q.Audit) > 0 { // what comes ahead is behind the first token that gives way
+		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
+		text = then(hashOf(context[:first.Pos]), first.Token)
 	}
 	for _, l := range q.Ahead {
 		p.said[text] = l.Token

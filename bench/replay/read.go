@@ -231,8 +231,8 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	if err := a.node("asks", q.Node); err != nil {
 		return err
 	}
-	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud),
-		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled))
+	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
+		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
 	if q.Verify < 0 || q.Verify > 2 {
 		err = errors.Join(err, fmt.Errorf("asks: verify: %d is none of 0 to 2", q.Verify))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -20,7 +21,7 @@ const mostPending = 4096
 
 // Recorder writes a recording. Its methods may be called by any goroutine.
 type Recorder struct {
-	now func() time.Time
+	clock draft.Clock // nil: the computer's
 
 	mu      sync.Mutex
 	zip     *zstd.Encoder
@@ -43,19 +44,24 @@ type take struct {
 	question int
 }
 
-// NewRecorder begins a recording; its version is filled in. now is the clock: nil means the computer's.
-func NewRecorder(w io.Writer, h Header, now func() time.Time) (*Recorder, error) {
+// NewRecorder begins a recording; its version is filled in. clock is that of the decoders: nil means the computer's.
+func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
 	zip, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
 		return nil, err
 	}
-	if now == nil {
-		now = time.Now
-	}
-	r := &Recorder{now: now, zip: zip, takes: map[take]int{}, heads: map[uint64]wrote{}}
+	r := &Recorder{clock: clock, zip: zip, takes: map[take]int{}, heads: map[uint64]wrote{}}
 	h.Version = version
 	r.line(h)
 	return r, r.err
+}
+
+// now is the moment.
+func (r *Recorder) now() time.Time {
+	if r.clock != nil {
+		return r.clock.Now()
+	}
+	return time.Now()
 }
 
 // line writes a line, unless an error has come before.

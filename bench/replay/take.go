@@ -17,7 +17,8 @@ type Take struct {
 	r      *Recorder
 	net    *router.Net
 	begun  time.Time
-	ahead  sync.WaitGroup // goroutines that pass tokens on
+	passes sync.WaitGroup // goroutines that pass tokens on, in the computer's time
+	passed int            // the number of them in that of a clock
 	hidden [][]float32    // of the heads, where the router takes these
 	sure   []float32      // confidences of the heads, where a device gives these
 
@@ -43,7 +44,7 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 // End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
 // right answer, and whether this is right. No call and no ask is under way any more.
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
-	t.ahead.Wait()
+	t.returned()
 	now := t.r.now()
 	t.a.Tail, t.a.Took = now.Sub(t.last), now.Sub(t.begun)
 	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
