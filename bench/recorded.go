@@ -38,7 +38,12 @@ func (a *answer) record(r *engine.Route) {
 	if a.take == nil {
 		return
 	}
-	inner := r.Wrap
+	inner, observe := r.Wrap, r.Observe
+	r.Draft.Trace = true
+	r.Observe = func(e engine.Event) {
+		observe(e)
+		a.take.Observe(e)
+	}
 	r.Wrap = func(m draft.Model) draft.Model {
 		if inner != nil {
 			m = inner(m)

@@ -3,14 +3,9 @@ package replay
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
-
-// mostLag is the longest time between the decision to ask and the ask that the program itself can have taken: what is
-// longer was a wait for something else.
-const mostLag = 50 * time.Millisecond
 
 // Cloud wraps the large model. What it returns is a [draft.Warmer] where c is.
 func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
@@ -36,9 +31,6 @@ type warmingCloud struct {
 func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
 	start, lag := t.since()
-	if lag > mostLag {
-		lag = 0
-	}
 	got, err := c.Cloud.Ask(ctx, q)
 	end := t.r.now()
 	one := Ask{

@@ -108,7 +108,7 @@ func (t *Text) asRecorded(exact, like *Ask) time.Duration {
 // answer is what the large model says, besides times.
 func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
 	a := draft.Answer{
-		Token: t.says(text, q.Context), BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+		Token: t.says(text, len(q.Context)), BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
 	}
 	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
 		a.Audited, a.Sampled = exact.Audited, exact.Sampled
@@ -133,14 +133,15 @@ func (f *Finding) draft() draft.Finding {
 	return draft.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
 }
 
-// says is the large model's choice behind a text: where the recording does not tell, the small model's.
-func (t *Text) says(text uint64, context []int32) int32 {
+// says is the large model's choice behind a text of so many tokens: where the recording does not tell, the small
+// model's.
+func (t *Text) says(text uint64, length int) int32 {
 	if token, known := t.p.said[text]; known {
 		return token
 	}
 	t.Answers++
 	t.guessed[text] = true
-	h, _ := t.p.head(t.of.Question, len(context)-1, text, false)
+	h, _ := t.p.head(t.of.Question, length-1, text, false)
 	return h.IDs[0]
 }
 

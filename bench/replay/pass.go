@@ -30,9 +30,9 @@ func (t *Take) came(ctx context.Context, ask int, start time.Time, token int32, 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := &t.a.Asks[ask]
+	t.last = now
 	if more {
 		a.Ahead = append(a.Ahead, Later{token, now.Sub(start)})
-		t.last = now
 	} else {
 		a.Until, a.Closed = now.Sub(start), ctx.Err() == nil
 	}

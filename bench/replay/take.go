@@ -176,6 +176,20 @@ func (t *Take) since() (now time.Time, passed time.Duration) {
 	return now, max(0, now.Sub(t.last))
 }
 
+// Observe is to be told of the events of a decoder with [draft.Options.Trace]: what was waited for by the clock alone is
+// no time of the program.
+func (t *Take) Observe(e draft.Event) {
+	if e.Waited == nil {
+		return
+	}
+	now := t.r.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.After(now.Add(-e.Waited.Took)) { // nothing came meanwhile
+		t.last = now
+	}
+}
+
 // Settle implements [draft.Model].
 func (m *taken) Settle(path ...draft.ID) {
 	m.Model.Settle(path...)

@@ -219,11 +219,18 @@ type shown struct {
 }
 
 // decodes runs a decoder and collects what it tells.
-func decodes(t *testing.T, prompt []int32, m draft.Model, r draft.Router, c draft.Cloud, o draft.Options) (s shown) {
+func decodes(
+	t *testing.T, prompt []int32, m draft.Model, r draft.Router, c draft.Cloud, o draft.Options, also func(draft.Event),
+) (s shown) {
 	d, err := draft.New(m, r, c, o)
 	require.NoError(t, err)
 	s.sum, err = d.Decode(t.Context(), prompt, func(e draft.Event) bool {
-		s.events = append(s.events, told(e))
+		if also != nil {
+			also(e)
+		}
+		if e.Waited == nil && e.Prompt == nil && e.Rollback == nil {
+			s.events = append(s.events, told(e))
+		}
 		if e.Token != nil {
 			s.tokens = append(s.tokens, *e.Token)
 			s.ids, s.origins = append(s.ids, e.Token.ID), append(s.origins, e.Token.Origin)
@@ -237,7 +244,7 @@ func decodes(t *testing.T, prompt []int32, m draft.Model, r draft.Router, c draf
 // options of a decoder that worlds share.
 func options(clock draft.Clock) draft.Options {
 	return draft.Options{
-		Clock: clock, MaxTokens: 40, Vocab: vocab, Room: room, Deadline: -1, Audit: true,
+		Clock: clock, Trace: true, MaxTokens: 40, Vocab: vocab, Room: room, Deadline: -1, Audit: true,
 		End: func(id int32) bool { return id == end },
 	}
 }
@@ -269,7 +276,7 @@ func (w *world) records(
 		set(&o)
 		take := rec.Begin(mode, question, 0, promptOf(question), nil)
 		var c draft.Cloud = large{w}
-		s = decodes(t, promptOf(question), take.Model(&small{world: w}), policy(t, threshold), take.Cloud(c), o)
+		s = decodes(t, promptOf(question), take.Model(&small{world: w}), policy(t, threshold), take.Cloud(c), o, take.Observe)
 		ids := s.ids
 		ended := len(ids) > 0 && ids[len(ids)-1] == end
 		if ended {
@@ -312,7 +319,7 @@ func replays(
 		text.Lead(t.Context())
 		o := options(clock)
 		set(&o)
-		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o)
+		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, nil)
 		text.Tail(t.Context())
 		text.Shown(prompt, s.tokens, o.Verify)
 		took = clock.Now().Sub(begun)
