@@ -90,9 +90,14 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	}
 	moved := *terms.Link
 	moved.Options = o
-	moved.Seed = router.Draw(router.Draw(moved.Seed, uint64(of.Question)), uint64(of.Take))
+	moved.Seed = seedOf(moved.Seed, of)
 	t.pipe = &pipe{Link: &moved, up: up, down: down}
 	return t, nil
+}
+
+// seedOf is the seed of the losses of an answer: the same in all modes.
+func seedOf(seed uint64, of Of) uint64 {
+	return router.Draw(router.Draw(seed, uint64(of.Question)), uint64(of.Take))
 }
 
 // Lead waits for what came before the prompt was evaluated.
