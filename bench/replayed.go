@@ -340,6 +340,7 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 	var shown []draft.Token
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.observe(e)
+		t.Observe(ctx, e)
 		if token := e.Token; token != nil {
 			shown = append(shown, *token)
 			if !token.End {
@@ -365,7 +366,7 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 func (d *replayed) decoder(clock *simclock.Clock, t *replay.Text, prompt []int32) (*draft.Decoder, error) {
 	p := d.Player
 	o := d.m.Draft(d.Draft)
-	o.Vocab, o.Cost, o.Waits, o.Clock = p.Vocab, &d.cost, &d.waits, clock
+	o.Vocab, o.Cost, o.Waits, o.Clock, o.Trace = p.Vocab, &d.cost, &d.waits, clock, true
 	o.MaxTokens, o.Room = p.MaxTokens, max(1, p.Context-len(prompt))
 	o.End = func(id int32) bool { return slices.Contains(p.Ends, id) }
 	if d.m.kind == local {

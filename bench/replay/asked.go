@@ -30,7 +30,7 @@ type warmingCloud struct {
 // Ask implements [draft.Cloud].
 func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
-	start, lag := t.since()
+	start, lag := t.asking()
 	got, err := c.Cloud.Ask(ctx, q)
 	end := t.r.now()
 	one := Ask{
@@ -53,7 +53,8 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one.Node = t.behind(q.Context)
-	t.a.Asks, t.last = append(t.a.Asks, one), end
+	t.a.Asks = append(t.a.Asks, one)
+	t.came = end
 	if err == nil && got.Ahead != nil {
 		got.Ahead = t.pass(ctx, got.Ahead, len(t.a.Asks)-1, start, max(q.Ahead, cap(got.Ahead)))
 	}

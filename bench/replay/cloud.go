@@ -31,12 +31,13 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	t := c.t
 	text := hashOf(q.Context)
 	exact, like := t.exact(text)
+	worked := t.passed() - t.work // so much of what the program took until it asked is over
 	if exact != nil && exact.Error != "" && t.pipe == nil {
-		t.rest(ctx, exact.Lag+exact.Took)
+		t.rest(ctx, max(0, exact.Lag-worked+exact.Took))
 		return draft.Answer{}, ErrRecorded
 	}
 	a := t.answer(q, text, exact, like)
-	if !t.travel(ctx, text, exact, like, &a) {
+	if !t.travel(ctx, text, exact, like, worked, &a) {
 		if exact != nil && !exact.answered() {
 			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
 		}
@@ -76,19 +77,21 @@ func (t *Text) compute(like *Ask) time.Duration {
 }
 
 // travel waits until an answer is there, and fills in its times; false: ctx is done before.
-func (t *Text) travel(ctx context.Context, text uint64, exact, like *Ask, a *draft.Answer) bool {
+func (t *Text) travel(
+	ctx context.Context, text uint64, exact, like *Ask, worked time.Duration, a *draft.Answer,
+) bool {
 	a.Queue, a.Cloud = like.Queue, t.compute(like)
 	if t.pipe == nil {
-		return t.rest(ctx, t.asRecorded(exact, like))
+		return t.rest(ctx, t.asRecorded(exact, like, worked))
 	}
 	own := t.p.own
-	return t.rest(ctx, own.lag+own.way) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
+	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
 		t.carry(ctx, downwards, text, a.BytesDown)
 }
 
 // asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.
-func (t *Text) asRecorded(exact, like *Ask) time.Duration {
-	d := like.Lag + like.Took
+func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
+	d := like.Lag - worked + like.Took
 	if t.terms.CloudPace != nil {
 		took := like.Cloud
 		if t.of.HTTP { // it does not tell
@@ -100,7 +103,7 @@ func (t *Text) asRecorded(exact, like *Ask) time.Duration {
 		d += t.terms.Link.RTT - t.p.RTT
 	}
 	if exact != nil && !exact.answered() { // it was given up before the answer came
-		d = max(d, exact.Lag+exact.Took+1)
+		d = max(d, exact.Lag-worked+exact.Took+1)
 	}
 	return max(0, d)
 }

@@ -45,7 +45,7 @@ type Answer struct {
 	Heads    []Head        `json:"heads,omitempty"`      // those that no line before has with as many candidates
 	Lead     time.Duration `json:"lead_ns,omitempty"`    // until the prompt was evaluated
 	Prefill  time.Duration `json:"prefill_ns,omitempty"` // evaluating it
-	Tail     time.Duration `json:"tail_ns,omitempty"`    // from the last call or answer on
+	Tail     time.Duration `json:"tail_ns,omitempty"`    // of the program by itself at the end, behind the last wait
 	Took     time.Duration `json:"took_ns"`              // all of it
 	Calls    []Call        `json:"calls,omitempty"`      // of the small model, in their order
 	Asks     []Ask         `json:"asks,omitempty"`       // in the order in which they began
@@ -73,15 +73,16 @@ type Head struct {
 // Call is a forward call of the small model after the prompt.
 type Call struct {
 	Nodes []int32       `json:"nodes"`  // evaluated, in their order
-	Own   time.Duration `json:"own_ns"` // of the program, since the last call or answer
+	Own   time.Duration `json:"own_ns"` // of the program by itself before it, since something came that was waited for
 	Took  time.Duration `json:"took_ns"`
+	After time.Duration `json:"after_ns"` // of the program by itself behind it, until it waits or calls again
 }
 
 // Ask is a question to the large model.
 type Ask struct {
 	Node      int32         `json:"node"`               // the context
 	Sent      time.Duration `json:"sent_ns"`            // since the answer began
-	Lag       time.Duration `json:"lag_ns"`             // of the program, since the last call or answer before it
+	Lag       time.Duration `json:"lag_ns"`             // of the program by itself before it, since the last call or wait
 	Took      time.Duration `json:"took_ns"`            // until the answer, or until it was given up
 	GivenUp   bool          `json:"given_up,omitempty"` // no answer came before nobody wanted it any more
 	Error     string        `json:"error,omitempty"`    // there is no answer for this reason

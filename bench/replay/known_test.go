@@ -51,7 +51,7 @@ func plays(t *testing.T, r *Recording, mode string, terms Terms, set func(*draft
 		o := options(clock)
 		o.Warm, o.Audit, o.Lookup = -1, false, -1
 		set(&o)
-		s = decodes(t, r.Answers[0].Prompt, text.Model(), policy(t, 0.5), text.Cloud(), o, nil)
+		s = decodes(t, r.Answers[0].Prompt, text.Model(), policy(t, 0.5), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
 		text.Shown(r.Answers[0].Prompt, s.tokens, o.Verify)
 		took = clock.Now().Sub(time.Unix(0, 0))
 	})
@@ -95,8 +95,8 @@ func TestRowsCost(t *testing.T) {
 	require.NoError(t, err)
 	text, err := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
 	require.NoError(t, err)
-	assert.Equal(t, 10*ms, text.call([]uint64{1}))
-	assert.Equal(t, 15*ms, text.call([]uint64{1, 2, 3}))
+	assert.Equal(t, 10*ms, text.call([]uint64{1}).Took)
+	assert.Equal(t, 15*ms, text.call([]uint64{1, 2, 3}).Took)
 	assert.Zero(t, text.CallTimes, "a pace is no assumption")
 }
 

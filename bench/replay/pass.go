@@ -12,7 +12,7 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 		defer close(to)
 		for {
 			token, more := t.receive(from)
-			if !t.came(ctx, ask, start, token, more) {
+			if !t.ahead(ctx, ask, start, token, more) {
 				return
 			}
 			select {
@@ -24,13 +24,13 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 	return to
 }
 
-// came notes a token that came ahead, or that there are no more; it returns more.
-func (t *Take) came(ctx context.Context, ask int, start time.Time, token int32, more bool) bool {
+// ahead notes a token that came ahead, or that there are no more; it returns more.
+func (t *Take) ahead(ctx context.Context, ask int, start time.Time, token int32, more bool) bool {
 	now := t.r.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := &t.a.Asks[ask]
-	t.last = now
+	t.came = now
 	if more {
 		a.Ahead = append(a.Ahead, Later{token, now.Sub(start)})
 	} else {

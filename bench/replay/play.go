@@ -57,8 +57,10 @@ type Text struct {
 	terms  Terms
 	clock  *simclock.Clock
 	began  time.Time
-	from   *Answer // the same one in the recording; nil: it has none
-	pipe   *pipe   // nil: the recorded way
+	from   *Answer       // the same one in the recording; nil: it has none
+	pipe   *pipe         // nil: the recorded way
+	last   *Call         // that was made
+	work   time.Duration // since when the program is at work by itself: the end of the last call, or of a wait
 	served [][]int32
 	Assumed
 	strange map[uint64]bool // texts whose heads are assumed
@@ -156,6 +158,7 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	if !t.rest(ctx, d) {
 		return backend.Output{}, context.Cause(ctx)
 	}
+	t.work = t.passed()
 	return m.head(m.settled, m.length-1), nil
 }
 
@@ -186,25 +189,38 @@ func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 		m.nodes[n.ID] = texts[i]
 		m.out = append(m.out, m.head(texts[i], n.Pos))
 	}
-	m.t.rest(ctx, m.t.call(texts))
+	t := m.t
+	c := t.call(texts)
+	t.rest(ctx, c.Own+c.Took)
+	t.last, t.work = c, t.passed()
 	return m.out, nil
 }
 
-// call is the time of a forward call.
-func (t *Text) call(texts []uint64) time.Duration {
+// call returns the recorded forward call of texts, or another one, or with a pace what follows from that.
+func (t *Text) call(texts []uint64) *Call {
 	rows := len(texts)
 	if t.terms.EdgeTPS > 0 {
-		return time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))
+		return &Call{Took: time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))}
 	}
 	key := callKey(rows, func(i int) uint64 { return texts[i] })
 	if t.from != nil {
 		if c := t.from.calls[key]; c != nil {
-			return c.Own + c.Took
+			return c
 		}
 	}
 	t.CallTimes++
-	c := t.p.call(t.of.Mode, rows, key)
-	return c.Own + c.Took
+	return t.p.call(t.of.Mode, rows, key)
+}
+
+// Observe is to be told of the events of the decoder, with [draft.Options.Trace], when they come: what the program does
+// by itself behind a call takes its time.
+func (t *Text) Observe(ctx context.Context, e draft.Event) {
+	switch {
+	case e.Pass != nil:
+		t.rest(ctx, t.last.After)
+	case e.Waited != nil:
+		t.work = t.passed()
+	}
 }
 
 // Settle implements [draft.Model].

@@ -181,7 +181,7 @@ func (a *Answer) check(h *Header) error {
 		err = errors.Join(err, a.checkHead(&a.Heads[i], h.Vocab))
 	}
 	for _, c := range a.Calls {
-		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took))
+		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took, c.After))
 		if len(c.Nodes) == 0 || slices.Contains(c.Nodes, 0) {
 			err = errors.Join(err, errors.New("calls: one has no nodes, or the prompt as one"))
 		}

@@ -25,7 +25,11 @@ type Take struct {
 	mu    sync.Mutex
 	a     Answer
 	nodes map[edge]int32 // by the node before and the token
-	last  time.Time      // end of the last call or answer
+	calls []*Call
+	call  *Call         // the last one, until something is waited for; nil: something was
+	work  time.Time     // since when the program is at work by itself: the end of the last call, or of a wait
+	own   time.Duration // so long it was, before the next call
+	came  time.Time     // when an answer, or a token ahead, came last
 }
 
 // edge leads to a node.
@@ -36,7 +40,7 @@ type edge struct{ from, token int32 }
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
 	now := r.now()
 	return &Take{
-		r: r, net: net, begun: now, last: now, nodes: map[edge]int32{},
+		r: r, net: net, begun: now, work: now, nodes: map[edge]int32{},
 		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
 	}
 }
@@ -46,7 +50,11 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	t.returned()
 	now := t.r.now()
-	t.a.Tail, t.a.Took = now.Sub(t.last), now.Sub(t.begun)
+	t.worked(now)
+	t.a.Tail, t.a.Took = t.own, now.Sub(t.begun)
+	for _, c := range t.calls {
+		t.a.Calls = append(t.a.Calls, *c)
+	}
 	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
 	if t.a.Mode == ReferenceMode {
 		t.a.Graded = false // it has no text
@@ -135,8 +143,8 @@ func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	out, err := m.Model.Prefill(ctx, prompt)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.a.Lead, t.last = start.Sub(t.begun), t.r.now()
-	t.a.Prefill = t.last.Sub(start)
+	t.a.Lead, t.work = start.Sub(t.begun), t.r.now()
+	t.a.Prefill = t.work.Sub(start)
 	if err == nil {
 		t.head(0, &out)
 	}
@@ -146,7 +154,8 @@ func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 // Extend implements [draft.Model].
 func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	t := m.t
-	start, own := t.since()
+	c := &Call{Nodes: make([]int32, len(nodes))}
+	start := t.calling(c)
 	out, err := m.Model.Extend(ctx, nodes)
 	end := t.r.now()
 	if err != nil {
@@ -154,7 +163,7 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Call{Nodes: make([]int32, len(nodes)), Own: own, Took: end.Sub(start)}
+	c.Took = end.Sub(start)
 	for i, n := range nodes {
 		before := m.settled
 		if len(n.Path) > 0 {
@@ -164,29 +173,51 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 		m.at[n.ID] = c.Nodes[i]
 		t.head(c.Nodes[i], &out[i])
 	}
-	t.a.Calls, t.last = append(t.a.Calls, c), end
+	t.calls, t.call, t.work = append(t.calls, c), c, end
 	return out, nil
 }
 
-// since returns the moment, and the time since the end of the last call or answer.
-func (t *Take) since() (now time.Time, passed time.Duration) {
-	now = t.r.now()
+// calling notes that a forward call begins now.
+func (t *Take) calling(c *Call) (now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return now, max(0, now.Sub(t.last))
+	now = t.r.now()
+	t.worked(now)
+	c.Own, t.own, t.call = t.own, 0, nil
+	return now
 }
 
-// Observe is to be told of the events of a decoder with [draft.Options.Trace]: what was waited for by the clock alone is
-// no time of the program.
+// worked notes that the program has been at work until now: behind a call, or before the next one. The lock is held.
+func (t *Take) worked(now time.Time) {
+	if d := max(0, now.Sub(t.work)); t.call != nil {
+		t.call.After = d
+	} else {
+		t.own += d
+	}
+}
+
+// asking notes that an ask begins now, and returns how long the program has been at work before.
+func (t *Take) asking() (now time.Time, lag time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.r.now()
+	return now, max(0, now.Sub(t.work))
+}
+
+// Observe is to be told of the events of a decoder with [draft.Options.Trace]: the program is at work where it does not
+// wait. After a wait it is so from the moment on at which something came.
 func (t *Take) Observe(e draft.Event) {
 	if e.Waited == nil {
 		return
 	}
 	now := t.r.now()
+	start := now.Add(-e.Waited.Took)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.last.After(now.Add(-e.Waited.Took)) { // nothing came meanwhile
-		t.last = now
+	t.worked(start)
+	t.call, t.work = nil, now
+	if t.came.After(start) {
+		t.work = t.came
 	}
 }
 

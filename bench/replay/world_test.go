@@ -276,7 +276,13 @@ func (w *world) records(
 		set(&o)
 		take := rec.Begin(mode, question, 0, promptOf(question), nil)
 		var c draft.Cloud = large{w}
-		s = decodes(t, promptOf(question), take.Model(&small{world: w}), policy(t, threshold), take.Cloud(c), o, take.Observe)
+		work := func(e draft.Event) { // what the program does by itself behind a call
+			take.Observe(e)
+			if e.Pass != nil {
+				_ = w.wait(t.Context(), w.some(3*ms))
+			}
+		}
+		s = decodes(t, promptOf(question), take.Model(&small{world: w}), policy(t, threshold), take.Cloud(c), o, work)
 		ids := s.ids
 		ended := len(ids) > 0 && ids[len(ids)-1] == end
 		if ended {
@@ -319,7 +325,7 @@ func replays(
 		text.Lead(t.Context())
 		o := options(clock)
 		set(&o)
-		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, nil)
+		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
 		text.Tail(t.Context())
 		text.Shown(prompt, s.tokens, o.Verify)
 		took = clock.Now().Sub(begun)
