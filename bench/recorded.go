@@ -12,14 +12,14 @@ import (
 )
 
 // recordOf says of what an answer is recorded.
-type recordOf struct{ question, device int }
-
-// nobody stands for an answer that is not recorded.
-var nobody = recordOf{-1, -1}
+type recordOf struct {
+	question, device int
+	warmUp           bool
+}
 
 // begin begins to record an answer; nil where nobody wants that.
 func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
-	if b.Record == nil || of == nobody {
+	if b.Record == nil {
 		return nil
 	}
 	name := m.Name
@@ -30,7 +30,11 @@ func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
 	if m.Routes() && b.Router.Policy == router.Learned {
 		net = b.Router.Net
 	}
-	return b.Record.Begin(name, of.question, of.device, prompt, net)
+	t := b.Record.Begin(name, of.question, of.device, prompt, net)
+	if of.warmUp {
+		t.WarmUp()
+	}
+	return t
 }
 
 // record has a recorder look at both models.

@@ -183,15 +183,21 @@ func (r *replaying) rounds() {
 	}
 }
 
+// step is a round, or a question of the warm-up before all rounds.
+type step struct {
+	round
+	warmUp *replay.Answer
+}
+
 // chains are the rounds of each device in a mode, in their order: as recorded, or else dealt out.
-func (r *replaying) chains(mode string) [][]round {
+func (r *replaying) chains(mode string) [][]step {
 	devices, of, had := map[int]int{}, map[round]bool{}, map[int]int{}
-	var chains [][]round
-	add := func(device int, one round) {
-		if _, ok := r.places[one]; !ok || of[one] {
+	var chains [][]step
+	add := func(device int, one step) {
+		if _, ok := r.places[one.round]; one.warmUp == nil && (!ok || of[one.round]) {
 			return
 		}
-		of[one] = true
+		of[one.round] = of[one.round] || one.warmUp == nil
 		at, ok := devices[device]
 		if !ok {
 			at = len(chains)
@@ -200,13 +206,17 @@ func (r *replaying) chains(mode string) [][]round {
 		chains[at] = append(chains[at], one)
 	}
 	for _, a := range r.Player.Answers {
-		if a.Mode == mode {
-			add(a.Device, round{a.Question, had[a.Question]})
+		switch {
+		case a.Mode != mode:
+		case a.WarmUp:
+			add(a.Device, step{round{a.Question, 0}, a})
+		default:
+			add(a.Device, step{round{a.Question, had[a.Question]}, nil})
 			had[a.Question]++
 		}
 	}
 	for i, one := range r.all {
-		add(i%max(1, r.cell.Parallel), one)
+		add(i%max(1, r.cell.Parallel), step{one, nil})
 	}
 	return chains
 }
@@ -225,8 +235,11 @@ func (r *replaying) jobs(
 				if err != nil {
 					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
 				}
+				if one.warmUp != nil {
+					continue
+				}
 				a.question, a.repetition = one.question, one.take
-				answers[r.places[one]] = a
+				answers[r.places[one.round]] = a
 				mu.Lock()
 				assumed.Plus(missed)
 				mu.Unlock()
@@ -268,16 +281,19 @@ type replayed struct {
 var epoch = time.Unix(0, 0)
 
 // answer answers a question.
-func (d *replayed) answer(ctx context.Context, one round) (a answer, missed replay.Assumed, err error) {
+func (d *replayed) answer(ctx context.Context, one step) (a answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
 	a.prompt = len(prompt)
+	if d.m.kind == cloud && one.warmUp != nil {
+		return a, missed, nil
+	}
 	if d.m.kind == cloud {
-		return d.alone(one, a)
+		return d.alone(one.round, a)
 	}
 	clock := simclock.New(epoch)
-	at := slices.Index(d.numbers, one.question)
+	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
-		Mode: d.m.Name, Question: one.question, Take: one.take, HTTP: d.m.kind == paper,
+		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp, HTTP: d.m.kind == paper,
 		Part: float64(at) / float64(len(d.numbers)),
 	}
 	terms := d.terms

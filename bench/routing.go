@@ -47,7 +47,7 @@ type RoutingOptions struct {
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
-	Record   *replay.Recorder                                                   // records the answers, if given; not those of a warm-up
+	Record   *replay.Recorder                                                   // records the answers, if given
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all

@@ -39,6 +39,7 @@ type Answer struct {
 	Question int           `json:"question"`         // its number in the workload
 	Take     int           `json:"take,omitempty"`   // how often this question had been answered in this mode before
 	Device   int           `json:"device,omitempty"` // that answered; the answers of one stand in their order
+	WarmUp   bool          `json:"warm_up,omitempty"` // it does not count: the device learnt from it
 	Prompt   []int32       `json:"prompt"`
 	Tokens   []int32       `json:"tokens,omitempty"`
 	Parents  []int32       `json:"parents,omitempty"`

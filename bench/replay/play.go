@@ -46,6 +46,7 @@ type Of struct {
 	Mode     string
 	Question int
 	Take     int
+	WarmUp   *Answer // the recorded answer, where it is one of a warm-up
 	HTTP     bool    // asks go over HTTP
 	Part     float64 // where in its traces the link begins, as a share of their length, in [0, 1)
 }
@@ -72,7 +73,9 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	t := &Text{
 		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{}, guessed: map[uint64]bool{},
 	}
-	if found := p.Found(of.Mode, of.Question); of.Take < len(found) {
+	if found := p.Found(of.Mode, of.Question); of.WarmUp != nil {
+		t.from = of.WarmUp
+	} else if of.Take < len(found) {
 		t.from = found[of.Take]
 	}
 	if terms.Link == nil || of.HTTP {

@@ -51,8 +51,9 @@ func NewPlayer(r *Recording) (*Player, error) {
 		asks: map[string][]*Ask{},
 	}
 	for _, a := range r.Answers {
-		of := take{a.Mode, a.Question}
-		p.found[of] = append(p.found[of], a)
+		if of := (take{a.Mode, a.Question}); !a.WarmUp {
+			p.found[of] = append(p.found[of], a)
+		}
 		p.learnHeads(a)
 		p.learnTimes(a)
 		for i := range a.Asks {
@@ -262,7 +263,7 @@ func (p *Player) Modes() (all []string) {
 // Asked reports whether the recording has answers of the large model.
 func (p *Player) Asked() bool { return len(p.asks[""]) > 0 }
 
-// Found returns the answers to a question in a mode, in the order of their takes.
+// Found returns the answers to a question in a mode, in the order of their takes, without those of a warm-up.
 func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
 
 // Questions are the numbers of the questions, rising, with a prompt for each.

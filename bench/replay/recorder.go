@@ -84,9 +84,10 @@ func (r *Recorder) Close() error {
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := take{a.Mode, a.Question}
-	a.Take = r.takes[of]
-	r.takes[of]++
+	if of := (take{a.Mode, a.Question}); !a.WarmUp {
+		a.Take = r.takes[of]
+		r.takes[of]++
+	}
 	if r.pending = append(r.pending, a); len(r.pending) >= mostPending {
 		r.flush()
 	}

@@ -45,6 +45,9 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 	}
 }
 
+// WarmUp says that the answer does not count. What the device learns from it does.
+func (t *Take) WarmUp() { t.a.WarmUp = true }
+
 // End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
 // right answer, and whether this is right. No call and no ask is under way any more.
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
