@@ -283,6 +283,9 @@ var epoch = time.Unix(0, 0)
 // answer answers a question.
 func (d *replayed) answer(ctx context.Context, one step) (a answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
+	if one.warmUp != nil {
+		prompt = one.warmUp.Prompt
+	}
 	a.prompt = len(prompt)
 	if d.m.kind == cloud && one.warmUp != nil {
 		return a, missed, nil

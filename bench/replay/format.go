@@ -36,9 +36,9 @@ type Header struct {
 // goes on with Tokens[i] behind node Parents[i]. Times are of the computer's clock, in nanoseconds.
 type Answer struct {
 	Mode     string        `json:"mode"`
-	Question int           `json:"question"`         // its number in the workload
-	Take     int           `json:"take,omitempty"`   // how often this question had been answered in this mode before
-	Device   int           `json:"device,omitempty"` // that answered; the answers of one stand in their order
+	Question int           `json:"question"`          // its number in the workload
+	Take     int           `json:"take,omitempty"`    // how often this question had been answered in this mode before
+	Device   int           `json:"device,omitempty"`  // that answered; the answers of one stand in their order
 	WarmUp   bool          `json:"warm_up,omitempty"` // it does not count: the device learnt from it
 	Prompt   []int32       `json:"prompt"`
 	Tokens   []int32       `json:"tokens,omitempty"`

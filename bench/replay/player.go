@@ -270,7 +270,9 @@ func (p *Player) Found(mode string, question int) []*Answer { return p.found[tak
 func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	prompts = map[int][]int32{}
 	for _, a := range p.Answers {
-		prompts[a.Question] = a.Prompt
+		if !a.WarmUp {
+			prompts[a.Question] = a.Prompt
+		}
 	}
 	return slices.Sorted(maps.Keys(prompts)), prompts
 }
