@@ -95,7 +95,7 @@ func (o *ReplayOptions) check() error {
 		switch {
 		case (m.kind == cloud || m.kind == paper) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
-		case m.Asks() && !o.Player.Asked():
+		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
 			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: record a mode that asks, such as serial",
 				ErrNotRecorded, m.Name)
 		case m.margin > 0 && !o.Player.Scores:
@@ -104,6 +104,12 @@ func (o *ReplayOptions) check() error {
 		}
 	}
 	return o.checkRouter()
+}
+
+// asks reports whether single tokens are asked for in the mode of that name.
+func asks(name string) bool {
+	m, err := ParseMode(name)
+	return err == nil && m.Asks()
 }
 
 // checkRouter refuses a network whose confidences were not recorded.

@@ -111,7 +111,12 @@ func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration 
 // answer is what the large model says, besides times.
 func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
 	a := draft.Answer{
-		Token: t.says(text, len(q.Context)), BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+		BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+	}
+	if exact != nil && exact.answered() {
+		a.Token = exact.Token
+	} else {
+		a.Token = t.says(text, len(q.Context))
 	}
 	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
 		a.Audited, a.Sampled = exact.Audited, exact.Sampled

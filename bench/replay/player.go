@@ -59,6 +59,8 @@ func NewPlayer(r *Recording) (*Player, error) {
 		for i := range a.Asks {
 			p.learnAsk(a, &a.Asks[i])
 		}
+	}
+	for _, a := range r.Answers {
 		if a.largeAlone() {
 			p.learnText(a)
 		}
@@ -70,8 +72,10 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// The modes, in a recording, of what the large model says alone: over HTTP, and without a network.
+// Modes of a recording that are special: what the large model says alone, over HTTP and without a network, and
+// questions over HTTP.
 const (
+	PaperMode     = "paper"
 	CloudMode     = "cloud"
 	ReferenceMode = "reference"
 )
@@ -149,7 +153,11 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 	if !q.answered() {
 		return
 	}
-	p.asks[a.Mode], p.asks[""] = append(p.asks[a.Mode], q), append(p.asks[""], q)
+	p.asks[a.Mode] = append(p.asks[a.Mode], q)
+	if a.Mode == PaperMode { // its large model reads characters, which can be other tokens; and its way is another one
+		return
+	}
+	p.asks[""] = append(p.asks[""], q)
 	context := a.context(q.Node)
 	text := a.texts[q.Node]
 	p.said[text] = q.Token
@@ -198,11 +206,18 @@ func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*
 func (p *Player) learnText(a *Answer) {
 	text := hashOf(a.Prompt)
 	for _, id := range a.IDs {
-		p.said[text] = id
+		p.learn(text, id)
 		text = then(text, id)
 	}
 	if a.Ended && len(p.Ends) == 1 {
-		p.said[text] = p.Ends[0]
+		p.learn(text, p.Ends[0])
+	}
+}
+
+// learn notes the large model's choice behind a text, unless an answer told it that was asked for by its tokens.
+func (p *Player) learn(text uint64, token int32) {
+	if _, known := p.said[text]; !known {
+		p.said[text] = token
 	}
 }
 
