@@ -25,11 +25,13 @@ type Take struct {
 	mu    sync.Mutex
 	a     Answer
 	nodes map[edge]int32 // by the node before and the token
-	calls []*Call
-	call  *Call         // the last one, until something is waited for; nil: something was
-	work  time.Time     // since when the program is at work by itself: the end of the last call, or of a wait
-	own   time.Duration // so long it was, before the next call
-	came  time.Time     // when an answer, or a token ahead, came last
+	call  int            // the last of the calls, until something is waited for; -1: something was, or there is none
+	work  time.Time      // since when the program is at work by itself: the end of the last call, or of a wait
+	own   time.Duration  // so long it was, before the next call
+	came  time.Time      // when an answer, or a token ahead, came last
+
+	ids    []int32   // memory of the slices in heads and calls, as many small pieces would cost more
+	logits []float32 // alike
 }
 
 // edge leads to a node.
@@ -40,7 +42,7 @@ type edge struct{ from, token int32 }
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
 	now := r.now()
 	return &Take{
-		r: r, net: net, begun: now, work: now, nodes: map[edge]int32{},
+		r: r, net: net, begun: now, work: now, call: -1, nodes: map[edge]int32{},
 		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
 	}
 }
@@ -55,9 +57,6 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	now := t.r.now()
 	t.worked(now)
 	t.a.Tail, t.a.Took = t.own, now.Sub(t.begun)
-	for _, c := range t.calls {
-		t.a.Calls = append(t.a.Calls, *c)
-	}
 	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
 	if t.a.Mode == ReferenceMode {
 		t.a.Graded = false // it has no text
@@ -105,14 +104,14 @@ func (t *Take) behind(text []int32) int32 {
 
 // head keeps what the small model says behind a node. The lock is held.
 func (t *Take) head(node int32, out *backend.Output) {
-	h := Head{
-		Node: node, IDs: make([]int32, len(out.Top)), Logits: make([]float32, len(out.Top)),
+	ids, logits := len(t.ids), len(t.logits)
+	for _, c := range out.Top {
+		t.ids, t.logits = append(t.ids, c.ID), append(t.logits, finite(c.Logit))
+	}
+	t.a.Heads = append(t.a.Heads, Head{
+		Node: node, IDs: t.ids[ids:len(t.ids):len(t.ids)], Logits: t.logits[logits:len(t.logits):len(t.logits)],
 		LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy),
-	}
-	for i, c := range out.Top {
-		h.IDs[i], h.Logits[i] = c.ID, finite(c.Logit)
-	}
-	t.a.Heads = append(t.a.Heads, h)
+	})
 	if t.net != nil {
 		t.hidden, t.sure = append(t.hidden, slices.Clone(out.Hidden)), append(t.sure, finite(out.Confidence))
 	}
@@ -157,8 +156,7 @@ func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 // Extend implements [draft.Model].
 func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
 	t := m.t
-	c := &Call{Nodes: make([]int32, len(nodes))}
-	start := t.calling(c)
+	start, own := t.calling()
 	out, err := m.Model.Extend(ctx, nodes)
 	end := t.r.now()
 	if err != nil {
@@ -166,34 +164,39 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.Took = end.Sub(start)
-	for i, n := range nodes {
+	first := len(t.ids)
+	for _, n := range nodes {
 		before := m.settled
 		if len(n.Path) > 0 {
 			before = m.at[n.Path[len(n.Path)-1]]
 		}
-		c.Nodes[i] = t.node(before, n.Token)
-		m.at[n.ID] = c.Nodes[i]
-		t.head(c.Nodes[i], &out[i])
+		node := t.node(before, n.Token)
+		m.at[n.ID], t.ids = node, append(t.ids, node)
 	}
-	t.calls, t.call, t.work = append(t.calls, c), c, end
+	c := Call{Nodes: t.ids[first:len(t.ids):len(t.ids)], Own: own, Took: end.Sub(start)}
+	for i, node := range c.Nodes {
+		t.head(node, &out[i])
+	}
+	t.a.Calls = append(t.a.Calls, c)
+	t.call, t.work = len(t.a.Calls)-1, end
 	return out, nil
 }
 
-// calling notes that a forward call begins now.
-func (t *Take) calling(c *Call) (now time.Time) {
+// calling notes that a forward call begins now, and returns how long the program has been at work before, if that is
+// not the time behind the last call.
+func (t *Take) calling() (now time.Time, own time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.r.now()
 	t.worked(now)
-	c.Own, t.own, t.call = t.own, 0, nil
-	return now
+	own, t.own, t.call = t.own, 0, -1
+	return now, own
 }
 
 // worked notes that the program has been at work until now: behind a call, or before the next one. The lock is held.
 func (t *Take) worked(now time.Time) {
-	if d := max(0, now.Sub(t.work)); t.call != nil {
-		t.call.After = d
+	if d := max(0, now.Sub(t.work)); t.call >= 0 {
+		t.a.Calls[t.call].After = d
 	} else {
 		t.own += d
 	}
@@ -218,7 +221,7 @@ func (t *Take) Observe(e draft.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.worked(start)
-	t.call, t.work = nil, now
+	t.call, t.work = -1, now
 	if t.came.After(start) {
 		t.work = t.came
 	}
