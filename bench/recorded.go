@@ -6,19 +6,20 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // recordOf says of what an answer is recorded.
-type recordOf struct{ question, device int }
-
-// nobody stands for an answer that is not recorded.
-var nobody = recordOf{-1, -1}
+type recordOf struct {
+	question, device int
+	warmUp           bool
+}
 
 // begin begins to record an answer; nil where nobody wants that.
 func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
-	if b.Record == nil || of == nobody {
+	if b.Record == nil {
 		return nil
 	}
 	name := m.Name
@@ -29,7 +30,11 @@ func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
 	if m.Routes() && b.Router.Policy == router.Learned {
 		net = b.Router.Net
 	}
-	return b.Record.Begin(name, of.question, of.device, prompt, net)
+	t := b.Record.Begin(name, of.question, of.device, prompt, net)
+	if of.warmUp {
+		t.WarmUp()
+	}
+	return t
 }
 
 // record has a recorder look at both models.
@@ -37,7 +42,18 @@ func (a *answer) record(r *engine.Route) {
 	if a.take == nil {
 		return
 	}
-	r.Wrap = a.take.Model
+	inner, observe := r.Wrap, r.Observe
+	r.Draft.Trace = true
+	r.Observe = func(e engine.Event) {
+		observe(e)
+		a.take.Observe(e)
+	}
+	r.Wrap = func(m draft.Model) draft.Model {
+		if inner != nil {
+			m = inner(m)
+		}
+		return a.take.Model(m)
+	}
 	if r.Cloud != nil {
 		r.Cloud = a.take.Cloud(r.Cloud)
 	}
@@ -65,6 +81,11 @@ func (o *RoutingOptions) Records() (h replay.Header, err error) {
 	h.MaxTokens = cmp.Or(h.MaxTokens, usualTokens)
 	for _, path := range o.Traces {
 		h.Traces = append(h.Traces, filepath.Base(path))
+	}
+	for _, m := range o.Modes {
+		if !slices.Contains(h.Modes, m.Name) {
+			h.Modes = append(h.Modes, m.Name)
+		}
 	}
 	for id := range int32(t.Size()) {
 		if t.IsEnd(id) {

@@ -39,8 +39,9 @@ type ReplayOptions struct {
 var ErrNotRecorded = errors.New("the recording cannot tell")
 
 // Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports are as
-// those of [Routing], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times count,
-// with another round trip and another pace of the large model where the terms name them: both have to be in the recording.
+// those of [Routing], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times
+// count, with another round trip and another pace of the large model where these are given: both modes have to be in
+// the recording.
 //
 // A link with traces begins in them where the question stands in the workload: the first one at their beginning, the
 // others spread over their length. So modes meet the same weather, and all of it counts alike.
@@ -94,8 +95,8 @@ func (o *ReplayOptions) check() error {
 		switch {
 		case (m.kind == cloud || m.kind == paper) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
-		case m.Asks() && !o.Player.Asked():
-			return fmt.Errorf("%w of mode %s: it has no answer of the large model: record a mode that asks, such as serial",
+		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
+			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: record a mode that asks, such as serial",
 				ErrNotRecorded, m.Name)
 		case m.margin > 0 && !o.Player.Scores:
 			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
@@ -103,6 +104,12 @@ func (o *ReplayOptions) check() error {
 		}
 	}
 	return o.checkRouter()
+}
+
+// asks reports whether single tokens are asked for in the mode of that name.
+func asks(name string) bool {
+	m, err := ParseMode(name)
+	return err == nil && m.Asks()
 }
 
 // checkRouter refuses a network whose confidences were not recorded.
@@ -182,15 +189,21 @@ func (r *replaying) rounds() {
 	}
 }
 
+// step is a round, or a question of the warm-up before all rounds.
+type step struct {
+	round
+	warmUp *replay.Answer
+}
+
 // chains are the rounds of each device in a mode, in their order: as recorded, or else dealt out.
-func (r *replaying) chains(mode string) [][]round {
+func (r *replaying) chains(mode string) [][]step {
 	devices, of, had := map[int]int{}, map[round]bool{}, map[int]int{}
-	var chains [][]round
-	add := func(device int, one round) {
-		if _, ok := r.places[one]; !ok || of[one] {
+	var chains [][]step
+	add := func(device int, one step) {
+		if _, ok := r.places[one.round]; one.warmUp == nil && (!ok || of[one.round]) {
 			return
 		}
-		of[one] = true
+		of[one.round] = of[one.round] || one.warmUp == nil
 		at, ok := devices[device]
 		if !ok {
 			at = len(chains)
@@ -199,19 +212,25 @@ func (r *replaying) chains(mode string) [][]round {
 		chains[at] = append(chains[at], one)
 	}
 	for _, a := range r.Player.Answers {
-		if a.Mode == mode {
-			add(a.Device, round{a.Question, had[a.Question]})
+		switch {
+		case a.Mode != mode:
+		case a.WarmUp:
+			add(a.Device, step{round{a.Question, 0}, a})
+		default:
+			add(a.Device, step{round{a.Question, had[a.Question]}, nil})
 			had[a.Question]++
 		}
 	}
 	for i, one := range r.all {
-		add(i%max(1, r.cell.Parallel), one)
+		add(i%max(1, r.cell.Parallel), step{one, nil})
 	}
 	return chains
 }
 
 // jobs are the devices of a mode.
-func (r *replaying) jobs(ctx context.Context, mode int, answers []answer, assumed *replay.Assumed) (all []func() error) {
+func (r *replaying) jobs(
+	ctx context.Context, mode int, answers []answer, assumed *replay.Assumed,
+) (all []func() error) {
 	var mu sync.Mutex
 	m := r.Modes[mode]
 	for _, chain := range r.chains(m.Name) {
@@ -222,8 +241,11 @@ func (r *replaying) jobs(ctx context.Context, mode int, answers []answer, assume
 				if err != nil {
 					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
 				}
+				if one.warmUp != nil {
+					continue
+				}
 				a.question, a.repetition = one.question, one.take
-				answers[r.places[one]] = a
+				answers[r.places[one.round]] = a
 				mu.Lock()
 				assumed.Plus(missed)
 				mu.Unlock()
@@ -265,21 +287,29 @@ type replayed struct {
 var epoch = time.Unix(0, 0)
 
 // answer answers a question.
-func (d *replayed) answer(ctx context.Context, one round) (a answer, missed replay.Assumed, err error) {
+func (d *replayed) answer(ctx context.Context, one step) (a answer, missed replay.Assumed, err error) {
 	prompt := d.prompts[one.question]
+	if one.warmUp != nil {
+		prompt = one.warmUp.Prompt
+	}
 	a.prompt = len(prompt)
+	if d.m.kind == cloud && one.warmUp != nil {
+		return a, missed, nil
+	}
 	if d.m.kind == cloud {
-		return d.alone(one, a)
+		return d.alone(one.round, a)
 	}
 	clock := simclock.New(epoch)
-	at := slices.Index(d.numbers, one.question)
+	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
-		Mode: d.m.Name, Question: one.question, Take: one.take, HTTP: d.m.kind == paper,
+		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp, HTTP: d.m.kind == paper,
 		Part: float64(at) / float64(len(d.numbers)),
 	}
+	terms := d.terms
+	terms.Sure = d.m.Routes() && d.Router.Policy == router.Learned
 	clock.Run(func() {
 		var t *replay.Text
-		if t, err = d.Player.Text(of, d.terms, clock); err == nil {
+		if t, err = d.Player.Text(of, terms, clock); err == nil {
 			err = d.decode(ctx, clock, t, prompt, &a)
 			missed = t.Assumed
 		}
@@ -332,11 +362,12 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 	if err != nil {
 		return err
 	}
-	shown := slices.Clone(prompt)
+	var shown []draft.Token
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.observe(e)
+		t.Observe(ctx, e)
 		if token := e.Token; token != nil {
-			shown = append(shown, token.ID)
+			shown = append(shown, *token)
 			if !token.End {
 				a.shown = append(a.shown, clock.Now().Sub(begun))
 				a.ids, a.origins = append(a.ids, token.ID), append(a.origins, string(token.Origin))
@@ -348,7 +379,7 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 		return err
 	}
 	t.Tail(ctx)
-	t.Shown(prompt, shown[len(prompt):])
+	t.Shown(prompt, shown, d.m.Verifies())
 	a.took = clock.Now().Sub(begun)
 	if sum.Asks == 0 {
 		a.tally.WarmedInVain = a.tally.Warmed
@@ -360,7 +391,7 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 func (d *replayed) decoder(clock *simclock.Clock, t *replay.Text, prompt []int32) (*draft.Decoder, error) {
 	p := d.Player
 	o := d.m.Draft(d.Draft)
-	o.Vocab, o.Cost, o.Waits, o.Clock = p.Vocab, &d.cost, &d.waits, clock
+	o.Vocab, o.Cost, o.Waits, o.Clock, o.Trace = p.Vocab, &d.cost, &d.waits, clock, true
 	o.MaxTokens, o.Room = p.MaxTokens, max(1, p.Context-len(prompt))
 	o.End = func(id int32) bool { return slices.Contains(p.Ends, id) }
 	if d.m.kind == local {

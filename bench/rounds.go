@@ -107,7 +107,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	for k := range warmUp {
 		q := n - 1 - (d.number+k)%n // not those that the measurement begins with, if there are enough
 		for i := range d.modes {
-			if _, err := d.ask(ctx, i, q, nobody); err != nil {
+			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (d *device) round(ctx context.Context, round int) ([]answer, error) {
 	n := len(d.b.Questions)
 	answers := make([]answer, len(d.modes))
 	for _, i := range order(round, len(d.modes)) {
-		a, err := d.ask(ctx, i, round%n, recordOf{round % n, d.number})
+		a, err := d.ask(ctx, i, round%n, recordOf{round % n, d.number, false})
 		if err != nil {
 			return nil, err
 		}

@@ -18,8 +18,8 @@ func Ways(o Options) (up, down *Way, err error) {
 }
 
 // Send says when a datagram arrives that leaves at a time since the link began, not before that of the last one, with
-// so many bytes of payload; false where it does not arrive. Headers of IP and UDP come on top, as in [Options]. One that
-// is lost uses its time on the link and does not arrive: the caller's chance takes the place of [Direction.Loss].
+// so many bytes of payload; false where it does not arrive. Headers of IP and UDP come on top, as in [Options]. One
+// that is lost uses its time on the link and does not arrive: the caller's chance takes the place of [Direction.Loss].
 func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duration, ok bool) {
 	w.e.Loss = 0
 	if lost {
@@ -30,8 +30,8 @@ func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duratio
 }
 
 // Estimate is what the two ends of a connection know of the round trip at a time since the link began, by RFC 9002,
-// section 5: the smoothed round trip and its variation, in which each recorded round trip until then counts as a sample,
-// on top of the delays of both directions. Without a trace the variation is 0.
+// section 5: the smoothed round trip and its variation, in which each recorded round trip until then counts as a
+// sample, on top of the delays of both directions. Without a trace the variation is 0.
 func (o *Options) Estimate(at time.Duration) (smoothed, variation time.Duration) {
 	base := o.Up.Delay + o.Down.Delay
 	if o.RTT == nil {

@@ -8,55 +8,70 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// later is a token that comes ahead, and when after the answer.
-type later struct {
-	token int32
-	after time.Duration
+// stream is the tokens that the large model decodes on by itself behind an answer.
+type stream struct {
+	t      *Text
+	wanted int
+	exact  *Ask   // the answered ask in the recording; nil: it has none
+	text   uint64 // so far
+	length int    // of it
+	sent   int
+	last   time.Duration // when the last one left, after the answer
+	over   bool
 }
 
-// ahead sends the tokens that the large model decodes on by itself, as far as the recording tells what they are.
+// ahead sends the tokens that come ahead.
 func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *Ask, a *draft.Answer) <-chan int32 {
 	to := make(chan int32, q.Ahead)
-	all := t.follows(q, text, exact, a)
+	s := &stream{t: t, wanted: q.Ahead, text: then(text, a.Token), length: len(q.Context) + 1}
+	if q.Verify == draft.Choices && len(a.Audit) > 0 {
+		first := slices.MinFunc(a.Audit, func(a, b draft.Finding) int { return a.Pos - b.Pos })
+		s.text, s.length = then(hashOf(q.Context[:first.Pos]), first.Token), first.Pos+1
+	}
+	if exact != nil && exact.answered() {
+		s.exact = exact
+	}
 	begin := t.passed()
 	t.clock.Go(func() {
 		defer close(to)
-		for i, l := range all {
-			if !t.rest(ctx, begin+l.after-t.passed()) {
+		for s.more() {
+			if !t.rest(ctx, begin+s.next()-t.passed()) {
 				return
 			}
-			if t.pipe != nil && !t.carry(ctx, downwards, text+uint64(i)+2, 0) {
+			token := s.take()
+			if t.pipe != nil && !t.carry(ctx, downwards, text+uint64(s.sent)+2, 0) {
 				return
 			}
-			to <- l.token
+			to <- token
 		}
 	})
 	return to
 }
 
-// follows are the tokens behind an answer, and their times: over a link, those at which they leave, as if the answer had
-// left when it came.
-func (t *Text) follows(q draft.Question, text uint64, exact *Ask, a *draft.Answer) (all []later) {
-	text = then(text, a.Token)
-	if q.Verify == draft.Choices && len(a.Audit) > 0 {
-		first := slices.MinFunc(a.Audit, func(a, b draft.Finding) int { return a.Pos - b.Pos })
-		text = then(hashOf(q.Context[:first.Pos]), first.Token)
+// more reports whether the large model decodes another token.
+func (s *stream) more() bool {
+	ended := s.exact != nil && s.exact.Closed && s.sent == len(s.exact.Ahead) && s.sent < s.exact.Wanted
+	return !s.over && s.sent < s.wanted && !ended
+}
+
+// next is when the next token leaves, after the answer: as recorded, or at the usual pace, but not at a time at which
+// it would have come when nobody waited for it.
+func (s *stream) next() time.Duration {
+	switch e := s.exact; {
+	case e == nil:
+	case s.sent < len(e.Ahead):
+		return max(s.last, e.Ahead[s.sent].At-e.Took)
+	default:
+		return max(s.last+s.t.p.pace, e.Until-e.Took+1)
 	}
-	last := time.Duration(0)
-	for i := range q.Ahead {
-		token, known := t.p.said[text]
-		if !known {
-			return all
-		}
-		last += t.p.pace
-		if exact != nil && exact.answered() && i < len(exact.Ahead) && exact.Ahead[i].Token == token {
-			last = max(0, exact.Ahead[i].At-exact.Took)
-		}
-		all = append(all, later{token, last})
-		if slices.Contains(t.p.Ends, token) {
-			return all
-		}
-		text = then(text, token)
-	}
-	return all
+	return s.last + s.t.p.pace
+}
+
+// take returns the next token, which leaves now.
+func (s *stream) take() int32 {
+	s.last = s.next()
+	token := s.t.says(s.text, s.length)
+	s.text, s.length, s.sent = then(s.text, token), s.length+1, s.sent+1
+	s.over = slices.Contains(s.t.p.Ends, token)
+	return token
 }

@@ -3,14 +3,9 @@ package replay
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
-
-// mostLag is the longest time between the decision to ask and the ask that the program itself can have taken: what is
-// longer was a wait for something else.
-const mostLag = 50 * time.Millisecond
 
 // Cloud wraps the large model. What it returns is a [draft.Warmer] where c is.
 func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
@@ -35,15 +30,12 @@ type warmingCloud struct {
 // Ask implements [draft.Cloud].
 func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	t := c.t
-	start, lag := t.since()
-	if lag > mostLag {
-		lag = 0
-	}
+	start, lag := t.asking()
 	got, err := c.Cloud.Ask(ctx, q)
 	end := t.r.now()
 	one := Ask{
-		Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
-		Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
+		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
+		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
 		BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
 	switch {
@@ -55,10 +47,14 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	for _, f := range got.Audit {
 		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb), finite(f.Score), finite(f.Stands)})
 	}
+	for _, c := range got.Top {
+		one.Top = append(one.Top, Candidate{c.ID, finite(c.Logit)})
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one.Node = t.behind(q.Context)
-	t.a.Asks, t.last = append(t.a.Asks, one), end
+	t.a.Asks = append(t.a.Asks, one)
+	t.came = end
 	if err == nil && got.Ahead != nil {
 		got.Ahead = t.pass(ctx, got.Ahead, len(t.a.Asks)-1, start, max(q.Ahead, cap(got.Ahead)))
 	}
@@ -77,32 +73,14 @@ func short(s string) string {
 	return s
 }
 
-// pass hands tokens that come ahead on, and notes when they came. The lock is held.
-func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
-	to := make(chan int32, room)
-	t.ahead.Go(func() {
-		defer close(to)
-		for token := range from {
-			now := t.r.now()
-			t.mu.Lock()
-			a := &t.a.Asks[ask]
-			a.Ahead = append(a.Ahead, Later{token, now.Sub(start)})
-			t.last = now
-			t.mu.Unlock()
-			select {
-			case to <- token:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return to
-}
-
 // Warm implements [draft.Warmer].
 func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	start := c.t.r.now()
 	up, down, err = c.to.Warm(ctx, text)
-	w := Warm{Tokens: len(text), Took: c.t.r.now().Sub(start), BytesUp: up, BytesDown: down, Failed: err != nil}
+	w := Warm{
+		Tokens: len(text), Sent: start.Sub(c.t.begun), Took: c.t.r.now().Sub(start),
+		BytesUp: up, BytesDown: down, GivenUp: ctx.Err() != nil, Failed: err != nil && ctx.Err() == nil,
+	}
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	c.t.a.Warms = append(c.t.a.Warms, w)

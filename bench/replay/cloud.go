@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -30,13 +31,17 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	t := c.t
 	text := hashOf(q.Context)
 	exact, like := t.exact(text)
+	worked := t.passed() - t.work // so much of what the program took until it asked is over
 	if exact != nil && exact.Error != "" && t.pipe == nil {
-		t.rest(ctx, exact.Lag+exact.Took)
+		t.rest(ctx, max(0, exact.Lag-worked+exact.Took))
 		return draft.Answer{}, ErrRecorded
 	}
 	a := t.answer(q, text, exact, like)
-	if !t.travel(ctx, q, text, exact, like, &a) {
-		return draft.Answer{BytesUp: a.BytesUp}, context.Cause(ctx)
+	if !t.travel(ctx, text, exact, like, worked, &a) {
+		if exact != nil && !exact.answered() {
+			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
+		}
+		return draft.Answer{BytesUp: a.BytesUp, BytesDown: a.BytesDown}, context.Cause(ctx)
 	}
 	if exact == nil || !exact.answered() {
 		a.Prefilled = len(q.Context) - t.cached(q.Context)
@@ -72,19 +77,21 @@ func (t *Text) compute(like *Ask) time.Duration {
 }
 
 // travel waits until an answer is there, and fills in its times; false: ctx is done before.
-func (t *Text) travel(ctx context.Context, q draft.Question, text uint64, exact, like *Ask, a *draft.Answer) bool {
+func (t *Text) travel(
+	ctx context.Context, text uint64, exact, like *Ask, worked time.Duration, a *draft.Answer,
+) bool {
 	a.Queue, a.Cloud = like.Queue, t.compute(like)
 	if t.pipe == nil {
-		return t.rest(ctx, t.asRecorded(exact, like))
+		return t.rest(ctx, t.asRecorded(exact, like, worked))
 	}
 	own := t.p.own
-	return t.rest(ctx, own.lag+own.way) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
+	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
 		t.carry(ctx, downwards, text, a.BytesDown)
 }
 
 // asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.
-func (t *Text) asRecorded(exact, like *Ask) time.Duration {
-	d := like.Lag + like.Took
+func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
+	d := like.Lag - worked + like.Took
 	if t.terms.CloudPace != nil {
 		took := like.Cloud
 		if t.of.HTTP { // it does not tell
@@ -96,7 +103,7 @@ func (t *Text) asRecorded(exact, like *Ask) time.Duration {
 		d += t.terms.Link.RTT - t.p.RTT
 	}
 	if exact != nil && !exact.answered() { // it was given up before the answer came
-		d = max(d, exact.Lag+exact.Took+1)
+		d = max(d, exact.Lag-worked+exact.Took+1)
 	}
 	return max(0, d)
 }
@@ -104,12 +111,22 @@ func (t *Text) asRecorded(exact, like *Ask) time.Duration {
 // answer is what the large model says, besides times.
 func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
 	a := draft.Answer{
-		Token: t.says(text, q.Context), BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+		BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+	}
+	if exact != nil && exact.answered() {
+		a.Token = exact.Token
+	} else {
+		a.Token = t.says(text, len(q.Context))
 	}
 	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
 		a.Audited, a.Sampled = exact.Audited, exact.Sampled
 		for _, f := range exact.Audit {
-			a.Audit = append(a.Audit, f.draft())
+			if f.Pos < len(q.Context) {
+				a.Audit = append(a.Audit, f.draft())
+			}
+		}
+		for _, c := range exact.Top {
+			a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 		}
 		return a
 	}
@@ -124,14 +141,15 @@ func (f *Finding) draft() draft.Finding {
 	return draft.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
 }
 
-// says is the large model's choice behind a text: where the recording does not tell, the small model's.
-func (t *Text) says(text uint64, context []int32) int32 {
+// says is the large model's choice behind a text of so many tokens: where the recording does not tell, the small
+// model's.
+func (t *Text) says(text uint64, length int) int32 {
 	if token, known := t.p.said[text]; known {
 		return token
 	}
 	t.Answers++
 	t.guessed[text] = true
-	h, _ := t.p.head(t.of.Question, len(context)-1, text)
+	h, _ := t.p.head(t.of.Question, length-1, text, false)
 	return h.IDs[0]
 }
 
@@ -188,32 +206,43 @@ func (t *Text) cached(context []int32) (most int) {
 // Warm implements [draft.Warmer].
 func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	t := c.t
-	w := t.warm(len(text))
+	exact, like := t.warm(len(text))
 	ok := false
-	if t.pipe == nil {
-		ok = t.rest(ctx, w.Took)
-	} else {
+	switch {
+	case t.pipe != nil:
 		key := hashOf(text) + 1 // it is no ask
-		ok = t.carry(ctx, upwards, key, w.BytesUp) && t.carry(ctx, downwards, key, w.BytesDown)
+		ok = t.carry(ctx, upwards, key, like.BytesUp) && t.carry(ctx, downwards, key, like.BytesDown)
+	case exact != nil && exact.GivenUp:
+		ok = t.rest(ctx, max(like.Took, exact.Took+1))
+	default:
+		ok = t.rest(ctx, like.Took)
 	}
-	if !ok {
-		return w.BytesUp, 0, context.Cause(ctx)
+	switch {
+	case !ok && exact != nil:
+		return exact.BytesUp, exact.BytesDown, context.Cause(ctx)
+	case !ok:
+		return like.BytesUp, 0, context.Cause(ctx)
+	case exact != nil && exact.Failed && t.pipe == nil:
+		return exact.BytesUp, exact.BytesDown, ErrRecorded
 	}
 	t.served = append(t.served, text)
-	return w.BytesUp, w.BytesDown, nil
+	return like.BytesUp, like.BytesDown, nil
 }
 
-// warm is the recorded sending of a text of so many tokens, or another one.
-func (t *Text) warm(tokens int) *Warm {
+// warm is the recorded sending of a text of so many tokens, nil where there is none, and one to take times of.
+func (t *Text) warm(tokens int) (exact, like *Warm) {
 	if t.from != nil {
 		for i := range t.from.Warms {
-			if w := &t.from.Warms[i]; w.Tokens == tokens && !w.Failed {
-				return w
+			if w := &t.from.Warms[i]; w.Tokens == tokens {
+				exact = w
 			}
 		}
 	}
-	if all := t.p.warms; len(all) > 0 {
-		return all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
+	switch all := t.p.warms; {
+	case exact != nil && !exact.GivenUp:
+		return exact, exact
+	case len(all) > 0:
+		return exact, all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
 	}
-	return new(Warm)
+	return exact, new(Warm)
 }

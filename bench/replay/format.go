@@ -15,6 +15,7 @@ const version = 1
 // Header is the first line of a recording: what all answers have in common.
 type Header struct {
 	Version   int           `json:"recording"`
+	Modes     []string      `json:"modes"`                   // in the order in which they are reported
 	Vocab     int           `json:"vocab"`                   // size of the vocabulary
 	Context   int           `json:"context"`                 // tokens that the small model's memory holds
 	Ends      []int32       `json:"ends"`                    // tokens that end a text
@@ -35,16 +36,17 @@ type Header struct {
 // goes on with Tokens[i] behind node Parents[i]. Times are of the computer's clock, in nanoseconds.
 type Answer struct {
 	Mode     string        `json:"mode"`
-	Question int           `json:"question"`         // its number in the workload
-	Take     int           `json:"take,omitempty"`   // how often this question had been answered in this mode before
-	Device   int           `json:"device,omitempty"` // that answered; the answers of one stand in their order
+	Question int           `json:"question"`          // its number in the workload
+	Take     int           `json:"take,omitempty"`    // how often this question had been answered in this mode before
+	Device   int           `json:"device,omitempty"`  // that answered; the answers of one stand in their order
+	WarmUp   bool          `json:"warm_up,omitempty"` // it does not count: the device learnt from it
 	Prompt   []int32       `json:"prompt"`
 	Tokens   []int32       `json:"tokens,omitempty"`
 	Parents  []int32       `json:"parents,omitempty"`
 	Heads    []Head        `json:"heads,omitempty"`      // those that no line before has with as many candidates
 	Lead     time.Duration `json:"lead_ns,omitempty"`    // until the prompt was evaluated
 	Prefill  time.Duration `json:"prefill_ns,omitempty"` // evaluating it
-	Tail     time.Duration `json:"tail_ns,omitempty"`    // from the last call or answer on
+	Tail     time.Duration `json:"tail_ns,omitempty"`    // of the program by itself at the end, behind the last wait
 	Took     time.Duration `json:"took_ns"`              // all of it
 	Calls    []Call        `json:"calls,omitempty"`      // of the small model, in their order
 	Asks     []Ask         `json:"asks,omitempty"`       // in the order in which they began
@@ -66,26 +68,29 @@ type Head struct {
 	Logits     []float32 `json:"logits"` // of these
 	LogSumExp  float32   `json:"lse"`
 	Entropy    float32   `json:"entropy"`              // nats
-	Confidence float32   `json:"confidence,omitempty"` // of the router whose hash the header has
+	Confidence *float32  `json:"confidence,omitempty"` // of the router whose hash the header has; nil: it was not asked
 }
 
 // Call is a forward call of the small model after the prompt.
 type Call struct {
 	Nodes []int32       `json:"nodes"`  // evaluated, in their order
-	Own   time.Duration `json:"own_ns"` // of the program, since the last call or answer
+	Own   time.Duration `json:"own_ns"` // of the program by itself before it, since something came that was waited for
 	Took  time.Duration `json:"took_ns"`
+	After time.Duration `json:"after_ns"` // of the program by itself behind it, until it waits or calls again
 }
 
 // Ask is a question to the large model.
 type Ask struct {
 	Node      int32         `json:"node"`               // the context
-	Lag       time.Duration `json:"lag_ns"`             // of the program, since the last call or answer before it
+	Sent      time.Duration `json:"sent_ns"`            // since the answer began
+	Lag       time.Duration `json:"lag_ns"`             // of the program by itself before it, since the last call or wait
 	Took      time.Duration `json:"took_ns"`            // until the answer, or until it was given up
 	GivenUp   bool          `json:"given_up,omitempty"` // no answer came before nobody wanted it any more
 	Error     string        `json:"error,omitempty"`    // there is no answer for this reason
 	From      int           `json:"from,omitempty"`     // position that the audit was to begin at; 0: none
 	Verify    int           `json:"verify,omitempty"`   // the kind of audit, as package draft numbers them
 	Token     int32         `json:"token"`              // the answer
+	Top       []Candidate   `json:"top,omitempty"`      // the best tokens, where they were asked for
 	Audited   int           `json:"audited,omitempty"`  // positions at the end of the context
 	Sampled   int           `json:"sampled,omitempty"`  // the only one of these; 0: all
 	Audit     []Finding     `json:"audit,omitempty"`
@@ -94,7 +99,10 @@ type Ask struct {
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`
 	Prefilled int           `json:"prefilled,omitempty"`
+	Wanted    int           `json:"wanted,omitempty"` // most tokens beyond the answer
 	Ahead     []Later       `json:"ahead,omitempty"`
+	Until     time.Duration `json:"until_ns,omitempty"` // when the last of them had come, or nobody wanted more; since the ask began
+	Closed    bool          `json:"closed,omitempty"`   // the large model decoded no more
 }
 
 // answered reports whether there is an answer.
@@ -102,6 +110,12 @@ func (a *Ask) answered() bool { return !a.GivenUp && a.Error == "" }
 
 // wire is what the way took of an answered ask.
 func (a *Ask) wire() time.Duration { return max(0, a.Took-a.Queue-a.Cloud) }
+
+// Candidate is one of the best tokens of the large model.
+type Candidate struct {
+	ID      int32   `json:"id"`
+	LogProb float32 `json:"log_prob"`
+}
 
 // Later is a token that came ahead.
 type Later struct {
@@ -120,12 +134,17 @@ type Finding struct {
 
 // Warm is text that was sent ahead of a question.
 type Warm struct {
-	Tokens    int           `json:"tokens"` // of the whole text
+	Tokens    int           `json:"tokens"`  // of the whole text
+	Sent      time.Duration `json:"sent_ns"` // since the answer began
 	Took      time.Duration `json:"took_ns"`
 	BytesUp   int           `json:"bytes_up,omitempty"`
 	BytesDown int           `json:"bytes_down,omitempty"`
-	Failed    bool          `json:"failed,omitempty"`
+	GivenUp   bool          `json:"given_up,omitempty"` // nobody wanted it any more
+	Failed    bool          `json:"failed,omitempty"`   // for another reason
 }
+
+// done reports whether the text came to the large model.
+func (w *Warm) done() bool { return !w.GivenUp && !w.Failed }
 
 // trailer is the last line.
 type trailer struct {

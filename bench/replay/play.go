@@ -17,6 +17,7 @@ type Terms struct {
 	Link      *Link          // nil: the recorded way
 	EdgeTPS   float64        // forward calls of one row per second; 0: the recorded times
 	RowCost   float64        // with EdgeTPS: share of a call that each further row takes on top
+	Sure      bool           // the router takes the confidences that were recorded
 	CloudPace *time.Duration // what the large model computes for an answer; nil: the recorded times
 }
 
@@ -45,6 +46,7 @@ type Of struct {
 	Mode     string
 	Question int
 	Take     int
+	WarmUp   *Answer // the recorded answer, where it is one of a warm-up
 	HTTP     bool    // asks go over HTTP
 	Part     float64 // where in its traces the link begins, as a share of their length, in [0, 1)
 }
@@ -56,8 +58,10 @@ type Text struct {
 	terms  Terms
 	clock  *simclock.Clock
 	began  time.Time
-	from   *Answer // the same one in the recording; nil: it has none
-	pipe   *pipe   // nil: the recorded way
+	from   *Answer       // the same one in the recording; nil: it has none
+	pipe   *pipe         // nil: the recorded way
+	last   *Call         // that was made
+	work   time.Duration // since when the program is at work by itself: the end of the last call, or of a wait
 	served [][]int32
 	Assumed
 	strange map[uint64]bool // texts whose heads are assumed
@@ -69,7 +73,9 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	t := &Text{
 		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{}, guessed: map[uint64]bool{},
 	}
-	if found := p.Found(of.Mode, of.Question); of.Take < len(found) {
+	if found := p.Found(of.Mode, of.Question); of.WarmUp != nil {
+		t.from = of.WarmUp
+	} else if of.Take < len(found) {
 		t.from = found[of.Take]
 	}
 	if terms.Link == nil || of.HTTP {
@@ -89,9 +95,14 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	}
 	moved := *terms.Link
 	moved.Options = o
-	moved.Seed = router.Draw(router.Draw(moved.Seed, uint64(of.Question)), uint64(of.Take))
+	moved.Seed = seedOf(moved.Seed, of)
 	t.pipe = &pipe{Link: &moved, up: up, down: down}
 	return t, nil
+}
+
+// seedOf is the seed of the losses of an answer: the same in all modes.
+func seedOf(seed uint64, of Of) uint64 {
+	return router.Draw(router.Draw(seed, uint64(of.Question)), uint64(of.Take))
 }
 
 // Lead waits for what came before the prompt was evaluated.
@@ -112,20 +123,18 @@ func (t *Text) Tail(ctx context.Context) {
 	t.rest(ctx, d)
 }
 
-// Shown counts what was assumed of the tokens behind the prompt, of which from tells who chose them.
-func (t *Text) Shown(prompt, ids []int32) {
+// Shown counts what was assumed of the tokens that were shown behind the prompt. With verification those of the small
+// model rest on what the large one says as well.
+func (t *Text) Shown(prompt []int32, tokens []draft.Token, verified bool) {
 	text := hashOf(prompt)
-	for i := 0; ; i++ {
+	for _, token := range tokens {
 		if t.strange[text] {
 			t.TextHeads++
 		}
-		if t.guessed[text] {
+		if t.guessed[text] && (token.Origin == draft.FromCloud || verified && !token.Unverified) {
 			t.TextAnswers++
 		}
-		if i == len(ids) {
-			return
-		}
-		text = then(text, ids[i])
+		text = then(text, token.ID)
 	}
 }
 
@@ -152,13 +161,14 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	if !t.rest(ctx, d) {
 		return backend.Output{}, context.Cause(ctx)
 	}
+	t.work = t.passed()
 	return m.head(m.settled, m.length-1), nil
 }
 
 // head is what follows a text whose last token is at a position.
 func (m *model) head(text uint64, pos int) backend.Output {
 	t := m.t
-	h, known := t.p.head(t.of.Question, pos, text)
+	h, known := t.p.head(t.of.Question, pos, text, t.terms.Sure)
 	if !known {
 		t.Heads++
 		t.strange[text] = true
@@ -182,25 +192,38 @@ func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 		m.nodes[n.ID] = texts[i]
 		m.out = append(m.out, m.head(texts[i], n.Pos))
 	}
-	m.t.rest(ctx, m.t.call(texts))
+	t := m.t
+	c := t.call(texts)
+	t.rest(ctx, c.Own+c.Took)
+	t.last, t.work = c, t.passed()
 	return m.out, nil
 }
 
-// call is the time of a forward call.
-func (t *Text) call(texts []uint64) time.Duration {
+// call returns the recorded forward call of texts, or another one, or with a pace what follows from that.
+func (t *Text) call(texts []uint64) *Call {
 	rows := len(texts)
 	if t.terms.EdgeTPS > 0 {
-		return time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))
+		return &Call{Took: time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))}
 	}
 	key := callKey(rows, func(i int) uint64 { return texts[i] })
 	if t.from != nil {
 		if c := t.from.calls[key]; c != nil {
-			return c.Own + c.Took
+			return c
 		}
 	}
 	t.CallTimes++
-	c := t.p.call(t.of.Mode, rows, key)
-	return c.Own + c.Took
+	return t.p.call(t.of.Mode, rows, key)
+}
+
+// Observe is to be told of the events of the decoder, with [draft.Options.Trace], when they come: what the program does
+// by itself behind a call takes its time.
+func (t *Text) Observe(ctx context.Context, e draft.Event) {
+	switch {
+	case e.Pass != nil:
+		t.rest(ctx, t.last.After)
+	case e.Waited != nil:
+		t.work = t.passed()
+	}
 }
 
 // Settle implements [draft.Model].

@@ -25,11 +25,14 @@ type Player struct {
 	own    overheads
 }
 
-// place is a position of a question.
-type place struct{ question, pos int }
+// place is a position of a question, with all heads there or those with a confidence.
+type place struct {
+	question, pos int
+	sure          bool
+}
 
 // anywhere stands for all places; -1 as the position for all of a question.
-var anywhere = place{-1, -1}
+var anywhere = place{question: -1, pos: -1}
 
 // contest is a text and a token that stands behind it.
 type contest struct {
@@ -48,13 +51,16 @@ func NewPlayer(r *Recording) (*Player, error) {
 		asks: map[string][]*Ask{},
 	}
 	for _, a := range r.Answers {
-		of := take{a.Mode, a.Question}
-		p.found[of] = append(p.found[of], a)
+		if of := (take{a.Mode, a.Question}); !a.WarmUp {
+			p.found[of] = append(p.found[of], a)
+		}
 		p.learnHeads(a)
 		p.learnTimes(a)
 		for i := range a.Asks {
 			p.learnAsk(a, &a.Asks[i])
 		}
+	}
+	for _, a := range r.Answers {
 		if a.largeAlone() {
 			p.learnText(a)
 		}
@@ -66,8 +72,10 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// The modes, in a recording, of what the large model says alone: over HTTP, and without a network.
+// Modes of a recording that are special: what the large model says alone, over HTTP and without a network, and
+// questions over HTTP.
 const (
+	PaperMode     = "paper"
 	CloudMode     = "cloud"
 	ReferenceMode = "reference"
 )
@@ -99,13 +107,28 @@ func (p *Player) learnHeads(a *Answer) {
 	for i := range a.Heads {
 		h := &a.Heads[i]
 		text := a.texts[h.Node]
-		if old := p.heads[text]; old == nil || len(h.IDs) > len(old.IDs) {
-			p.heads[text] = h
-		}
-		for _, at := range []place{{a.Question, pos[h.Node]}, {a.Question, -1}, anywhere} {
+		p.heads[text] = better(p.heads[text], h)
+		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere} {
 			p.places[at] = append(p.places[at], h)
+			if h.Confidence != nil {
+				at.sure = true
+				p.places[at] = append(p.places[at], h)
+			}
 		}
 	}
+}
+
+// better is what two heads behind one text say together: the second has more candidates, or a confidence.
+func better(old, h *Head) *Head {
+	if old == nil {
+		return h
+	}
+	both := *old
+	if len(h.IDs) > len(both.IDs) {
+		both = *h
+	}
+	both.Confidence = cmp.Or(both.Confidence, old.Confidence, h.Confidence)
+	return &both
 }
 
 func (p *Player) learnTimes(a *Answer) {
@@ -119,7 +142,7 @@ func (p *Player) learnTimes(a *Answer) {
 		of[len(c.Nodes)] = append(of[len(c.Nodes)], c)
 	}
 	for i := range a.Warms {
-		if !a.Warms[i].Failed {
+		if a.Warms[i].done() {
 			p.warms = append(p.warms, &a.Warms[i])
 		}
 	}
@@ -130,7 +153,11 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 	if !q.answered() {
 		return
 	}
-	p.asks[a.Mode], p.asks[""] = append(p.asks[a.Mode], q), append(p.asks[""], q)
+	p.asks[a.Mode] = append(p.asks[a.Mode], q)
+	if a.Mode == PaperMode { // its large model reads characters, which can be other tokens; and its way is another one
+		return
+	}
+	p.asks[""] = append(p.asks[""], q)
 	context := a.context(q.Node)
 	text := a.texts[q.Node]
 	p.said[text] = q.Token
@@ -140,8 +167,9 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		turned[q.Audit[i].Pos] = &q.Audit[i]
 	}
 	p.learnAudit(a, q, context, turned)
-	if q.Verify == choices && len(q.Audit) > 0 {
-		return // what comes ahead is behind the first finding, which the tokens do not say
+	if q.Verify == choices && len(q.Audit) > 0 { // what comes ahead is behind the first token that gives way
+		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
+		text = then(hashOf(context[:first.Pos]), first.Token)
 	}
 	for _, l := range q.Ahead {
 		p.said[text] = l.Token
@@ -178,11 +206,18 @@ func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*
 func (p *Player) learnText(a *Answer) {
 	text := hashOf(a.Prompt)
 	for _, id := range a.IDs {
-		p.said[text] = id
+		p.learn(text, id)
 		text = then(text, id)
 	}
 	if a.Ended && len(p.Ends) == 1 {
-		p.said[text] = p.Ends[0]
+		p.learn(text, p.Ends[0])
+	}
+}
+
+// learn notes the large model's choice behind a text, unless an answer told it that was asked for by its tokens.
+func (p *Player) learn(text uint64, token int32) {
+	if _, known := p.said[text]; !known {
+		p.said[text] = token
 	}
 }
 
@@ -230,11 +265,11 @@ func median(all []time.Duration) time.Duration {
 	return all[(len(all)-1)/2]
 }
 
-// Modes are those that were recorded, in the order of their first answers.
+// Modes are those of which there are answers, in the order in which they were reported.
 func (p *Player) Modes() (all []string) {
-	for _, a := range p.Answers {
-		if !slices.Contains(all, a.Mode) {
-			all = append(all, a.Mode)
+	for _, m := range p.Header.Modes {
+		if slices.ContainsFunc(p.Answers, func(a *Answer) bool { return a.Mode == m }) && !slices.Contains(all, m) {
+			all = append(all, m)
 		}
 	}
 	return all
@@ -243,14 +278,16 @@ func (p *Player) Modes() (all []string) {
 // Asked reports whether the recording has answers of the large model.
 func (p *Player) Asked() bool { return len(p.asks[""]) > 0 }
 
-// Found returns the answers to a question in a mode, in the order of their takes.
+// Found returns the answers to a question in a mode, in the order of their takes, without those of a warm-up.
 func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
 
 // Questions are the numbers of the questions, rising, with a prompt for each.
 func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	prompts = map[int][]int32{}
 	for _, a := range p.Answers {
-		prompts[a.Question] = a.Prompt
+		if !a.WarmUp {
+			prompts[a.Question] = a.Prompt
+		}
 	}
 	return slices.Sorted(maps.Keys(prompts)), prompts
 }
@@ -258,7 +295,10 @@ func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 // output is a head as a model gives it.
 func (h *Head) output() backend.Output {
 	out := backend.Output{
-		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Confidence: h.Confidence, Top: make([]backend.Candidate, len(h.IDs)),
+		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),
+	}
+	if h.Confidence != nil {
+		out.Confidence = *h.Confidence
 	}
 	for i, id := range h.IDs {
 		out.Top[i] = backend.Candidate{ID: id, Logit: h.Logits[i]}
@@ -266,19 +306,25 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns what the small model says behind a text at a position of a question, and whether that is known. The
-// caller does not change it.
-func (p *Player) head(question, pos int, text uint64) (h *Head, known bool) {
-	if h := p.heads[text]; h != nil {
+// head returns what the small model says behind a text at a position of a question, with the router's confidence if
+// that is to be sure, and whether it is known. The caller does not change it.
+func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
+	h = p.heads[text]
+	if h != nil && (h.Confidence != nil || !sure) {
 		return h, true
 	}
-	for _, at := range []place{{question, pos}, {question, -1}} {
+	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere} {
 		if all := p.places[at]; len(all) > 0 {
-			return all[pick(text, 1, len(all))], false
+			other := all[pick(text, 1, len(all))]
+			if h == nil {
+				return other, false
+			}
+			both := *h
+			both.Confidence = other.Confidence
+			return &both, false
 		}
 	}
-	all := p.places[anywhere]
-	return all[pick(text, 1, len(all))], false
+	panic("replay: a player without heads")
 }
 
 // call is the time of a forward call that was not recorded: that of another one of the mode, or of any mode where that

@@ -30,6 +30,8 @@ const (
 	mostWindow = 64 << 20       // memory of the decompressor
 	mostTime   = 24 * time.Hour // of anything
 	mostVocab  = 1 << 24
+	mostTokens = 1 << 22 // of a text
+	mostAbsent = 1000    // questions that a run which was stopped may have left out
 )
 
 // ReadFile is [Read] of a file.
@@ -111,8 +113,8 @@ func (p *parser) header(b []byte) error {
 		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew", h.Version, version)
 	case h.Vocab < 1 || h.Vocab > mostVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
-	case h.Context < 2 || h.MaxTokens < 1:
-		return fmt.Errorf("context, max_tokens: %d and %d are too few", h.Context, h.MaxTokens)
+	case h.Context < 2 || h.Context > mostTokens || h.MaxTokens < 1 || h.MaxTokens > mostTokens:
+		return fmt.Errorf("context, max_tokens: %d and %d are not possible", h.Context, h.MaxTokens)
 	case !(h.EdgeTPS >= 0) || math.IsInf(h.EdgeTPS, 1):
 		return fmt.Errorf("edge_tps: %v is not possible", h.EdgeTPS)
 	}
@@ -126,6 +128,11 @@ func (p *parser) end(b []byte) error {
 	}
 	if n := len(p.rec.Answers); t.End == nil || t.End.Answers != n || n == 0 {
 		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
+	}
+	for _, a := range p.rec.Answers {
+		if a.Question >= len(p.rec.Answers)+mostAbsent {
+			return fmt.Errorf("question: there is a number %d, but only %d answers", a.Question, len(p.rec.Answers))
+		}
 	}
 	p.ended = true
 	return nil
@@ -174,16 +181,17 @@ func (a *Answer) check(h *Header) error {
 		err = errors.Join(err, a.checkHead(&a.Heads[i], h.Vocab))
 	}
 	for _, c := range a.Calls {
-		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took))
+		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took, c.After))
 		if len(c.Nodes) == 0 || slices.Contains(c.Nodes, 0) {
 			err = errors.Join(err, errors.New("calls: one has no nodes, or the prompt as one"))
 		}
 	}
+	pos := a.positions()
 	for i := range a.Asks {
-		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab))
+		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab, pos))
 	}
 	for _, w := range a.Warms {
-		err = errors.Join(err, times("warms", w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
+		err = errors.Join(err, times("warms", w.Sent, w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
 	}
 	return err
 }
@@ -212,23 +220,33 @@ func (a *Answer) checkHead(h *Head, vocab int) error {
 	if len(h.IDs) == 0 || len(h.IDs) != len(h.Logits) {
 		return fmt.Errorf("heads: %d tokens and %d logits", len(h.IDs), len(h.Logits))
 	}
-	if !(h.Confidence >= 0 && h.Confidence <= 1) {
-		return fmt.Errorf("heads: a confidence of %v", h.Confidence)
+	if c := h.Confidence; c != nil && !(*c >= 0 && *c <= 1) {
+		return fmt.Errorf("heads: a confidence of %v", *c)
 	}
 	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
 }
 
-func (a *Answer) checkAsk(q *Ask, vocab int) error {
-	err := errors.Join(a.node("asks", q.Node), times("asks", q.Lag, q.Took, q.Queue, q.Cloud),
-		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled))
+// checkAsk refuses an ask that does not fit; pos are the positions of the nodes.
+func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
+	if err := a.node("asks", q.Node); err != nil {
+		return err
+	}
+	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
+		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
 	if q.Verify < 0 || q.Verify > 2 {
 		err = errors.Join(err, fmt.Errorf("asks: verify: %d is none of 0 to 2", q.Verify))
 	}
 	if q.answered() {
 		err = errors.Join(err, tokens("asks", vocab, q.Token))
 	}
+	for _, c := range q.Top {
+		err = errors.Join(err, tokens("asks: top", vocab, c.ID))
+	}
 	for _, f := range q.Audit {
-		err = errors.Join(err, counts("asks: audit", f.Pos), tokens("asks: audit", vocab, f.Token))
+		if f.Pos < 0 || f.Pos > pos[q.Node] {
+			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d", f.Pos, pos[q.Node]+1))
+		}
+		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
 	}
 	for _, l := range q.Ahead {
 		err = errors.Join(err, times("asks: ahead", l.At), tokens("asks: ahead", vocab, l.Token))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -20,15 +21,21 @@ const mostPending = 4096
 
 // Recorder writes a recording. Its methods may be called by any goroutine.
 type Recorder struct {
-	now func() time.Time
+	clock draft.Clock // nil: the computer's
 
 	mu      sync.Mutex
 	zip     *zstd.Encoder
 	pending []*Answer
 	takes   map[take]int
-	heads   map[uint64]int // candidates of the heads written so far, by text
+	heads   map[uint64]wrote // of the heads, by text
 	written int
 	err     error
+}
+
+// wrote is how much of the head behind a text has been written.
+type wrote struct {
+	candidates int
+	sure       bool // with the router's confidence
 }
 
 // take is a question in a mode.
@@ -37,19 +44,24 @@ type take struct {
 	question int
 }
 
-// NewRecorder begins a recording; its version is filled in. now is the clock: nil means the computer's.
-func NewRecorder(w io.Writer, h Header, now func() time.Time) (*Recorder, error) {
+// NewRecorder begins a recording; its version is filled in. clock is that of the decoders: nil means the computer's.
+func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
 	zip, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
 		return nil, err
 	}
-	if now == nil {
-		now = time.Now
-	}
-	r := &Recorder{now: now, zip: zip, takes: map[take]int{}, heads: map[uint64]int{}}
+	r := &Recorder{clock: clock, zip: zip, takes: map[take]int{}, heads: map[uint64]wrote{}}
 	h.Version = version
 	r.line(h)
 	return r, r.err
+}
+
+// now is the moment.
+func (r *Recorder) now() time.Time {
+	if r.clock != nil {
+		return r.clock.Now()
+	}
+	return time.Now()
 }
 
 // line writes a line, unless an error has come before.
@@ -72,9 +84,10 @@ func (r *Recorder) Close() error {
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := take{a.Mode, a.Question}
-	a.Take = r.takes[of]
-	r.takes[of]++
+	if of := (take{a.Mode, a.Question}); !a.WarmUp {
+		a.Take = r.takes[of]
+		r.takes[of]++
+	}
 	if r.pending = append(r.pending, a); len(r.pending) >= mostPending {
 		r.flush()
 	}
@@ -95,8 +108,9 @@ func (r *Recorder) share(a *Answer) {
 	a.hash()
 	var fresh []Head
 	for _, h := range a.Heads {
-		if text := a.texts[h.Node]; len(h.IDs) > r.heads[text] {
-			r.heads[text] = len(h.IDs)
+		text := a.texts[h.Node]
+		if old := r.heads[text]; len(h.IDs) > old.candidates || h.Confidence != nil && !old.sure {
+			r.heads[text] = wrote{max(len(h.IDs), old.candidates), h.Confidence != nil || old.sure}
 			fresh = append(fresh, h)
 		}
 	}

@@ -83,6 +83,7 @@ func flagTests() map[string]map[string]string {
 			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
 			"traces": "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
 			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
+			"record": "TestRecordReplay", "replay": "TestRecordReplay",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo":         joined(route, map[string]string{"report": "TestDemoReport"}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,12 +18,12 @@ import (
 )
 
 // replayHelp says what --record and --replay do.
-const replayHelp = `--record FILE keeps all that the answers were made of: what the small model said, every ask with its answer, and how
-long each step took. --replay FILE decodes the same questions again from that, in virtual time: without models, in a
-moment, and with the same figures each time. Its modes, and all that says when to ask and how to draft, may be others; what
-is not given is as in the recording. With --rtt, --loss, --trace or --traces another link carries the asks, with
---edge-tps and --cloud-ms the models are as fast as that. What a replay needs and the recording does not have is made up
-and counted. A recording contains the text of questions and answers.`
+const replayHelp = `--record FILE keeps all that the answers were made of: what the small model said, every ask with
+its answer, and how long each step took. --replay FILE decodes the same questions again from that, in virtual time:
+without models, in a moment, and with the same figures each time. Its modes, and all that says when to ask and how to
+draft, may be others; what is not given is as in the recording. With --rtt, --loss, --trace or --traces another link
+carries the asks, with --edge-tps and --cloud-ms the models are as fast as that. What a replay needs and the recording
+does not have is made up and counted. A recording contains the text of questions and answers.`
 
 // recordFlags are --record and --replay.
 type recordFlags struct{ record, replay string }
@@ -73,8 +74,8 @@ func (f *routingFlags) anyGiven(names string) bool {
 
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *app) error {
-	const useless = "workload model large upstream tokenizer upstream-kind upstream-key-file upstream-model trust-vocabulary " +
-		"raw max-tokens repeat warm-up parallel record"
+	const useless = "workload model large upstream tokenizer upstream-kind upstream-key-file upstream-model " +
+		"trust-vocabulary raw max-tokens repeat warm-up parallel record"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			return usagef("--%s has no effect with --replay: the recording says it", name)
@@ -114,7 +115,7 @@ const decoding = "policy threshold budget branches window inflight deadline no-a
 // asRecorded gives flags that are not on the command line the values that they had when the recording was made.
 func (f *routingFlags) asRecorded(p *replay.Player) error {
 	if !f.flags.Changed("modes") {
-		f.modes = strings.Join(slices.DeleteFunc(p.Modes(), func(m string) bool { return m == replay.ReferenceMode }), ",")
+		f.modes = strings.Join(p.Modes(), ",")
 	}
 	rule := f.anyGiven("policy threshold budget router")
 	for name := range strings.FieldsSeq(decoding) {
@@ -166,8 +167,10 @@ func (f *routingFlags) replayRun(a *app, recorded result.Run) result.Run {
 	about := a.measured()
 	about.Date, about.Machine = recorded.Date, recorded.Machine
 	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
-	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + " workload questions parallel repeat max-tokens raw") {
-		if value, ok := recorded.Flags[name]; ok && !f.flags.Changed(name) && !(f.anyGiven(linkFlags) && strings.Contains(linkFlags, name)) {
+	const asked = " workload questions parallel repeat warm-up max-tokens raw"
+	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
+		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
+		if value, ok := recorded.Flags[name]; ok && !other {
 			about.Flags[name] = value
 		}
 	}
@@ -192,15 +195,15 @@ func (f *routingFlags) printReplay(a *app, reports []bench.ModeReport, about, re
 }
 
 // printAssumed says what the recording did not have.
-func printAssumed(a *app, reports []bench.ModeReport) (err error) {
+func printAssumed(a *app, reports []bench.ModeReport) error {
+	var b strings.Builder
 	for _, r := range reports {
-		m := r.Assumed
-		if *m == (replay.Assumed{}) || err != nil {
-			continue
+		if m := r.Assumed; *m != (replay.Assumed{}) {
+			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; "+
+				"shown tokens rest on %d of the heads, %d of the answers\n",
+				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s: made up, as the recording has them not: %d heads of the small model and %d answers "+
-			"of the large one, of which %d and %d are behind tokens that were shown; times of %d passes and %d asks\n",
-			r.Mode, m.Heads, m.Answers, m.TextHeads, m.TextAnswers, m.CallTimes, m.AskTimes)
 	}
+	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }
