@@ -108,7 +108,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 	}
 }
 
-// timed are reports of modes at round trips, with the times of three questions each.
+// timedSamples are reports of modes at round trips, with the times of three questions each.
 func timedSamples(mode string, rtt float64, ms ...float64) ModeReport {
 	r := ModeReport{Mode: mode, Cell: &Cell{RTT: rtt, EdgeTPS: 60}, Answers: len(ms)}
 	for i, x := range ms {

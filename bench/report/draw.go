@@ -46,7 +46,9 @@ func (s *Study) overRTT() Picture {
 
 // times are bars of the modes' times in a cell.
 func (p *Place) times() Picture {
-	s := chart.Spans{Title: "Time per answer, " + p.Name(), X: chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear}}
+	s := chart.Spans{
+		Title: "Time per answer, " + p.Name(), X: chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
+	}
 	for _, m := range p.Modes {
 		s.X.End = max(s.X.End, m.Mean.High)
 		s.Rows = append(s.Rows, chart.Row{
