@@ -18,7 +18,7 @@ func TestWaterfall(t *testing.T) {
 	for _, e := range []draft.Event{
 		{Prompt: &draft.Prompt{Tokens: 47, Began: ms, Took: 30 * ms}},
 		{At: 48 * ms, Pass: &draft.Pass{Rows: 4, Began: 31 * ms, Took: 17 * ms, Nodes: []draft.Drafted{
-			{Pos: 50}, {Pos: 50}, {Pos: 51, Guess: true}, {Pos: 52, Guess: true}}}},
+			{Pos: 50}, {Pos: 50}, {Pos: 51, Guess: true}}}},
 		{At: 70 * ms, Pass: &draft.Pass{Rows: 1, Began: 50 * ms, Took: 17 * ms}},
 		{At: 90 * ms, Waited: &draft.Waited{Pos: 51, Began: 70 * ms, Took: 20 * ms}},
 		{At: 95 * ms, Escalation: &draft.Escalation{Pos: 51, Outcome: draft.Hit, Decided: 40 * ms, Held: 2 * ms, Wait: 48 * ms}},
