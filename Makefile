@@ -28,7 +28,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench matrix lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,13 @@ MATRIX = --rtt 50,100,200,300ms --edge-tps 60 --cloud-ms 40 --deadline off --ahe
 
 matrix: ## modes of routing over round trips of 50 to 300 ms with the demo's pair, as JSON lines where OUT names a file
 	$(GO) run ./cmd/pilotfish bench routing $(MATRIX) $(if $(OUT),--json >$(OUT))
+
+results: ## tables and figures of README.md and docs/results.md, from the measurements in docs/results
+	$(GO) run ./bench/results
+
+# With PAIR=FOLDER the models that write stories too. go run ./bench/results adopt FOLDER puts a study into docs/results.
+study: ## measures what these show anew on this machine, into OUT (study), and says what differs; on a quiet machine
+	$(GO) run ./bench/results study $(if $(OUT),$(OUT),study)
 
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi

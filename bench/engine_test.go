@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -91,8 +90,8 @@ func TestGenerationOneByOne(t *testing.T) {
 	e, err := engine.New(f, "tiny", engine.Options{Threads: 1})
 	require.NoError(t, err)
 	defer e.Close()
-	m := measurement{e: e, r: rand.New(rand.NewPCG(0, 0))}
-	sum, err := m.generate(t.Context(), 8, 200)
+	m := newMeasurement(e)
+	sum, err := m.generate(t.Context(), 0, m.before(8), 200)
 	require.NoError(t, err)
 	assert.Equal(t, 199, sum.Passes)
 	assert.Zero(t, sum.Proposed)

@@ -325,14 +325,17 @@ func TestSummarise(t *testing.T) {
 func TestEngineOptions(t *testing.T) {
 	for _, c := range []struct {
 		prompt, decode, depth, need int
-	}{{100, 0, 0, 101}, {0, 10, 0, 19}, {0, 10, 8, 19}, {0, 10, 50, 61}, {100, 10, 5, 101}, {60, 10, 50, 61}} {
-		assert.Equal(t, c.need, EngineOptions{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
+	}{{100, 0, 0, 101}, {0, 10, 0, 19}, {0, 10, 8, 19}, {0, 10, 50, 61}, {100, 10, 5, 106}, {60, 10, 50, 111}} {
+		assert.Equal(t, c.need, EngineCell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
 	}
+	assert.Equal(t, 58, EngineCell{Rows: 8, Depth: 50}.need())
 	for _, bad := range []EngineOptions{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1}, {Prompt: 1, Depth: -1, Repeat: 1},
 		{Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
-		assert.Error(t, bad.check(), "%+v", bad)
+		m := bad.matrix()
+		assert.Error(t, m.check(), "%+v", bad)
 	}
 	for _, good := range []EngineOptions{{Prompt: 1, Repeat: 1}, {Decode: 1, Repeat: 1}, {Decode: 1, Depth: 1, Repeat: 1}} {
-		assert.NoError(t, good.check())
+		m := good.matrix()
+		assert.NoError(t, m.check())
 	}
 }

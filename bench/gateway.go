@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -24,6 +26,11 @@ type GatewayOptions struct {
 	Model    time.Duration // that the model takes for a question, which is not computed
 	Duration time.Duration // of the measurement, above 0
 	Sessions int           // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
+	Abreast  int           // questions that the model answers at the same time; 0 means 4096
+	// how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
+	Greedy float64
+	// asked in place of a gateway in this process, if given: Model, Abreast and Sessions are not used then
+	Remote   *RemoteGateway
 	Progress func(done, of int)
 }
 
@@ -37,16 +44,23 @@ type GatewayReport struct {
 	Cores         int            `json:"cores"`   // that the process may use
 	Asks          int            `json:"asks"`    // that were due
 	Answers       int            `json:"answers"` // that came
+	PerSecond     float64        `json:"answers_per_second"`
 	Refusals      map[string]int `json:"refusals"`
-	Errors        int            `json:"errors"`         // asks that got neither
-	Latency       Latency        `json:"latency_ms"`     // from when a question was due to when its answer was there
-	InGateway     Latency        `json:"in_gateway_ms"`  // of that, in the gateway: until the answer was written
-	ConnectMS     float64        `json:"connect_ms"`     // until all devices were welcome and had asked once
-	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
+	Errors        int            `json:"errors"`                 // asks that got neither
+	Latency       Latency        `json:"latency_ms"`             // from when a question was due to when its answer was there
+	InGateway     Latency        `json:"in_gateway_ms,omitzero"` // of that, in the gateway: until the answer was written
+	ConnectMS     float64        `json:"connect_ms"`             // until all devices were welcome and had asked once
+	CPUPerAsk     float64        `json:"cpu_us_per_ask"`         // of the whole process; 0 if the system does not tell
 	BytesUp       float64        `json:"bytes_up_per_ask"`
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks
 	PerSession    int64          `json:"memory_per_session_bytes,omitempty"` // of the gateway, an idle one of 512 tokens
+	// among the devices that are not greedy; with two of them or more
+	Fairness *Fairness     `json:"fairness,omitempty"`
+	Greedy   *GreedyDevice `json:"greedy,omitempty"`
+	// of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	Histogram string `json:"latency_histogram_ns,omitempty"`
+	Quiet     Quiet  `json:"machine_quiet"`
 }
 
 // Latency is percentiles in milliseconds.
@@ -78,8 +92,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 		r.PerSession = bytes
 	}
 	l := newLoad(o)
-	g, stop, err := serveFake(l.event, gateway.Options{MaxConns: 2 * o.Devices, MaxConnsPerAddress: 2 * o.Devices},
-		fakeModel{o.Model})
+	g, stop, err := l.gateway()
 	if err != nil {
 		return nil, err
 	}
@@ -87,22 +100,46 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	if err := l.connect(ctx, g, r); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	used := cpuTime()
+	used, watched := cpuTime(), watchMachine()
 	err = l.run(ctx)
 	used = cpuTime() - used
 	l.report(r)
+	r.Quiet = watched.end()
 	if r.Asks > 0 {
 		r.CPUPerAsk = float64(used.Microseconds()) / float64(r.Asks)
 	}
 	return r, errors.Join(err, l.close())
 }
 
+// gateway is the one to ask: that of the options, or one of this process.
+func (l *load) gateway() (g benchGateway, stop func(), err error) {
+	if r := l.o.Remote; r != nil {
+		return benchGateway{address: r.Address, pin: r.Pin, identity: r.Identity, secret: r.Secret}, func() {}, nil
+	}
+	most := 2 * l.o.Devices
+	return serveFake(l.event, gateway.Options{MaxConns: most, MaxConnsPerAddress: most},
+		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
+}
+
+// RemoteGateway is a gateway elsewhere.
+type RemoteGateway struct {
+	Address  string            // host:port
+	Identity netproto.Identity // of its model's tokens
+	Pin      netproto.Digest   // fingerprint of its certificate; zero: an authority that this system trusts signed it
+	Secret   netproto.Secret   // access token
+}
+
 // fakeModel answers after a while.
-type fakeModel struct{ delay time.Duration }
+type fakeModel struct {
+	delay   time.Duration
+	abreast int // questions at the same time; 0 means 4096
+}
 
 // Info implements [gateway.Upstream].
-func (fakeModel) Info() gateway.Info {
-	return gateway.Info{Identity: netproto.Identity{Vocab: benchVocab}, MaxContext: 8192, Parallel: 4096}
+func (f fakeModel) Info() gateway.Info {
+	const most = 4096
+	id := netproto.Identity{Vocab: benchVocab}
+	return gateway.Info{Identity: id, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
 }
 
 // Ask implements [gateway.Upstream].
@@ -122,16 +159,18 @@ func (f fakeModel) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 // Forget implements [gateway.Upstream].
 func (fakeModel) Forget(uint64) {}
 
-// fakeGateway is where a gateway listens, and its certificate.
-type fakeGateway struct {
-	address string
-	pin     netproto.Digest
+// benchGateway is where a gateway listens, and what a device needs for it.
+type benchGateway struct {
+	address  string
+	pin      netproto.Digest
+	identity netproto.Identity
+	secret   netproto.Secret
 }
 
 // serveFake serves a model on loopback until stop is called.
 func serveFake(
 	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
-) (g fakeGateway, stop func(), err error) {
+) (g benchGateway, stop func(), err error) {
 	o.Events = events
 	served, err := gateway.New(o, m)
 	if err != nil {
@@ -147,16 +186,21 @@ func serveFake(
 		defer close(done)
 		_ = served.Serve(ctx, socket) // devices that get no answers tell
 	}()
-	return fakeGateway{socket.LocalAddr().String(), served.Fingerprint()}, func() {
+	g = benchGateway{address: socket.LocalAddr().String(), pin: served.Fingerprint(), identity: m.Info().Identity}
+	return g, func() {
 		cancel()
 		<-done
 		socket.Close()
 	}, nil
 }
 
-func (g fakeGateway) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, g.address, client.Options{
-		Identity: netproto.Identity{Vocab: benchVocab}, Pin: g.pin, RouteCheck: -1})
+// options of a device.
+func (g benchGateway) options() client.Options {
+	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret, RouteCheck: -1}
+}
+
+func (g benchGateway) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, g.address, g.options())
 }
 
 // load is the devices and what became of their questions.
@@ -166,7 +210,7 @@ type load struct {
 
 	mu             sync.Mutex
 	measuring      bool
-	whole, inside  *hdrhistogram.Histogram // microseconds
+	whole, inside  *hdrhistogram.Histogram // nanoseconds
 	asks, answers  int
 	refusals       map[string]int
 	errors         int
@@ -180,12 +224,16 @@ type loadDevice struct {
 	s     *client.Session
 	path  []int32 // its text
 	phase float64 // of its first question, in the time between two
+	rate  float64 // of its questions, per second
+	limit int     // of its text, in tokens; 0 means textLimit
+
+	asks int             // that were due; as took of load.mu
+	took []time.Duration // of its answers
 }
 
 func newLoad(o GatewayOptions) *load {
-	const longest, digits = 60_000_000, 3 // a minute
-	return &load{o: o, refusals: map[string]int{}, whole: hdrhistogram.New(1, longest, digits),
-		inside: hdrhistogram.New(1, longest, digits), expected: int(float64(o.Devices) * o.Rate * o.Duration.Seconds())}
+	return &load{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
+		expected: int((float64(o.Devices-1) + max(o.Greedy, 1)) * o.Rate * o.Duration.Seconds())}
 }
 
 // event takes the gateway's own times.
@@ -201,20 +249,23 @@ func (l *load) event(e gateway.Event) {
 }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // it is in range now
+	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // it is in range now
 }
 
 // connect brings all devices to where they have asked once.
-func (l *load) connect(ctx context.Context, g fakeGateway, r *GatewayReport) error {
+func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) error {
 	const abreast = 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	before, began := memoryInUse(), time.Now()
 	places, failed := make(chan struct{}, abreast), make(chan error, l.o.Devices)
 	var all sync.WaitGroup
-	for range l.o.Devices {
-		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore)}
+	for i := range l.o.Devices {
+		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
+		if i == 0 {
+			d.rate *= max(l.o.Greedy, 1)
+		}
 		for i := range d.path {
-			d.path[i] = rng.Int32N(benchVocab)
+			d.path[i] = rng.Int32N(int32(g.identity.Vocab))
 		}
 		l.devices = append(l.devices, d)
 		places <- struct{}{}
@@ -235,12 +286,17 @@ func (l *load) connect(ctx context.Context, g fakeGateway, r *GatewayReport) err
 	return nil
 }
 
-func (d *loadDevice) connect(ctx context.Context, g fakeGateway) (err error) {
+func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
 	if d.c, err = g.dial(ctx); err != nil {
 		return err
 	}
 	if d.s, err = d.c.NewSession(ctx); err != nil {
 		return err
+	}
+	d.limit = min(textLimit, d.c.Welcome().Limits.Context)
+	if d.limit < textBefore+textGrowth {
+		return fmt.Errorf("the gateway takes contexts of %d tokens, fewer than the %d that are asked about",
+			d.limit, textBefore+textGrowth)
 	}
 	_, err = d.s.Ask(ctx, d.path, client.Query{})
 	return err
@@ -263,7 +319,7 @@ func (l *load) run(ctx context.Context) error {
 
 // drive asks for one device, each time when it is due, whether or not earlier questions are answered.
 func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
-	pause := float64(time.Second) / l.o.Rate
+	pause := float64(time.Second) / d.rate
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for k := 0; ; k++ {
@@ -284,11 +340,11 @@ func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
 
 // next returns the text of the k-th question.
 func (d *loadDevice) next(k int) []int32 {
-	more := textGrowth * (1 + k%((textLimit-textBefore)/textGrowth))
+	more := textGrowth * (1 + k%((cmp.Or(d.limit, textLimit)-textBefore)/textGrowth))
 	path := make([]int32, len(d.path), len(d.path)+more)
 	copy(path, d.path)
 	for i := range more {
-		path = append(path, int32(i*2654435761%benchVocab))
+		path = append(path, d.path[i*7919%len(d.path)])
 	}
 	return path
 }
@@ -299,6 +355,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asks++
+	d.asks++
 	l.up += a.BytesUp
 	l.down += a.BytesDown
 	refusal, refused := errors.AsType[netproto.Code](err)
@@ -306,6 +363,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	case err == nil:
 		l.answers++
 		record(l.whole, took)
+		d.took = append(d.took, took)
 	case refused:
 		l.refusals[refusal.Error()]++
 	default:
@@ -321,14 +379,40 @@ func (l *load) report(r *GatewayReport) {
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
 	r.Latency, r.InGateway = latencyOf(l.whole), latencyOf(l.inside)
+	r.PerSecond = float64(r.Answers) / r.Seconds
+	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+		r.Histogram = string(text)
+	}
+	l.fairness(r)
 	if l.asks > 0 {
 		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
 	}
 }
 
 func latencyOf(h *hdrhistogram.Histogram) Latency {
-	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
-	return Latency{at(50), at(90), at(99), at(99.9), float64(h.Max()) / 1000}
+	if h.TotalCount() == 0 {
+		return Latency{}
+	}
+	at := func(q float64) float64 { return milliseconds(time.Duration(h.ValueAtQuantile(q))) }
+	return Latency{at(50), at(90), at(99), at(99.9), milliseconds(time.Duration(h.Max()))}
+}
+
+// latencyOfAll are the percentiles of times; negative ones count as 0.
+func latencyOfAll(all []time.Duration) Latency {
+	h := result.NewHistogram()
+	for _, d := range all {
+		record(h, d)
+	}
+	return latencyOf(h)
+}
+
+// latencyOfNS is latencyOfAll of nanoseconds.
+func latencyOfNS(all []int64) Latency {
+	h := result.NewHistogram()
+	for _, ns := range all {
+		record(h, time.Duration(ns))
+	}
+	return latencyOf(h)
 }
 
 func (l *load) close() error {
@@ -376,7 +460,7 @@ func sessionBytes(ctx context.Context, n int) (int64, error) {
 }
 
 // tellSessions comes as a device, asks in n sessions, and goes. The gateway keeps the sessions.
-func tellSessions(ctx context.Context, g fakeGateway, n, tokens int) error {
+func tellSessions(ctx context.Context, g benchGateway, n, tokens int) error {
 	c, err := g.dial(ctx)
 	if err != nil {
 		return err

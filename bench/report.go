@@ -5,6 +5,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
@@ -50,6 +51,12 @@ type ModeReport struct {
 	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
 	Bound   *float64 `json:"bound_ms,omitempty"` // least mean time by arithmetic, see [routing.bound]
 	Samples []Sample `json:"samples,omitempty"`  // one of each answer, in the order of the rounds
+	// one answer from its beginning to its end, of the same question in all modes; not of the large model alone
+	Waterfall []result.Span `json:"waterfall,omitempty"`
+
+	Replayed bool            `json:"replayed,omitempty"` // decoded again from a recording, in virtual time
+	Assumed  *replay.Assumed `json:"assumed,omitempty"`  // what the recording did not have, of all answers
+	Ungraded int             `json:"ungraded,omitempty"` // replayed answers that the recording does not say of whether they are right
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and

@@ -66,7 +66,9 @@ func (b *routing) run(ctx context.Context, modes []Mode, n, warmUp int) ([][]ans
 		}
 		wait.Wait()
 	}
+	b.counts = false
 	all(func(d *device) error { return d.prepare(ctx, warmUp) })
+	b.counts = true
 	rounds, next := make([][]answer, n), atomic.Int64{}
 	all(func(d *device) error {
 		for i := next.Add(1) - 1; int(i) < len(rounds) && ctx.Err() == nil; i = next.Add(1) - 1 {
@@ -105,7 +107,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	for k := range warmUp {
 		q := n - 1 - (d.number+k)%n // not those that the measurement begins with, if there are enough
 		for i := range d.modes {
-			if _, err := d.ask(ctx, i, q); err != nil {
+			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
 				return err
 			}
 		}
@@ -118,7 +120,7 @@ func (d *device) round(ctx context.Context, round int) ([]answer, error) {
 	n := len(d.b.Questions)
 	answers := make([]answer, len(d.modes))
 	for _, i := range order(round, len(d.modes)) {
-		a, err := d.ask(ctx, i, round%n)
+		a, err := d.ask(ctx, i, round%n, recordOf{round % n, d.number, false})
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +133,7 @@ func (d *device) round(ctx context.Context, round int) ([]answer, error) {
 
 // ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question gets
 // a device that is new.
-func (d *device) ask(ctx context.Context, mode, question int) (answer, error) {
+func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (answer, error) {
 	q := d.b.Questions[question]
 	if d.seats[mode].last == q.Text {
 		d.seats[mode].hangUp()
@@ -141,7 +143,7 @@ func (d *device) ask(ctx context.Context, mode, question int) (answer, error) {
 	}
 	s := d.seats[mode]
 	s.last = q.Text
-	a, err := d.b.ask(ctx, d.modes[mode], s.session, s.far, q)
+	a, err := d.b.ask(ctx, d.modes[mode], s.session, s.far, q, question < pictured, record)
 	if err != nil {
 		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -46,6 +49,11 @@ type RoutingOptions struct {
 	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
+
+	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of the
+	// mode cloud are not decoded here.
+	Timeline func(Mode, *Cell, Question) *timeline.Text
+	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
@@ -59,9 +67,7 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 8
 	}
-	if o.MaxTokens == 0 {
-		o.MaxTokens = 64
-	}
+	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{RoutingOptions: o, rounds: o.Repeat * len(o.Questions), meter: newMeter(o.Parallel)}
 	all := b.paced()
@@ -119,6 +125,7 @@ func (b *routing) reports(modes []Mode, answers [][]answer, alone []answer) (all
 	for i, m := range modes {
 		r := report(m, answers[i], b.Prices)
 		r.Variant, r.Cell = variant(modes, i), b.cell(b.paceOf(m))
+		r.Waterfall = pictureOf(modes, answers, i)
 		all = append(all, r)
 	}
 	compare(all, modes, answers, alone)
@@ -150,6 +157,7 @@ type routing struct {
 	RoutingOptions
 	web    *web // nil: no mode goes over HTTP
 	meter  *meter
+	counts bool       // what is answered, as nobody warms up
 	rounds int        // questions, with their repetitions
 	total  int        // answers of all modes
 	mu     sync.Mutex // of done, while devices run
@@ -158,20 +166,23 @@ type routing struct {
 
 // answer is what became of one question.
 type answer struct {
-	ids     []int32
-	origins []string
-	prompt  int  // its tokens
-	known   bool // whether there is a right answer
-	correct bool
-	took    time.Duration
-	begin   time.Time
-	shown   []time.Duration // since begin, of each token
-	used    usage
-	tally   Tally
-	waits   []time.Duration // of answered questions, exposed
+	ids      []int32
+	origins  []string
+	prompt   int  // its tokens
+	known    bool // whether there is a right answer
+	correct  bool
+	pictured bool // it is kept as spans
+	took     time.Duration
+	begin    time.Time
+	shown    []time.Duration // since begin, of each token
+	used     usage
+	tally    Tally
+	waits    []time.Duration // of answered questions, exposed
 
+	take                 *replay.Take // records it; nil: nobody does
 	question, repetition int
 	sent, received       int // payload of all questions, answered or not, and of text sent ahead
+	spans                waterfall
 	// the cloud was asked for the last token, and no other answer told it
 	lastAsked bool
 	askedFor  int // position that the cloud was asked for last
@@ -186,6 +197,9 @@ func (a *answer) observe(e draft.Event) {
 	one.Add(e)
 	a.sent, a.received = a.sent+one.BytesUp, a.received+one.BytesDown
 	a.tally.Add(e)
+	if a.pictured {
+		a.spans.observe(e)
+	}
 	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
 		a.askedFor = q.Pos
 		a.waits = append(a.waits, q.Exposed)
@@ -229,13 +243,15 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 	return all.String() + t.Decode(run)
 }
 
-// ask answers one question.
-func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question) (answer, error) {
+// ask answers one question. Where it is pictured, spans of the answer are kept.
+func (b *routing) ask(
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, pictured bool, record recordOf,
+) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Correct != nil}
+	a := answer{prompt: len(prompt), known: q.Correct != nil, pictured: pictured, take: b.begin(record, m, prompt)}
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -245,12 +261,13 @@ func (b *routing) ask(ctx context.Context, m Mode, s *engine.Session, far draft.
 	case cloud:
 		text, err = b.stream(ctx, prompt, &a)
 	default:
-		err = b.decode(ctx, m, s, far, prompt, &a)
+		err = b.decode(ctx, m, s, far, prompt, &a, b.drawn(m, q))
 		text = s.Summary().Text
 	}
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
 	a.correct = a.known && q.Correct(text)
+	a.recorded(err)
 	return a, err
 }
 
@@ -280,22 +297,35 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 
 // route is how an answer is decoded in a mode, without its router.
 func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
+	o := m.Draft(b.Draft)
+	o.Trace = o.Trace || a.pictured
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.paceOf(m),
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }
 
+// drawn returns where an answer is drawn; nil: nowhere.
+func (b *routing) drawn(m Mode, q Question) *timeline.Text {
+	if b.Timeline == nil || !b.counts {
+		return nil
+	}
+	return b.Timeline(m, b.cell(b.paceOf(m)), q)
+}
+
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer,
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer, drawn *timeline.Text,
 ) (err error) {
 	r := b.route(m, far, a)
+	drawn.Watch(&r)
+	defer drawn.End()
 	if m.kind != local {
 		if r.Router, err = m.Router(b.Router); err != nil {
 			return err
 		}
 	}
+	a.record(&r)
 	for t, err := range s.Routed(ctx, prompt, r) {
 		if err != nil {
 			return err

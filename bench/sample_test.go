@@ -108,8 +108,8 @@ func TestSharesAreOfTokens(t *testing.T) {
 	}
 }
 
-// timed are reports of modes at round trips, with the times of three questions each.
-func timed(mode string, rtt float64, ms ...float64) ModeReport {
+// timedSamples are reports of modes at round trips, with the times of three questions each.
+func timedSamples(mode string, rtt float64, ms ...float64) ModeReport {
 	r := ModeReport{Mode: mode, Cell: &Cell{RTT: rtt, EdgeTPS: 60}, Answers: len(ms)}
 	for i, x := range ms {
 		r.Samples = append(r.Samples, Sample{Question: i, MS: x})
@@ -120,10 +120,10 @@ func timed(mode string, rtt float64, ms ...float64) ModeReport {
 // TestBreakEvens: straight lines by hand, in whatever order the cells come, and why there is none.
 func TestBreakEvens(t *testing.T) {
 	all := []ModeReport{
-		timed("local", 100, 600, 700, 800), timed("cloud", 100, 1000, 1000, 1000), timed("serial", 100, 900, 900, 900),
-		timed("local", 0, 600, 700, 800), timed("cloud", 0, 900, 900, 900), timed("serial", 0, 600, 650, 550),
-		timed("local", 200, 600, 700, 800), timed("cloud", 200, 1100, 1100, 1100), timed("serial", 200, 1400, 1500, 1600),
-		timed("alone", 50, 1, 1, 1),
+		timedSamples("local", 100, 600, 700, 800), timedSamples("cloud", 100, 1000, 1000, 1000), timedSamples("serial", 100, 900, 900, 900),
+		timedSamples("local", 0, 600, 700, 800), timedSamples("cloud", 0, 900, 900, 900), timedSamples("serial", 0, 600, 650, 550),
+		timedSamples("local", 200, 600, 700, 800), timedSamples("cloud", 200, 1100, 1100, 1100), timedSamples("serial", 200, 1400, 1500, 1600),
+		timedSamples("alone", 50, 1, 1, 1),
 	}
 	got := BreakEvens(all)
 	require.Len(t, got, 2)
@@ -138,24 +138,24 @@ func TestBreakEvens(t *testing.T) {
 	assert.InDelta(t, 120, *b.RTT, 1e-9, "-100 at 100, +400 at 200")
 	assert.True(t, *b.Low > 100 && *b.Low <= 120 && *b.High >= 120 && *b.High < 130, "%v %v", *b.Low, *b.High)
 
-	none := BreakEvens([]ModeReport{timed("local", 0, 5, 5), timed("local", 90, 5, 5), timed("serial", 0, 6, 7),
-		timed("serial", 90, 8, 9)})
+	none := BreakEvens([]ModeReport{timedSamples("local", 0, 5, 5), timedSamples("local", 90, 5, 5), timedSamples("serial", 0, 6, 7),
+		timedSamples("serial", 90, 8, 9)})
 	require.Len(t, none, 1)
 	assert.Nil(t, none[0].RTT)
 	assert.Nil(t, none[0].Low)
 	assert.Equal(t, "slower at all round trips, 0 to 90 ms", none[0].Reason)
-	ever := BreakEvens([]ModeReport{timed("local", 0, 5), timed("local", 90, 5), timed("serial", 0, 5), timed("serial", 90, 4)})
+	ever := BreakEvens([]ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 5), timedSamples("serial", 90, 4)})
 	assert.Equal(t, "as fast or faster at all round trips, 0 to 90 ms", ever[0].Reason)
-	above := BreakEvens([]ModeReport{timed("cloud", 0, 5), timed("cloud", 90, 50), timed("serial", 0, 10), timed("serial", 90, 10)})
+	above := BreakEvens([]ModeReport{timedSamples("cloud", 0, 5), timedSamples("cloud", 90, 50), timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
 	assert.Equal(t, "above", above[0].Faster)
 	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
 	assert.Nil(t, above[0].Low, "of one question there is no interval")
 
-	split := []ModeReport{timed("local", 0, 5), timed("local", 90, 5), timed("serial", 0, 4), timed("serial", 90, 9)}
+	split := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
 	assert.Empty(t, BreakEvens(split), "of different links")
-	twice := []ModeReport{timed("local", 0, 5), timed("local", 0, 5), timed("local", 90, 5), timed("local", 90, 5),
-		timed("serial", 0, 4), timed("serial", 90, 9)}
+	twice := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("local", 90, 5),
+		timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	for i := range 4 {
 		twice[i].Variant = 1 + i%2
 	}
@@ -165,7 +165,7 @@ func TestBreakEvens(t *testing.T) {
 
 // TestRatios: means over questions, to local or else the first, between draws of questions.
 func TestRatios(t *testing.T) {
-	all := []ModeReport{timed("serial", 0, 20, 40, 60), timed("local", 0, 10, 20, 30), timed("cloud", 0, 100, 20, 30)}
+	all := []ModeReport{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30), timedSamples("cloud", 0, 100, 20, 30)}
 	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120}) // 90 with the one before
 	ratios(all)
 	assert.Nil(t, all[1].RatioTo)
@@ -175,7 +175,7 @@ func TestRatios(t *testing.T) {
 	assert.InDelta(t, 3, *all[0].RatioTo.High, 1e-12, "with it alone")
 	assert.InDelta(t, 150.0/60, all[2].RatioTo.Value, 1e-12)
 	assert.InDelta(t, 1, *all[2].RatioTo.Low, 1e-12)
-	first := []ModeReport{timed("serial", 0, 20), timed("cloud", 0, 10)}
+	first := []ModeReport{timedSamples("serial", 0, 20), timedSamples("cloud", 0, 10)}
 	ratios(first)
 	assert.Nil(t, first[0].RatioTo)
 	assert.Equal(t, Ratio{Mode: "serial", Value: 0.5}, *first[1].RatioTo)
@@ -183,7 +183,7 @@ func TestRatios(t *testing.T) {
 
 // TestBound: a call of the device for each pass, and the verdict on the last token where it was asked for.
 func TestBound(t *testing.T) {
-	local, verified, serial := timed("local", 0, 100, 200), timed("verified", 0, 1, 1), timed("serial", 0, 1, 1)
+	local, verified, serial := timedSamples("local", 0, 100, 200), timedSamples("verified", 0, 1, 1), timedSamples("serial", 0, 1, 1)
 	local.Samples[0].Passes, local.Samples[1].Passes = 9, 21
 	verified.Samples[0].Passes, verified.Samples[1].Passes = 20, 20
 	verified.Samples[0].LastAsked = true
@@ -197,7 +197,7 @@ func TestBound(t *testing.T) {
 	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, of two")
 	assert.InDelta(t, 240, *all[3].Bound, 1e-9)
 	b.bound(all[2:])
-	without := []ModeReport{timed("verified", 0, 1)}
+	without := []ModeReport{timedSamples("verified", 0, 1)}
 	b.bound(without)
 	assert.Nil(t, without[0].Bound)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -22,6 +23,7 @@ type StageOptions struct {
 	Seed       uint64           // of what chance decides
 	AnswerTime time.Duration    // least time of an answer of the large model
 	Upstream   *engine.Upstream // asked over the link in place of the large model, by its own clock, if given
+	QLog       *qlog.Folder     // takes files about the connections, of both sides; nil: there are none
 	// texts like those that will travel, to train a dictionary on that both sides have; nil means none
 	Typical [][]int32
 }
@@ -33,6 +35,7 @@ type Stage struct {
 	attempts int // to connect
 	service  *engine.Service
 	upstream *engine.Upstream // nil: the service is asked
+	qlog     *qlog.Folder
 	link     *link.Link
 	relay    task
 	pin      [32]byte
@@ -70,7 +73,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream}
+	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream, qlog: o.QLog}
 	if o.Loss > 0 || len(o.Traces) > 0 {
 		s.attempts = mostAttempts
 	}
@@ -89,7 +92,7 @@ func (s *Stage) start(o StageOptions) error {
 	if s.upstream != nil {
 		front = s.upstream.Gateway
 	}
-	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
+	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience(), QLog: s.qlog})
 	if err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func (s *Stage) connect(ctx context.Context) (r *engine.Remote, err error) {
 // try is one attempt.
 func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
+		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(), QLog: s.qlog,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)

@@ -15,6 +15,7 @@ type Ask struct {
 	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
 	Verify    Verify        // what the audit has to be
 	Ahead     int           // most tokens beyond the one asked for that are wanted as well, at most MaxAhead
+	Clock     bool          // a [Clock] is wanted before the answer
 }
 
 // Verify says what an audit has to be.
@@ -41,14 +42,25 @@ func (a Ask) Append(b []byte) []byte {
 		b = a.Sampling.append(appendUvarint(appendUvarint(b, a.K), a.AuditFrom))
 		b = appendMillis(b, a.Deadline)
 		if a.Tail() {
-			b = appendUvarint(append(b, byte(a.Verify)), a.Ahead)
+			b = appendUvarint(append(b, a.how()), a.Ahead)
 		}
 		return b
 	})
 }
 
 // Tail reports whether the ask wants what versions before [VerifyVersion] do not have.
-func (a Ask) Tail() bool { return a.Verify != NoVerify || a.Ahead > 0 }
+func (a Ask) Tail() bool { return a.Verify != NoVerify || a.Ahead > 0 || a.Clock }
+
+// wantsClock is the bit beside the kind of verification that says so.
+const wantsClock = 1 << 7
+
+// how is the first byte of the tail.
+func (a Ask) how() byte {
+	if a.Clock {
+		return byte(a.Verify) | wantsClock
+	}
+	return byte(a.Verify)
+}
 
 // ParseAsk takes an Ask of n bytes from the front of b. Its delta stays part of b.
 func ParseAsk(b []byte) (a Ask, n int, err error) {
@@ -60,7 +72,8 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.Sampling = p.sampling()
 	a.Deadline = p.millis("deadline")
 	if p.tail(true) {
-		a.Verify, a.Ahead = Verify(p.u8("verify")), int(p.uvarint("ahead", MaxAhead))
+		how := p.u8("verify")
+		a.Verify, a.Clock, a.Ahead = Verify(how&^wantsClock), how&wantsClock != 0, int(p.uvarint("ahead", MaxAhead))
 		if a.Verify >= verifies || !a.Tail() {
 			p.fail("verify", ErrValue)
 		}

@@ -79,6 +79,8 @@ func numbers() []number {
 		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), nil},
 		{KindAsk, "ahead", MaxAhead, join(askHead, path, askTail, []byte{0}), nil},
 		{KindAhead, "token", math.MaxInt32, nil, nil},
+		{KindClock, "received", maxMillis * 1000, nil, zeros(1)},
+		{KindClock, "sent", maxMillis * 1000, []byte{0}, nil},
 	}
 }
 

@@ -7,7 +7,8 @@
 //
 //	control stream    edge → Hello, then any number of Bye
 //	                  gateway → Welcome, or Refusal; later Refusal (Draining) before it goes away
-//	stream of an ask  edge → Ask, end of stream      gateway → Answer, any number of Ahead, end of stream
+//	stream of an ask  edge → Ask, end of stream      gateway → Clock if the ask wants it, Answer, any number of Ahead,
+//	                                                 end of stream
 //	                                                 or Need or Refusal, end of stream
 //	stream of a sync  edge → Sync, end of stream     gateway → Ack, Need or Refusal, end of stream
 //
@@ -19,7 +20,7 @@
 //	           audit u8, choices uvarint; ahead uvarint
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint;
-//	           verify u8, ahead uvarint
+//	           verify u8 (and 128 where a Clock is wanted), ahead uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
 //	           audited uvarint, sampled uvarint,
 //	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
@@ -29,6 +30,7 @@
 //	8 Ack      position uvarint
 //	9 Bye      session u32
 //	10 Ahead   token uvarint
+//	11 Clock   received µs uvarint, from then until sent µs uvarint
 //
 //	path       base uvarint, base hash u64 unless base is 0, tokens after base uvarint, coding u8,
 //	           rest length uvarint, rest
@@ -54,11 +56,11 @@ package netproto
 // Versions of the messages. A Hello says the highest one that the client speaks, and the Welcome the one of the
 // connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client
 // then says one of a version before. Version 2 added the device to the Hello, version 3 the kinds of audit and of
-// drawing to Welcome and Answer, version 4 the tails and Ahead: without these its messages are those of version 3.
+// drawing to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version 3.
 const (
 	Version       = 4 // the highest that this package speaks
 	OldestVersion = 3 // the lowest
-	VerifyVersion = 4 // the first with verification and tokens ahead
+	VerifyVersion = 4 // the first with verification, tokens ahead and clocks
 )
 
 // ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the

@@ -74,15 +74,17 @@ func goldenValues() []named {
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},
-		{"Ask/all", Ask{0xdeadbeef, path, 4, 120, sampled, 800 * time.Millisecond, NoVerify, 0}},
+		{"Ask/all", Ask{0xdeadbeef, path, 4, 120, sampled, 800 * time.Millisecond, NoVerify, 0, false}},
 		{"Ask/least", Ask{Path: Path{Hash: RootHash, Delta: Delta{Bytes: []byte{}}}}},
-		{"Ask/temperature", Ask{1, squeezed, 1, 0, Sampling{Temperature: 1.5}, 0, NoVerify, 0}},
-		{"Ask/top-k", Ask{2, trained, MaxK, 1, Sampling{TopK: 300}, time.Millisecond, NoVerify, 0}},
-		{"Ask/top-p", Ask{3, path, 0, 0, Sampling{TopP: 1}, time.Hour, NoVerify, 0}},
-		{"Ask/seed", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0}},
-		{"Ask/verify", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyChoices, 0}},
-		{"Ask/scores-ahead", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7}},
-		{"Ask/ahead", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, MaxAhead}},
+		{"Ask/temperature", Ask{1, squeezed, 1, 0, Sampling{Temperature: 1.5}, 0, NoVerify, 0, false}},
+		{"Ask/top-k", Ask{2, trained, MaxK, 1, Sampling{TopK: 300}, time.Millisecond, NoVerify, 0, false}},
+		{"Ask/top-p", Ask{3, path, 0, 0, Sampling{TopP: 1}, time.Hour, NoVerify, 0, false}},
+		{"Ask/seed", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0, false}},
+		{"Ask/verify", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyChoices, 0, false}},
+		{"Ask/scores-ahead", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7, false}},
+		{"Ask/ahead", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, MaxAhead, false}},
+		{"Ask/clock", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0, true}},
+		{"Ask/scores-clock", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7, true}},
 		{"Answer/all", Answer{151643, []Candidate{{151643, -0.5}, {9, -2.25}, {0, least}}, 12, 0,
 			[]Finding{{3, 5, -1, 0, 0}, {7, 151643, 0, 0, 0}, {300, 1, -0.0009765625, 0, 0}},
 			250 * time.Microsecond, 38 * time.Millisecond}},
@@ -100,6 +102,8 @@ func goldenValues() []named {
 		{"Bye/least", Bye{}},
 		{"Ahead/all", Ahead{math.MaxInt32}},
 		{"Ahead/least", Ahead{}},
+		{"Clock/all", Clock{90 * time.Second, 90*time.Second + 1500*time.Microsecond}},
+		{"Clock/least", Clock{}},
 	}
 }
 
@@ -147,7 +151,7 @@ func TestGoldenMessages(t *testing.T) {
 		assert.Equal(t, len(b), n, v.name)
 		assert.Equal(t, v.value, have, "%s is read in another way", v.name)
 	}
-	for k := KindHello; k <= KindAhead; k++ {
+	for k := KindHello; k <= KindClock; k++ {
 		assert.GreaterOrEqual(t, kinds[k], 2, "%s, with all that it can hold and with as little as it can", k)
 	}
 }

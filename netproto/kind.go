@@ -21,12 +21,13 @@ const (
 	KindAck
 	KindBye
 	KindAhead
+	KindClock
 )
 
 // String returns the name of a message.
 func (k Kind) String() string {
-	names := [...]string{"Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead"}
-	if k < KindHello || k > KindAhead {
+	names := [...]string{"Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead", "Clock"}
+	if k < KindHello || k > KindClock {
 		return fmt.Sprintf("message %d", uint8(k))
 	}
 	return names[k-1]

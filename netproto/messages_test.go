@@ -56,7 +56,8 @@ func messages() []message {
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
 			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond, Verify(r.IntN(int(verifies))), r.IntN(2) * r.IntN(MaxAhead+1)}
+				time.Duration(r.IntN(1e6)) * time.Millisecond, Verify(r.IntN(int(verifies))), r.IntN(2) * r.IntN(MaxAhead+1),
+				r.IntN(2) == 0}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
 			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
@@ -80,6 +81,10 @@ func messages() []message {
 		{KindAck, of(ParseAck), func(r *rand.Rand) appender { return Ack{r.IntN(MaxPosition + 1)} }},
 		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint32()} }},
 		{KindAhead, of(ParseAhead), func(r *rand.Rand) appender { return Ahead{r.Int32()} }},
+		{KindClock, of(ParseClock), func(r *rand.Rand) appender {
+			at := time.Duration(r.IntN(1e9)) * time.Microsecond
+			return Clock{at, at + time.Duration(r.IntN(1e9))*time.Microsecond}
+		}},
 	}
 }
 
@@ -150,11 +155,11 @@ func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 // The tables of these tests leave no message out.
 func TestAllMessages(t *testing.T) {
 	all := messages()
-	require.Len(t, all, int(KindAhead))
+	require.Len(t, all, int(KindClock))
 	for i, m := range all {
 		assert.Equal(t, KindHello+Kind(i), m.kind)
 	}
-	assert.Equal(t, "message 11", (KindAhead + 1).String(), "one more message needs a row above, and a fuzz target")
+	assert.Equal(t, "message 12", (KindClock + 1).String(), "one more message needs a row above, and a fuzz target")
 }
 
 // What is appended parses to the same value and length, whatever stands behind it.
@@ -211,7 +216,7 @@ func withoutTail(v appender) appender {
 		v.Ahead = 0
 		return v
 	case Ask:
-		v.Verify, v.Ahead = NoVerify, 0
+		v.Verify, v.Ahead, v.Clock = NoVerify, 0, false
 		return v
 	case Answer:
 		for i := range v.Audit {
@@ -456,7 +461,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	}
 	for k, name := range []string{
 		"message 0", "Hello", "Welcome", "Refusal", "Ask", "Answer", "Need", "Sync", "Ack", "Bye", "Ahead",
-		"message 11",
+		"Clock", "message 12",
 	} {
 		assert.Equal(t, name, Kind(k).String())
 	}
@@ -467,6 +472,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
 	assert.Equal(t, []int{4, 3, 4, 64}, []int{Version, OldestVersion, VerifyVersion, MaxAhead})
+	assert.Equal(t, 128, wantsClock)
 	assert.Equal(t, []Verify{0, 1, 2, 3}, []Verify{NoVerify, VerifyChoices, VerifyScores, verifies})
 	assert.Equal(t, "pilotfish/1", ALPN)
 }
@@ -539,6 +545,7 @@ func FuzzSync(f *testing.F)    { fuzz(f, KindSync) }
 func FuzzAck(f *testing.F)     { fuzz(f, KindAck) }
 func FuzzBye(f *testing.F)     { fuzz(f, KindBye) }
 func FuzzAhead(f *testing.F)   { fuzz(f, KindAhead) }
+func FuzzClock(f *testing.F)   { fuzz(f, KindClock) }
 
 func FuzzDigest(f *testing.F) {
 	f.Add(Digest{1, 2, 0xff}.String())

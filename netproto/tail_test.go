@@ -43,6 +43,7 @@ func TestTails(t *testing.T) {
 	faultIn(t, KindAsk, append(slices.Clone(ask), 0, 0), "verify", ErrValue)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 3, 0), "verify", ErrValue)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 255, 9), "verify", ErrValue)
+	faultIn(t, KindAsk, append(slices.Clone(ask), wantsClock+3, 0), "verify", ErrValue)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 1), "ahead", io.ErrUnexpectedEOF)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 1, 0, 0), "end", ErrRest)
 

@@ -6,13 +6,20 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // RTTTrace is a recording of round trips: how long the echo of a message took that left at a time.
 type RTTTrace struct {
 	rows []rttRow // times rise
+
+	once      sync.Once
+	estimated []estimated // by row; see [RTTTrace.estimate]
 }
+
+// estimated is what QUIC makes of round trips.
+type estimated struct{ smoothed, variation time.Duration }
 
 // rttRow is one message.
 type rttRow struct {
@@ -130,13 +137,7 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	if p.trace == nil {
 		return 0, true
 	}
-	at += p.begin
-	if p.end == Loop {
-		at %= p.trace.Length()
-	}
-	rows := p.trace.rows
-	i := sort.Search(len(rows), func(i int) bool { return rows[i].at > at })
-	row := rows[max(0, i-1)]
+	row := p.trace.rows[p.trace.row(at+p.begin, p.end)]
 	if row.lost || p.outage > 0 && row.rtt > p.outage {
 		return 0, false
 	}
@@ -144,4 +145,38 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 		return 0, true
 	}
 	return row.rtt, true
+}
+
+// estimate is the smoothed round trip and its variation by RFC 9002, section 5.3, after the row of a time: those of the
+// rows before it that were not lost.
+func (t *RTTTrace) estimate(at time.Duration, end TraceEnd) (smoothed, variation time.Duration) {
+	t.once.Do(t.estimates)
+	e := t.estimated[t.row(at, end)]
+	return e.smoothed, e.variation
+}
+
+// estimates fills in what [RTTTrace.estimate] returns for each row.
+func (t *RTTTrace) estimates() {
+	t.estimated = make([]estimated, len(t.rows))
+	var e estimated
+	first := true
+	for i, row := range t.rows {
+		switch {
+		case row.lost:
+		case first:
+			e, first = estimated{row.rtt, row.rtt / 2}, false
+		default:
+			e.variation = (3*e.variation + (e.smoothed - row.rtt).Abs()) / 4
+			e.smoothed = (7*e.smoothed + row.rtt) / 8
+		}
+		t.estimated[i] = e
+	}
+}
+
+// row is the last row not after a time.
+func (t *RTTTrace) row(at time.Duration, end TraceEnd) int {
+	if end == Loop {
+		at %= t.Length()
+	}
+	return max(0, sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at > at })-1)
 }

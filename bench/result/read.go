@@ -2,11 +2,13 @@ package result
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // Read reads the lines of measurements; empty lines are skipped. name is for errors, which wrap [ErrFormat] and name
@@ -37,14 +39,40 @@ func Read(r io.Reader, name string) (all []Record, err error) {
 	return all, nil
 }
 
-// ReadFile is [Read] of a file.
+// ReadFile is [Read] of a file, compressed with gzip where its name ends in .gz.
 func ReadFile(path string) ([]Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return Read(f, path)
+	if !strings.HasSuffix(path, ".gz") {
+		return Read(f, path)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
+	}
+	return Read(&limited{z, mostUnpacked}, path)
+}
+
+// mostUnpacked is how much of a compressed file is read, in bytes: a small one may hold a great deal of nothing.
+const mostUnpacked = 1 << 30
+
+// limited reads so many bytes, and fails where there are more.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, mostUnpacked>>20)
+	}
+	n, err := l.r.Read(b[:min(int64(len(b)), l.left)])
+	l.left -= int64(n)
+	return n, err
 }
 
 // parse reads the field "run".

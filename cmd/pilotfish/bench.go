@@ -19,11 +19,11 @@ func newBenchCommand(a *app) *cobra.Command {
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("which measurement? Name engine, routing, gateway or synth")
+			return usagef("which measurement? Name engine, routing, link, gateway, report or synth")
 		},
 	}
-	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchGatewayCommand(a), newBenchCompareCommand(a),
-		newBenchSynthCommand(a))
+	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a), newBenchCompareCommand(a),
+		newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c
 }
 

@@ -2,24 +2,23 @@ package main
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchEngineFlags are the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
-	o       bench.EngineOptions
-	profile profileFlag
+	m       bench.EngineMatrix
+	lists   struct{ prompt, generate, depth, rows, threads numberList }
 	kv      string
 	backend string
 	huge    string
+	scaling bool
+	output  string
 	json    bool
 	flags   *pflag.FlagSet // to know which of them were given
 }
@@ -37,12 +36,24 @@ func newBenchEngineCommand(a *app) *cobra.Command {
   generation  -n tokens, one after the other. The limit is how fast memory can be read: every token reads all weights, and
               the keys and values of the context before it (-d). That is measured after each sample, with as many threads.
               It is no limit for a model that fits in the CPU's cache.
+  rows        --rows tokens in one forward call that all follow the same context, as drafting guesses at one token.
   load        from before the file is opened until model and tokenizer are ready. The file is mapped: weights are read when
               they are first used. The time to the first token begins at the same moment, with a prompt of 8 tokens.
 
-Speeds are medians of -r samples; the rest is measured once.`,
+Speeds are medians of -r samples; the rest is measured once. How far samples lie apart is said as the median of their
+distances from the median (MAD) and as the longest less the shortest, both as shares of the median. The machine was quiet
+if other processes took no more than 2% of the time of its CPUs while samples were taken, and other virtual machines 1%.
+
+-p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that one
+load of the model serves take turns sample by sample, so that a machine which becomes slower hurts all of them; another
+number of threads, type of keys and values or backend is another load. -o writes the columns of llama-bench, as json,
+jsonl, csv or md (a table), so that its results and these stand in one table: pp512 is a prompt of 512 tokens, tg64 a
+generation of 64, "@ d4096" a context before it. A generation without -d follows 8 tokens here, and none there. --json
+writes one line for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
-  pilotfish bench engine -m model.gguf -p 0 -n 32 -d 4000
+  pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
+  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
+  pilotfish bench engine -m model.gguf --rows 1,2,4,8
   pilotfish bench engine -m model.gguf --scaling`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -54,19 +65,27 @@ Speeds are medians of -r samples; the rest is measured once.`,
 func (f *benchEngineFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
-	p.StringVarP(&f.o.Model, "model", "m", "", "the model, a GGUF `file` (required)")
-	p.IntVarP(&f.o.Prompt, "prompt", "p", 512, "tokens of the prompt, less if the model holds less; 0 leaves prompts out")
-	p.IntVarP(&f.o.Decode, "generate", "n", 64,
-		"tokens to generate, less if the model holds less; 0 leaves generation out")
-	p.IntVarP(&f.o.Depth, "depth", "d", 0, "tokens of context before those that are generated: 8 or more; 0 means 8")
-	p.BoolVar(&f.o.Scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
-	p.IntVarP(&f.o.Engine.Threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
-	p.IntVarP(&f.o.Repeat, "repeat", "r", 3, "samples")
+	l := &f.lists
+	l.prompt, l.generate, l.depth, l.threads = numberList{512}, numberList{64}, numberList{0}, numberList{0}
+	p.StringVarP(&f.m.Model, "model", "m", "", "the model, a GGUF `file` (required)")
+	p.VarP(&l.prompt, "prompt", "p", "tokens of the prompt, less if the model holds less; 0 leaves prompts out")
+	p.VarP(&l.generate, "generate", "n", "tokens to generate, less if the model holds less; 0 leaves generation out")
+	p.VarP(&l.depth, "depth", "d", "tokens of context before what is measured: 0, or 8 or more. A generation always "+
+		"follows 8 or more")
+	p.Var(&l.rows, "rows", "tokens in one forward call, 1 to 8: how many a second, and what the call costs over one of "+
+		"one token")
+	p.BoolVar(&f.scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
+	p.VarP(&l.threads, "threads", "t", "CPU threads; 0 means one for each fast core this process may use")
+	p.IntVarP(&f.m.Repeat, "repeat", "r", 3, "samples")
 	registerKV(p, &f.kv)
 	registerHugePages(p, &f.huge)
 	registerBackend(p, &f.backend)
-	p.BoolVar(&f.json, "json", false, "print one JSON object")
-	f.profile.register(c)
+	for _, name := range []string{"kv", "backend"} {
+		p.Lookup(name).Usage += "; or several, separated by commas"
+	}
+	p.StringVarP(&f.output, "output", "o", "text",
+		"`form`: text, or in the columns of llama-bench: json, jsonl, csv or md")
+	p.BoolVar(&f.json, "json", false, "print one JSON object for each combination")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
@@ -74,172 +93,61 @@ func (f *benchEngineFlags) run(ctx context.Context, a *app) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	limit, err := bench.ContextLimit(f.o.Model)
+	limit, err := bench.ContextLimit(f.m.Model)
 	if err != nil {
 		return err
 	}
 	if err := f.fit(limit); err != nil {
 		return err
 	}
-	stop, err := f.profile.start(a)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	about := a.measured()
-	if about.Model, err = result.OfFile(f.o.Model); err != nil {
+	if about.Model, err = result.OfFile(f.m.Model); err != nil {
 		return err
 	}
-	m := newMeter(a.stderr, "samples", inPieces)
-	f.o.OnSample = func(done int) { m.show(int64(done), int64(f.o.Repeat)) }
-	r, err := bench.Engine(ctx, f.o)
-	m.close()
+	all, err := f.measure(ctx, a)
 	if err != nil {
 		return err
 	}
-	if f.json {
+	switch {
+	case f.json:
+		return f.printJSON(a, all, about)
+	case f.output != "text":
+		return f.printColumns(a, all, about)
+	case len(all) == 1:
+		printEngineReport(a, all[0])
+	default:
+		printEngineReports(a, all)
+	}
+	return nil
+}
+
+// measure returns the reports of all combinations.
+func (f *benchEngineFlags) measure(ctx context.Context, a *app) (all []bench.EngineReport, err error) {
+	m := newMeter(a.stderr, "samples", inPieces)
+	defer m.close()
+	f.m.OnSample = func(done, of int) { m.show(int64(done), int64(of)) }
+	if !f.scaling {
+		err := f.m.Run(ctx, func(r bench.EngineReport) error {
+			all = append(all, r)
+			return nil
+		})
+		return all, err
+	}
+	o := bench.EngineOptions{Model: f.m.Model, Engine: f.m.Engine, Scaling: true, Repeat: f.m.Repeat,
+		OnSample: func(done int) { m.show(int64(done), int64(f.m.Repeat)) }}
+	o.Engine.Backend, o.Engine.KV, o.Engine.Threads = f.m.Backends[0], f.m.KV[0], f.m.Threads[0]
+	o.Prompt, o.Decode, o.Depth = total(f.m.Prompts), total(f.m.Decodes), f.m.Depths[0]
+	r, err := bench.Engine(ctx, o)
+	return []bench.EngineReport{r}, err
+}
+
+// printJSON prints a line for each combination. A single one is the contract with other programs, and so is the last.
+func (f *benchEngineFlags) printJSON(a *app, all []bench.EngineReport, about result.Run) error {
+	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth
-		return a.printResult(r, about)
-	}
-	printEngineReport(a, r)
-	return nil
-}
-
-// check refuses flags that make no sense for any model.
-func (f *benchEngineFlags) check() (err error) {
-	o := &f.o
-	for _, v := range []struct {
-		flag       string
-		value, low int
-	}{{"-p", o.Prompt, 0}, {"-n", o.Decode, 0}, {"-d", o.Depth, 0}, {"-t", o.Engine.Threads, 0}, {"-r", o.Repeat, 1}} {
-		if v.value < v.low {
-			return usagef("%s %d is too small: give %d or more", v.flag, v.value, v.low)
+		if err := a.printResult(r, about); err != nil {
+			return err
 		}
-	}
-	if o.Engine.KV, err = parseKV(f.kv); err != nil {
-		return err
-	}
-	if o.Engine.Backend, err = parseBackend(f.backend); err != nil {
-		return err
-	}
-	if o.Engine.HugePages, err = parseHugePages(f.huge, o.Engine.Backend); err != nil {
-		return err
-	}
-	switch {
-	case o.Engine.Threads > mostThreads:
-		return usagef("-t %d is too large: give at most %d", o.Engine.Threads, mostThreads)
-	case o.Prompt == 0 && o.Decode == 0:
-		return usagef("-p 0 and -n 0 leave nothing to measure: give one of them a number of tokens")
-	case o.Depth > 0 && o.Decode == 0:
-		return usagef("-d %d has no effect with -n 0: it is the context of the tokens that -n generates", o.Depth)
-	case o.Depth > 0 && o.Depth < 8:
-		return usagef("-d %d is too short: give 8 or more", o.Depth)
-	case o.Scaling && o.Engine.Backend != engine.CPU:
-		return usagef("--scaling is about the threads of the CPU: leave out --backend %s", f.backend)
-	case o.Scaling && o.Engine.Threads == 1:
-		return usagef("--scaling compares numbers of threads: give more than -t 1")
 	}
 	return nil
-}
-
-// fit shortens what was not asked for to the context of the model, of limit tokens, and refuses what was asked for and
-// is too long.
-func (f *benchEngineFlags) fit(limit int) error {
-	o := &f.o
-	most := limit - 1 // one token follows
-	switch {
-	case o.Prompt > most && f.flags.Changed("prompt"):
-		return usagef("-p %d is too long: %s holds %d tokens, so give at most %d", o.Prompt, o.Model, limit, most)
-	case o.Depth > most-1:
-		return usagef("-d %d is too long: %s holds %d tokens, so give at most %d", o.Depth, o.Model, limit, most-1)
-	}
-	o.Prompt = min(o.Prompt, most)
-	if most -= max(8, o.Depth); o.Decode > most && f.flags.Changed("generate") {
-		return usagef("-n %d is too long: %s holds %d tokens, so give at most %d after a context of %d",
-			o.Decode, o.Model, limit, max(0, most), max(8, o.Depth))
-	}
-	o.Decode = min(o.Decode, max(0, most))
-	return nil
-}
-
-func printEngineReport(a *app, r bench.EngineReport) {
-	fmt.Fprintf(a.stdout, "%s\n", r.Device)
-	if r.PromptTokens > 0 {
-		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
-		if r.PromptBound > 0 {
-			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows",
-				min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
-			fmt.Fprintf(a.stdout,
-				"\n             %8.1f billion multiplications with weights per second; "+
-					"this CPU can do %.0f of bytes or %.0f of float32",
-				r.PromptMACs, r.PeakBytes, r.PeakFloats)
-		}
-		fmt.Fprintln(a.stdout)
-	}
-	if r.DecodedTokens > 0 {
-		fmt.Fprintf(a.stdout, "generation   %8.1f tokens/s, %d one by one: %s\n",
-			r.GenerationTPS, r.DecodedTokens, bandwidthText(r))
-	}
-	if r.Dispatches > 0 {
-		fmt.Fprintf(a.stdout,
-			"encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n",
-			r.Dispatches, r.Levels)
-	}
-	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
-		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
-	if r.DepthBytes > 0 {
-		fmt.Fprintf(a.stdout, " and %s of keys and values", humanize.Bytes(uint64(r.DepthBytes)))
-	}
-	fmt.Fprintln(a.stdout)
-	if len(r.ByThreads) > 1 {
-		fmt.Fprintf(a.stdout, "by threads  ")
-		for _, v := range r.ByThreads {
-			fmt.Fprintf(a.stdout, " %8.1f", v)
-		}
-		fmt.Fprintf(a.stdout, " GB/s, with 1 to %d\n", len(r.ByThreads))
-	}
-	fmt.Fprintf(a.stdout, "weights      %8s of %s in huge pages", humanize.Bytes(uint64(r.HugeBytes)),
-		humanize.Bytes(uint64(r.FileBytes)))
-	if r.WeightsStay != "" {
-		fmt.Fprintf(a.stdout, ": %s", r.WeightsStay)
-	} else {
-		fmt.Fprintf(a.stdout, ", %.0f ms after the first token", r.MoveMS)
-	}
-	fmt.Fprintln(a.stdout)
-	fmt.Fprintf(a.stdout, "load         %8.1f ms, first token after %.1f ms\n", r.LoadMS, r.FirstTokenMS)
-	if r.PeakRSS > 0 {
-		fmt.Fprintf(a.stdout, "peak memory  %8s (file %s, keys and values of a full context %s)\n",
-			humanize.Bytes(uint64(r.PeakRSS)), humanize.Bytes(uint64(r.FileBytes)), humanize.Bytes(uint64(r.KVBytes)))
-	}
-	printScaling(a, r.Scaling)
-}
-
-// bandwidthText says what the bandwidth of memory means for the generation.
-func bandwidthText(r bench.EngineReport) string {
-	if r.FitsCache {
-		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"
-	}
-	return fmt.Sprintf("%s of the %.1f that reading memory allows", wholePercent(r.Share), r.Bound)
-}
-
-// printScaling prints a line for each number of threads.
-func printScaling(a *app, all []bench.Scale) {
-	if len(all) > 0 {
-		fmt.Fprintf(a.stdout,
-			"\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")
-	}
-	for _, s := range all {
-		share := wholePercent(s.Share)
-		if s.FitsCache {
-			share = "fits in the cache"
-		}
-		fmt.Fprintf(a.stdout, "%7d %18.1f %22.1f %11.1f   %s\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth, share)
-	}
-}
-
-func wholePercent(share *float64) string {
-	if share == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f%%", 100**share)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchGatewayFlags are the flags of `pilotfish bench gateway`.
@@ -18,7 +21,8 @@ type benchGatewayFlags struct {
 	o       bench.GatewayOptions
 	model   float64 // milliseconds
 	seconds float64
-	profile profileFlag
+	gateway gatewayFlags
+	file    string // of a model whose tokens are those of the gateway's
 	json    bool
 }
 
@@ -30,22 +34,36 @@ func newBenchGatewayCommand(a *app) *cobra.Command {
 		Short: "Measure how fast a gateway answers many devices, and how much memory it takes for them",
 		Long: `Measure how fast a gateway answers many devices, and how much memory it takes for them.
 
-The gateway and the devices are in this one process; each device has a connection of its own, over UDP on loopback. The
-model takes --model-ms for each question and computes nothing. Questions are due at times that do not depend on how long
-others take, and their time counts from then to the answer, so that waiting behind a stall is part of it. A device's
-text begins with 128 tokens, and each of its questions adds 8.`,
-		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30`,
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+The gateway is in this process, as the devices are, over UDP on loopback, and its model takes --model-ms for each
+question and computes nothing; or it is elsewhere (--cloud). Each device has a connection of its own. Questions are due at
+times that do not depend on how long others take, and their time counts from then to the answer, so that waiting behind a
+stall is part of it. A device's text begins with 128 tokens, and each of its questions adds 8.
+
+Fairness is how alike the devices were served: Jain's index of the shares of their questions that were answered, and of
+the 99th percentiles of their times. It is 1 where all are alike, and 1/n where one of n devices has all. With --greedy the
+first device asks more than the others, which a fair gateway keeps from being noticed. Only where the model takes fewer
+questions at a time than there are (--model-parallel) has anybody to wait.`,
+		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
+  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()
 	p.IntVar(&f.o.Devices, "devices", 1000, "devices, each with a connection of its own")
 	p.Float64Var(&f.o.Rate, "rate", 1, "questions per second of each device")
 	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes for a question")
 	p.Float64Var(&f.seconds, "seconds", 30, "length of the measurement")
+	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model takes at the same time; others wait")
+	p.Float64Var(&f.o.Greedy, "greedy", 1, "how many `times` --rate the first device asks at. Fairness is that among the "+
+		"others")
 	p.IntVar(&f.o.Sessions, "sessions", 1000, "idle sessions of 512 tokens whose memory is measured; 0 leaves that out")
+	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port`, in place of one in this process")
+	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as with run")
+	p.StringVar(&f.gateway.token, "token-file", "",
+		"with --cloud: `file` with the access token that it wants, as with run")
+	p.StringVarP(&f.file, "model", "m", "", "with --cloud: a GGUF `file` of the family of its model, for the vocabulary")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
-	f.profile.register(c)
+	f.gateway.set = p
 	return c
 }
 
@@ -55,6 +73,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 		value, low, top float64
 	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6}, {"--model-ms", f.model, 0, 60000},
 		{"--seconds", f.seconds, 0.1, 86400},
+		{"--model-parallel", float64(f.o.Abreast), 1, 65536}, {"--greedy", f.o.Greedy, 1, 1e6},
 		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
 		if !(v.value >= v.low && v.value <= v.top) {
 			return usagef("%s %v is out of range: give %v to %v", v.flag, v.value, v.low, v.top)
@@ -62,30 +81,76 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
-	stop, err := f.profile.start(a)
-	if err != nil {
+	if err := f.remote(a); err != nil {
 		return err
 	}
-	defer stop()
 	about := a.measured()
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
+	}
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	r, err := bench.Gateway(ctx, f.o)
 	m.close()
+	if _, ok := errors.AsType[*engine.ConnectError](err); ok && f.o.Remote != nil {
+		return f.gateway.explain(err)
+	}
 	if err != nil {
 		return err
+	}
+	if f.o.Remote != nil {
+		about.Remote = f.o.Remote.Address
 	}
 	if f.json {
 		return a.printResult(r, about)
 	}
-	printGatewayReport(a, r)
+	printGatewayReport(a, r, f.o.Remote != nil)
 	return nil
 }
 
-func printGatewayReport(a *app, r *bench.GatewayReport) {
-	fmt.Fprintf(a.stdout, "%d devices, %v questions/s each, a model of %v ms, %v s, devices and gateway on %d cores\n",
-		r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores)
-	fmt.Fprintf(a.stdout, "answered     %8d of %d", r.Answers, r.Asks)
+// remote fills in the gateway to measure, if it is elsewhere.
+func (f *benchGatewayFlags) remote(a *app) error {
+	if !f.gateway.set.Changed("cloud") {
+		for _, name := range []string{"pin", "token-file", "model"} {
+			if f.gateway.set.Changed(name) {
+				return usagef("--%s has no effect without a gateway elsewhere: give one with --cloud host:port", name)
+			}
+		}
+		return nil
+	}
+	for _, name := range []string{"model-ms", "model-parallel", "sessions"} {
+		if f.gateway.set.Changed(name) {
+			return usagef("--%s is of the gateway in this process: leave it out with --cloud", name)
+		}
+	}
+	if f.file == "" {
+		return usagef("--cloud needs the vocabulary of the gateway's model: give a model of its family with -m")
+	}
+	dial, err := f.gateway.parse(a)
+	if err != nil {
+		return err
+	}
+	e, err := engine.Open(f.file, engine.Options{HugePages: engine.HugeOff})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	identity, err := e.Identity()
+	if err != nil {
+		return err
+	}
+	f.o.Remote = &bench.RemoteGateway{Address: f.gateway.address, Identity: identity, Pin: dial.Pin, Secret: dial.Secret}
+	f.o.Model, f.o.Sessions = 0, 0
+	return nil
+}
+
+func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
+	of := fmt.Sprintf("a model of %v ms, %v s, devices and gateway on %d cores", r.ModelMS, r.Seconds, r.Cores)
+	if elsewhere {
+		of = fmt.Sprintf("a gateway elsewhere, %v s, devices on %d cores", r.Seconds, r.Cores)
+	}
+	fmt.Fprintf(a.stdout, "%d devices, %v questions/s each, %s\n", r.Devices, r.Rate, of)
+	fmt.Fprintf(a.stdout, "answered     %8d of %d, %.1f a second", r.Answers, r.Asks, r.PerSecond)
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		fmt.Fprintf(a.stdout, "; %d refused: %s", r.Refusals[why], why)
 	}
@@ -97,13 +162,34 @@ func printGatewayReport(a *app, r *bench.GatewayReport) {
 		name string
 		l    bench.Latency
 	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
+		if l.l == (bench.Latency{}) {
+			continue
+		}
 		fmt.Fprintf(a.stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
 			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
 	}
+	printFairness(a, r)
 	fmt.Fprintf(a.stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp, r.BytesDown)
 	fmt.Fprintf(a.stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
 		humanize.IBytes(uint64(max(r.PerConnection, 0))))
 	if r.PerSession > 0 {
 		fmt.Fprintf(a.stdout, "idle session %8s of memory, 512 tokens\n", humanize.IBytes(uint64(r.PerSession)))
+	}
+	if r.Quiet.Seconds > 0 {
+		fmt.Fprintf(a.stdout, "machine      %s\n", r.Quiet)
+	}
+}
+
+// printFairness says how alike devices were served.
+func printFairness(a *app, r *bench.GatewayReport) {
+	if f := r.Fairness; f != nil {
+		fmt.Fprintf(a.stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
+			"%.4f of times at 99%%, %.2f to %.2f ms\n",
+			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
+	}
+	if g := r.Greedy; g != nil {
+		fmt.Fprintf(a.stdout, "greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
+			"%.2f at 99%%; the others %.2f and %.2f\n",
+			g.Answers, g.Asks, g.Times, g.Latency.P50, g.Latency.P99, g.Others.P50, g.Others.P99)
 	}
 }

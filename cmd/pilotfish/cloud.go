@@ -34,6 +34,7 @@ type cloudCommandFlags struct {
 	lookup    lookupRows
 	share     bool
 	log       string
+	qlog      qlogFlag
 	operate   operateFlags
 }
 
@@ -115,6 +116,7 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 	p.BoolVar(&f.share, "share-prefixes", true,
 		"compute and keep once what texts of different devices begin with alike, but for tokens that are private")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
+	f.qlog.register(p)
 	f.limits.register(p)
 	f.operate.register(p)
 	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
@@ -175,6 +177,10 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *app) (err error) {
 	}
 	defer events.Close()
 	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
+	if o.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.QLog.Close()) }()
 	g, err := model.gateway(o)
 	if err != nil {
 		return err

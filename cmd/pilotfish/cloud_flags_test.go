@@ -212,7 +212,7 @@ func TestLimitFlags(t *testing.T) {
 		assert.Equal(t, want, parse(args), args)
 		change(&set)
 	}
-	elsewhere := []string{"Certificate", "TicketKeys", "Tokens", "Events", "TellTexts", "Dictionaries"}
+	elsewhere := []string{"Certificate", "TicketKeys", "Tokens", "Events", "TellTexts", "Dictionaries", "QLog"}
 	for i, v := range reflect.ValueOf(set).Fields() {
 		assert.True(t, !v.IsZero() || slices.Contains(elsewhere, i.Name), "no flag sets %s", i.Name)
 	}

@@ -23,17 +23,18 @@ func newDemoCommand(a *app) *cobra.Command {
 link between them. The models know an invented world. The small one was told the truth about only a part of it, so it has
 something to ask the large one for.
 
-It answers the same questions in several modes and prints a table of them, with a legend:
+It answers the same questions in several modes and prints tables of them, with a legend and what is won, in one sentence:
 
 ` + modesHelp + `
 
 ` + promiseHelp,
 		Example: `  pilotfish demo
-  pilotfish demo --rtt 300ms --loss 0.05 --questions 40`,
+  pilotfish demo --rtt 300ms --loss 0.05 --questions 40 --report demo.html`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.demo(c.Context(), a) },
 	}
 	f.register(c, 60)
+	f.page.register(c)
 	return c
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -41,15 +40,7 @@ func TestDemo(t *testing.T) {
 
 	_, stdout, _ = call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
 		"--modes", "cloud,paper,pipelined-2")
-	tables := strings.SplitN(stdout, "\n\n", 3)
-	for i, columns := range [][]routingColumn{routingColumns(nil), workColumns(nil)} {
-		assert.Equal(t, 3, strings.Count(tables[i], "\n"), stdout)
-		for _, c := range columns[1:] {
-			assert.Contains(t, tables[i], c.name)
-			assert.Regexp(t, "(?m)^"+c.name+" .*"+regexp.QuoteMeta(c.legend)+"$", tables[2])
-		}
-	}
-
+	assert.Equal(t, 3, strings.Count(stdout, "\n"+"pipelined-2 "), stdout)
 	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0",
 		"--cloud-ms", "0", "--deadline", "off", "--policy", "learned", "--modes", "local,serial")
 	require.Equal(t, exitDone, code, stderr)

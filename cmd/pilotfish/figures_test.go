@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,21 +88,26 @@ func TestRoutingFigures(t *testing.T) {
 		Cost:        &price.Cost{PerAnswer: 0.00025, Per1000: 0.26, CloudOnly: 0.0007},
 	}}
 	require.NoError(t, printRouting(&out, reports))
-	head, rest, _ := strings.Cut(out.String(), "\n")
-	row, rest, _ := strings.Cut(rest, "\n\n")
-	head2, rest, _ := strings.Cut(rest, "\n")
-	row2, legend, _ := strings.Cut(rest, "\n\n")
 	gap := regexp.MustCompile(" {2,}")
-	assert.Equal(t, []string{"mode", "accuracy", "interval", "from cloud", "timed out", "asks", "ms p50", "ms p90",
-		"hidden", "hits", "as serial", "as cloud"}, gap.Split(strings.TrimSpace(head), -1))
-	assert.Equal(t, []string{"pipelined-2", "90.0%", "77–96%", "4.2%", "3", "2.4", "102", "190", "51.0%", "62.0%",
-		"yes", "no: 6 unverified"}, gap.Split(strings.TrimSpace(row), -1))
-	assert.Equal(t, []string{"mode", "bytes up", "bytes down", "known", "turned", "unverified", "prefilled", "decoded",
-		"ahead", "used", "cost", "cost of 1000", "cloud only"}, gap.Split(strings.TrimSpace(head2), -1))
-	assert.Equal(t, []string{"pipelined-2", "61.2", "12.0", "0.5", "0.2", "6", "40.2", "3.5", "9.8", "4.1", "0.00025",
-		"0.26", "0.0007"}, gap.Split(strings.TrimSpace(row2), -1))
-	assert.Equal(t, 25, strings.Count(strings.TrimSpace(legend), "\n")+1,
-		"a line for every column but the first, an empty one, and one for empty cells")
+	tables := strings.Split(out.String(), "\n\n")
+	require.Len(t, tables, 5)
+	for i, want := range [][2][]string{
+		{{"mode", "right", "interval", "cloud", "ms p50", "ms p90", "hidden", "hits", "same"},
+			{"pipelined-2", "90.0%", "77–96%", "4.2%", "102", "190", "51.0%", "62.0%", "yes"}},
+		{{"mode", "asks", "timed out", "bytes up", "bytes down", "known", "turned", "unverified"},
+			{"pipelined-2", "2.4", "3", "61.2", "12.0", "0.5", "0.2", "6"}},
+		{{"mode", "prefilled", "decoded", "ahead", "used", "cost", "per 1000", "cloud only"},
+			{"pipelined-2", "40.2", "3.5", "9.8", "4.1", "0.00025", "0.26", "0.0007"}},
+	} {
+		head, row, _ := strings.Cut(tables[i], "\n")
+		assert.Equal(t, want[0], gap.Split(strings.TrimSpace(head), -1))
+		assert.Equal(t, want[1], gap.Split(strings.TrimSpace(row), -1))
+	}
+	legend := regexp.MustCompile(`(?m)^\S.*`).FindAllString(tables[3], -1)
+	assert.Len(t, legend, 8+7+7, "a line for every column but the first")
+	for _, line := range strings.Split(out.String(), "\n") {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth)
+	}
 
 	f := routingFlags{json: true}
 	out.Reset()

@@ -33,10 +33,11 @@ func flagTests() map[string]map[string]string {
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
 		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
+		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
-	return map[string]map[string]string{
+	all := map[string]map[string]string{
 		"pilotfish":         {"version": "TestExitCodes"},
 		"pilotfish version": {"json": "TestVersionJSON"},
 		"pilotfish pull":    {"dir": "TestPullDefaultFolder", "json": "TestPullCommand"},
@@ -52,12 +53,21 @@ func flagTests() map[string]map[string]string {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
 			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
-			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "profile": "TestProfile",
+			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "rows": "TestBenchEngineFlags",
+			"output": "TestBenchEngineColumns",
 		},
 		"pilotfish bench gateway": {
 			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
-			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "profile": "TestBenchGateway",
-			"json": "TestBenchGateway",
+			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "json": "TestBenchGateway",
+			"greedy": "TestBenchGateway", "model-parallel": "TestBenchGateway",
+			"cloud": "TestGatewayElsewhere", "pin": "TestGatewayElsewhere", "token-file": "TestGatewayElsewhere",
+			"model": "TestGatewayElsewhere",
+		},
+		"pilotfish bench link": {
+			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",
+			"seed": "TestLinkFlags", "model-ms": "TestLinkFlags", "tokens": "TestLinkFlags", "asks": "TestLinkFlags",
+			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
+			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink",
 		},
 		"pilotfish bench compare": {
 			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare", "json": "TestBenchCompare",
@@ -73,11 +83,14 @@ func flagTests() map[string]map[string]string {
 			"upstream-model": "TestBenchRoutingUpstream", "trust-vocabulary": "TestBenchRoutingUpstream",
 			"traces": "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
 			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
+			"record": "TestRecordReplay", "replay": "TestRecordReplay",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
-		"pilotfish demo": route,
+		"pilotfish demo":         joined(route, map[string]string{"report": "TestDemoReport"}),
+		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
 		"pilotfish run": joined(model, map[string]string{
-			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "profile": "TestProfile",
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
+			"timeline": "TestTimeline", "qlog": "TestQlog",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
 			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
@@ -130,7 +143,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish cloud": joined(model, map[string]string{
-			"upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
+			"qlog": "TestQlog", "upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"upstream-key-file": "TestCloudUpstream", "upstream-kind": "TestUpstreamOptions",
 			"upstream-model": "TestUpstreamOptions", "trust-vocabulary": "TestUpstreamOptions",
 			"upstream-wait": "TestUpstreamOptions", "upstream-hedge": "TestUpstreamOptions",
@@ -154,6 +167,11 @@ func flagTests() map[string]map[string]string {
 			"question-timeout": "TestLimitFlags", "drain-timeout": "TestLimitFlags",
 		}),
 	}
+	for _, command := range profiledCommands() {
+		profiles := map[string]string{"profile": "TestProfiledCommands", "profile-path": "TestProfiledCommands"}
+		all["pilotfish "+command] = joined(all["pilotfish "+command], profiles)
+	}
+	return all
 }
 
 func joined(a, b map[string]string) map[string]string {
@@ -248,7 +266,8 @@ func calls(m string) map[string][]string {
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"}, "pilotfish inspect": {m},
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
-		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
+		"pilotfish bench report":  {"/nowhere/results.jsonl"},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"}, "pilotfish bench link": {},
 		"pilotfish bench compare": {"/nowhere/a.jsonl"},
 		"pilotfish demo":          {"--modes", "pipelined-2"},
 		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},

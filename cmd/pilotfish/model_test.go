@@ -226,20 +226,6 @@ func TestBenchEngine(t *testing.T) {
 	assert.NotContains(t, stdout, "generation", "nothing was generated")
 }
 
-func TestProfile(t *testing.T) {
-	m := tinyModel(t, "q8_0")
-	t.Chdir(t.TempDir())
-	for _, kind := range []string{"cpu", "mem", "block", "trace"} {
-		code, _, stderr := call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--profile", kind)
-		require.Equal(t, exitDone, code, stderr)
-	}
-	for _, name := range []string{"cpu.pprof", "mem.pprof", "block.pprof", "trace.out"} {
-		info, err := os.Stat(name)
-		require.NoError(t, err)
-		assert.Positive(t, info.Size(), name)
-	}
-}
-
 // TestWrongCalls: wrong usage is 2, a bad input is 1 and names the file, and neither prints to stdout.
 func TestWrongCalls(t *testing.T) {
 	m := tinyModel(t, "q8_0")

@@ -1,30 +1,128 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 )
 
-// profileFlag writes a profile of the whole command.
-type profileFlag struct{ kind string }
-
-func (p *profileFlag) register(c *cobra.Command) {
-	c.Flags().StringVar(&p.kind, "profile", "",
-		"write a profile of this run: `KIND` is cpu, mem or block, for ./KIND.pprof, or trace, for ./trace.out")
+// profiledCommands are the commands that run for long: each can be profiled.
+func profiledCommands() []string {
+	return []string{
+		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
+		"router train", "router collect", "router calibrate",
+	}
 }
 
-// start begins the profile and returns what ends and writes it.
-func (p *profileFlag) start(a *app) (stop func(), err error) {
-	if p.kind == "" {
-		return func() {}, nil
+// addProfiles adds the flags of profiles to the commands that run for long.
+func addProfiles(root *cobra.Command) {
+	for _, path := range profiledCommands() {
+		c, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			panic("there is no command " + path) // whoever renames one renames it above
+		}
+		new(profileFlag).register(c)
 	}
-	kinds := map[string]func(*profile.Profile){
-		"cpu": profile.CPUProfile, "mem": profile.MemProfile, "block": profile.BlockProfile, "trace": profile.TraceProfile,
+}
+
+// profileFlag writes a profile of the whole command.
+type profileFlag struct{ kind, path string }
+
+// profileKind is what can be profiled, and how the library calls the file.
+type profileKind struct {
+	name, file string
+	of         func(*profile.Profile)
+}
+
+func profileKinds() []profileKind {
+	return []profileKind{
+		{"cpu", "cpu.pprof", profile.CPUProfile}, {"mem", "mem.pprof", profile.MemProfile},
+		{"block", "block.pprof", profile.BlockProfile}, {"mutex", "mutex.pprof", profile.MutexProfile},
+		{"trace", "trace.out", profile.TraceProfile},
 	}
-	kind, ok := kinds[p.kind]
+}
+
+// register adds the flags to c, and the profile around its work, which must be set already.
+func (p *profileFlag) register(c *cobra.Command) {
+	c.Flags().StringVar(&p.kind, "profile", "",
+		"write a profile of this run: `KIND` is cpu, mem, block, mutex, or trace. CPU samples have the label phase, "+
+			"which `go tool pprof -tags` shows")
+	c.Flags().StringVar(&p.path, "profile-path", "",
+		"with --profile: `file` to write, or folder for KIND.pprof or trace.out (default: this folder). A file that "+
+			"exists is never overwritten")
+	work := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		stop, err := p.start(c.Flags().Changed("profile"), c.Flags().Changed("profile-path"))
+		if err != nil {
+			return err
+		}
+		err = work(c, args)
+		if failed := stop(err); failed != nil {
+			return errors.Join(err, failed)
+		}
+		return err
+	}
+}
+
+// start begins the profile and returns what ends and writes it. No profile is left of a call that was wrong.
+func (p *profileFlag) start(wanted, placed bool) (stop func(error) error, err error) {
+	if !wanted {
+		if placed {
+			return nil, usagef("--profile-path has no effect without --profile: say what to profile, such as --profile cpu")
+		}
+		return func(error) error { return nil }, nil
+	}
+	kind, ok := profileKind{}, false
+	for _, k := range profileKinds() {
+		if k.name == p.kind {
+			kind, ok = k, true
+		}
+	}
 	if !ok {
-		return nil, usagef("--profile %s is not a kind of profile: choose cpu, mem, block or trace", p.kind)
+		return nil, usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", p.kind)
+	}
+	path, err := p.reserve(kind)
+	if err != nil {
+		return nil, err
+	}
+	// The library makes files of fixed names: they become what was asked for at the end.
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--profile-path: %w", err), os.Remove(path))
 	}
 	// The command ends by itself on a signal, so that the profile is whole: the library need not watch for one.
-	return profile.Start(kind, profile.ProfilePath("."), profile.NoShutdownHook, profile.Quiet).Stop, nil
+	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
+	return func(failed error) error {
+		running.Stop()
+		if wrong := (*usageError)(nil); errors.As(failed, &wrong) {
+			return errors.Join(os.RemoveAll(folder), os.Remove(path))
+		}
+		if err := os.Rename(filepath.Join(folder, kind.file), path); err != nil {
+			return fmt.Errorf("write the profile: %w", err)
+		}
+		return os.Remove(folder)
+	}, nil
+}
+
+// reserve makes the file of the profile, empty, so that no other one is overwritten.
+func (p *profileFlag) reserve(kind profileKind) (path string, err error) {
+	path = p.path
+	if path == "" {
+		path = kind.file
+	} else if info, err := os.Stat(path); err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
+		path = filepath.Join(path, kind.file)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("--profile: %s exists already: name another file with --profile-path, or remove it first", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--profile-path: %w", err)
+	}
+	return path, f.Close()
 }

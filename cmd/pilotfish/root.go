@@ -51,6 +51,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newEvalCommand(a),
 		newVersionCommand(a),
 	)
+	addProfiles(root)
 	root.InitDefaultCompletionCmd()
 	return root
 }

@@ -31,6 +31,8 @@ The workload is the demo's models and questions, or a file of your own questions
 
 ` + sweepHelp + `
 
+` + replayHelp + `
+
 ` + modesHelp + `
 
 ` + promiseHelp,
@@ -38,6 +40,9 @@ The workload is the demo's models and questions, or a file of your own questions
   pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.recording.replay != "" {
+				return f.replayed(c.Context(), a)
+			}
 			if err := f.checkUpstream(); err != nil {
 				return err
 			}
@@ -56,6 +61,7 @@ The workload is the demo's models and questions, or a file of your own questions
 	f.register(c, 0)
 	f.registerSweep(c)
 	f.upstream.registerAll(c.Flags())
+	f.recording.register(c)
 	c.Flags().StringVar(&workload, "workload", "demo", "demo, or a `file` of questions")
 	c.Flags().StringVarP(&edge, "model", "m", "", "the small model, a GGUF `file`, for questions of your own")
 	c.Flags().StringVar(&large, "large", "", "the large model, a GGUF `file`, for questions of your own")

@@ -35,9 +35,8 @@ HTTP has the round trip of the link but neither its losses nor its traces.`
 
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
-not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and "as
-serial" then says "no" with their number. With --deadline off the tokens are the same over poor links too. Likewise the
-tokens of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
+not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and
+"same" then says "no". With --deadline off the tokens are the same over poor links too. Likewise the tokens of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {
@@ -61,8 +60,12 @@ type routingFlags struct {
 	parallel  int
 	lookup    lookupRows
 	upstream  upstreamFlags
+	recording recordFlags
 	price     priceFlag
+	timeline  timedQuestion
+	qlog      qlogFlag
 	json      bool
+	page      pageFlag // of demo
 }
 
 // The ends of the ranges of flags.
@@ -85,6 +88,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p.Lookup("verify-every").Usage = "with verified: ask after so many `tokens` that the large model has not looked at, " +
 		"1 to 1024"
 	f.price.register(p)
+	f.timeline.register(p)
+	f.qlog.register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
@@ -148,6 +153,7 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
 		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
 		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
+		f.timeline.check(f.flags, f.questions),
 		f.checkTraces(),
 		f.checkUse(modes),
 	} {
@@ -177,8 +183,13 @@ func (f *routingFlags) checkTraces() error {
 			return fmt.Errorf("--traces %s: %w", path, err)
 		}
 	}
+	return checkTraces(f.traces)
+}
+
+// checkTraces reads the traces of one link.
+func checkTraces(paths []string) error {
 	rtt, up, down := 0, 0, 0
-	for _, path := range f.traces {
+	for _, path := range paths {
 		var o link.Options
 		if err := o.AddTrace(path); err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)
@@ -210,12 +221,12 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 		by    func(bench.Mode) bool
 		modes string
 	}{
-		{"edge-tps edge-row-cost", bench.Mode.SmallModel, "all but cloud"},
+		{"edge-tps edge-row-cost timeline timeline-question", bench.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
 		{"price", bench.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace traces seed no-warm", bench.Mode.OverLink, "all but local, cloud and paper"},
+		{"loss trace traces seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
 		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
 		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
 		{"verify-every", bench.Mode.Dials, "verified"},

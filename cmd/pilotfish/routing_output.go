@@ -16,6 +16,9 @@ import (
 // measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
 // terminal it shows one answer first.
 func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	if s.Upstream, err = f.openUpstream(ctx); err != nil {
 		return err
 	}
@@ -26,25 +29,44 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if err != nil {
 		return err
 	}
-	if f.json {
+	if err := f.page.check(); err != nil {
+		return err
+	}
+	if f.json || f.page != "" {
 		about.Machine.Bandwidth = result.Bandwidth()
 	}
+	if s.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.QLog.Close()) }()
+	defer func() { err = errors.Join(err, f.timeline.write(about)) }()
+	o.Timeline = f.timeline.drawn(o.Questions, len(f.cells()) > 1)
 	f.tellEnergy(a)
 	var all []bench.ModeReport
 	links := f.links()
 	if len(f.edgeTPS.values) > 1 {
 		o.Paces = f.edgeTPS.values
 	}
+	if f.recording.record != "" && len(links)*len(f.edgeTPS.values) > 1 {
+		return usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
+	}
+	links[0].set(&o, &s)
+	end, err := f.recording.start(&o, about)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	for i, c := range links {
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i)
 		err = errors.Join(f.print(a, reports, about), err)
-		if err != nil {
-			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, links))
-		}
 		all = append(all, reports...)
+		if err != nil {
+			err = errors.Join(f.printSweep(a, all[:len(all)-len(reports)], about), stoppedIn(err, i, links))
+			return errors.Join(f.page.write(all, about), err)
+		}
 	}
-	return f.printSweep(a, all, about)
+	return errors.Join(f.printSweep(a, all, about), f.page.write(all, about))
 }
 
 // cell runs the modes in one cell.
@@ -104,7 +126,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	case f.sweeps:
 		return printCells(a.stdout, reports)
 	default:
-		return printRouting(a.stdout, reports)
+		return f.printDemo(a.stdout, reports)
 	}
 	for _, r := range reports {
 		if err := a.printResult(r, about); err != nil {

@@ -6,12 +6,16 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 )
 
-// routingColumn is a column of the table of modes.
+// tableWidth is how wide tables and their legends are, in characters, where the names of modes are not long.
+const tableWidth = 80
+
+// routingColumn is a column of the tables of modes.
 type routingColumn struct {
 	name   string
 	legend string // what it says, and of what; "" where the column before tells
@@ -21,23 +25,15 @@ type routingColumn struct {
 // routingColumns are the columns of the first table of these reports: answers and time.
 func routingColumns(reports []bench.ModeReport) []routingColumn {
 	return []routingColumn{
-		{"mode", "", func(r bench.ModeReport) string { return r.Mode }},
+		modeColumn(),
 		{
-			"accuracy", "share of the questions that were answered rightly",
+			"right", "share of the questions that were answered rightly",
 			func(r bench.ModeReport) string { return percent(r.Accuracy) },
 		},
 		{"interval", "where that share lies with 95% confidence, for this number of questions", interval},
 		{
-			"from cloud", "share of the generated tokens that the large model chose, end tokens included",
+			"cloud", "share of the generated tokens that the large model chose, end tokens included",
 			func(r bench.ModeReport) string { return percent(r.EscalatedShare) },
-		},
-		{
-			"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
-			func(r bench.ModeReport) string { return count(r.Timeouts) },
-		},
-		{
-			"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold",
-			func(r bench.ModeReport) string { return number(r.Asks) },
 		},
 		{
 			"ms p50", "milliseconds until an answer was complete: median of the questions",
@@ -56,22 +52,29 @@ func routingColumns(reports []bench.ModeReport) []routingColumn {
 			func(r bench.ModeReport) string { return percent(r.HitRate) },
 		},
 		{
-			"as serial",
-			"whether all tokens are those of serial, from the same model; if not, how many timed out in both together",
-			asSerial(reports),
-		},
-		{
-			"as cloud",
-			"whether all tokens are those of the large model alone; if not, how many were shown unverified",
-			asCloud,
+			"same", "whether all tokens are those of serial, or with verification those of the large model alone; " +
+				"no: some timed out or were shown unverified; NO: a fault of this program", same(reports),
 		},
 	}
 }
 
-// workColumns are the columns of the second table: what it took of the network and of the large model.
-func workColumns(reports []bench.ModeReport) []routingColumn {
-	all := []routingColumn{
-		{"mode", "", func(r bench.ModeReport) string { return r.Mode }},
+// modeColumn is the first of every table.
+func modeColumn() routingColumn {
+	return routingColumn{"mode", "", func(r bench.ModeReport) string { return r.Mode }}
+}
+
+// askColumns are the columns of the second table: what was asked for.
+func askColumns() []routingColumn {
+	return []routingColumn{
+		modeColumn(),
+		{
+			"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold",
+			func(r bench.ModeReport) string { return number(r.Asks) },
+		},
+		{
+			"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
+			func(r bench.ModeReport) string { return count(r.Timeouts) },
+		},
 		{
 			"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses",
 			func(r bench.ModeReport) string { return number(r.BytesUp) },
@@ -92,6 +95,13 @@ func workColumns(reports []bench.ModeReport) []routingColumn {
 			"unverified", "tokens, in all answers together, shown without verification since no answer came in time",
 			func(r bench.ModeReport) string { return count(r.Unverified) },
 		},
+	}
+}
+
+// workColumns are the columns of the third table: what the large model computed.
+func workColumns() []routingColumn {
+	return []routingColumn{
+		modeColumn(),
 		{
 			"prefilled", "tokens of prompt and text that the large model read, per question; for paper all of them each time",
 			work(func(c *bench.CloudTokens) float64 { return c.Prefilled }),
@@ -108,42 +118,67 @@ func workColumns(reports []bench.ModeReport) []routingColumn {
 			"used", "of these, those that answered a question or verified a token",
 			work(func(c *bench.CloudTokens) float64 { return c.AheadUsed }),
 		},
-	}
-	if !slices.ContainsFunc(reports, func(r bench.ModeReport) bool { return r.Cost != nil }) {
-		return all
-	}
-	return append(all,
-		routingColumn{
+		{
 			"cost", "of the large model's work by --price, per question",
 			money(func(c *price.Cost) float64 { return c.PerAnswer }),
 		},
-		routingColumn{"cost of 1000", "the same for a thousand", money(func(c *price.Cost) float64 { return c.Per1000 })},
-		routingColumn{
+		{"per 1000", "the same for a thousand", money(func(c *price.Cost) float64 { return c.Per1000 })},
+		{
 			"cloud only", "what the large model alone would cost for the same text: its prompt read once, each token decoded",
 			money(func(c *price.Cost) float64 { return c.CloudOnly }),
 		},
-	)
+	}
 }
 
-// printRouting prints two rows per mode, in a table each, and below what the columns mean.
+// printRouting prints three rows per mode, in a table each, and below what the columns mean. A column without any figure
+// is left out.
 func printRouting(out io.Writer, reports []bench.ModeReport) error {
 	var legend strings.Builder
-	for _, columns := range [][]routingColumn{routingColumns(reports), workColumns(reports)} {
+	for _, columns := range [][]routingColumn{routingColumns(reports), askColumns(), workColumns()} {
+		columns = slices.DeleteFunc(columns, func(c routingColumn) bool { return empty(c, reports) })
+		if len(columns) < 2 {
+			continue
+		}
 		if err := printColumns(out, columns, reports); err != nil {
 			return err
 		}
 		for _, c := range columns[1:] {
-			fmt.Fprintf(&legend, "%-12s %s\n", c.name, c.legend)
+			legend.WriteString(wrapped(fmt.Sprintf("%-10s  ", c.name), c.legend))
 		}
 	}
-	const empty = "A cell is empty where the mode has no such figure, or no answer came from the large model."
-	_, err := fmt.Fprintf(out, "%s\n%s\n", legend.String(), empty)
+	legend.WriteString("\n" + wrapped("", "A cell is empty where the mode has no such figure, or no answer came from the large model."))
+	_, err := io.WriteString(out, legend.String())
 	return err
+}
+
+// empty reports whether a column has nothing to say of any mode.
+func empty(c routingColumn, reports []bench.ModeReport) bool {
+	return !slices.ContainsFunc(reports, func(r bench.ModeReport) bool { return c.cell(r) != "" })
+}
+
+// wrapped is a text in lines of [tableWidth], the first of which begins with a name; the others stand below the text.
+func wrapped(name, text string) string {
+	var b strings.Builder
+	line, indent := name, strings.Repeat(" ", utf8.RuneCountInString(name))
+	begun := false
+	for word := range strings.FieldsSeq(text) {
+		if begun && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > tableWidth {
+			b.WriteString(line + "\n")
+			line, begun = indent, false
+		}
+		if begun {
+			line += " "
+		}
+		line += word
+		begun = true
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
 // printColumns prints a table, and an empty line.
 func printColumns(out io.Writer, columns []routingColumn, reports []bench.ModeReport) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cell func(routingColumn) string) {
 		for _, c := range columns {
 			fmt.Fprintf(table, "%s\t", cell(c))
@@ -157,8 +192,21 @@ func printColumns(out io.Writer, columns []routingColumn, reports []bench.ModeRe
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out)
+	_, err := fmt.Fprintln(out, narrowed(text.String()))
 	return err
+}
+
+// narrowed is a table without the spaces that all its lines begin with.
+func narrowed(table string) string {
+	lines := strings.Split(strings.TrimRight(table, "\n"), "\n")
+	most := len(table)
+	for _, l := range lines {
+		most = min(most, len(l)-len(strings.TrimLeft(l, " ")))
+	}
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l[most:], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // work is a cell of what the large model computed.
@@ -188,35 +236,29 @@ func interval(r bench.ModeReport) string {
 	return fmt.Sprintf("%.0f–%.0f%%", 100**r.AccuracyLow, 100**r.AccuracyHigh)
 }
 
-// asCloud is what to say of a report beside the large model alone. Where nothing is unverified, they must be equal.
-func asCloud(r bench.ModeReport) string {
-	switch {
-	case r.EqualToCloud == nil:
-		return ""
-	case *r.EqualToCloud:
-		return "yes"
-	case r.Unverified != nil && *r.Unverified > 0:
-		return fmt.Sprintf("no: %d unverified", *r.Unverified)
-	}
-	return "NO"
-}
-
-// asSerial returns what to say of a report beside that of the mode serial. Where nothing timed out, they must be equal.
-func asSerial(reports []bench.ModeReport) func(bench.ModeReport) string {
-	serial := 0 // tokens that timed out there
+// same returns what to say of a mode's tokens beside those that they are to be. That serial lost a token to a deadline
+// is a reason for others to differ from it.
+func same(reports []bench.ModeReport) func(bench.ModeReport) string {
+	lost := map[string]int{}
 	for _, r := range reports {
-		if r.Mode == "serial" && r.Timeouts != nil {
-			serial = *r.Timeouts
+		for _, n := range []*int{r.Timeouts, r.Unverified} {
+			if n != nil {
+				lost[r.Mode] += *n
+			}
 		}
 	}
 	return func(r bench.ModeReport) string {
+		equal, reasons := r.EqualToSerial, lost[r.Mode]+lost["serial"]
+		if equal == nil {
+			equal, reasons = r.EqualToCloud, lost[r.Mode]
+		}
 		switch {
-		case r.EqualToSerial == nil:
+		case equal == nil:
 			return ""
-		case *r.EqualToSerial:
+		case *equal:
 			return "yes"
-		case r.Timeouts != nil && *r.Timeouts+serial > 0:
-			return fmt.Sprintf("no: %d timed out", *r.Timeouts+serial)
+		case reasons > 0:
+			return "no"
 		}
 		return "NO"
 	}
@@ -239,6 +281,9 @@ func percent(share *float64) string {
 func number(x *float64) string {
 	if x == nil {
 		return ""
+	}
+	if *x >= 1000 {
+		return fmt.Sprintf("%.0f", *x)
 	}
 	return fmt.Sprintf("%.1f", *x)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,7 +24,8 @@ import (
 type runFlags struct {
 	set       *pflag.FlagSet // which were given
 	model     modelFlags
-	profile   profileFlag
+	timeline  timelineFlag
+	qlog      qlogFlag
 	route     routeFlags
 	policy    policyFlags
 	gateway   gatewayFlags
@@ -67,21 +69,15 @@ With --verify the large model looks at each token of the small one before it is 
 token for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not
 be looked at before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
 
---json ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
+--json says of each token when it was shown ("ms", since decoding began with the prompt) and how long after it was drafted
+("commit_delay_ms"), and ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
 without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
 run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
 "passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens
 that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			stop, err := f.profile.start(a)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return f.run(c.Context(), a, args)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
 	f.register(c)
 	return c
@@ -89,10 +85,11 @@ that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" 
 
 func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
-	f.profile.register(c)
 	p := c.Flags()
 	f.set = p
+	f.timeline.register(p, "the answer")
 	f.gateway.register(p)
+	f.qlog.register(p)
 	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
 		"serial: stop at each question to the cloud until its answer is there; "+
@@ -138,6 +135,9 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.timeline.start(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	e, err := f.model.open()
 	if err != nil {
@@ -163,7 +163,7 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	if !f.set.Changed("cloud") {
-		return out.finish(ctx, out.print(s.Generate(ctx, ids, route.Request)))
+		return out.finish(ctx, out.generate(ctx, ids, route))
 	}
 	return f.routed(ctx, a, e, ids, route, dial, out)
 }
@@ -208,13 +208,16 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 // routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
 func (f *runFlags) routed(
 	ctx context.Context, a *app, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions, out *runOutput,
-) error {
+) (err error) {
+	if o.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.QLog.Close()) }()
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
-	var err error
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
 	if out.tokens, err = e.Tokenizer(); err != nil {
 		return err

@@ -54,6 +54,7 @@ func (f *runFlags) checkRouting() error {
 	new(routeFlags).register(&gateway)
 	new(policyFlags).register(&gateway)
 	new(verifyFlags).register(&gateway)
+	new(qlogFlag).register(&gateway)
 	var err error
 	refuse := func(name, where, help string) {
 		if err == nil && f.set.Changed(name) {

@@ -33,8 +33,10 @@ type runOutput struct {
 	write   func(engine.Token) error
 	preview *previewer // nil where nothing is shown before it is verified
 	ids     []int32
-	printed int   // bytes of text
-	broken  error // why stdout takes no more
+	printed int // bytes of text
+	// of the last token: when it was shown, since decoding began, and how long after it was drafted
+	shown, delay time.Duration
+	broken       error // why stdout takes no more
 }
 
 func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
@@ -53,6 +55,9 @@ type tokenEvent struct {
 	Origin     string  `json:"origin"`
 	Confidence float32 `json:"confidence"`
 	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer came in time
+	MS         float64 `json:"ms"`                   // when it was shown, since decoding began, the prompt included
+	// from when it was drafted until it was shown
+	CommitDelayMS float64 `json:"commit_delay_ms"`
 
 	*Decision // with --explain only
 }
@@ -160,6 +165,23 @@ func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int
 	}
 	defer end()
 	r.Cloud, o.remote = cloud, remote
+	return o.generate(ctx, ids, r)
+}
+
+// generate prints what is generated, and returns why it ended early.
+func (o *runOutput) generate(ctx context.Context, ids []int32, r engine.Route) error {
+	before := r.Observe
+	r.Observe = func(e engine.Event) {
+		if t := e.Token; t != nil {
+			o.shown, o.delay = e.At, t.CommitDelay
+		}
+		if before != nil {
+			before(e)
+		}
+	}
+	drawn := o.f.timeline.line.Begin("")
+	drawn.Watch(&r)
+	defer drawn.End()
 	return o.print(o.session.Routed(ctx, ids, r))
 }
 
@@ -182,6 +204,7 @@ func (o *runOutput) token(t engine.Token) error {
 	if o.f.json {
 		e := tokenEvent{
 			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence, Unverified: t.Unverified,
+			MS: ms(o.shown), CommitDelayMS: ms(o.delay),
 		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {
@@ -201,6 +224,9 @@ func (o *runOutput) token(t engine.Token) error {
 // takes no more, and as text where not even the prompt was run, it prints nothing.
 func (o *runOutput) finish(ctx context.Context, err error) error {
 	o.keepLive()
+	if undrawn := o.draw(); undrawn != nil {
+		err = errors.Join(err, undrawn)
+	}
 	s := o.session.Summary()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
 		return err
@@ -422,14 +448,32 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// printSummary prints the last line of --json.
-func (o *runOutput) printSummary(e summaryEvent) error {
+// described says what the run is of.
+func (o *runOutput) described() (result.Run, error) {
 	about, err := describe(o.about, o.engine.File(), nil)
+	if err == nil && o.remote != nil {
+		about.Remote = o.remote.Model()
+	}
+	return about, err
+}
+
+// draw writes the timeline, if one is wanted.
+func (o *runOutput) draw() error {
+	if o.f.timeline.line == nil {
+		return nil
+	}
+	about, err := o.described()
 	if err != nil {
 		return err
 	}
-	if o.remote != nil {
-		about.Remote = o.remote.Model()
+	return o.f.timeline.write(about)
+}
+
+// printSummary prints the last line of --json.
+func (o *runOutput) printSummary(e summaryEvent) error {
+	about, err := o.described()
+	if err != nil {
+		return err
 	}
 	return o.a.printResult(map[string]summaryEvent{"summary": e}, about)
 }

@@ -157,51 +157,59 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 // TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked
 // for becomes as long as the model holds.
 func TestBenchEngineFlags(t *testing.T) {
-	parse := func(args string, limit int) bench.EngineOptions {
-		f, c := new(benchEngineFlags), new(cobra.Command)
+	scaling := false
+	parse := func(args string, limit int) bench.EngineMatrix {
+		f, c := new(benchEngineFlags), &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
 		f.register(c)
 		require.NoError(t, c.ParseFlags(strings.Fields("-m m "+args)), args)
 		require.NoError(t, f.check(), args)
 		require.NoError(t, f.fit(limit), args)
-		return f.o
+		scaling = f.scaling
+		return f.m
 	}
 	const long = 100_000
-	usual := bench.EngineOptions{Model: "m", Prompt: 512, Decode: 64, Repeat: 3,
-		Engine: engine.Options{Backend: engine.CPU}}
+	usual := bench.EngineMatrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0}, Threads: []int{0},
+		Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
 	assert.Equal(t, usual, parse("", long))
-	for args, change := range map[string]func(*bench.EngineOptions){
-		"--prompt 7":             func(o *bench.EngineOptions) { o.Prompt = 7 },
-		"-p 0":                   func(o *bench.EngineOptions) { o.Prompt = 0 },
-		"--generate 7":           func(o *bench.EngineOptions) { o.Decode = 7 },
-		"-n 0":                   func(o *bench.EngineOptions) { o.Decode = 0 },
-		"--depth 9":              func(o *bench.EngineOptions) { o.Depth = 9 },
-		"-d 8":                   func(o *bench.EngineOptions) { o.Depth = 8 },
-		"--scaling":              func(o *bench.EngineOptions) { o.Scaling = true },
-		"--threads 5":            func(o *bench.EngineOptions) { o.Engine.Threads = 5 },
-		"-t 1024":                func(o *bench.EngineOptions) { o.Engine.Threads = 1024 },
-		"--repeat 9":             func(o *bench.EngineOptions) { o.Repeat = 9 },
-		"-r 1":                   func(o *bench.EngineOptions) { o.Repeat = 1 },
-		"--kv f16":               func(o *bench.EngineOptions) { o.Engine.KV = engine.KVF16 },
-		"--kv f32":               func(o *bench.EngineOptions) { o.Engine.KV = engine.KVF32 },
-		"--backend soft:ubsan:7": func(o *bench.EngineOptions) { o.Engine.Backend = "soft:ubsan:7" },
+	for args, change := range map[string]func(*bench.EngineMatrix){
+		"--prompt 7":     func(o *bench.EngineMatrix) { o.Prompts = []int{7} },
+		"-p 0,16,99999":  func(o *bench.EngineMatrix) { o.Prompts = []int{0, 16, 99_999} },
+		"--generate 7,9": func(o *bench.EngineMatrix) { o.Decodes = []int{7, 9} },
+		"-n 0":           func(o *bench.EngineMatrix) { o.Decodes = []int{0} },
+		"--depth 9":      func(o *bench.EngineMatrix) { o.Depths = []int{9} },
+		"-d 0,8,32000":   func(o *bench.EngineMatrix) { o.Depths = []int{0, 8, 32_000} },
+		"--threads 5":    func(o *bench.EngineMatrix) { o.Threads = []int{5} },
+		"-t 1,1024":      func(o *bench.EngineMatrix) { o.Threads = []int{1, 1024} },
+		"--repeat 9":     func(o *bench.EngineMatrix) { o.Repeat = 9 },
+		"-r 1":           func(o *bench.EngineMatrix) { o.Repeat = 1 },
+		"--rows 8,2":     func(o *bench.EngineMatrix) { o.Rows = []int{8, 2} },
+		"--kv f16":       func(o *bench.EngineMatrix) { o.KV = []engine.KVType{engine.KVF16} },
+		"--kv f32,f16":   func(o *bench.EngineMatrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
+		"--backend soft:ubsan:7,cpu": func(o *bench.EngineMatrix) {
+			o.Backends = []engine.Backend{"soft:ubsan:7", engine.CPU}
+		},
+		"-o csv": func(*bench.EngineMatrix) {}, "--output md": func(*bench.EngineMatrix) {},
 	} {
 		want := usual
 		change(&want)
 		assert.Equal(t, want, parse(args, long), args)
+		assert.False(t, scaling)
 	}
+	assert.Equal(t, usual, parse("--scaling", long))
+	assert.True(t, scaling)
 	for args, want := range map[string][3]int{ // prompt, generated, depth, of a model that holds 100
 		"":                 {99, 64, 0},
 		"-p 99 -n 91":      {99, 91, 0},
-		"-d 40":            {99, 59, 40},
-		"-d 40 -n 59":      {99, 59, 40},
-		"-d 98":            {99, 1, 98},
+		"-d 40":            {59, 59, 40},
+		"-d 40 -n 59":      {59, 59, 40},
+		"-d 98":            {1, 1, 98},
 		"-p 3 -n 10 -d 20": {3, 10, 20},
 	} {
 		o := parse(args, 100)
-		assert.Equal(t, want, [3]int{o.Prompt, o.Decode, o.Depth}, args)
+		assert.Equal(t, want, [3]int{o.Prompts[0], o.Decodes[0], o.Depths[0]}, args)
 	}
 	o := parse("", 5)
-	assert.Equal(t, []int{4, 0}, []int{o.Prompt, o.Decode}, "less than the prompt of a generation")
+	assert.Equal(t, []int{4, 0}, append(o.Prompts, o.Decodes...), "less than the prompt of a generation")
 }
 
 // TestRoutingOptions: each flag of `demo` and `bench routing` sets what it is named after, and nothing else.

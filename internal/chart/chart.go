@@ -1,14 +1,13 @@
-// Package chart draws lines and bars of shares as SVG files, which show on light and on dark pages.
+// Package chart draws lines, bars and rows of spans as SVG, as files and as parts of a page, which show on light and on
+// dark pages.
 package chart
 
 import (
-	"bytes"
-	"encoding/xml"
 	"fmt"
 	"math"
 )
 
-// Chart is one picture. Both axes are shares, from 0 to their ends, and are shown in percent.
+// Chart is a picture of lines and bars over two axes.
 type Chart struct {
 	Title string
 	X, Y  Axis
@@ -16,136 +15,125 @@ type Chart struct {
 	Lines []Line
 }
 
-// Axis is one of the two.
-type Axis struct {
-	Label string  // what it is a share of
-	End   float64 // above 0; 0 means 1
-}
-
 // Bar stands on the axis X.
 type Bar struct{ From, To, Height float64 }
 
 // Line joins its points in their order. A point that is no number parts it.
 type Line struct {
-	Name   string // in the legend; "" leaves it out of it
-	X, Y   []float64
-	Dashed bool
+	Name      string // in the legend; "" leaves it out of it
+	X, Y      []float64
+	Low, High []float64 // ends of intervals around Y, drawn as a band; none, or as many as points
+	Dashed    bool
+	Dots      bool // the points are marked
+	Colour    int  // 1 to [Colours]; 0: in turn
 }
 
-// The picture, in its own units.
-const (
-	width, height = 640, 420
-	left, right   = 70, 20
-	top, bottom   = 40, 60
-)
+// SVG returns the picture as a file. The same chart gives the same bytes.
+func (c Chart) SVG() []byte { return c.draw(newFrame(file(), c.Title)) }
 
-const style = `<style>
-text{font:13px system-ui,sans-serif;fill:#222}.t{font-size:15px;font-weight:600}.bg{fill:#fff}
-.g{stroke:#ddd}.a{stroke:#666}.b{fill:#0072b2;fill-opacity:.25;stroke:#0072b2}
-.l{fill:none;stroke-width:2}.d{stroke-dasharray:5 4}
-.c0{stroke:#0072b2}.c1{stroke:#d55e00}.c2{stroke:#009e73}.c3{stroke:#777}
-@media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#16181c}.g{stroke:#333}.a{stroke:#999}
-.b{fill:#56b4e9;stroke:#56b4e9}.c0{stroke:#56b4e9}.c1{stroke:#e69f00}.c2{stroke:#2ec79b}.c3{stroke:#aaa}}
-</style>
-`
+// Part returns the picture without its title, for a page that has [Style]: for a wide one, or for a phone.
+func (c Chart) Part(narrow bool) []byte { return c.draw(newFrame(part(narrow), c.Title)) }
 
-const colours = 4 // of lines, in turn
-
-// SVG returns the file. The same chart gives the same bytes.
-func (c Chart) SVG() []byte {
-	b := new(bytes.Buffer)
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
-		width, height, escaped(c.Title))
-	b.WriteString(style)
-	fmt.Fprintf(b, `<rect class="bg" width="%d" height="%d"/>`+"\n", width, height)
-	fmt.Fprintf(b, `<text class="t" x="%d" y="24">%s</text>`+"\n", left, escaped(c.Title))
-	c.axes(b)
+// draw draws on an empty frame.
+func (c Chart) draw(f *frame) []byte {
+	p := plot{f, c.X.fitted(), c.Y.fitted()}
+	p.axes()
 	for _, bar := range c.Bars {
-		x, y := c.place(bar.From, bar.Height)
-		end, floor := c.place(bar.To, 0)
-		fmt.Fprintf(b, `<rect class="b" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", x, y, end-x, floor-y)
+		x, y := p.place(bar.From, bar.Height)
+		end, floor := p.place(bar.To, p.y.Start)
+		f.printf(`<rect class="b" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", x, y, end-x, floor-y)
 	}
+	var keys []key
 	for i, l := range c.Lines {
-		c.line(b, i, l)
+		p.line(i, l)
+		if l.Name != "" {
+			keys = append(keys, key{l.Name, class("l", l.colour(i), l.Dashed)})
+		}
 	}
-	c.legend(b)
-	b.WriteString("</svg>\n")
-	return b.Bytes()
+	return f.finish(keys)
 }
 
-// end is where an axis ends.
-func (a Axis) end() float64 {
-	if a.End == 0 {
-		return 1
-	}
-	return a.End
+// plot is a frame with two axes.
+type plot struct {
+	*frame
+	x, y Axis
 }
 
 // place is where a point is in the picture. What lies beyond an axis is at its end.
-func (c Chart) place(x, y float64) (px, py float64) {
-	x, y = min(max(x/c.X.end(), 0), 1), min(max(y/c.Y.end(), 0), 1)
-	return left + x*(width-left-right), height - bottom - y*(height-top-bottom)
+func (p plot) place(x, y float64) (px, py float64) {
+	return p.left + p.x.part(x)*p.inner(), p.floor() - p.y.part(y)*p.tall
 }
 
-// axes draws both, with five steps each.
-func (c Chart) axes(b *bytes.Buffer) {
-	const steps = 5
-	x0, y0 := c.place(0, 0)
-	x1, y1 := c.place(c.X.end(), c.Y.end())
-	for i := range steps + 1 {
-		share := float64(i) / steps
-		x, y := c.place(share*c.X.end(), share*c.Y.end())
-		fmt.Fprintf(b, `<path class="g" d="M%.1f %.1fV%.1fM%.1f %.1fH%.1f"/>`+"\n", x, y0, y1, x0, y, x1)
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%.4g%%</text>`+"\n", x, y0+18, 100*share*c.X.end())
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end">%.4g%%</text>`+"\n", x0-6, y+4, 100*share*c.Y.end())
+// axes draws both.
+func (p plot) axes() {
+	x0, x1, y0, y1 := p.left, p.left+p.inner(), p.floor(), p.floor()-p.tall
+	room := p.inner() / 44 // labels beside each other
+	for _, t := range p.x.ticks(room) {
+		x, _ := p.place(t, 0)
+		p.printf(`<path class="g" d="M%.1f %.1fV%.1f"/>`+"\n", x, y0, y1)
+		p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x, y0+18, p.x.text(t))
 	}
-	fmt.Fprintf(b, `<path class="a" fill="none" d="M%.1f %.1fV%.1fH%.1f"/>`+"\n", x0, y1, y0, x1)
-	fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, height-16, escaped(c.X.Label))
-	fmt.Fprintf(b, `<text transform="translate(18 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (y0+y1)/2,
-		escaped(c.Y.Label))
+	for _, t := range p.y.ticks(p.tall / 30) {
+		_, y := p.place(0, t)
+		p.printf(`<path class="g" d="M%.1f %.1fH%.1f"/>`+"\n", x0, y, x1)
+		p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", x0-6, y+4, p.y.text(t))
+	}
+	p.printf(`<path class="a" fill="none" d="M%.1f %.1fV%.1fH%.1f"/>`+"\n", x0, y1, y0, x1)
+	p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, y0+44, escaped(p.x.Label))
+	p.printf(`<text transform="translate(14 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (y0+y1)/2,
+		escaped(p.y.Label))
 }
 
-// line draws one line.
-func (c Chart) line(b *bytes.Buffer, i int, l Line) {
-	fmt.Fprintf(b, `<path class="%s" d="`, class(i, l))
+// line draws one line, with its band behind it.
+func (p plot) line(i int, l Line) {
+	p.printf(`<g data-series="%s">`+"\n", escaped(l.Name))
+	defer p.printf("</g>\n")
+	colour := l.colour(i)
+	if len(l.Low) == len(l.X) && len(l.High) == len(l.X) {
+		p.band(colour, l)
+	}
+	p.printf(`<path class="%s" d="`, class("l", colour, l.Dashed))
 	pen := byte('M')
 	for k, x := range l.X {
 		if math.IsNaN(x) || math.IsNaN(l.Y[k]) {
 			pen = 'M'
 			continue
 		}
-		px, py := c.place(x, l.Y[k])
-		fmt.Fprintf(b, "%c%.1f %.1f", pen, px, py)
+		px, py := p.place(x, l.Y[k])
+		p.printf("%c%.1f %.1f", pen, px, py)
 		pen = 'L'
 	}
-	b.WriteString(`"/>` + "\n")
-}
-
-func class(i int, l Line) string {
-	name := fmt.Sprintf("l c%d", i%colours)
-	if l.Dashed {
-		name += " d"
+	p.printf(`"/>` + "\n")
+	for k, x := range l.X {
+		if l.Dots && !math.IsNaN(x) && !math.IsNaN(l.Y[k]) {
+			px, py := p.place(x, l.Y[k])
+			p.printf(`<circle class="f c%d" cx="%.1f" cy="%.1f" r="3.5"><title>%s: %s, %s</title></circle>`+"\n",
+				colour, px, py, escaped(l.Name), p.x.text(x), p.y.text(l.Y[k]))
+		}
 	}
-	return name
 }
 
-// legend names the lines, in the lower right corner.
-func (c Chart) legend(b *bytes.Buffer) {
-	y := float64(height - bottom - 12)
-	for i := len(c.Lines) - 1; i >= 0; i-- {
-		l := c.Lines[i]
-		if l.Name == "" {
+// band draws the intervals of a line: there along their high ends, and back along their low ones.
+func (p plot) band(colour int, l Line) {
+	var there, back string
+	for k, x := range l.X {
+		if math.IsNaN(x) || math.IsNaN(l.Low[k]) || math.IsNaN(l.High[k]) {
 			continue
 		}
-		const x = width - right - 12
-		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", x-34, y, escaped(l.Name))
-		fmt.Fprintf(b, `<path class="%s" d="M%d %.1fH%d"/>`+"\n", class(i, l), x-28, y-4, x)
-		y -= 18
+		px, high := p.place(x, l.High[k])
+		_, low := p.place(x, l.Low[k])
+		there += fmt.Sprintf("%.1f,%.1f ", px, high)
+		back = fmt.Sprintf("%.1f,%.1f ", px, low) + back
+	}
+	if there != "" {
+		p.printf(`<polygon class="n c%d" points="%s%s"/>`+"\n", colour, there, back)
 	}
 }
 
-func escaped(text string) string {
-	var b bytes.Buffer
-	xml.EscapeText(&b, []byte(text)) // fails only where b does, which never fails
-	return b.String()
+// colour of the line, of which i are before it.
+func (l Line) colour(i int) int {
+	if l.Colour > 0 {
+		return (l.Colour - 1) % Colours
+	}
+	return i % Colours
 }

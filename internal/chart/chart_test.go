@@ -2,10 +2,13 @@ package chart
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,4 +87,16 @@ func TestChart(t *testing.T) {
 	assert.NotContains(t, string(got), "NaN")
 	assert.Contains(t, string(got), "prefers-color-scheme:dark")
 	assert.Equal(t, 1, strings.Count(string(got), "<svg "))
+}
+
+// number is that of an attribute.
+func number(t *testing.T, text string) float64 {
+	x, err := strconv.ParseFloat(cmp.Or(text, "0"), 64)
+	require.NoError(t, err)
+	return x
+}
+
+// fmtSscan reads the size of a picture.
+func fmtSscan(viewBox string, width, height *float64) (int, error) {
+	return fmt.Sscanf(viewBox, "0 0 %f %f", width, height)
 }

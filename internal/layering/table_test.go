@@ -13,10 +13,11 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/..."}, "flags and wiring"},
+		{[]string{"cmd/...", "bench/results"}, "flags and wiring"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
-		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare"}, "what routers are trained, calibrated and judged with"},
+		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare", "bench/report"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
+		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
@@ -24,6 +25,7 @@ func tiers() []tier {
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
 			"netproto/upstream/llama", "netproto/upstream/openai"}, "the parts, strangers to each other"},
+		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
 		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
@@ -67,6 +69,7 @@ func forbiddenLinks() []links {
 		{"cmd/...", "testing", "not in a shipped binary"},
 		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
 		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
+		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}

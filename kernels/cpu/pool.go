@@ -19,6 +19,7 @@ type Pool struct {
 	busy    atomic.Bool // a Run is in progress
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
+	label   atomic.Pointer[func()] // of the workers, see Label; nil before
 
 	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and not yet returned it.
 	f        func(worker, lo, hi int)
@@ -81,6 +82,7 @@ func (s *share) last() (lo, hi int) {
 type worker struct {
 	asleep atomic.Bool   // it waits, or is about to wait, for wake; who turns this false owes it a send or is the worker itself
 	wake   chan struct{} // capacity 1
+	label  *func()       // that was called last
 }
 
 const (
@@ -99,6 +101,18 @@ func NewPool(threads int) *Pool {
 		go p.work(w, i)
 	}
 	return p
+}
+
+// Label has each worker but the caller call f before its next piece of work, unless it called the same last: for what a
+// goroutine is known by in profiles. It takes effect with the next loop.
+func (p *Pool) Label(f *func()) { p.label.Store(f) }
+
+// relabel calls f, unless that was called last.
+func (w *worker) relabel(f *func()) {
+	if f != nil && w.label != f {
+		w.label = f
+		(*f)()
+	}
 }
 
 // Threads returns the number of workers, the caller included.
@@ -180,6 +194,9 @@ func (p *Pool) take(worker int) (any bool) {
 		}
 		if lo == hi {
 			return any
+		}
+		if !any && worker > 0 {
+			p.workers[worker-1].relabel(p.label.Load())
 		}
 		any = true
 		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -234,4 +235,28 @@ func TestPeaksTogether(t *testing.T) {
 	bytes, floats := Peak(2)
 	require.Positive(t, bytes)
 	require.Positive(t, floats)
+}
+
+// TestPoolLabel: each worker but the caller calls a label once, before its next work, and again when there is another.
+func TestPoolLabel(t *testing.T) {
+	const threads = 3
+	p := NewPool(threads)
+	defer p.Close()
+	together := func() { // a loop of which each worker has one piece
+		var all sync.WaitGroup
+		all.Add(threads)
+		p.Run(threads, 1, func(int, int, int) { all.Done(); all.Wait() })
+	}
+	together() // before there is a label
+	var one, two atomic.Int32
+	first, second := func() { one.Add(1) }, func() { two.Add(1) }
+	p.Label(&first)
+	for range 3 {
+		together()
+		assert.EqualValues(t, threads-1, one.Load())
+	}
+	p.Label(&second)
+	together()
+	together()
+	assert.Equal(t, []int32{threads - 1, threads - 1}, []int32{one.Load(), two.Load()})
 }

@@ -48,7 +48,8 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
 	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
 		Ahead: s.ahead(whole, r), New: r.told,
-		BytesUp: cost.up, BytesDown: cost.down, Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire}}, nil
+		BytesUp: cost.up, BytesDown: cost.down, Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire},
+		Times: r.at}, nil
 }
 
 // check refuses what cannot be asked.
@@ -65,12 +66,13 @@ func (q Query) check(path []int32) error {
 func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q Query) (message, error) {
 	version, ahead := l.offers()
 	a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead)}
+		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead),
+		Clock: q.Clock && version >= netproto.VerifyVersion}
 	if version < netproto.VerifyVersion && q.Verify != netproto.NoVerify {
 		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
 			netproto.CannotVerify, version, netproto.VerifyVersion)
 	}
-	return message{a.Append(nil), a.Ahead}, nil
+	return message{a.Append(nil), a.Ahead, a.Clock}, nil
 }
 
 // read parses the answer to a query about a path.
@@ -165,7 +167,7 @@ func (s *Session) send(
 		r, up, err = s.once(ctx, path, frame)
 		r.told = max(r.told, before) // a path that is sent again was new the first time
 		sum.up += up
-		sum.down += len(r.b)
+		sum.down += len(r.b) + r.more
 		switch {
 		case errors.Is(err, errRepeat):
 			continue

@@ -19,6 +19,8 @@ var errRepeat = errors.New("to be repeated")
 type reply struct {
 	kind netproto.Kind
 	b    []byte
+	more int          // bytes that came before b
+	at   Times        // where they said when the gateway had what
 	told int          // tokens that travelled for it
 	most int          // tokens ahead that may follow
 	rest *quic.Stream // on which they do; nil: nothing follows
@@ -31,10 +33,11 @@ func (r reply) drop(why netproto.Code) {
 	}
 }
 
-// message is a frame, and how many tokens ahead it asks for.
+// message is a frame, how many tokens ahead it asks for, and whether for the gateway's clock.
 type message struct {
 	frame []byte
 	ahead int
+	clock bool
 }
 
 // exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
@@ -48,7 +51,7 @@ func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, e
 	opened()
 	var sent atomic.Bool
 	stop := context.AfterFunc(ctx, func() { reset(s, &sent) })
-	r, err := talk(s, m.frame, &sent)
+	r, err := l.talk(s, m, &sent)
 	if !stop() || err != nil {
 		reset(s, &sent)
 		return r, l.fault(ctx, err)
@@ -70,18 +73,35 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads one. It sets sent when no more will be written. A gateway may refuse before it has taken
-// the whole frame: writing fails then, and the refusal is there to be read all the same.
-func talk(s *quic.Stream, frame []byte, sent *atomic.Bool) (r reply, err error) {
-	_, unwritten := s.Write(frame)
+// talk sends a frame and reads one, and the gateway's clock before it where that was asked for. It sets sent when no
+// more will be written. A gateway may refuse before it has taken the whole frame: writing fails then, and the refusal is
+// there to be read all the same.
+func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
+	left := time.Now()
+	_, unwritten := s.Write(m.frame)
 	if unwritten == nil {
 		sent.Store(true)
 		unwritten = s.Close()
 	}
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
+	if err == nil && m.clock && r.kind == netproto.KindClock {
+		r, err = l.told(s, r.b, left)
+	}
 	if err != nil && unwritten != nil {
 		err = unwritten
 	}
+	return r, err
+}
+
+// told takes the gateway's clock from a frame, and reads the answer behind it.
+func (l *link) told(s *quic.Stream, b []byte, left time.Time) (r reply, err error) {
+	arrived := time.Now()
+	theirs, _, err := netproto.ParseClock(b)
+	if err != nil {
+		return r, err
+	}
+	r.more, r.at = len(b), l.clock.learn(left, arrived, theirs)
+	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	return r, err
 }
 

@@ -28,6 +28,8 @@ type link struct {
 	err     error           // a refusal
 	control *quic.Stream
 
+	clock clock // of the gateway
+
 	mu      sync.Mutex
 	sockets []*socket // the last one is in use; earlier ones stay until the end
 	open    int       // asks and syncs under way

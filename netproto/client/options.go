@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // Options of a client. Identity is required; the rest may stay zero.
@@ -40,6 +41,8 @@ type Options struct {
 	RouteCheck time.Duration
 	// tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
 	MaxKnown int
+
+	QLog *qlog.Folder // takes a file about each connection; nil: there are none
 
 	network network // nil means the machine's
 }

@@ -64,7 +64,8 @@ type Query struct {
 	Deadline  time.Duration     // until the answer is there; 0 means none
 	// what the audit has to be. Where the gateway cannot give it, the error is netproto.CannotVerify
 	Verify netproto.Verify
-	Ahead  int // most tokens beyond the one asked for that are wanted as well, at most netproto.MaxAhead
+	Ahead  int  // most tokens beyond the one asked for that are wanted as well, at most netproto.MaxAhead
+	Clock  bool // the answer says when it was where, if the gateway can tell: see Reply.Times
 }
 
 // Reply is an answer and what it cost.
@@ -80,8 +81,9 @@ type Reply struct {
 	// ended. Whoever does not read it holds nobody up. nil: none were asked for, or the gateway gives none.
 	Ahead     <-chan int32
 	Timings   Timings
-	New       int // tokens of the path that the gateway had not been told before
-	BytesUp   int // payload, with all repetitions
+	Times     Times // with Query.Clock; all zero where the gateway does not tell
+	New       int   // tokens of the path that the gateway had not been told before
+	BytesUp   int   // payload, with all repetitions
 	BytesDown int
 }
 
@@ -117,7 +119,7 @@ func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown in
 	defer cancel()
 	r, cost, err := s.send(ctx, path,
 		func(_ *link, p netproto.Path) (message, error) {
-			return message{netproto.Sync{Session: s.number, Path: p}.Append(nil), 0}, nil
+			return message{frame: netproto.Sync{Session: s.number, Path: p}.Append(nil)}, nil
 		})
 	if err == nil && r.kind != netproto.KindAck {
 		err = fmt.Errorf("%w: a %s answers it", ErrProtocol, r.kind)

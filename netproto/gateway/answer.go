@@ -173,7 +173,10 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		const last = 64 // tokens
 		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
 	}
-	out.frame = answer.Append(nil)
+	if a.Clock {
+		out.frame = netproto.Clock{Received: arrived.Sub(c.began), Sent: time.Since(c.began)}.Append(nil)
+	}
+	out.frame = answer.Append(out.frame)
 	text, token := path, answer.Token
 	if a.Verify == netproto.VerifyChoices && len(answer.Audit) > 0 { // what is behind it is of no use any more
 		text, token = path[:answer.Audit[0].Position], answer.Audit[0].Token

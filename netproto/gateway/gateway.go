@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
 )
@@ -85,6 +86,7 @@ func (g *Gateway) quicConfig() *quic.Config {
 		MaxStreamReceiveWindow:         256 << 10,
 		InitialConnectionReceiveWindow: 64 << 10,
 		MaxConnectionReceiveWindow:     1 << 20,
+		Tracer:                         g.opt.QLog.Tracer(),
 	}
 }
 
@@ -92,6 +94,9 @@ func (g *Gateway) quicConfig() *quic.Config {
 // DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such
 // an end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
+	outer := ctx
+	ctx = phase.With(ctx, phase.Gateway) // goroutines begin with the labels of those that start them
+	defer phase.Enter(ctx, outer)()
 	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, TokenGeneratorKey: g.tokenKey,
 		VerifySourceAddress: func(net.Addr) bool {
 			return g.pending.Load() > int64(g.opt.MaxConns/4) // then strangers prove their address first

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // Options of a gateway. The zero value is an open gateway, which anybody may ask, under a certificate made on the spot.
@@ -43,6 +44,8 @@ type Options struct {
 	MessageTimeout time.Duration // for a message to arrive, or to be taken; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s
 	DrainTimeout   time.Duration // for open asks when Serve is to end; 0 means 10 s
+
+	QLog *qlog.Folder // takes a file about each connection; nil: there are none
 
 	// Events, if set, is told what happens. It is called from many goroutines and must not wait.
 	Events    func(Event)

@@ -135,6 +135,7 @@ func (e *escalation) timed(res result) {
 	e.Wait = res.at.Sub(e.sent)
 	e.Queue, e.Cloud = res.answer.Queue, res.answer.Cloud
 	e.Wire = max(0, e.Wait-e.Queue-e.Cloud)
+	e.Times = res.answer.Times
 }
 
 // fail lets the local token of e stand.

@@ -147,7 +147,7 @@ func (r *run) probe(ctx context.Context, e *escalation) {
 // start asks in a goroutine of its own, which ends soon after ctx is done and its result has been taken.
 func (r *run) start(ctx context.Context, res result) {
 	e := res.of
-	q := Question{Context: r.context(e.at), K: r.K, Sampling: r.Sampling}
+	q := Question{Context: r.context(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
 	if !res.probe || !r.Verify {
 		q.AuditFrom, q.Verify = r.auditFrom(e.at)
 	}

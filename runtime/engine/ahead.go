@@ -44,6 +44,7 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 		return 0, nil, err
 	}
 	defer done()
+	s.e.label(ctx)
 	f, found := s.adopt(token, path)
 	if !found {
 		s.dropAhead()

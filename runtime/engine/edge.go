@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -22,6 +23,8 @@ type edge struct {
 	pace  time.Duration // least time of a forward call of one row; 0: as fast as it goes
 	row   float64       // share of that for each further row
 	out   []backend.Output
+
+	settling, drafting *func() // labels of profiles; nil before the prompt
 }
 
 func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
@@ -33,7 +36,10 @@ func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
 
 // Prefill implements [draft.Model].
 func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
-	out, err := m.s.prefill(ctx, prompt, m.want)
+	m.settling, m.drafting = phase.Of(phase.With(ctx, phase.Settle)), phase.Of(ctx)
+	reading := phase.With(ctx, phase.Prompt)
+	defer phase.Enter(reading, ctx)()
+	out, err := m.s.prefill(reading, prompt, m.want)
 	if err != nil {
 		return backend.Output{}, err
 	}
@@ -70,6 +76,7 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 		return err
 	}
 	defer done()
+	s.e.label(ctx)
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
 	guesses := m.guesses(nodes)
 	running, at := flight{}, -1
@@ -192,6 +199,10 @@ func (m *edge) path(ids []draft.ID) []int32 {
 
 // Settle implements [draft.Model].
 func (m *edge) Settle(path ...draft.ID) {
+	if m.settling != nil && m.drafting != nil {
+		(*m.settling)()
+		defer (*m.drafting)()
+	}
 	slots := m.path(path)
 	for _, id := range path {
 		m.s.ids = append(m.s.ids, m.token[id])

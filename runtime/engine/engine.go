@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -64,6 +65,8 @@ type Engine struct {
 	wide   bool // keys and values are kept as float32
 	move   move // of the weights into huge pages
 
+	unlabelled func() // takes labels of profiles away
+
 	closeDevice func() error
 }
 
@@ -78,7 +81,7 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
-	e := &Engine{path: name, file: f, o: o}
+	e := &Engine{path: name, file: f, o: o, unlabelled: phase.None}
 	e.begin(e.release)
 	if err := e.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
@@ -243,6 +246,17 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 	return &out[0], nil
 }
 
+// label gives the workers of the device the labels that ctx has in profiles.
+func (e *Engine) label(ctx context.Context) {
+	if d, ok := e.device.(interface{ Label(*func()) }); ok {
+		set := phase.Of(ctx)
+		if set == nil {
+			set = &e.unlabelled
+		}
+		d.Label(set)
+	}
+}
+
 // run is a forward call of the model, when it is this caller's turn.
 func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	done, err := e.hold(ctx)
@@ -250,6 +264,7 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 		return err
 	}
 	defer done()
+	e.label(ctx)
 	err = e.model.Forward(ctx, kv, rows, out, want)
 	e.called()
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -219,9 +220,10 @@ type remote struct{ s *client.Session }
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
 		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
-	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead)} // the kinds are the same
+	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead), Clock: q.Times} // the kinds are the same
 	if due, ok := ctx.Deadline(); ok {
 		query.Deadline = time.Until(due)
 	}
@@ -235,7 +237,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	a := draft.Answer{
 		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Prefilled: r.New, Ahead: r.Ahead,
+		Prefilled: r.New, Ahead: r.Ahead, Times: draft.Times(r.Times),
 	}
 	for _, f := range r.Audit {
 		a.Audit = append(a.Audit, draft.Finding{

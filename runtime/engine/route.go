@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -28,6 +29,12 @@ type (
 	Reason     = draft.Reason     // what the decision about it was made of
 	Turn       = draft.Turn       // a token that verification replaced
 	Preview    = draft.Preview    // tokens that nobody has verified yet
+)
+
+// What is told of forward calls.
+type (
+	Watcher = backend.Watcher // who is told
+	Op      = backend.Op      // one operation, as it was timed
 )
 
 // Routing is what a routed call did, besides its [Summary].
@@ -65,6 +72,8 @@ type Route struct {
 	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
+	// Watch is told of each operation of the small model's forward calls, if given.
+	Watch *Watcher
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -97,12 +106,18 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	s.note()
 	defer s.note()
 	defer s.stopAhead()
+	if r.Watch != nil {
+		ctx = backend.Watch(ctx, r.Watch)
+	}
 	return s.text(ctx, prompt, r, yield)
 }
 
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	s.ahead.off = !r.Sampling.Greedy()
+	outer := ctx
+	ctx = phase.With(ctx, phase.Draft)
+	defer phase.Enter(ctx, outer)()
 	start := s.now()
 	tokens, err := s.e.Tokenizer()
 	if err != nil {

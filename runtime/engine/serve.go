@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -111,6 +112,9 @@ type turns struct{ e *Engine }
 func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	ctx, release := t.e.bind(ctx)
 	defer release()
+	outer := ctx
+	ctx = phase.With(ctx, phase.Compute)
+	defer phase.Enter(ctx, outer)()
 	return t.e.named(ctx, t.e.run(ctx, kv, rows, out, want))
 }
 
@@ -129,6 +133,7 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	asked := l.question(q)
 	a, err := l.s.ask(ctx, asked)
 	if err != nil {

@@ -60,6 +60,7 @@ func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
 	if err := f.p.Wait(ctx); err != nil {
 		return nil, err
 	}
+	backend.TellRun(ctx, f.p, 1)
 	return &f.out[0], finite([]backend.Row{f.row}, f.out, f.want)
 }
 

@@ -124,11 +124,12 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 
 // pass runs rows through all layers.
 func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	p := m.device.Begin(kv, rows)
+	p := backend.Watched(ctx, m.device.Begin(kv, rows), len(rows))
 	m.encode(ctx, p, out, want)
 	if err := p.End(ctx); err != nil {
 		return err
 	}
+	backend.TellRun(ctx, p, len(rows))
 	return finite(rows, out, want)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -83,6 +84,9 @@ func (p *pass) Wait(ctx context.Context) error {
 	return p.err
 }
 
+// Ran implements [backend.Timed].
+func (p *pass) Ran() (begin, end time.Duration) { return p.ran.Start, p.ran.End }
+
 // Drop implements [backend.Flight].
 func (p *pass) Drop() {
 	if p.dropped = true; p.landed {
@@ -97,7 +101,8 @@ func (d *Device) land(last *pass) {
 		n = slices.Index(d.flights, last) + 1 // none where it has landed
 	}
 	for _, p := range d.flights[:n] {
-		if _, err := p.c.Wait(); err != nil {
+		var err error
+		if p.ran, err = p.c.Wait(); err != nil {
 			p.fail(fmt.Errorf("%s: %w", d.Name(), err))
 		}
 		if p.landed = true; p.dropped {

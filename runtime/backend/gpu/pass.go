@@ -32,7 +32,8 @@ type pass struct {
 	head     *head         // what End reads
 	rows     []backend.Row // as given to Begin
 
-	frame           *frame // until the pass is over
+	ran             metal.Timing // once it has landed
+	frame           *frame       // until the pass is over
 	landed, dropped bool
 }
 

@@ -53,6 +53,9 @@ func New(o Options) (*Device, error) {
 	return d, nil
 }
 
+// Label has the workers call f before their next work, see [cpu.Pool.Label].
+func (d *Device) Label(f *func()) { d.pool.Label(f) }
+
 // Name implements [backend.Device].
 func (d *Device) Name() string {
 	variant := cpu.Features()

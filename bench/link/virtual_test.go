@@ -1,0 +1,78 @@
+package link
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const ms = time.Millisecond
+
+// TestWays: a datagram takes the delay of its direction, the recorded round trip is on the way down alone, and nothing
+// overtakes.
+func TestWays(t *testing.T) {
+	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,20\n100,5\n200,\n300,7\n"), "x")
+	require.NoError(t, err)
+	up, down, err := Ways(Options{Up: Direction{Delay: 30 * ms}, Down: Direction{Delay: 40 * ms}, RTT: trace})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		w        *Way
+		at, want time.Duration
+	}{{up, 0, 30 * ms}, {up, 7 * ms, 37 * ms}, {down, 99 * ms, 159 * ms}, {down, 100 * ms, 159 * ms}, {down, 150 * ms, 195 * ms}} {
+		at, ok := c.w.Send(c.at, 100, false)
+		assert.True(t, ok)
+		assert.Equal(t, c.want, at)
+	}
+	for _, w := range []*Way{up, down} {
+		_, ok := w.Send(250*ms, 100, false)
+		assert.False(t, ok, "in an outage")
+	}
+	_, _, err = Ways(Options{Up: Direction{Delay: -1}})
+	assert.ErrorIs(t, err, ErrOption)
+}
+
+// TestWayLost: a datagram that is lost takes its time on a narrow link, headers included, and holds nobody up beyond.
+func TestWayLost(t *testing.T) {
+	up, _, err := Ways(Options{Up: Direction{Rate: 1000, Loss: 1}})
+	require.NoError(t, err)
+	_, ok := up.Send(0, 72, true)
+	assert.False(t, ok)
+	at, ok := up.Send(0, 172, false)
+	assert.True(t, ok, "the caller's chance counts, not that of the options")
+	assert.Equal(t, 300*ms, at)
+	at, ok = up.Send(time.Second, 72, false)
+	assert.True(t, ok)
+	assert.Equal(t, 1100*ms, at)
+}
+
+// TestEstimate follows RFC 9002, section 5.3, by hand: 100, 200, lost, 100.
+func TestEstimate(t *testing.T) {
+	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,100\n10,200\n20,\n30,100\n"), "x")
+	require.NoError(t, err)
+	o := Options{Up: Direction{Delay: 3 * ms}, Down: Direction{Delay: 4 * ms}, RTT: trace}
+	for _, c := range []struct{ at, smoothed, variation time.Duration }{
+		{0, 100 * ms, 50 * ms},
+		{9 * ms, 100 * ms, 50 * ms},
+		{10 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
+		{25 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
+		{30 * ms, 110937500, 50 * ms},
+		{45 * ms, 100 * ms, 50 * ms}, // its length is 40 ms
+	} {
+		smoothed, variation := o.Estimate(c.at)
+		assert.Equal(t, 7*ms+c.smoothed, smoothed, c.at)
+		assert.Equal(t, c.variation, variation, c.at)
+	}
+	o.TraceStart = 10 * ms
+	smoothed, _ := o.Estimate(0)
+	assert.Equal(t, 7*ms+112500*time.Microsecond, smoothed)
+	o.RTTEnd, o.TraceStart = Clamp, 0
+	smoothed, _ = o.Estimate(time.Hour)
+	assert.Equal(t, 7*ms+110937500, smoothed)
+	o.RTT = nil
+	smoothed, variation := o.Estimate(time.Hour)
+	assert.Equal(t, 7*ms, smoothed)
+	assert.Zero(t, variation)
+}

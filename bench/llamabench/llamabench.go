@@ -1,0 +1,131 @@
+// Package llamabench writes measurements of an engine in the columns of llama-bench, the measuring program of llama.cpp
+// (tools/llama-bench), so that the results of both stand in one table. A [Test] is one of its lines: a prompt, such as
+// pp512, or a generation, such as tg64. Columns about what only llama.cpp has are as there where it is not used.
+package llamabench
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Test is one line.
+type Test struct {
+	Version   string    // of the program
+	CPU       string    // as it names itself
+	GPU       string    // "" where none was used
+	Backend   string    // such as CPU or Metal
+	File      string    // of the model
+	Arch      string    // of the model, such as qwen2
+	Type      string    // of most of its weights, such as Q8_0
+	Bytes     int64     // of its tensors
+	Params    int64     // elements of its tensors
+	Batch     int       // most tokens of one forward call
+	Threads   int       //
+	KV        string    // how keys and values are kept: f16 or f32
+	Prompt    int       // tokens of the prompt; 0 for a generation
+	Decode    int       // tokens generated; 0 for a prompt
+	Depth     int       // tokens of context before
+	Began     time.Time // the measurement
+	SamplesNS []int64   // nanoseconds of each sample, above 0
+}
+
+// Name is how the table calls the test: pp512, tg64, or tg64 @ d4096 with a context before it.
+func (t Test) Name() string {
+	name := fmt.Sprintf("pp%d", t.Prompt)
+	if t.Prompt == 0 {
+		name = fmt.Sprintf("tg%d", t.Decode)
+	}
+	if t.Depth > 0 {
+		name += fmt.Sprintf(" @ d%d", t.Depth)
+	}
+	return name
+}
+
+// rates are the tokens per second of the samples.
+func (t Test) rates() (all []float64) {
+	for _, ns := range t.SamplesNS {
+		all = append(all, float64(t.Prompt+t.Decode)*1e9/float64(ns))
+	}
+	return all
+}
+
+// meanAndDeviation returns the mean and the standard deviation of a sample; that of fewer than two values is 0.
+func meanAndDeviation(all []float64) (mean, deviation float64) {
+	for _, x := range all {
+		mean += x / float64(len(all))
+	}
+	if len(all) < 2 {
+		return mean, 0
+	}
+	for _, x := range all {
+		deviation += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(deviation / float64(len(all)-1))
+}
+
+// model describes the model, such as "qwen2 0.49B Q8_0".
+func (t Test) model() string {
+	return fmt.Sprintf("%s %s %s", t.Arch, paramCount(t.Params, ""), t.Type)
+}
+
+// paramCount is a count in millions or billions.
+func paramCount(n int64, space string) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.2f%sM", float64(n)/1e6, space)
+	}
+	return fmt.Sprintf("%.2f%sB", float64(n)/1e9, space)
+}
+
+// kind is how a column is written in JSON.
+type kind int
+
+const (
+	text    kind = iota // in quotes
+	number              // as it is
+	boolean             // 0 or 1 in CSV, false or true in JSON
+)
+
+// column is one of llama-bench's, with its value.
+type column struct {
+	name  string
+	kind  kind
+	value string
+}
+
+// columns returns all columns in llama-bench's order.
+func (t Test) columns() []column {
+	ns := make([]float64, len(t.SamplesNS))
+	for i, n := range t.SamplesNS {
+		ns[i] = float64(n)
+	}
+	meanNS, deviationNS := meanAndDeviation(ns)
+	meanTS, deviationTS := meanAndDeviation(t.rates())
+	whole := func(f float64) string { return strconv.FormatFloat(math.Floor(f), 'f', 0, 64) }
+	layers := "0" // on a GPU
+	if t.GPU != "" {
+		layers = "-1" // all
+	}
+	return []column{
+		{"build_commit", text, t.Version}, {"build_number", number, "0"},
+		{"cpu_info", text, t.CPU}, {"gpu_info", text, t.GPU}, {"backends", text, t.Backend},
+		{"model_filename", text, t.File}, {"model_type", text, t.model()},
+		{"model_size", number, strconv.FormatInt(t.Bytes, 10)}, {"model_n_params", number, strconv.FormatInt(t.Params, 10)},
+		{"n_batch", number, strconv.Itoa(t.Batch)}, {"n_ubatch", number, strconv.Itoa(t.Batch)},
+		{"n_threads", number, strconv.Itoa(t.Threads)},
+		{"cpu_mask", text, "0x0"}, {"cpu_strict", boolean, "0"}, {"poll", number, "0"},
+		{"type_k", text, t.KV}, {"type_v", text, t.KV},
+		{"n_gpu_layers", number, layers}, {"n_cpu_moe", number, "0"}, {"split_mode", text, "none"},
+		{"main_gpu", number, "0"}, {"no_kv_offload", boolean, "0"}, {"flash_attn", number, "-1"},
+		{"devices", text, "auto"}, {"tensor_split", text, "0.00"}, {"tensor_buft_overrides", text, "none"},
+		{"load_mode", text, "mmap"}, {"embeddings", boolean, "0"}, {"no_op_offload", number, "0"},
+		{"no_host", boolean, "0"}, {"fit_target", number, "0"}, {"fit_min_ctx", number, "0"},
+		{"n_prompt", number, strconv.Itoa(t.Prompt)}, {"n_gen", number, strconv.Itoa(t.Decode)},
+		{"n_depth", number, strconv.Itoa(t.Depth)},
+		{"test_time", text, t.Began.UTC().Format(time.RFC3339)},
+		{"avg_ns", number, whole(meanNS)}, {"stddev_ns", number, whole(deviationNS)},
+		{"avg_ts", number, strconv.FormatFloat(meanTS, 'f', 6, 64)},
+		{"stddev_ts", number, strconv.FormatFloat(deviationTS, 'f', 6, 64)},
+	}
+}

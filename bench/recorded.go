@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// recordOf says of what an answer is recorded.
+type recordOf struct {
+	question, device int
+	warmUp           bool
+}
+
+// begin begins to record an answer; nil where nobody wants that.
+func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
+	if b.Record == nil {
+		return nil
+	}
+	name := m.Name
+	if m.kind == reference {
+		name = replay.ReferenceMode
+	}
+	var net *router.Net
+	if m.Routes() && b.Router.Policy == router.Learned {
+		net = b.Router.Net
+	}
+	t := b.Record.Begin(name, of.question, of.device, prompt, net)
+	if of.warmUp {
+		t.WarmUp()
+	}
+	return t
+}
+
+// record has a recorder look at both models.
+func (a *answer) record(r *engine.Route) {
+	if a.take == nil {
+		return
+	}
+	inner, observe := r.Wrap, r.Observe
+	r.Draft.Trace = true
+	r.Observe = func(e engine.Event) {
+		observe(e)
+		a.take.Observe(e)
+	}
+	r.Wrap = func(m draft.Model) draft.Model {
+		if inner != nil {
+			m = inner(m)
+		}
+		return a.take.Model(m)
+	}
+	if r.Cloud != nil {
+		r.Cloud = a.take.Cloud(r.Cloud)
+	}
+}
+
+// recorded keeps what was recorded of an answer that is complete.
+func (a *answer) recorded(err error) {
+	if a.take == nil || err != nil {
+		return
+	}
+	a.take.End(a.ids, a.tally.Tokens > len(a.ids), a.known, a.correct)
+}
+
+// Records begins the header of a recording of what the options measure; the run is filled in by the caller.
+func (o *RoutingOptions) Records() (h replay.Header, err error) {
+	t, err := o.Edge.Tokenizer()
+	if err != nil {
+		return h, err
+	}
+	h = replay.Header{
+		Vocab: t.Size(), Context: o.Edge.Context(), MaxTokens: o.MaxTokens, EdgeTPS: o.EdgeTPS, RTT: o.RTT,
+		Loss: o.Loss, RowCost: o.RowCost, Parallel: o.Parallel, CloudPace: o.CloudPace,
+		Scores: slices.ContainsFunc(o.Modes, func(m Mode) bool { return m.margin > 0 }),
+	}
+	h.MaxTokens = cmp.Or(h.MaxTokens, usualTokens)
+	for _, path := range o.Traces {
+		h.Traces = append(h.Traces, filepath.Base(path))
+	}
+	for _, m := range o.Modes {
+		if !slices.Contains(h.Modes, m.Name) {
+			h.Modes = append(h.Modes, m.Name)
+		}
+	}
+	for id := range int32(t.Size()) {
+		if t.IsEnd(id) {
+			h.Ends = append(h.Ends, id)
+		}
+	}
+	if o.Router.Policy == router.Learned {
+		h.Router, err = replay.HashOf(o.Router.Net)
+	}
+	return h, err
+}
+
+// usualTokens is the most tokens of an answer where nothing else is said.
+const usualTokens = 64

@@ -1,0 +1,248 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// ErrRecorded is why an ask fails that failed when it was recorded.
+var ErrRecorded = errors.New("as in the recording")
+
+// Cloud is the large model.
+func (t *Text) Cloud() draft.Cloud {
+	if t.of.HTTP {
+		return cloud{t}
+	}
+	return warmer{cloud{t}}
+}
+
+// cloud is the large model of a recording.
+type cloud struct{ t *Text }
+
+// warmer also takes text ahead.
+type warmer struct{ cloud }
+
+// Ask implements [draft.Cloud].
+func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	t := c.t
+	text := hashOf(q.Context)
+	exact, like := t.exact(text)
+	worked := t.passed() - t.work // so much of what the program took until it asked is over
+	if exact != nil && exact.Error != "" && t.pipe == nil {
+		t.rest(ctx, max(0, exact.Lag-worked+exact.Took))
+		return draft.Answer{}, ErrRecorded
+	}
+	a := t.answer(q, text, exact, like)
+	if !t.travel(ctx, text, exact, like, worked, &a) {
+		if exact != nil && !exact.answered() {
+			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
+		}
+		return draft.Answer{BytesUp: a.BytesUp, BytesDown: a.BytesDown}, context.Cause(ctx)
+	}
+	if exact == nil || !exact.answered() {
+		a.Prefilled = len(q.Context) - t.cached(q.Context)
+	}
+	t.served = append(t.served, q.Context)
+	if q.Ahead > 0 {
+		a.Ahead = t.ahead(ctx, q, text, exact, &a)
+	}
+	return a, nil
+}
+
+// exact returns the ask with this context in the recorded answer, nil where there is none, and one to take times of.
+func (t *Text) exact(text uint64) (exact, like *Ask) {
+	if t.from != nil {
+		exact = t.from.asks[text]
+	}
+	if exact != nil && exact.answered() {
+		return exact, exact
+	}
+	t.AskTimes++
+	if like = t.p.ask(t.of.Mode, text); like == nil {
+		like = new(Ask)
+	}
+	return exact, like
+}
+
+// compute is what the large model takes for an answer.
+func (t *Text) compute(like *Ask) time.Duration {
+	if t.terms.CloudPace != nil {
+		return *t.terms.CloudPace
+	}
+	return like.Cloud
+}
+
+// travel waits until an answer is there, and fills in its times; false: ctx is done before.
+func (t *Text) travel(
+	ctx context.Context, text uint64, exact, like *Ask, worked time.Duration, a *draft.Answer,
+) bool {
+	a.Queue, a.Cloud = like.Queue, t.compute(like)
+	if t.pipe == nil {
+		return t.rest(ctx, t.asRecorded(exact, like, worked))
+	}
+	own := t.p.own
+	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
+		t.carry(ctx, downwards, text, a.BytesDown)
+}
+
+// asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.
+func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
+	d := like.Lag - worked + like.Took
+	if t.terms.CloudPace != nil {
+		took := like.Cloud
+		if t.of.HTTP { // it does not tell
+			took = t.p.CloudPace
+		}
+		d += *t.terms.CloudPace - took
+	}
+	if t.of.HTTP && t.terms.Link != nil {
+		d += t.terms.Link.RTT - t.p.RTT
+	}
+	if exact != nil && !exact.answered() { // it was given up before the answer came
+		d = max(d, exact.Lag-worked+exact.Took+1)
+	}
+	return max(0, d)
+}
+
+// answer is what the large model says, besides times.
+func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
+	a := draft.Answer{
+		BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
+	}
+	if exact != nil && exact.answered() {
+		a.Token = exact.Token
+	} else {
+		a.Token = t.says(text, len(q.Context))
+	}
+	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
+		a.Audited, a.Sampled = exact.Audited, exact.Sampled
+		for _, f := range exact.Audit {
+			if f.Pos < len(q.Context) {
+				a.Audit = append(a.Audit, f.draft())
+			}
+		}
+		for _, c := range exact.Top {
+			a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+		}
+		return a
+	}
+	if q.AuditFrom > 0 {
+		t.audit(q, &a)
+	}
+	return a
+}
+
+// draft is a finding as package draft takes it.
+func (f *Finding) draft() draft.Finding {
+	return draft.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
+}
+
+// says is the large model's choice behind a text of so many tokens: where the recording does not tell, the small
+// model's.
+func (t *Text) says(text uint64, length int) int32 {
+	if token, known := t.p.said[text]; known {
+		return token
+	}
+	t.Answers++
+	t.guessed[text] = true
+	h, _ := t.p.head(t.of.Question, length-1, text, false)
+	return h.IDs[0]
+}
+
+// audit compares the tokens of a context with the large model's choices: all that were asked for with verification, and
+// else as many at the end as the recording tells of.
+func (t *Text) audit(q draft.Question, a *draft.Answer) {
+	from := min(q.AuditFrom, len(q.Context))
+	texts := []uint64{hashOf(q.Context[:from])}
+	for _, id := range q.Context[from:] {
+		texts = append(texts, then(texts[len(texts)-1], id))
+	}
+	for pos := len(q.Context) - 1; pos >= from; pos-- {
+		text := texts[pos-from]
+		token, known := t.p.said[text]
+		switch {
+		case !known && q.Verify == draft.AsItComes:
+			return
+		case !known: // taken to be what stands there
+			t.Answers++
+			t.guessed[text] = true
+		case token != q.Context[pos]:
+			a.Audit = append([]draft.Finding{t.finding(q, text, pos, token)}, a.Audit...)
+		}
+		a.Audited++
+	}
+}
+
+// finding says that the large model prefers a token to the one that stands at a position.
+func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) draft.Finding {
+	if f := t.p.scores[contest{text, q.Context[pos]}]; f != nil {
+		return f.draft()
+	}
+	f := draft.Finding{Pos: pos, Token: token}
+	if q.Verify == draft.Scores { // by how much is not known: by more than any margin
+		t.Answers++
+		t.guessed[text] = true
+		f.Stands = stands(worst)
+	}
+	return f
+}
+
+// cached is how many tokens of a context the large model has computed before.
+func (t *Text) cached(context []int32) (most int) {
+	for _, text := range t.served {
+		n := 0
+		for n < min(len(text), len(context)) && text[n] == context[n] {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// Warm implements [draft.Warmer].
+func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	t := c.t
+	exact, like := t.warm(len(text))
+	ok := false
+	switch {
+	case t.pipe != nil:
+		key := hashOf(text) + 1 // it is no ask
+		ok = t.carry(ctx, upwards, key, like.BytesUp) && t.carry(ctx, downwards, key, like.BytesDown)
+	case exact != nil && exact.GivenUp:
+		ok = t.rest(ctx, max(like.Took, exact.Took+1))
+	default:
+		ok = t.rest(ctx, like.Took)
+	}
+	switch {
+	case !ok && exact != nil:
+		return exact.BytesUp, exact.BytesDown, context.Cause(ctx)
+	case !ok:
+		return like.BytesUp, 0, context.Cause(ctx)
+	case exact != nil && exact.Failed && t.pipe == nil:
+		return exact.BytesUp, exact.BytesDown, ErrRecorded
+	}
+	t.served = append(t.served, text)
+	return like.BytesUp, like.BytesDown, nil
+}
+
+// warm is the recorded sending of a text of so many tokens, nil where there is none, and one to take times of.
+func (t *Text) warm(tokens int) (exact, like *Warm) {
+	if t.from != nil {
+		for i := range t.from.Warms {
+			if w := &t.from.Warms[i]; w.Tokens == tokens {
+				exact = w
+			}
+		}
+	}
+	switch all := t.p.warms; {
+	case exact != nil && !exact.GivenUp:
+		return exact, exact
+	case len(all) > 0:
+		return exact, all[pick(uint64(tokens), uint64(t.of.Question), len(all))]
+	}
+	return exact, new(Warm)
+}

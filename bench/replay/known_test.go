@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// scripted is a recording by hand: a prompt of 2 tokens, then 10, 11, 12 and the end token, all by the small model, which
+// is sure of each but for the second, where the cloud says what guess says. The cloud takes 20 ms, of which 5 in a queue.
+func scripted(second, large int32) *Recording {
+	sure := func(node, id int32) Head {
+		return Head{Node: node, IDs: []int32{id, 1}, Logits: []float32{9, 0}, LogSumExp: 9}
+	}
+	a := &Answer{
+		Mode: "serial", Prompt: []int32{2, 3}, Tokens: []int32{10, 11, 12}, Parents: []int32{0, 1, 2},
+		Heads: []Head{
+			sure(0, 10), {Node: 1, IDs: []int32{second, 11, 30}, Logits: []float32{2, 2, 1}, LogSumExp: 2.9}, sure(2, 12), sure(3, end),
+		},
+		Prefill: 40 * ms, Took: time.Second, IDs: []int32{10, 11, 12}, Ended: true, Graded: true, Correct: true,
+		Calls: []Call{{Nodes: []int32{1}, Own: ms, Took: 9 * ms}, {Nodes: []int32{2}, Took: 11 * ms}, {Nodes: []int32{3}, Took: 13 * ms}},
+		Asks: []Ask{{
+			Node: 1, Lag: 2 * ms, Took: 120 * ms, Token: large, Queue: 5 * ms, Cloud: 15 * ms, BytesUp: 30, BytesDown: 20, Prefilled: 3,
+		}},
+	}
+	a.index()
+	h := header()
+	h.RTT = 90 * ms
+	return &Recording{Header: h, Answers: []*Answer{a}}
+}
+
+// plays replays the only answer of a recording, in a mode, and returns how long it took.
+func plays(t *testing.T, r *Recording, mode string, terms Terms, set func(*draft.Options)) (shown, *Text, time.Duration) {
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	var s shown
+	var text *Text
+	var took time.Duration
+	clock.Run(func() {
+		text, err = p.Text(Of{Mode: mode}, terms, clock)
+		require.NoError(t, err)
+		o := options(clock)
+		o.Warm, o.Audit, o.Lookup = -1, false, -1
+		set(&o)
+		s = decodes(t, r.Answers[0].Prompt, text.Model(), policy(t, 0.5), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
+		text.Shown(r.Answers[0].Prompt, s.tokens, o.Verify)
+		took = clock.Now().Sub(time.Unix(0, 0))
+	})
+	return s, text, took
+}
+
+// TestKnownTimes: times follow from arithmetic, for serial and pipelined decoding, hit and miss.
+func TestKnownTimes(t *testing.T) {
+	serial, pipelined := ways()["serial"], func(o *draft.Options) { o.Branches = 2 }
+	link := linkOf(100*ms, 0, 1)
+	for _, c := range []struct {
+		name   string
+		mode   string
+		second int32
+		large  int32
+		terms  Terms
+		set    func(*draft.Options)
+		want   time.Duration
+	}{
+		{"as recorded", "serial", 11, 11, Terms{}, serial, (40 + 10 + 122 + 11 + 13) * ms},
+		{"paced", "serial", 11, 11, Terms{EdgeTPS: 100}, serial, (40 + 10 + 122 + 10 + 10) * ms},
+		{"pipelined, a hit: after the second pass there is nothing left to draft", "serial", 11, 11, Terms{}, pipelined,
+			(40 + 10 + 122) * ms},
+		{"another pace of the cloud", "serial", 11, 11, Terms{CloudPace: new(115 * ms)}, serial, (40 + 10 + 222 + 11 + 13) * ms},
+		// 2 ms lag, 10 ms of the way besides the round trip of 90 ms, 100 ms round trip, 20 ms in the cloud
+		{"another link", "serial", 11, 11, Terms{Link: link}, serial, (40 + 10 + 2 + 10 + 100 + 20 + 11 + 13) * ms},
+		{"another link, pipelined, a hit", "serial", 11, 11, Terms{Link: link, EdgeTPS: 100}, pipelined,
+			(40 + 10 + 132) * ms},
+		{"an unknown mode", "other", 11, 11, Terms{EdgeTPS: 50}, serial, (40 + 20 + 122 + 20 + 20) * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, took := plays(t, scripted(c.second, c.large), c.mode, c.terms, c.set)
+			assert.Equal(t, c.want, took)
+		})
+	}
+}
+
+// TestRowsCost: with a pace each further row of a call takes its share.
+func TestRowsCost(t *testing.T) {
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	text, err := p.Text(Of{Mode: "x"}, Terms{EdgeTPS: 100, RowCost: 0.25}, simclock.New(time.Unix(0, 0)))
+	require.NoError(t, err)
+	assert.Equal(t, 10*ms, text.call([]uint64{1}).Took)
+	assert.Equal(t, 15*ms, text.call([]uint64{1, 2, 3}).Took)
+	assert.Zero(t, text.CallTimes, "a pace is no assumption")
+}
+
+// carrying is when messages that leave together arrive, over a link.
+func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.Duration) {
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	clock.Run(func() {
+		text, err := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
+		require.NoError(t, err)
+		for i, size := range sizes {
+			clock.Go(func() {
+				assert.True(t, text.carry(t.Context(), upwards, uint64(i), size))
+				there = append(there, text.passed())
+			})
+		}
+	})
+	return there
+}
+
+// TestCarry: packets of a narrow link queue, each with what QUIC, UDP and IP add.
+func TestCarry(t *testing.T) {
+	l := linkOf(100*ms, 0, 0)
+	l.Options.Up.Rate = 1000 // bytes a second
+	const headers = frameBytes + 28
+	ms := func(bytes int) time.Duration { return 50*time.Millisecond + time.Duration(bytes)*time.Millisecond }
+	assert.Equal(t, []time.Duration{ms(headers)}, carrying(t, l, 0, 0))
+	assert.Equal(t, []time.Duration{ms(100 + headers)}, carrying(t, l, 0, 100))
+	assert.Equal(t, []time.Duration{ms(1200 + headers)}, carrying(t, l, 0, 1200))
+	assert.Equal(t, []time.Duration{ms(1201 + 2*headers)}, carrying(t, l, 0, 1201))
+	assert.Equal(t, []time.Duration{ms(10 + headers), ms(30 + 2*headers)}, carrying(t, l, 0, 10, 20))
+}
+
+// TestLoss: a lost packet comes a probe timeout later, which doubles; the share of the losses is the one that is asked
+// for, and they depend on each of their causes.
+func TestLoss(t *testing.T) {
+	lost, all := 0, 0
+	for seed := range uint64(400) {
+		l := linkOf(100*ms, 0.3, seed)
+		moved := *l
+		moved.Seed = seedOf(l.Seed, Of{})
+		want, attempt := 50*ms, uint64(0)
+		for ; moved.loses(0, upwards, 0, attempt); attempt++ {
+			want += (100 + 1 + 25) * ms << attempt
+		}
+		lost, all = lost+int(attempt), all+int(attempt)+1
+		require.Equal(t, []time.Duration{want}, carrying(t, l, 0, 10), "seed %d", seed)
+	}
+	assert.InDelta(t, 0.3, float64(lost)/float64(all), 0.06)
+	differ := func(one, other func(l *Link, i uint64) bool) {
+		n := 0
+		for i := range uint64(300) {
+			if one(linkOf(0, 0.5, 7), i) != other(linkOf(0, 0.5, 7), i) {
+				n++
+			}
+		}
+		assert.InDelta(t, 150, n, 50)
+	}
+	base := func(l *Link, i uint64) bool { return l.loses(i, 0, 0, 0) }
+	differ(base, func(l *Link, i uint64) bool { return l.loses(i, 1, 0, 0) })
+	differ(base, func(l *Link, i uint64) bool { return l.loses(i, 0, 1, 0) })
+	differ(base, func(l *Link, i uint64) bool { return l.loses(i, 0, 0, 1) })
+	differ(base, func(_ *Link, i uint64) bool { return linkOf(0, 0.5, 8).loses(i, 0, 0, 0) })
+	assert.NotEqual(t, seedOf(1, Of{Question: 1}), seedOf(1, Of{Question: 2}))
+	assert.NotEqual(t, seedOf(1, Of{Take: 1}), seedOf(1, Of{Take: 2}))
+	assert.Equal(t, seedOf(1, Of{Mode: "a", Question: 3}), seedOf(1, Of{Mode: "b", Question: 3}), "modes meet the same")
+}
+
+// TestTimeout is RFC 9002, section 6.2.1, by hand.
+func TestTimeout(t *testing.T) {
+	assert.Equal(t, 126*ms, timeout(100*ms, 0, 0))
+	assert.Equal(t, 165*ms, timeout(100*ms, 10*ms, 0))
+	assert.Equal(t, 8*165*ms, timeout(100*ms, 10*ms, 3))
+	assert.Equal(t, timeout(time.Second, 0, 10), timeout(time.Second, 0, 99), "a time that can still be counted")
+}
+
+// TestTrace: a question begins at its part of the trace, the recorded round trip is on the way back, and in an outage
+// packets are sent anew until it is over.
+func TestTrace(t *testing.T) {
+	trace, err := link.ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,10\n100,30\n200,\n300,50\n"), "x")
+	require.NoError(t, err)
+	l := linkOf(100*ms, 0, 0)
+	l.Options.RTT = trace
+	serial := ways()["serial"]
+	for _, c := range []struct {
+		part float64
+		want time.Duration
+	}{
+		// asked at 50 ms, there at 100 ms: 12 ms of the program, 50 ms up, 20 ms in the cloud, 50 ms and the round trip
+		// of its moment, 132 ms, down
+		{0, (40 + 10 + 12 + 50 + 20 + 50 + 30 + 11 + 13) * ms},
+		// from 100 ms on: it leaves at 162 ms and the answer at 232 ms, in the outage. The trace had 10 and 30 ms until then:
+		// smoothed 12.5 ms, variation (3·5+20)/4 = 8.75 ms; so 112.5 + 35 + 25 ms later, when the trace has begun again
+		{0.25, (40+10+12+50+20+50+10+11+13)*ms + 172500*time.Microsecond},
+	} {
+		p, err := NewPlayer(scripted(11, 11))
+		require.NoError(t, err)
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial", Part: c.part}, Terms{Link: l}, clock)
+			require.NoError(t, err)
+			o := options(clock)
+			o.Warm, o.Audit, o.Lookup = -1, false, -1
+			serial(&o)
+			decodes(t, []int32{2, 3}, text.Model(), policy(t, 0.5), text.Cloud(), o, nil)
+			assert.Equal(t, c.want, text.passed())
+		})
+	}
+}
+
+// TestAssumed: what a recording does not have is counted, and apart what shown tokens rest on.
+func TestAssumed(t *testing.T) {
+	_, text, _ := plays(t, scripted(11, 11), "serial", Terms{}, ways()["serial"])
+	assert.Equal(t, Assumed{}, text.Assumed)
+	s, text, _ := plays(t, scripted(11, 11), "serial", Terms{}, func(o *draft.Options) { o.Branches = 3 })
+	assert.Equal(t, []int32{10, 11, 12, end}, s.ids)
+	assert.Positive(t, text.Heads, "of the other branches")
+	assert.Positive(t, text.CallTimes)
+	assert.Zero(t, text.TextHeads+text.TextAnswers+text.AskTimes)
+
+	r := scripted(11, 30) // behind 30 nothing is known
+	s, text, _ = plays(t, r, "serial", Terms{}, ways()["serial"])
+	assert.Equal(t, int32(30), s.ids[1])
+	assert.Equal(t, len(s.ids)-2, text.TextHeads)
+
+	r = scripted(11, 11)
+	r.Answers[0].Asks[0].GivenUp = true
+	r.Answers[0].index()
+	s, text, _ = plays(t, r, "serial", Terms{}, ways()["serial"])
+	assert.Equal(t, []int32{10, 11, 12, end}, s.ids, "what the small model says")
+	assert.Equal(t, Assumed{Answers: 1, AskTimes: 1, TextAnswers: 1}, text.Assumed)
+}
+
+// TestFailedAsk: an ask that failed fails again over the recorded way, at its time.
+func TestFailedAsk(t *testing.T) {
+	r := scripted(10, 11)
+	r.Answers[0].Asks[0].Error = "no"
+	s, _, took := plays(t, r, "serial", Terms{}, ways()["serial"])
+	assert.Equal(t, draft.EdgeTimeout, s.origins[1])
+	assert.Equal(t, 1, s.sum.Failed)
+	assert.GreaterOrEqual(t, took, (40+10+122)*ms)
+	s, _, _ = plays(t, r, "serial", Terms{Link: linkOf(50*ms, 0, 0)}, ways()["serial"])
+	assert.Zero(t, s.sum.Failed, "another link may be a better one")
+}
+
+// TestCancelled: what waits ends with the context.
+func TestCancelled(t *testing.T) {
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	clock.Run(func() {
+		text, err := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(time.Second, 0, 0)}, clock)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		clock.Go(func() {
+			clock.Sleep(30*ms, nil)
+			cancel()
+		})
+		_, err = text.Model().Prefill(ctx, []int32{2, 3})
+		assert.ErrorIs(t, err, context.Canceled)
+		_, err = text.Cloud().Ask(ctx, draft.Question{Context: []int32{2, 3, 10}})
+		assert.ErrorIs(t, err, context.Canceled)
+		_, _, err = text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3})
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 30*ms, text.passed())
+	})
+}
+
+// TestHTTP: asks over HTTP take their recorded time, with another round trip in the place of the recorded one and
+// another pace of the large model, and take no text ahead.
+func TestHTTP(t *testing.T) {
+	r := scripted(11, 11)
+	r.Answers[0].Asks[0].Queue, r.Answers[0].Asks[0].Cloud = 0, 0
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		terms Terms
+		want  time.Duration
+	}{
+		{Terms{}, 122 * ms},
+		{Terms{Link: linkOf(200*ms, 0.9, 0)}, 232 * ms},
+		{Terms{CloudPace: new(time.Duration(0))}, 102 * ms},
+	} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial", HTTP: true}, c.terms, clock)
+			require.NoError(t, err)
+			_, warms := text.Cloud().(draft.Warmer)
+			assert.False(t, warms)
+			_, err = text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}})
+			assert.NoError(t, err)
+			assert.Equal(t, c.want, text.passed())
+		})
+	}
+}

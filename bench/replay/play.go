@@ -1,0 +1,246 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Terms say what is another than when the recording was made. The zero value is: nothing.
+type Terms struct {
+	Link      *Link          // nil: the recorded way
+	EdgeTPS   float64        // forward calls of one row per second; 0: the recorded times
+	RowCost   float64        // with EdgeTPS: share of a call that each further row takes on top
+	Sure      bool           // the router takes the confidences that were recorded
+	CloudPace *time.Duration // what the large model computes for an answer; nil: the recorded times
+}
+
+// Assumed counts what a recording did not have.
+type Assumed struct {
+	Heads       int `json:"heads"`        // of the small model that were taken from elsewhere
+	Answers     int `json:"answers"`      // of the large model that are what the small one says
+	CallTimes   int `json:"call_times"`   // of forward calls that were taken from others
+	AskTimes    int `json:"ask_times"`    // of asks, alike
+	TextHeads   int `json:"text_heads"`   // of Heads, those that a shown token came from
+	TextAnswers int `json:"text_answers"` // of Answers, alike
+}
+
+// Plus adds other counts.
+func (a *Assumed) Plus(o Assumed) {
+	a.Heads += o.Heads
+	a.Answers += o.Answers
+	a.CallTimes += o.CallTimes
+	a.AskTimes += o.AskTimes
+	a.TextHeads += o.TextHeads
+	a.TextAnswers += o.TextAnswers
+}
+
+// Of names an answer that is replayed.
+type Of struct {
+	Mode     string
+	Question int
+	Take     int
+	WarmUp   *Answer // the recorded answer, where it is one of a warm-up
+	HTTP     bool    // asks go over HTTP
+	Part     float64 // where in its traces the link begins, as a share of their length, in [0, 1)
+}
+
+// Text is one answer that is replayed. It is for the goroutines of one [simclock.Clock].
+type Text struct {
+	p      *Player
+	of     Of
+	terms  Terms
+	clock  *simclock.Clock
+	began  time.Time
+	from   *Answer       // the same one in the recording; nil: it has none
+	pipe   *pipe         // nil: the recorded way
+	last   *Call         // that was made
+	work   time.Duration // since when the program is at work by itself: the end of the last call, or of a wait
+	served [][]int32
+	Assumed
+	strange map[uint64]bool // texts whose heads are assumed
+	guessed map[uint64]bool // texts behind which the large model's choice is assumed
+}
+
+// Text begins an answer, at the present moment of clock.
+func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) {
+	t := &Text{
+		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{}, guessed: map[uint64]bool{},
+	}
+	if found := p.Found(of.Mode, of.Question); of.WarmUp != nil {
+		t.from = of.WarmUp
+	} else if of.Take < len(found) {
+		t.from = found[of.Take]
+	}
+	if terms.Link == nil || of.HTTP {
+		return t, nil
+	}
+	o := terms.Link.Options
+	if o.RTT != nil {
+		o.TraceStart = time.Duration(of.Part * float64(o.RTT.Length()))
+	} else if c := o.Up.Capacity; c != nil {
+		o.TraceStart = time.Duration(of.Part * float64(c.Length()))
+	} else if c := o.Down.Capacity; c != nil {
+		o.TraceStart = time.Duration(of.Part * float64(c.Length()))
+	}
+	up, down, err := link.Ways(o)
+	if err != nil {
+		return nil, err
+	}
+	moved := *terms.Link
+	moved.Options = o
+	moved.Seed = seedOf(moved.Seed, of)
+	t.pipe = &pipe{Link: &moved, up: up, down: down}
+	return t, nil
+}
+
+// seedOf is the seed of the losses of an answer: the same in all modes.
+func seedOf(seed uint64, of Of) uint64 {
+	return router.Draw(router.Draw(seed, uint64(of.Question)), uint64(of.Take))
+}
+
+// Lead waits for what came before the prompt was evaluated.
+func (t *Text) Lead(ctx context.Context) {
+	d := t.p.own.lead
+	if t.from != nil {
+		d = t.from.Lead
+	}
+	t.rest(ctx, d)
+}
+
+// Tail waits for what came after the last call or answer.
+func (t *Text) Tail(ctx context.Context) {
+	d := t.p.own.tail
+	if t.from != nil {
+		d = t.from.Tail
+	}
+	t.rest(ctx, d)
+}
+
+// Shown counts what was assumed of the tokens that were shown behind the prompt. With verification those of the small
+// model rest on what the large one says as well.
+func (t *Text) Shown(prompt []int32, tokens []draft.Token, verified bool) {
+	text := hashOf(prompt)
+	for _, token := range tokens {
+		if t.strange[text] {
+			t.TextHeads++
+		}
+		if t.guessed[text] && (token.Origin == draft.FromCloud || verified && !token.Unverified) {
+			t.TextAnswers++
+		}
+		text = then(text, token.ID)
+	}
+}
+
+// Model is the small model.
+func (t *Text) Model() draft.Model { return &model{t: t, nodes: map[draft.ID]uint64{}} }
+
+// model is the small model of a recording.
+type model struct {
+	t       *Text
+	settled uint64 // the settled text
+	length  int    // of it
+	nodes   map[draft.ID]uint64
+	out     []backend.Output
+}
+
+// Prefill implements [draft.Model].
+func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	t := m.t
+	m.settled, m.length = hashOf(prompt), len(prompt)
+	d := t.p.prefill(t.of.Question)
+	if t.from != nil {
+		d = t.from.Prefill
+	}
+	if !t.rest(ctx, d) {
+		return backend.Output{}, context.Cause(ctx)
+	}
+	t.work = t.passed()
+	return m.head(m.settled, m.length-1), nil
+}
+
+// head is what follows a text whose last token is at a position.
+func (m *model) head(text uint64, pos int) backend.Output {
+	t := m.t
+	h, known := t.p.head(t.of.Question, pos, text, t.terms.Sure)
+	if !known {
+		t.Heads++
+		t.strange[text] = true
+	}
+	return h.output()
+}
+
+// Extend implements [draft.Model].
+func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+	texts := make([]uint64, len(nodes))
+	m.out = m.out[:0]
+	for i, n := range nodes {
+		if n.Pos >= m.t.p.Context {
+			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens", n.Pos, m.t.p.Context)
+		}
+		before := m.settled
+		if len(n.Path) > 0 {
+			before = m.nodes[n.Path[len(n.Path)-1]]
+		}
+		texts[i] = then(before, n.Token)
+		m.nodes[n.ID] = texts[i]
+		m.out = append(m.out, m.head(texts[i], n.Pos))
+	}
+	t := m.t
+	c := t.call(texts)
+	t.rest(ctx, c.Own+c.Took)
+	t.last, t.work = c, t.passed()
+	return m.out, nil
+}
+
+// call returns the recorded forward call of texts, or another one, or with a pace what follows from that.
+func (t *Text) call(texts []uint64) *Call {
+	rows := len(texts)
+	if t.terms.EdgeTPS > 0 {
+		return &Call{Took: time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))}
+	}
+	key := callKey(rows, func(i int) uint64 { return texts[i] })
+	if t.from != nil {
+		if c := t.from.calls[key]; c != nil {
+			return c
+		}
+	}
+	t.CallTimes++
+	return t.p.call(t.of.Mode, rows, key)
+}
+
+// Observe is to be told of the events of the decoder, with [draft.Options.Trace], when they come: what the program does
+// by itself behind a call takes its time.
+func (t *Text) Observe(ctx context.Context, e draft.Event) {
+	switch {
+	case e.Pass != nil:
+		t.rest(ctx, t.last.After)
+	case e.Waited != nil:
+		t.work = t.passed()
+	}
+}
+
+// Settle implements [draft.Model].
+func (m *model) Settle(path ...draft.ID) {
+	for _, id := range path {
+		m.settled = m.nodes[id]
+		m.length++
+		delete(m.nodes, id)
+	}
+}
+
+// Drop implements [draft.Model].
+func (m *model) Drop(nodes ...draft.ID) {
+	for _, id := range nodes {
+		delete(m.nodes, id)
+	}
+}
+
+// Room implements [draft.Model].
+func (m *model) Room() int { return m.t.p.Context - m.length - len(m.nodes) }

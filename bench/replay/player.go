@@ -1,0 +1,374 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Player is both models, as far as a recording knows them. Its methods may be called by any goroutine.
+type Player struct {
+	*Recording
+	found  map[take][]*Answer // by mode and question
+	heads  map[uint64]*Head
+	places map[place][]*Head    // by where they are
+	said   map[uint64]int32     // what the large model says behind a text
+	scores map[contest]*Finding // and by how much it prefers that
+	calls  map[string]map[int][]*Call
+	asks   map[string][]*Ask // those that were answered; all of them under ""
+	warms  []*Warm
+	pace   time.Duration // between tokens that come ahead
+	own    overheads
+}
+
+// place is a position of a question, with all heads there or those with a confidence.
+type place struct {
+	question, pos int
+	sure          bool
+}
+
+// anywhere stands for all places; -1 as the position for all of a question.
+var anywhere = place{question: -1, pos: -1}
+
+// contest is a text and a token that stands behind it.
+type contest struct {
+	text  uint64
+	token int32
+}
+
+// overheads are times of the program itself, medians of the recording.
+type overheads struct{ lead, prefill, tail, lag, way time.Duration }
+
+// NewPlayer prepares a recording for replays.
+func NewPlayer(r *Recording) (*Player, error) {
+	p := &Player{
+		Recording: r, found: map[take][]*Answer{}, heads: map[uint64]*Head{}, places: map[place][]*Head{},
+		said: map[uint64]int32{}, scores: map[contest]*Finding{}, calls: map[string]map[int][]*Call{},
+		asks: map[string][]*Ask{},
+	}
+	for _, a := range r.Answers {
+		if of := (take{a.Mode, a.Question}); !a.WarmUp {
+			p.found[of] = append(p.found[of], a)
+		}
+		p.learnHeads(a)
+		p.learnTimes(a)
+		for i := range a.Asks {
+			p.learnAsk(a, &a.Asks[i])
+		}
+	}
+	for _, a := range r.Answers {
+		if a.largeAlone() {
+			p.learnText(a)
+		}
+	}
+	if len(p.heads) == 0 {
+		return nil, errors.New("the recording has nothing of the small model: record a mode that it takes part in")
+	}
+	p.summarise()
+	return p, nil
+}
+
+// Modes of a recording that are special: what the large model says alone, over HTTP and without a network, and
+// questions over HTTP.
+const (
+	PaperMode     = "paper"
+	CloudMode     = "cloud"
+	ReferenceMode = "reference"
+)
+
+// largeAlone reports whether an answer is the large model's own, without the small one.
+func (a *Answer) largeAlone() bool { return a.Mode == CloudMode || a.Mode == ReferenceMode }
+
+// LargeAlone is what the large model alone says to a question; nil where the recording does not have it.
+func (p *Player) LargeAlone(question int) *Answer {
+	for _, mode := range []string{CloudMode, ReferenceMode} {
+		if found := p.Found(mode, question); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return nil
+}
+
+// positions are those of the tokens of the nodes: of the prompt's last token for node 0.
+func (a *Answer) positions() []int {
+	pos := []int{len(a.Prompt) - 1}
+	for _, parent := range a.Parents {
+		pos = append(pos, pos[parent]+1)
+	}
+	return pos
+}
+
+func (p *Player) learnHeads(a *Answer) {
+	pos := a.positions()
+	for i := range a.Heads {
+		h := &a.Heads[i]
+		text := a.texts[h.Node]
+		p.heads[text] = better(p.heads[text], h)
+		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere} {
+			p.places[at] = append(p.places[at], h)
+			if h.Confidence != nil {
+				at.sure = true
+				p.places[at] = append(p.places[at], h)
+			}
+		}
+	}
+}
+
+// better is what two heads behind one text say together: the second has more candidates, or a confidence.
+func better(old, h *Head) *Head {
+	if old == nil {
+		return h
+	}
+	both := *old
+	if len(h.IDs) > len(both.IDs) {
+		both = *h
+	}
+	both.Confidence = cmp.Or(both.Confidence, old.Confidence, h.Confidence)
+	return &both
+}
+
+func (p *Player) learnTimes(a *Answer) {
+	of := p.calls[a.Mode]
+	if of == nil {
+		of = map[int][]*Call{}
+		p.calls[a.Mode] = of
+	}
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		of[len(c.Nodes)] = append(of[len(c.Nodes)], c)
+	}
+	for i := range a.Warms {
+		if a.Warms[i].done() {
+			p.warms = append(p.warms, &a.Warms[i])
+		}
+	}
+}
+
+// learnAsk takes what an answer says of the large model, also of the tokens before it.
+func (p *Player) learnAsk(a *Answer, q *Ask) {
+	if !q.answered() {
+		return
+	}
+	p.asks[a.Mode] = append(p.asks[a.Mode], q)
+	if a.Mode == PaperMode { // its large model reads characters, which can be other tokens; and its way is another one
+		return
+	}
+	p.asks[""] = append(p.asks[""], q)
+	context := a.context(q.Node)
+	text := a.texts[q.Node]
+	p.said[text] = q.Token
+	text = then(text, q.Token)
+	turned := map[int]*Finding{}
+	for i := range q.Audit {
+		turned[q.Audit[i].Pos] = &q.Audit[i]
+	}
+	p.learnAudit(a, q, context, turned)
+	if q.Verify == choices && len(q.Audit) > 0 { // what comes ahead is behind the first token that gives way
+		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
+		text = then(hashOf(context[:first.Pos]), first.Token)
+	}
+	for _, l := range q.Ahead {
+		p.said[text] = l.Token
+		text = then(text, l.Token)
+	}
+}
+
+// choices is draft.Choices.
+const choices = 1
+
+// learnAudit takes what an answer says of the tokens before it.
+func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*Finding) {
+	first, end := max(0, len(context)-q.Audited), len(context)
+	if q.Audited > 0 && q.Sampled > 0 {
+		first, end = max(first, q.Sampled), min(end, q.Sampled+1)
+	}
+	if q.Audited == 0 || first >= end {
+		return
+	}
+	text := hashOf(context[:first])
+	for pos := first; pos < end; pos++ {
+		p.said[text] = context[pos]
+		if f := turned[pos]; f != nil {
+			p.said[text] = f.Token
+			if f.Score != 0 || f.Stands != 0 {
+				p.scores[contest{text, context[pos]}] = f
+			}
+		}
+		text = then(text, context[pos])
+	}
+}
+
+// learnText takes the large model's own text.
+func (p *Player) learnText(a *Answer) {
+	text := hashOf(a.Prompt)
+	for _, id := range a.IDs {
+		p.learn(text, id)
+		text = then(text, id)
+	}
+	if a.Ended && len(p.Ends) == 1 {
+		p.learn(text, p.Ends[0])
+	}
+}
+
+// learn notes the large model's choice behind a text, unless an answer told it that was asked for by its tokens.
+func (p *Player) learn(text uint64, token int32) {
+	if _, known := p.said[text]; !known {
+		p.said[text] = token
+	}
+}
+
+// context returns the text of a node.
+func (a *Answer) context(node int32) []int32 {
+	var back []int32
+	for n := node; n > 0; n = a.Parents[n-1] {
+		back = append(back, a.Tokens[n-1])
+	}
+	slices.Reverse(back)
+	return append(slices.Clone(a.Prompt), back...)
+}
+
+// summarise works out the medians.
+func (p *Player) summarise() {
+	var lead, prefill, tail, lag, way, gaps []time.Duration
+	for _, a := range p.Answers {
+		if a.largeAlone() {
+			continue
+		}
+		lead, prefill, tail = append(lead, a.Lead), append(prefill, a.Prefill), append(tail, a.Tail)
+	}
+	for _, q := range p.asks[""] {
+		lag, way = append(lag, q.Lag), append(way, q.wire()-p.RTT)
+		for i := range q.Ahead[min(1, len(q.Ahead)):] {
+			gaps = append(gaps, q.Ahead[i+1].At-q.Ahead[i].At)
+		}
+	}
+	p.own = overheads{lead: median(lead), prefill: median(prefill), tail: median(tail), lag: median(lag)}
+	if p.Loss == 0 && len(p.Traces) == 0 {
+		p.own.way = max(0, median(way))
+	}
+	p.pace = p.CloudPace
+	if len(gaps) > 0 {
+		p.pace = max(0, median(gaps))
+	}
+}
+
+// median is the lower one of two; 0 of none.
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
+}
+
+// Modes are those of which there are answers, in the order in which they were reported.
+func (p *Player) Modes() (all []string) {
+	for _, m := range p.Header.Modes {
+		if slices.ContainsFunc(p.Answers, func(a *Answer) bool { return a.Mode == m }) && !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Asked reports whether the recording has answers of the large model.
+func (p *Player) Asked() bool { return len(p.asks[""]) > 0 }
+
+// Found returns the answers to a question in a mode, in the order of their takes, without those of a warm-up.
+func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
+
+// Questions are the numbers of the questions, rising, with a prompt for each.
+func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
+	prompts = map[int][]int32{}
+	for _, a := range p.Answers {
+		if !a.WarmUp {
+			prompts[a.Question] = a.Prompt
+		}
+	}
+	return slices.Sorted(maps.Keys(prompts)), prompts
+}
+
+// output is a head as a model gives it.
+func (h *Head) output() backend.Output {
+	out := backend.Output{
+		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),
+	}
+	if h.Confidence != nil {
+		out.Confidence = *h.Confidence
+	}
+	for i, id := range h.IDs {
+		out.Top[i] = backend.Candidate{ID: id, Logit: h.Logits[i]}
+	}
+	return out
+}
+
+// head returns what the small model says behind a text at a position of a question, with the router's confidence if
+// that is to be sure, and whether it is known. The caller does not change it.
+func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
+	h = p.heads[text]
+	if h != nil && (h.Confidence != nil || !sure) {
+		return h, true
+	}
+	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere} {
+		if all := p.places[at]; len(all) > 0 {
+			other := all[pick(text, 1, len(all))]
+			if h == nil {
+				return other, false
+			}
+			both := *h
+			both.Confidence = other.Confidence
+			return &both, false
+		}
+	}
+	panic("replay: a player without heads")
+}
+
+// call is the time of a forward call that was not recorded: that of another one of the mode, or of any mode where that
+// has none, with as many rows, or with the nearest number of rows.
+func (p *Player) call(mode string, rows int, key uint64) *Call {
+	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
+		if all := p.calls[mode][rows]; len(all) > 0 {
+			return all[pick(key, 4, len(all))]
+		}
+	}
+	best, distance := (*Call)(nil), 0
+	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
+		for _, n := range slices.Sorted(maps.Keys(p.calls[mode])) {
+			d := max(n-rows, rows-n)
+			if all := p.calls[mode][n]; best == nil || d < distance {
+				best, distance = all[pick(key, 4, len(all))], d
+			}
+		}
+	}
+	return cmp.Or(best, &Call{})
+}
+
+// ask is an answered ask to take the times of, for one that was not recorded; nil where there is none.
+func (p *Player) ask(mode string, text uint64) *Ask {
+	for _, all := range [][]*Ask{p.asks[mode], p.asks[""]} {
+		if len(all) > 0 {
+			return all[pick(text, 5, len(all))]
+		}
+	}
+	return nil
+}
+
+// prefill is the time that evaluating the prompt of a question takes: the median of its answers.
+func (p *Player) prefill(question int) time.Duration {
+	var all []time.Duration
+	for of, answers := range p.found {
+		for _, a := range answers {
+			if of.question == question && !a.largeAlone() {
+				all = append(all, a.Prefill)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return p.own.prefill
+	}
+	return median(all)
+}

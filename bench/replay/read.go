@@ -1,0 +1,272 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrFormat is the cause of every error about a file that is no recording, or only the beginning of one.
+var ErrFormat = errors.New("no recording that this program reads")
+
+// Recording is one that was read.
+type Recording struct {
+	Header
+	Answers []*Answer // at least one
+}
+
+const (
+	mostLine   = 64 << 20       // bytes of a line
+	mostBytes  = 4 << 30        // of all lines
+	mostWindow = 64 << 20       // memory of the decompressor
+	mostTime   = 24 * time.Hour // of anything
+	mostVocab  = 1 << 24
+	mostTokens = 1 << 22 // of a text
+	mostAbsent = 1000    // questions that a run which was stopped may have left out
+)
+
+// ReadFile is [Read] of a file.
+func ReadFile(path string) (*Recording, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(f, path)
+}
+
+// Read reads a recording. name is for errors, which name the line and the field, and wrap [ErrFormat] where the file is
+// at fault.
+func Read(r io.Reader, name string) (*Recording, error) {
+	zip, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer zip.Close()
+	lines := bufio.NewScanner(io.LimitReader(zip, mostBytes))
+	lines.Buffer(nil, mostLine)
+	p := parser{rec: new(Recording)}
+	n := 0
+	for lines.Scan() {
+		n++
+		if err := p.line(lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w: %w", name, n, ErrFormat, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: after line %d: %w: %w", name, n, ErrFormat, err)
+	}
+	if !p.ended {
+		return nil, fmt.Errorf("%s: after line %d: %w: its end is missing: record it anew", name, n, ErrFormat)
+	}
+	return p.rec, nil
+}
+
+// parser reads lines.
+type parser struct {
+	rec   *Recording
+	begun bool
+	ended bool
+}
+
+func (p *parser) line(b []byte) error {
+	switch {
+	case p.ended:
+		return errors.New("something follows its end")
+	case !p.begun:
+		return p.header(b)
+	case bytes.HasPrefix(b, []byte(`{"end":`)):
+		return p.end(b)
+	}
+	a := new(Answer)
+	if err := json.Unmarshal(b, a); err != nil {
+		return err
+	}
+	if err := a.check(&p.rec.Header); err != nil {
+		return err
+	}
+	a.index()
+	p.rec.Answers = append(p.rec.Answers, a)
+	return nil
+}
+
+func (p *parser) header(b []byte) error {
+	h := &p.rec.Header
+	if err := json.Unmarshal(b, h); err != nil {
+		return err
+	}
+	p.begun = true
+	switch {
+	case h.Version == 0:
+		return errors.New(`its first line has no field "recording"`)
+	case h.Version != version:
+		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew", h.Version, version)
+	case h.Vocab < 1 || h.Vocab > mostVocab:
+		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
+	case h.Context < 2 || h.Context > mostTokens || h.MaxTokens < 1 || h.MaxTokens > mostTokens:
+		return fmt.Errorf("context, max_tokens: %d and %d are not possible", h.Context, h.MaxTokens)
+	case !(h.EdgeTPS >= 0) || math.IsInf(h.EdgeTPS, 1):
+		return fmt.Errorf("edge_tps: %v is not possible", h.EdgeTPS)
+	}
+	return errors.Join(tokens("ends", h.Vocab, h.Ends...), times("header", h.RTT, h.CloudPace))
+}
+
+func (p *parser) end(b []byte) error {
+	var t trailer
+	if err := json.Unmarshal(b, &t); err != nil {
+		return err
+	}
+	if n := len(p.rec.Answers); t.End == nil || t.End.Answers != n || n == 0 {
+		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
+	}
+	for _, a := range p.rec.Answers {
+		if a.Question >= len(p.rec.Answers)+mostAbsent {
+			return fmt.Errorf("question: there is a number %d, but only %d answers", a.Question, len(p.rec.Answers))
+		}
+	}
+	p.ended = true
+	return nil
+}
+
+// tokens refuses what is no token of the vocabulary.
+func tokens(field string, vocab int, ids ...int32) error {
+	for _, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%s: %d is no token of a vocabulary of %d", field, id, vocab)
+		}
+	}
+	return nil
+}
+
+// times refuses times that are negative or longer than a day.
+func times(field string, all ...time.Duration) error {
+	for _, t := range all {
+		if t < 0 || t > mostTime {
+			return fmt.Errorf("%s: a time of %d ns is not possible", field, int64(t))
+		}
+	}
+	return nil
+}
+
+// check refuses an answer whose parts do not fit together.
+func (a *Answer) check(h *Header) error {
+	switch {
+	case a.Mode == "" || len(a.Mode) > 100:
+		return errors.New("mode: it has no name, or too long a one")
+	case a.Question < 0 || a.Take < 0 || a.Device < 0:
+		return errors.New("question, take, device: a number is negative")
+	case len(a.Prompt) == 0 || len(a.Prompt) >= h.Context:
+		return fmt.Errorf("prompt: %d tokens do not fit into a context of %d", len(a.Prompt), h.Context)
+	case len(a.Parents) != len(a.Tokens):
+		return fmt.Errorf("parents: %d for %d tokens", len(a.Parents), len(a.Tokens))
+	}
+	for i, n := range a.Parents {
+		if n < 0 || int(n) > i {
+			return fmt.Errorf("parents: node %d cannot follow node %d", i+1, n)
+		}
+	}
+	err := errors.Join(tokens("prompt", h.Vocab, a.Prompt...), tokens("tokens", h.Vocab, a.Tokens...),
+		tokens("ids", h.Vocab, a.IDs...), times("answer", a.Lead, a.Prefill, a.Tail, a.Took))
+	for i := range a.Heads {
+		err = errors.Join(err, a.checkHead(&a.Heads[i], h.Vocab))
+	}
+	for _, c := range a.Calls {
+		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took, c.After))
+		if len(c.Nodes) == 0 || slices.Contains(c.Nodes, 0) {
+			err = errors.Join(err, errors.New("calls: one has no nodes, or the prompt as one"))
+		}
+	}
+	pos := a.positions()
+	for i := range a.Asks {
+		err = errors.Join(err, a.checkAsk(&a.Asks[i], h.Vocab, pos))
+	}
+	for _, w := range a.Warms {
+		err = errors.Join(err, times("warms", w.Sent, w.Took), counts("warms", w.Tokens, w.BytesUp, w.BytesDown))
+	}
+	return err
+}
+
+// node refuses what is no node.
+func (a *Answer) node(field string, nodes ...int32) error {
+	for _, n := range nodes {
+		if n < 0 || int(n) > len(a.Tokens) {
+			return fmt.Errorf("%s: there is no node %d", field, n)
+		}
+	}
+	return nil
+}
+
+// counts refuses numbers that are negative or absurd.
+func counts(field string, all ...int) error {
+	for _, n := range all {
+		if n < 0 || n > math.MaxInt32 {
+			return fmt.Errorf("%s: %d is not possible", field, n)
+		}
+	}
+	return nil
+}
+
+func (a *Answer) checkHead(h *Head, vocab int) error {
+	if len(h.IDs) == 0 || len(h.IDs) != len(h.Logits) {
+		return fmt.Errorf("heads: %d tokens and %d logits", len(h.IDs), len(h.Logits))
+	}
+	if c := h.Confidence; c != nil && !(*c >= 0 && *c <= 1) {
+		return fmt.Errorf("heads: a confidence of %v", *c)
+	}
+	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
+}
+
+// checkAsk refuses an ask that does not fit; pos are the positions of the nodes.
+func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
+	if err := a.node("asks", q.Node); err != nil {
+		return err
+	}
+	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
+		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
+	if q.Verify < 0 || q.Verify > 2 {
+		err = errors.Join(err, fmt.Errorf("asks: verify: %d is none of 0 to 2", q.Verify))
+	}
+	if q.answered() {
+		err = errors.Join(err, tokens("asks", vocab, q.Token))
+	}
+	for _, c := range q.Top {
+		err = errors.Join(err, tokens("asks: top", vocab, c.ID))
+	}
+	for _, f := range q.Audit {
+		if f.Pos < 0 || f.Pos > pos[q.Node] {
+			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d", f.Pos, pos[q.Node]+1))
+		}
+		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
+	}
+	for _, l := range q.Ahead {
+		err = errors.Join(err, times("asks: ahead", l.At), tokens("asks: ahead", vocab, l.Token))
+	}
+	return err
+}
+
+// index fills in what finds things.
+func (a *Answer) index() {
+	a.hash()
+	a.calls, a.asks = map[uint64]*Call{}, map[uint64]*Ask{}
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		if key := callKey(len(c.Nodes), func(i int) uint64 { return a.texts[c.Nodes[i]] }); a.calls[key] == nil {
+			a.calls[key] = c
+		}
+	}
+	for i := range a.Asks {
+		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil || q.answered() && !a.asks[text].answered() {
+			a.asks[text] = q
+		}
+	}
+}

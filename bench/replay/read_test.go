@@ -1,0 +1,244 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// packed compresses lines.
+func packed(t testing.TB, lines []byte) []byte {
+	var b bytes.Buffer
+	zip, err := zstd.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = zip.Write(lines)
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	return b.Bytes()
+}
+
+// unpacked are the lines of a recording.
+func unpacked(t testing.TB, b []byte) []byte {
+	zip, err := zstd.NewReader(bytes.NewReader(b))
+	require.NoError(t, err)
+	defer zip.Close()
+	lines, err := io.ReadAll(zip)
+	require.NoError(t, err)
+	return lines
+}
+
+// recorded is a small recording of several modes.
+func recorded(t *testing.T) []byte {
+	var b bytes.Buffer
+	w, rec := newWorld(t, 4, &b)
+	short := func(set func(*draft.Options)) func(*draft.Options) {
+		return func(o *draft.Options) { set(o); o.MaxTokens = 6 }
+	}
+	w.records(t, rec, "a", 0, 0.5, short(ways()["serial"]))
+	w.records(t, rec, "b", 0, 0.5, short(ways()["every"]))
+	w.records(t, rec, "c", 1, 0.5, short(ways()["ahead"]))
+	require.NoError(t, rec.Close())
+	return b.Bytes()
+}
+
+// TestRoundTrip: what is read is what was recorded.
+func TestRoundTrip(t *testing.T) {
+	b := recorded(t)
+	r, err := Read(bytes.NewReader(b), "x")
+	require.NoError(t, err)
+	assert.Len(t, r.Answers, 3)
+	assert.Equal(t, 1, r.Version)
+	assert.Equal(t, []int32{end}, r.Ends)
+	assert.Equal(t, "bench routing", r.Run.Measurement)
+	var again bytes.Buffer
+	for line := range bytes.Lines(unpacked(t, b)) {
+		var a Answer
+		if bytes.HasPrefix(line, []byte(`{"mode"`)) {
+			require.NoError(t, json.Unmarshal(line, &a))
+			require.NoError(t, json.NewEncoder(&again).Encode(a))
+		} else {
+			again.Write(line)
+		}
+	}
+	assert.Equal(t, string(unpacked(t, b)), again.String())
+	path := filepath.Join(t.TempDir(), "r.zst")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	_, err = ReadFile(path)
+	assert.NoError(t, err)
+	_, err = ReadFile(path + "x")
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestTruncated: no beginning of a recording is one, and the error says so.
+func TestTruncated(t *testing.T) {
+	b := recorded(t)
+	lines := unpacked(t, b)
+	for n := 0; n < len(b); n += 1 + n/50 {
+		_, err := Read(bytes.NewReader(b[:n]), "x")
+		require.ErrorIs(t, err, ErrFormat, "%d bytes of %d", n, len(b))
+		require.ErrorContains(t, err, "x: ")
+	}
+	for n := 0; n < len(lines)-1; n += 1 + n/50 {
+		_, err := Read(bytes.NewReader(packed(t, lines[:n])), "x")
+		require.ErrorIs(t, err, ErrFormat, "%d bytes of %d", n, len(lines))
+	}
+	_, err := Read(bytes.NewReader(packed(t, append(lines, "{}\n"...))), "x")
+	assert.ErrorContains(t, err, "line 6: no recording that this program reads: something follows its end")
+	_, err = Read(strings.NewReader("not compressed"), "x")
+	assert.ErrorIs(t, err, ErrFormat)
+}
+
+// broken are recordings with one thing wrong, and what is said of it. good is an answer with all parts.
+func broken() (good string, all map[string][2]string) {
+	good = `{"mode":"a","question":0,"prompt":[1,2],"tokens":[3,4],"parents":[0,1],` +
+		`"heads":[{"node":0,"ids":[3],"logits":[1],"lse":1,"entropy":0,"confidence":0.5}],` +
+		`"took_ns":9,"calls":[{"nodes":[1],"own_ns":0,"took_ns":7,"after_ns":1}],` +
+		`"asks":[{"node":1,"sent_ns":1,"lag_ns":1,"took_ns":1,"token":4,"top":[{"id":5,"log_prob":-1}],"audited":2,` +
+		`"audit":[{"pos":2,"token":6}],"wanted":1,"ahead":[{"token":7,"at_ns":3}],"until_ns":4}],` +
+		`"warms":[{"tokens":2,"sent_ns":0,"took_ns":2,"bytes_up":1}],"ids":[3,4]}`
+	return good, map[string][2]string{
+		"no mode":               {`"mode":"a"`, `"mode":""`},
+		"a negative question":   {`"question":0`, `"question":-1`},
+		"a far question":        {`"question":0`, `"question":5000`},
+		"no prompt":             {`"prompt":[1,2]`, `"prompt":[]`},
+		"foreign prompt":        {`"prompt":[1,2]`, `"prompt":[1,40]`},
+		"negative token":        {`"tokens":[3,4]`, `"tokens":[3,-4]`},
+		"foreign token":         {`"tokens":[3,4]`, `"tokens":[3,40]`},
+		"too few parents":       {`"parents":[0,1]`, `"parents":[0]`},
+		"a parent behind":       {`"parents":[0,1]`, `"parents":[0,2]`},
+		"a negative parent":     {`"parents":[0,1]`, `"parents":[-1,1]`},
+		"head of no node":       {`"node":0,"ids"`, `"node":3,"ids"`},
+		"head without logits":   {`"logits":[1]`, `"logits":[]`},
+		"head without tokens":   {`"ids":[3],"logits":[1]`, `"ids":[],"logits":[]`},
+		"foreign head":          {`"ids":[3],"logits"`, `"ids":[41],"logits"`},
+		"confidence":            {`"confidence":0.5`, `"confidence":1.5`},
+		"negative time":         {`"took_ns":9`, `"took_ns":-9`},
+		"absurd time":           {`"took_ns":9`, `"took_ns":86400000000001`},
+		"call of nothing":       {`"nodes":[1]`, `"nodes":[]`},
+		"call of the prompt":    {`"nodes":[1]`, `"nodes":[0]`},
+		"call of no node":       {`"nodes":[1]`, `"nodes":[3]`},
+		"call in negative time": {`"after_ns":1`, `"after_ns":-1`},
+		"ask of no node":        {`"node":1,"sent_ns"`, `"node":9,"sent_ns"`},
+		"foreign answer":        {`"token":4,"top"`, `"token":40,"top"`},
+		"foreign best":          {`"id":5`, `"id":-5`},
+		"finding elsewhere":     {`"pos":2`, `"pos":3`},
+		"finding nowhere":       {`"pos":2`, `"pos":-2`},
+		"foreign finding":       {`"token":6`, `"token":60`},
+		"foreign token ahead":   {`"token":7`, `"token":70`},
+		"ahead of time":         {`"at_ns":3`, `"at_ns":-3`},
+		"audit of nothing":      {`"audited":2`, `"audited":-2`},
+		"another kind of audit": {`"audited":2`, `"audited":2,"verify":3`},
+		"a warming":             {`"bytes_up":1`, `"bytes_up":-1`},
+		"foreign text":          {`"ids":[3,4]`, `"ids":[3,99]`},
+		"a number":              {`"mode":"a"`, `"mode":7`},
+	}
+}
+
+const (
+	headerLine  = `{"recording":1,"vocab":40,"modes":["a"],"context":400,"ends":[39],"max_tokens":6,"rtt_ns":1,"run":{}}` + "\n"
+	trailerLine = "\n" + `{"end":{"answers":1}}` + "\n"
+)
+
+// TestBroken: each thing that does not fit is refused, with its line.
+func TestBroken(t *testing.T) {
+	good, all := broken()
+	_, err := Read(bytes.NewReader(packed(t, []byte(headerLine+good+trailerLine))), "x")
+	require.NoError(t, err)
+	for name, b := range all {
+		require.Contains(t, good, b[0], name)
+		text := headerLine + strings.Replace(good, b[0], b[1], 1) + trailerLine
+		_, err := Read(bytes.NewReader(packed(t, []byte(text))), "x")
+		assert.ErrorIs(t, err, ErrFormat, name)
+		assert.ErrorContains(t, err, "x: line ", name)
+	}
+	for name, c := range map[string]struct{ from, to, want string }{
+		"another version":  {`"recording":1`, `"recording":2`, "version 2, and this program reads version 1: record it anew"},
+		"no version":       {`"recording"`, `"x"`, `no field "recording"`},
+		"no vocabulary":    {`"vocab":40`, `"vocab":0`, "vocab: 0"},
+		"large vocabulary": {`"vocab":40`, `"vocab":1000000000`, "vocab: 1000000000"},
+		"less vocabulary":  {`"vocab":40`, `"vocab":5`, "ends: 39 is no token of a vocabulary of 5"},
+		"context":          {`"context":400`, `"context":1`, "context"},
+		"large context":    {`"context":400`, `"context":9999999`, "context"},
+		"no room":          {`"context":400`, `"context":2`, "prompt: 2 tokens"},
+		"tokens":           {`"max_tokens":6`, `"max_tokens":0`, "max_tokens"},
+		"pace":             {`"max_tokens":6`, `"max_tokens":6,"edge_tps":-1`, "edge_tps"},
+		"round trip":       {`"rtt_ns":1`, `"rtt_ns":-1`, "header: a time of -1 ns"},
+		"answers":          {`"answers":1`, `"answers":2`, "its end does not fit"},
+		"no end":           {`{"end":{"answers":1}}`, `{"end":null}`, "its end does not fit"},
+	} {
+		text := strings.Replace(headerLine+good+trailerLine, c.from, c.to, 1)
+		_, err := Read(bytes.NewReader(packed(t, []byte(text))), "x")
+		assert.ErrorIs(t, err, ErrFormat, name)
+		assert.ErrorContains(t, err, c.want, name)
+	}
+	_, err = Read(bytes.NewReader(packed(t, []byte(headerLine+`{"end":{"answers":0}}`+"\n"))), "x")
+	assert.ErrorContains(t, err, "there are 0 answers", "a recording of nothing")
+}
+
+// TestBomb: a small file does not become a large memory.
+func TestBomb(t *testing.T) {
+	bomb := packed(t, bytes.Repeat([]byte{' '}, mostLine+1))
+	assert.Less(t, len(bomb), 100_000)
+	_, err := Read(bytes.NewReader(bomb), "x")
+	assert.ErrorIs(t, err, ErrFormat)
+	assert.ErrorContains(t, err, "too long")
+}
+
+// FuzzRead: whatever the file says, reading does not panic, and what is read can be replayed in every mode.
+func FuzzRead(f *testing.F) {
+	good, all := broken()
+	f.Add([]byte(headerLine+good+trailerLine), false)
+	f.Add(packed(f, []byte(headerLine+good+trailerLine)), true)
+	for _, b := range all {
+		f.Add([]byte(headerLine+strings.Replace(good, b[0], b[1], 1)+trailerLine), false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, asIs bool) {
+		if !asIs {
+			b = packed(t, b)
+		}
+		r, err := Read(bytes.NewReader(b), "x")
+		if err != nil {
+			return
+		}
+		r.MaxTokens = min(r.MaxTokens, 20)
+		p, err := NewPlayer(r)
+		if err != nil {
+			return
+		}
+		for _, a := range r.Answers[:min(3, len(r.Answers))] {
+			for _, set := range ways() {
+				plays2(t, p, a, set)
+			}
+		}
+	})
+}
+
+// plays2 replays an answer of a hostile recording, with and without another link.
+func plays2(t *testing.T, p *Player, a *Answer, set func(*draft.Options)) {
+	for _, terms := range []Terms{{}, {Link: linkOf(50*ms, 0.1, 1), EdgeTPS: 60}} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: a.Mode, Question: a.Question}, terms, clock)
+			require.NoError(t, err)
+			o := options(clock)
+			set(&o)
+			o.MaxTokens, o.Vocab, o.Room = p.MaxTokens, p.Vocab, max(1, p.Context-len(a.Prompt))
+			d, err := draft.New(text.Model(), policy(t, 0.5), text.Cloud(), o)
+			require.NoError(t, err)
+			_, err = d.Decode(t.Context(), a.Prompt, func(e draft.Event) bool { text.Observe(t.Context(), e); return true })
+			require.NoError(t, err)
+		})
+	}
+}

@@ -1,0 +1,308 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// answers are those of a recording that was just made.
+func answers(t *testing.T, rec *Recorder, b *bytes.Buffer) []*Answer {
+	require.NoError(t, rec.Close())
+	r, err := Read(b, "x")
+	require.NoError(t, err)
+	return r.Answers
+}
+
+// TestOwnTime: what the program takes by itself is told apart from calls, answers and waits.
+func TestOwnTime(t *testing.T) {
+	var b bytes.Buffer
+	w, rec := newWorld(t, 1, &b)
+	w.clock.Run(func() {
+		sleep := func(d time.Duration) { w.clock.Sleep(d*ms, nil) }
+		take := rec.Begin("a", 2, 5, []int32{1, 2}, nil)
+		m := take.Model(timed{w.clock, 10 * ms})
+		c := take.Cloud(answering{w.clock, 20 * ms})
+		waited := func(d time.Duration) { take.Observe(draft.Event{Waited: &draft.Waited{Took: d * ms}}) }
+		extend := func(id draft.ID, path ...draft.ID) {
+			_, err := m.Extend(t.Context(), []draft.Node{{ID: id, Token: int32(id), Path: path}})
+			require.NoError(t, err)
+		}
+		sleep(3)
+		_, err := m.Prefill(t.Context(), []int32{1, 2})
+		require.NoError(t, err)
+		sleep(1)
+		extend(7) // own 1
+		sleep(2)  // after 2
+		w.clock.Go(func() {
+			sleep(1) // until it runs: lag 3
+			_, err := c.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 7}})
+			assert.NoError(t, err)
+		})
+		sleep(25) // the answer came 4 ms before
+		waited(25)
+		sleep(5)
+		extend(8, 7) // own 4 + 5
+		sleep(6)     // after 6
+		sleep(30)    // by the clock alone
+		waited(30)
+		sleep(8)
+		m.Settle(7)
+		extend(9, 8) // own 8
+		sleep(9)     // after
+		take.End([]int32{7, 8}, true, true, true)
+	})
+	a := answers(t, rec, &b)[0]
+	assert.Equal(t, "a", a.Mode)
+	assert.Equal(t, []int{2, 0, 5}, []int{a.Question, a.Take, a.Device})
+	assert.Equal(t, 3*ms, a.Lead)
+	assert.Equal(t, 10*ms, a.Prefill)
+	require.Len(t, a.Calls, 3)
+	for i, want := range []Call{
+		{Nodes: []int32{1}, Own: ms, Took: 10 * ms, After: 2 * ms},
+		{Nodes: []int32{2}, Own: 9 * ms, Took: 10 * ms, After: 6 * ms},
+		{Nodes: []int32{3}, Own: 8 * ms, Took: 10 * ms, After: 9 * ms},
+	} {
+		assert.Equal(t, want, a.Calls[i], i)
+	}
+	assert.Zero(t, a.Tail)
+	assert.Equal(t, []int32{7, 8, 9}, a.Tokens)
+	assert.Equal(t, []int32{0, 1, 2}, a.Parents)
+	require.Len(t, a.Asks, 1)
+	assert.Equal(t, Ask{
+		Node: 1, Sent: (3 + 10 + 1 + 10 + 3) * ms, Lag: 3 * ms, Took: 20 * ms, Token: 4, BytesUp: 5,
+	}, a.Asks[0])
+	sum := a.Lead + a.Prefill + 25*ms + 30*ms - 4*ms
+	for _, c := range a.Calls {
+		sum += c.Own + c.Took + c.After
+	}
+	assert.Equal(t, a.Took, sum, "and nothing is left")
+	assert.True(t, a.Ended && a.Graded && a.Correct)
+}
+
+// timed is a small model that takes a time for everything.
+type timed struct {
+	clock *simclock.Clock
+	takes time.Duration
+}
+
+func (m timed) Prefill(context.Context, []int32) (backend.Output, error) {
+	m.clock.Sleep(m.takes, nil)
+	return head(1, 2), nil
+}
+
+func (m timed) Extend(_ context.Context, nodes []draft.Node) ([]backend.Output, error) {
+	m.clock.Sleep(m.takes, nil)
+	out := make([]backend.Output, len(nodes))
+	for i := range out {
+		out[i] = head(3)
+	}
+	return out, nil
+}
+
+func (timed) Settle(...draft.ID) {}
+func (timed) Drop(...draft.ID)   {}
+func (timed) Room() int          { return 9 }
+
+func head(ids ...int32) backend.Output {
+	out := backend.Output{LogSumExp: 1, Entropy: 2}
+	for _, id := range ids {
+		out.Top = append(out.Top, backend.Candidate{ID: id, Logit: -float32(id)})
+	}
+	return out
+}
+
+// answering is a large model that takes a time.
+type answering struct {
+	clock *simclock.Clock
+	takes time.Duration
+}
+
+func (c answering) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	c.clock.Sleep(c.takes, nil)
+	return draft.Answer{Token: 4, BytesUp: 5}, nil
+}
+
+// TestHeadsAreShared: a head stands in the file once, and again where it has more candidates, or the first confidence.
+func TestHeadsAreShared(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	one, err := router.NewNet([]router.Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		net  *router.Net
+		out  backend.Output
+		want int // heads in the answer
+	}{
+		{nil, head(1, 2), 1}, {nil, head(1, 2), 0}, {nil, head(1), 0}, {nil, head(1, 2, 3), 1}, {nil, head(1, 2), 0},
+		{one, head(1), 1}, {one, head(1, 2, 3), 0}, {nil, head(1, 2, 3, 4), 1},
+	} {
+		take := rec.Begin("a", 0, 0, []int32{1}, c.net)
+		if c.out.Hidden = nil; c.net != nil {
+			c.out.Hidden = []float32{2}
+		}
+		m := take.Model(fixed{c.out})
+		_, err := m.Prefill(t.Context(), []int32{1})
+		require.NoError(t, err)
+		take.End(nil, false, false, false)
+	}
+	all := answers(t, rec, &b)
+	var got []int
+	for i, a := range all {
+		assert.Equal(t, i, a.Take)
+		got = append(got, len(a.Heads))
+	}
+	assert.Equal(t, []int{1, 0, 0, 1, 0, 1, 0, 1}, got)
+	assert.Nil(t, all[0].Heads[0].Confidence)
+	require.NotNil(t, all[5].Heads[0].Confidence)
+	assert.InDelta(t, 1/(1+math.Exp(-2)), *all[5].Heads[0].Confidence, 1e-6)
+	p, err := NewPlayer(&Recording{header(), all})
+	require.NoError(t, err)
+	h, known := p.head(0, 0, hashOf([]int32{1}), true)
+	assert.True(t, known)
+	assert.Len(t, h.IDs, 4, "the best of both")
+	assert.NotNil(t, h.Confidence)
+	assert.InDelta(t, 1/(1+math.Exp(-2)), h.output().Confidence, 1e-6)
+	assert.Equal(t, float32(-3), h.output().Top[2].Logit)
+	assert.Equal(t, float32(2), h.output().Entropy)
+}
+
+// fixed is a model with one head.
+type fixed struct{ out backend.Output }
+
+func (m fixed) Prefill(context.Context, []int32) (backend.Output, error) { return m.out, nil }
+func (m fixed) Extend(context.Context, []draft.Node) ([]backend.Output, error) {
+	return nil, errors.New("no")
+}
+func (fixed) Settle(...draft.ID) {}
+func (fixed) Drop(...draft.ID)   {}
+func (fixed) Room() int          { return 9 }
+
+// TestConfidenceOfDevice: what a device says of a head is kept as it is, and no error adds a call.
+func TestConfidenceOfDevice(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	net := &router.Net{Layers: []router.Layer{{In: 3, Out: 1}}}
+	take := rec.Begin("a", 0, 0, []int32{1}, net)
+	out := head(1)
+	out.Confidence, out.LogSumExp = 0.25, float32(math.Inf(1))
+	m := take.Model(fixed{out})
+	_, err = m.Prefill(t.Context(), []int32{1})
+	require.NoError(t, err)
+	_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: 3}})
+	require.Error(t, err)
+	take.End(nil, false, false, false)
+	a := answers(t, rec, &b)[0]
+	assert.Equal(t, float32(0.25), *a.Heads[0].Confidence)
+	assert.Equal(t, float32(math.MaxFloat32), a.Heads[0].LogSumExp, "a number that JSON has")
+	assert.Empty(t, a.Calls)
+	assert.Zero(t, finite(float32(math.NaN())))
+}
+
+// TestReference: what the large model says alone is never graded: nobody decoded its text.
+func TestReference(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	for _, mode := range []string{ReferenceMode, CloudMode} {
+		rec.Begin(mode, 0, 0, []int32{1}, nil).End([]int32{5, 6}, true, true, true)
+	}
+	all := answers(t, rec, &b)
+	assert.False(t, all[0].Graded)
+	assert.True(t, all[1].Graded)
+	_, err = NewPlayer(&Recording{header(), all})
+	assert.ErrorContains(t, err, "nothing of the small model")
+	all[0].Heads = []Head{{IDs: []int32{1}, Logits: []float32{1}}}
+	p, err := NewPlayer(&Recording{header(), all[:1]})
+	require.NoError(t, err)
+	assert.Equal(t, []int32{5, 6}, p.LargeAlone(0).IDs)
+	assert.Nil(t, p.LargeAlone(1))
+	for i, want := range []int32{5, 6, end} {
+		got, known := p.said[hashOf([]int32{1, 5, 6}[:1+i])]
+		assert.True(t, known)
+		assert.Equal(t, want, got, "what it says is what asks are answered with")
+	}
+	assert.False(t, p.Asked())
+	assert.Empty(t, p.Modes(), "reference is no mode")
+}
+
+// TestFailures: asks that fail and those that are given up are told apart, and none has secrets of any length.
+func TestFailures(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	take := rec.Begin("a", 0, 0, []int32{1}, nil)
+	_, err = take.Model(fixed{head(1)}).Prefill(t.Context(), []int32{1})
+	require.NoError(t, err)
+	_, _ = take.Cloud(failing{errors.New(string(bytes.Repeat([]byte("x"), 5000)))}).Ask(t.Context(), draft.Question{Context: []int32{1}})
+	_, _ = take.Cloud(failing{errors.New("")}).Ask(t.Context(), draft.Question{Context: []int32{1, 2}})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = take.Cloud(failing{}).Ask(gone, draft.Question{Context: []int32{1}})
+	warm := take.Cloud(failing{}).(draft.Warmer)
+	_, _, _ = warm.Warm(t.Context(), []int32{1})
+	_, _, _ = warm.Warm(gone, []int32{1})
+	_, isWarmer := take.Cloud(answering{}).(draft.Warmer)
+	assert.False(t, isWarmer)
+	take.End(nil, false, false, false)
+	a := answers(t, rec, &b)[0]
+	assert.Len(t, a.Asks[0].Error, 200)
+	assert.Equal(t, "failed", a.Asks[1].Error)
+	assert.True(t, a.Asks[2].GivenUp)
+	assert.Empty(t, a.Asks[2].Error)
+	assert.Equal(t, []int32{0, 1, 0}, []int32{a.Asks[0].Node, a.Asks[1].Node, a.Asks[2].Node})
+	assert.Equal(t, []bool{true, false, false, true}, []bool{
+		a.Warms[0].Failed, a.Warms[0].GivenUp, a.Warms[1].Failed, a.Warms[1].GivenUp})
+}
+
+// failing is a cloud that fails.
+type failing struct{ err error }
+
+func (c failing) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{}, c.err
+}
+func (c failing) Warm(context.Context, []int32) (int, int, error) { return 1, 2, errors.New("no") }
+
+// TestWriteFails: an error of the file is told at the end.
+func TestWriteFails(t *testing.T) {
+	rec, err := NewRecorder(full{}, header(), nil)
+	if err == nil {
+		err = rec.Close()
+	}
+	assert.ErrorIs(t, err, errFull)
+}
+
+var errFull = errors.New("no space left")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+// TestHashOf: networks that say the same have one hash.
+func TestHashOf(t *testing.T) {
+	net := func(w float32, features bool) *router.Net {
+		return &router.Net{HeadFeatures: features, Layers: []router.Layer{{In: 1, Out: 1, Weight: []float32{w}, Bias: []float32{0}}}}
+	}
+	hash := func(n *router.Net) string {
+		h, err := HashOf(n)
+		require.NoError(t, err)
+		return h
+	}
+	assert.Equal(t, hash(net(1, false)), hash(net(1, false)))
+	assert.NotEqual(t, hash(net(1, false)), hash(net(2, false)))
+	assert.NotEqual(t, hash(net(1, false)), hash(net(1, true)))
+	assert.Empty(t, hash(nil))
+}

@@ -1,0 +1,84 @@
+package replay
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// TestReplayIsTheRecording: what was recorded in a mode, replayed in that mode over the recorded way, tells the same
+// events at the same times, and nothing is made up that a shown token rests on.
+func TestReplayIsTheRecording(t *testing.T) {
+	for _, name := range wayNames() {
+		t.Run(name, func(t *testing.T) {
+			asks, exact := 0, 0
+			for seed := range seeds(30) {
+				var b bytes.Buffer
+				w, rec := newWorld(t, seed, &b)
+				want := w.records(t, rec, "a", 3, 0.5, ways()[name])
+				got, text, _ := replays(t, player(t, rec, &b), Of{Mode: "a", Question: 3}, Terms{}, 0.5, ways()[name])
+				same(t, want.events, got.events)
+				require.Zero(t, text.Assumed.CallTimes)
+				require.Zero(t, text.TextHeads+text.TextAnswers)
+				asks += want.sum.Asks
+				exact += want.sum.Asks - text.Assumed.AskTimes
+			}
+			assert.Greater(t, asks, 10)
+			assert.Greater(t, exact, asks/3)
+		})
+	}
+}
+
+// seeds are how many worlds are tried: fewer with -short, for the race detector.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 6
+	}
+	return n
+}
+
+// same shows the first event that differs.
+func same(t *testing.T, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		require.Equal(t, want[i], got[i], "event %d", i)
+	}
+	require.Len(t, got, len(want))
+}
+
+// TestOverAnyLink: over every link, and with other numbers of branches, the text is the recorded one, with the same
+// origins, and a replay is the same each time.
+func TestOverAnyLink(t *testing.T) {
+	for seed := range seeds(40) {
+		var b bytes.Buffer
+		w, rec := newWorld(t, seed, &b)
+		want := w.records(t, rec, "a", 1, 0.5, ways()["serial"])
+		w.records(t, rec, "b", 1, 0.5, ways()["pipelined"])
+		large := w.records(t, rec, "c", 1, 0.5, ways()["verified"])
+		p := player(t, rec, &b)
+		r := rand.New(rand.NewPCG(seed, 9))
+		for range 4 {
+			terms := Terms{Link: linkOf(time.Duration(r.IntN(400))*ms, 0.3*r.Float64(), r.Uint64())}
+			if r.IntN(2) == 0 {
+				terms.EdgeTPS, terms.RowCost = 20+200*r.Float64(), r.Float64()
+			}
+			set := func(o *draft.Options) { o.Branches = 1 + int(seed%5); o.InFlight = 1 + int(seed%4) }
+			got, text, took := replays(t, p, Of{Mode: "pipelined-7", Question: 1}, terms, 0.5, set)
+			require.Equal(t, want.ids, got.ids)
+			require.Equal(t, want.origins, got.origins)
+			require.Zero(t, text.TextHeads+text.TextAnswers)
+			again, text2, took2 := replays(t, p, Of{Mode: "pipelined-7", Question: 1}, terms, 0.5, set)
+			require.Equal(t, got.events, again.events)
+			require.Equal(t, text.Assumed, text2.Assumed)
+			require.Equal(t, took, took2)
+			got, _, _ = replays(t, p, Of{Mode: "v", Question: 1}, terms, 0.5, ways()["verified"])
+			require.Equal(t, large.ids, got.ids)
+		}
+	}
+}

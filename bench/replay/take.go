@@ -1,0 +1,245 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Take records one answer. Its methods are for the goroutine that decodes; what it wraps may be called by others.
+type Take struct {
+	r      *Recorder
+	net    *router.Net
+	begun  time.Time
+	passes sync.WaitGroup // goroutines that pass tokens on, in the computer's time
+	passed int            // the number of them in that of a clock
+	hidden [][]float32    // of the heads, where the router takes these
+	sure   []float32      // confidences of the heads, where a device gives these
+
+	mu    sync.Mutex
+	a     Answer
+	nodes map[edge]int32 // by the node before and the token
+	call  int            // the last of the calls, until something is waited for; -1: something was, or there is none
+	work  time.Time      // since when the program is at work by itself: the end of the last call, or of a wait
+	own   time.Duration  // so long it was, before the next call
+	came  time.Time      // when an answer, or a token ahead, came last
+
+	ids    []int32   // memory of the slices in heads and calls, as many small pieces would cost more
+	logits []float32 // alike
+}
+
+// edge leads to a node.
+type edge struct{ from, token int32 }
+
+// Begin begins an answer, now, of a question with this number, by the device with this number. net is the network
+// that gives confidences, nil where no network does.
+func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
+	now := r.now()
+	return &Take{
+		r: r, net: net, begun: now, work: now, call: -1, nodes: map[edge]int32{},
+		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
+	}
+}
+
+// WarmUp says that the answer does not count. What the device learns from it does.
+func (t *Take) WarmUp() { t.a.WarmUp = true }
+
+// End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
+// right answer, and whether this is right. No call and no ask is under way any more.
+func (t *Take) End(ids []int32, ended, graded, correct bool) {
+	t.returned()
+	now := t.r.now()
+	t.worked(now)
+	t.a.Tail, t.a.Took = t.own, now.Sub(t.begun)
+	t.a.IDs, t.a.Ended, t.a.Graded, t.a.Correct = slices.Clone(ids), ended, graded, correct
+	if t.a.Mode == ReferenceMode {
+		t.a.Graded = false // it has no text
+	}
+	t.confide()
+	t.r.add(&t.a)
+}
+
+// confide fills in the confidences, after the work that was timed.
+func (t *Take) confide() {
+	if t.net == nil {
+		return
+	}
+	for i, hidden := range t.hidden {
+		h := &t.a.Heads[i]
+		h.Confidence = &t.sure[i]
+		if len(hidden) == t.net.Dim() {
+			out := h.output()
+			out.Hidden = hidden
+			t.sure[i] = t.net.Confidence(&out)
+		}
+	}
+}
+
+// node returns the node behind another. The lock is held.
+func (t *Take) node(from, token int32) int32 {
+	e := edge{from, token}
+	n, ok := t.nodes[e]
+	if !ok {
+		t.a.Tokens, t.a.Parents = append(t.a.Tokens, token), append(t.a.Parents, from)
+		n = int32(len(t.a.Tokens))
+		t.nodes[e] = n
+	}
+	return n
+}
+
+// behind returns the node of a text that begins with the prompt. The lock is held.
+func (t *Take) behind(text []int32) int32 {
+	n := int32(0)
+	for _, token := range text[min(len(text), len(t.a.Prompt)):] {
+		n = t.node(n, token)
+	}
+	return n
+}
+
+// head keeps what the small model says behind a node. The lock is held.
+func (t *Take) head(node int32, out *backend.Output) {
+	ids, logits := len(t.ids), len(t.logits)
+	for _, c := range out.Top {
+		t.ids, t.logits = append(t.ids, c.ID), append(t.logits, finite(c.Logit))
+	}
+	t.a.Heads = append(t.a.Heads, Head{
+		Node: node, IDs: t.ids[ids:len(t.ids):len(t.ids)], Logits: t.logits[logits:len(t.logits):len(t.logits)],
+		LogSumExp: finite(out.LogSumExp), Entropy: finite(out.Entropy),
+	})
+	if t.net != nil {
+		t.hidden, t.sure = append(t.hidden, slices.Clone(out.Hidden)), append(t.sure, finite(out.Confidence))
+	}
+}
+
+// finite is the nearest number that JSON can write.
+func finite(x float32) float32 {
+	if x != x {
+		return 0
+	}
+	return max(-math.MaxFloat32, min(math.MaxFloat32, x))
+}
+
+// Model wraps the small model.
+func (t *Take) Model(m draft.Model) draft.Model {
+	return &taken{Model: m, t: t, at: map[draft.ID]int32{}}
+}
+
+// taken is a model whose calls are recorded.
+type taken struct {
+	draft.Model
+	t       *Take
+	settled int32              // node
+	at      map[draft.ID]int32 // nodes of the draft tree
+}
+
+// Prefill implements [draft.Model].
+func (m *taken) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	t := m.t
+	start := t.r.now()
+	out, err := m.Model.Prefill(ctx, prompt)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.a.Lead, t.work = start.Sub(t.begun), t.r.now()
+	t.a.Prefill = t.work.Sub(start)
+	if err == nil {
+		t.head(0, &out)
+	}
+	return out, err
+}
+
+// Extend implements [draft.Model].
+func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+	t := m.t
+	start, own := t.calling()
+	out, err := m.Model.Extend(ctx, nodes)
+	end := t.r.now()
+	if err != nil {
+		return out, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := len(t.ids)
+	for _, n := range nodes {
+		before := m.settled
+		if len(n.Path) > 0 {
+			before = m.at[n.Path[len(n.Path)-1]]
+		}
+		node := t.node(before, n.Token)
+		m.at[n.ID], t.ids = node, append(t.ids, node)
+	}
+	c := Call{Nodes: t.ids[first:len(t.ids):len(t.ids)], Own: own, Took: end.Sub(start)}
+	for i, node := range c.Nodes {
+		t.head(node, &out[i])
+	}
+	t.a.Calls = append(t.a.Calls, c)
+	t.call, t.work = len(t.a.Calls)-1, end
+	return out, nil
+}
+
+// calling notes that a forward call begins now, and returns how long the program has been at work before, if that is
+// not the time behind the last call.
+func (t *Take) calling() (now time.Time, own time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.r.now()
+	t.worked(now)
+	own, t.own, t.call = t.own, 0, -1
+	return now, own
+}
+
+// worked notes that the program has been at work until now: behind a call, or before the next one. The lock is held.
+func (t *Take) worked(now time.Time) {
+	if d := max(0, now.Sub(t.work)); t.call >= 0 {
+		t.a.Calls[t.call].After = d
+	} else {
+		t.own += d
+	}
+}
+
+// asking notes that an ask begins now, and returns how long the program has been at work before.
+func (t *Take) asking() (now time.Time, lag time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.r.now()
+	return now, max(0, now.Sub(t.work))
+}
+
+// Observe is to be told of the events of a decoder with [draft.Options.Trace]: the program is at work where it does not
+// wait. After a wait it is so from the moment on at which something came.
+func (t *Take) Observe(e draft.Event) {
+	if e.Waited == nil {
+		return
+	}
+	now := t.r.now()
+	start := now.Add(-e.Waited.Took)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.worked(start)
+	t.call, t.work = -1, now
+	if t.came.After(start) {
+		t.work = t.came
+	}
+}
+
+// Settle implements [draft.Model].
+func (m *taken) Settle(path ...draft.ID) {
+	m.Model.Settle(path...)
+	for _, id := range path {
+		m.settled = m.at[id]
+		delete(m.at, id)
+	}
+}
+
+// Drop implements [draft.Model].
+func (m *taken) Drop(nodes ...draft.ID) {
+	m.Model.Drop(nodes...)
+	for _, id := range nodes {
+		delete(m.at, id)
+	}
+}

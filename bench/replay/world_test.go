@@ -1,0 +1,365 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+const (
+	ms    = time.Millisecond
+	vocab = 40
+	end   = int32(39) // the only token that ends a text
+	room  = 400
+)
+
+// world is two models that are functions of the text, and how long they take, which is a function of the seed.
+type world struct {
+	seed  uint64
+	clock *simclock.Clock
+	rand  *rand.Rand
+	way   time.Duration // most of the way of an ask; 0: 200 ms
+	fails float64       // share of asks that fail
+}
+
+// head is what the small model says behind a text.
+func (w *world) head(text uint64) backend.Output {
+	r := rand.New(rand.NewPCG(text, w.seed))
+	out := backend.Output{Entropy: r.Float32()}
+	logit, sum := float32(3), 0.0
+	for _, id := range r.Perm(vocab)[:6] {
+		if id == int(end) && r.IntN(4) > 0 {
+			continue
+		}
+		out.Top = append(out.Top, backend.Candidate{ID: int32(id), Logit: logit})
+		sum += math.Exp(float64(logit))
+		logit -= 3 * r.Float32()
+	}
+	out.LogSumExp = float32(math.Log(sum))
+	return out
+}
+
+// says is the large model's choice behind a text: mostly one of the small one's best.
+func (w *world) says(text uint64) int32 {
+	top := w.head(text).Top
+	n := router.Draw(text, w.seed+1) % 10
+	switch {
+	case n < 6:
+		return top[0].ID
+	case n < 9:
+		return top[1].ID
+	}
+	return int32(router.Draw(text, w.seed+2) % vocab)
+}
+
+func (w *world) some(most time.Duration) time.Duration {
+	return 1 + time.Duration(w.rand.Int64N(int64(most)))
+}
+
+// wait lets time pass, and returns why ctx is done if that comes before.
+func (w *world) wait(ctx context.Context, d time.Duration) error {
+	if w.clock.Sleep(d, func() bool { return ctx.Err() != nil }) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// small is the small model.
+type small struct {
+	*world
+	settled uint64
+	nodes   map[draft.ID]uint64
+}
+
+func (m *small) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	m.settled, m.nodes = hashOf(prompt), map[draft.ID]uint64{}
+	return m.head(m.settled), m.wait(ctx, m.some(30*ms))
+}
+
+func (m *small) Extend(ctx context.Context, nodes []draft.Node) (out []backend.Output, err error) {
+	for _, n := range nodes {
+		before := m.settled
+		if len(n.Path) > 0 {
+			before = m.nodes[n.Path[len(n.Path)-1]]
+		}
+		m.nodes[n.ID] = then(before, n.Token)
+		out = append(out, m.head(m.nodes[n.ID]))
+	}
+	_ = m.wait(ctx, 5*ms+m.some(10*ms))
+	return out, nil
+}
+
+func (m *small) Settle(path ...draft.ID) {
+	for _, id := range path {
+		m.settled = m.nodes[id]
+		delete(m.nodes, id)
+	}
+}
+
+func (m *small) Drop(nodes ...draft.ID) {
+	for _, id := range nodes {
+		delete(m.nodes, id)
+	}
+}
+
+func (m *small) Room() int { return 1000 }
+
+// large is the large model. It audits all that it is asked to.
+type large struct{ *world }
+
+func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err error) {
+	text := hashOf(q.Context)
+	most := c.way
+	if most == 0 {
+		most = 200 * ms
+	}
+	a = draft.Answer{Queue: c.some(3 * ms), Cloud: c.some(20 * ms), BytesUp: 3 + len(q.Context), BytesDown: 9, Prefilled: 2}
+	failed := c.rand.Float64() < c.fails
+	if err := c.wait(ctx, a.Queue+a.Cloud+c.some(most)); err != nil {
+		return draft.Answer{BytesUp: 1}, err
+	}
+	if failed {
+		return draft.Answer{}, fmt.Errorf("no")
+	}
+	a.Token = c.says(text)
+	if q.AuditFrom > 0 {
+		c.audit(q, &a)
+	}
+	if q.Ahead > 0 {
+		a.Ahead = c.ahead(ctx, q, a)
+	}
+	return a, nil
+}
+
+func (c large) audit(q draft.Question, a *draft.Answer) {
+	text := hashOf(q.Context[:q.AuditFrom])
+	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
+		a.Audited++
+		if choice := c.says(text); choice != q.Context[pos] {
+			f := draft.Finding{Pos: pos, Token: choice}
+			if q.Verify == draft.Scores {
+				f.Score, f.Stands = -1, -1-float32(router.Draw(text, uint64(q.Context[pos]))%300)/100
+			}
+			a.Audit = append(a.Audit, f)
+		}
+		text = then(text, q.Context[pos])
+	}
+}
+
+func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-chan int32 {
+	to, text := make(chan int32, q.Ahead), then(hashOf(q.Context), a.Token)
+	if q.Verify == draft.Choices && len(a.Audit) > 0 {
+		text = then(hashOf(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
+	}
+	c.clock.Go(func() {
+		defer close(to)
+		for range q.Ahead {
+			if c.wait(ctx, c.some(25*ms)) != nil {
+				return
+			}
+			token := c.says(text)
+			to <- token
+			if token == end {
+				return
+			}
+			text = then(text, token)
+		}
+	})
+	return to
+}
+
+func (c large) Warm(ctx context.Context, text []int32) (up, down int, err error) {
+	return len(text), 4, c.wait(ctx, c.some(60*ms))
+}
+
+// told is an event with its time, for people and for comparison.
+func told(e draft.Event) string {
+	switch {
+	case e.Token != nil:
+		return fmt.Sprintf("%v token %+v", e.At, *e.Token)
+	case e.Escalation != nil:
+		q := *e.Escalation
+		q.Err = nil
+		return fmt.Sprintf("%v escalation %+v %v", e.At, q, e.Escalation.Err != nil)
+	case e.Pass != nil:
+		return fmt.Sprintf("%v pass %+v", e.At, *e.Pass)
+	case e.Warming != nil:
+		w := *e.Warming
+		w.Err = nil
+		return fmt.Sprintf("%v warming %+v", e.At, w)
+	case e.Turn != nil:
+		return fmt.Sprintf("%v turn %+v", e.At, *e.Turn)
+	case e.Ahead != nil:
+		return fmt.Sprintf("%v ahead %+v", e.At, *e.Ahead)
+	}
+	return "?"
+}
+
+// shown is the text and its origins.
+type shown struct {
+	ids     []int32
+	origins []draft.Origin
+	tokens  []draft.Token
+	events  []string
+	sum     draft.Summary
+}
+
+// decodes runs a decoder and collects what it tells.
+func decodes(
+	t *testing.T, prompt []int32, m draft.Model, r draft.Router, c draft.Cloud, o draft.Options, also func(draft.Event),
+) (s shown) {
+	d, err := draft.New(m, r, c, o)
+	require.NoError(t, err)
+	s.sum, err = d.Decode(t.Context(), prompt, func(e draft.Event) bool {
+		if also != nil {
+			also(e)
+		}
+		if e.Waited == nil && e.Prompt == nil && e.Rollback == nil {
+			s.events = append(s.events, told(e))
+		}
+		if e.Token != nil {
+			s.tokens = append(s.tokens, *e.Token)
+			s.ids, s.origins = append(s.ids, e.Token.ID), append(s.origins, e.Token.Origin)
+		}
+		return true
+	})
+	require.NoError(t, err)
+	return s
+}
+
+// options of a decoder that worlds share.
+func options(clock draft.Clock) draft.Options {
+	return draft.Options{
+		Clock: clock, Trace: true, MaxTokens: 40, Vocab: vocab, Room: room, Deadline: -1, Audit: true,
+		End: func(id int32) bool { return id == end },
+	}
+}
+
+// policy asks where the small model's margin is small.
+func policy(t *testing.T, threshold float64) *router.Router {
+	r, err := router.New(router.Options{Policy: router.Margin, Threshold: &threshold})
+	require.NoError(t, err)
+	return r
+}
+
+// header is that of worlds.
+func header() Header {
+	return Header{
+		Modes: []string{"a", "b", "c"}, Vocab: vocab, Context: room, Ends: []int32{end}, MaxTokens: 40,
+		CloudPace: 20 * ms, Run: result.Run{Measurement: "bench routing"},
+	}
+}
+
+// promptOf is the prompt of a question.
+func promptOf(question int) []int32 { return []int32{int32(question % 30), 7, int32(question % 11), 3} }
+
+// records decodes a question in a mode and records it.
+func (w *world) records(
+	t *testing.T, rec *Recorder, mode string, question int, threshold float64, set func(*draft.Options),
+) (s shown) {
+	w.clock.Run(func() {
+		o := options(w.clock)
+		set(&o)
+		take := rec.Begin(mode, question, 0, promptOf(question), nil)
+		var c draft.Cloud = large{w}
+		work := func(e draft.Event) { // what the program does by itself behind a call
+			take.Observe(e)
+			if e.Pass != nil {
+				_ = w.wait(t.Context(), w.some(3*ms))
+			}
+		}
+		s = decodes(t, promptOf(question), take.Model(&small{world: w}), policy(t, threshold), take.Cloud(c), o, work)
+		ids := s.ids
+		ended := len(ids) > 0 && ids[len(ids)-1] == end
+		if ended {
+			ids = ids[:len(ids)-1]
+		}
+		take.End(ids, ended, true, len(ids)%2 == 0)
+	})
+	return s
+}
+
+// newWorld makes one, with a recorder that writes to b.
+func newWorld(t *testing.T, seed uint64, b *bytes.Buffer) (*world, *Recorder) {
+	w := &world{seed: seed, clock: simclock.New(time.Unix(1, 0)), rand: rand.New(rand.NewPCG(seed, 5))}
+	rec, err := NewRecorder(b, header(), w.clock)
+	require.NoError(t, err)
+	return w, rec
+}
+
+// player reads what was recorded.
+func player(t *testing.T, rec *Recorder, b *bytes.Buffer) *Player {
+	require.NoError(t, rec.Close())
+	r, err := Read(bytes.NewReader(b.Bytes()), "recording")
+	require.NoError(t, err)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	return p
+}
+
+// replays decodes a question of a recording again.
+func replays(
+	t *testing.T, p *Player, of Of, terms Terms, threshold float64, set func(*draft.Options),
+) (s shown, text *Text, took time.Duration) {
+	clock := simclock.New(time.Unix(0, 0))
+	prompt := promptOf(of.Question)
+	clock.Run(func() {
+		var err error
+		text, err = p.Text(of, terms, clock)
+		require.NoError(t, err)
+		begun := clock.Now()
+		text.Lead(t.Context())
+		o := options(clock)
+		set(&o)
+		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
+		text.Tail(t.Context())
+		text.Shown(prompt, s.tokens, o.Verify)
+		took = clock.Now().Sub(begun)
+	})
+	return s, text, took
+}
+
+// ways are the modes of tests.
+func ways() map[string]func(*draft.Options) {
+	return map[string]func(*draft.Options){
+		"serial":     func(o *draft.Options) { o.Mode = draft.Serial },
+		"pipelined":  func(o *draft.Options) { o.Branches = 3 },
+		"auto":       func(o *draft.Options) { o.Branches = draft.AutoBranches; o.Warm = 5 },
+		"ahead":      func(o *draft.Options) { o.Ahead = 6 },
+		"serialplus": func(o *draft.Options) { o.Mode, o.Ahead = draft.Serial, 4 },
+		"verified":   func(o *draft.Options) { o.Verify, o.VerifyEvery = true, 6 },
+		"every":      func(o *draft.Options) { o.Verify, o.VerifyEvery, o.Ahead = true, 5, 5 },
+		"margin":     func(o *draft.Options) { o.Verify, o.VerifyEvery, o.Margin = true, 6, 1 },
+		"deadline":   func(o *draft.Options) { o.Deadline = 120 * ms },
+		"few":        func(o *draft.Options) { o.InFlight, o.Window, o.Lookup = 1, 4, -1 },
+	}
+}
+
+// linkOf is a link with a round trip.
+func linkOf(rtt time.Duration, loss float64, seed uint64) *Link {
+	way := link.Direction{Delay: rtt / 2}
+	return &Link{Options: link.Options{Up: way, Down: way}, Loss: loss, Seed: seed, RTT: rtt}
+}
+
+// names of the modes of tests, sorted.
+func wayNames() (all []string) {
+	for name := range ways() {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

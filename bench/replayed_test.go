@@ -1,0 +1,295 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// recordedRun is a measurement of tiny models, its recording, and what replays it.
+type recordedRun struct {
+	o       RoutingOptions
+	reports []ModeReport
+	player  *replay.Player
+}
+
+// records measures modes with tiny models and records them.
+func records(t *testing.T, questions, repeat int, names ...string) *recordedRun {
+	return recordsWith(t, router.Options{Policy: router.Random, Threshold: new(0.25)}, questions, repeat, names...)
+}
+
+// recordsWith is [records] with a policy.
+func recordsWith(t *testing.T, policy router.Options, questions, repeat int, names ...string) *recordedRun {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := NewStage(edge, large, StageOptions{RTT: 4 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stage.Close()) }()
+	r := &recordedRun{o: RoutingOptions{
+		Edge: edge, Large: large, Parallel: 2, MaxTokens: 12, RTT: 4 * time.Millisecond, Repeat: repeat, WarmUp: 1,
+		Modes: modes(t, names...), Router: policy,
+		Draft:  draft.Options{Deadline: -1, Audit: true, Lookup: -1},
+		Direct: stage.Direct(), Dial: stage.Dial,
+	}}
+	for _, text := range strings.Fields("where does a nevgle live and what")[:questions] {
+		r.o.Questions = append(r.o.Questions, Question{Text: text, Correct: func(string) bool { return len(text)%2 == 0 }})
+	}
+	h, err := r.o.Records()
+	require.NoError(t, err)
+	var b bytes.Buffer
+	r.o.Record, err = replay.NewRecorder(&b, h, nil)
+	require.NoError(t, err)
+	r.reports, err = Routing(t.Context(), r.o)
+	require.NoError(t, err)
+	require.NoError(t, r.o.Record.Close())
+	rec, err := replay.Read(&b, "recording")
+	require.NoError(t, err)
+	r.player, err = replay.NewPlayer(rec)
+	require.NoError(t, err)
+	return r
+}
+
+// options are those of a replay with nothing changed.
+func (r *recordedRun) options() ReplayOptions {
+	return ReplayOptions{Player: r.player, Modes: r.o.Modes, Router: r.o.Router, Draft: r.o.Draft}
+}
+
+// TestReplayUnchanged: modes that wait for each step take the recorded times within 2%, and every mode says what it
+// said, over the recorded way and others.
+func TestReplayUnchanged(t *testing.T) {
+	r := records(t, 5, 2, "local", "cloud", "paper", "serial", "pipelined-2", "verified", "speculative-3")
+	reports, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	require.Len(t, reports, len(r.reports))
+	for i, got := range reports {
+		want := r.reports[i]
+		assert.True(t, got.Replayed)
+		assert.Equal(t, want.Mode, got.Mode)
+		assert.Equal(t, 10, got.Answers)
+		assert.Equal(t, want.Accuracy, got.Accuracy, want.Mode)
+		assert.Equal(t, want.EqualToSerial, got.EqualToSerial)
+		assert.Equal(t, want.EqualToCloud, got.EqualToCloud)
+		assert.Equal(t, want.Cell, got.Cell)
+		assert.Zero(t, got.Assumed.TextHeads+got.Assumed.TextAnswers, want.Mode)
+		assert.Zero(t, got.Ungraded)
+		for k, s := range got.Samples {
+			assert.Equal(t, []int{want.Samples[k].Question, want.Samples[k].Repetition}, []int{s.Question, s.Repetition})
+			assert.Equal(t, want.Samples[k].Text, s.Text, "%s %d", want.Mode, k)
+		}
+		if !r.o.Modes[i].Pipelined() {
+			assert.InEpsilon(t, want.Time.Mean, got.Time.Mean, 0.02, want.Mode)
+			assert.InEpsilon(t, want.Time.P50, got.Time.P50, 0.02, want.Mode)
+			assert.Equal(t, want.Asks, got.Asks, want.Mode)
+		}
+	}
+	for _, l := range []StageOptions{{RTT: 80 * time.Millisecond}, {RTT: 10 * time.Millisecond, Loss: 0.2, Seed: 3}} {
+		o := r.options()
+		o.Link = &l
+		o.EdgeTPS = 100
+		others, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		for i, got := range others {
+			assert.Equal(t, texts(reports[i]), texts(got), got.Mode)
+			assert.Equal(t, rounded(l.RTT), got.Cell.RTT)
+			assert.Equal(t, l.Loss, got.Cell.Loss)
+			assert.Equal(t, 100., got.Cell.EdgeTPS)
+		}
+	}
+}
+
+// texts are the hashes of what a mode said.
+func texts(r ModeReport) (all []string) {
+	for _, s := range r.Samples {
+		all = append(all, s.Text)
+	}
+	return all
+}
+
+// TestReplayTwice: the same bytes each time, whatever runs beside.
+func TestReplayTwice(t *testing.T) {
+	r := records(t, 5, 1, "serial", "pipelined-2", "verified")
+	var first []byte
+	for range 4 {
+		o := r.options()
+		o.Modes = modes(t, "serial", "pipelined-auto", "pipelined-5", "verified", "local")
+		o.Link = &StageOptions{RTT: 50 * time.Millisecond, Loss: 0.1}
+		o.Draft.Deadline, o.Draft.Ahead = 120*time.Millisecond, 3
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		b, err := json.Marshal(reports)
+		require.NoError(t, err)
+		if first == nil {
+			first = b
+		}
+		require.Equal(t, string(first), string(b))
+	}
+}
+
+// TestReplayArithmetic: with a pace and a round trip, modes that wait take what arithmetic says, besides the program's
+// own time: the prompt, a call for each token but the first and those that the cloud was asked for after the last.
+func TestReplayArithmetic(t *testing.T) {
+	r := records(t, 4, 1, "cloud", "paper", "serial")
+	o := r.options()
+	zero, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	o.Link, o.EdgeTPS = &StageOptions{RTT: time.Second}, 10
+	far, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, zero[0].Time.Mean+996, far[0].Time.Mean, 0.01, "one round trip, and no small model")
+	for i, m := range far[1:] {
+		passes, asks := 0, 0
+		for _, s := range m.Samples {
+			passes, asks = passes+s.Passes, asks+s.Asks
+		}
+		require.Positive(t, asks, m.Mode)
+		least := float64(1000*asks+100*passes) / 4
+		assert.Greater(t, m.Time.Mean, least, m.Mode)
+		assert.Less(t, m.Time.Mean, least+zero[1+i].Time.Mean+1, m.Mode)
+	}
+	o = r.options()
+	o.CloudPace = new(50 * time.Millisecond)
+	slow, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, zero[0].Time.Mean+50*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
+	assert.Greater(t, slow[2].Time.Mean, zero[2].Time.Mean+40**zero[2].Asks)
+	assert.Equal(t, 50., slow[2].Cell.CloudMS)
+}
+
+// TestReplayRefuses: what the recording cannot tell is refused with what to record.
+func TestReplayRefuses(t *testing.T) {
+	r := records(t, 2, 1, "local")
+	for name, want := range map[string]string{
+		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "record that mode",
+		"verified": "record a mode that asks",
+	} {
+		o := r.options()
+		o.Modes = modes(t, name)
+		_, err := Replay(t.Context(), o)
+		assert.ErrorIs(t, err, ErrNotRecorded, name)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := Replay(t.Context(), ReplayOptions{Player: r.player})
+	assert.ErrorContains(t, err, "no modes")
+	r = records(t, 2, 1, "serial")
+	o := r.options()
+	o.Modes = modes(t, "verified:0.5")
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "record a mode with a margin")
+	o = r.options()
+	o.Router = router.Options{Policy: router.Learned}
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "record with it")
+	o = r.options()
+	o.Link = &StageOptions{Traces: []string{"no.rtt.csv"}}
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "no.rtt.csv")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Replay(ctx, r.options())
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestReplayLearned: confidences come from the recording, with the network or without, and from no other network.
+func TestReplayLearned(t *testing.T) {
+	edge := tiny(t, nil)
+	net := func(bias float32) *router.Net {
+		w := make([]float32, edge.Width())
+		for i := range w {
+			w[i] = float32(i%5-2) / 3
+		}
+		n, err := router.NewNet([]router.Layer{{In: len(w), Out: 1, Weight: w, Bias: []float32{bias}}}, false)
+		require.NoError(t, err)
+		return n
+	}
+	r := recordsLearned(t, net(0))
+	asked := 0
+	for _, n := range []*router.Net{net(0), nil} {
+		o := r.options()
+		o.Router.Net = n
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		for i := range reports {
+			assert.Equal(t, texts(r.reports[i]), texts(reports[i]), reports[i].Mode)
+			assert.Zero(t, reports[i].Assumed.TextHeads)
+		}
+		asked += reports[0].Samples[0].Asks
+	}
+	assert.Positive(t, asked)
+	o := r.options()
+	o.Router.Net = net(1)
+	_, err := Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "the recording is of another one")
+}
+
+// recordsLearned is a recording with the policy learned, and a mode without a router before it.
+func recordsLearned(t *testing.T, n *router.Net) *recordedRun {
+	return recordsWith(t, router.Options{Policy: router.Learned, Net: n}, 2, 1, "serial", "speculative-4")
+}
+
+// TestReplayQuestions: as many as are asked for, and another number of answers that nobody can grade is told.
+func TestReplayQuestions(t *testing.T) {
+	r := records(t, 4, 1, "serial")
+	o := r.options()
+	o.Questions = 3
+	reports, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, 3, reports[0].Answers)
+	assert.True(t, slices.IsSortedFunc(reports[0].Samples, func(a, b Sample) int { return a.Question - b.Question }))
+	assert.Equal(t, 1, ungraded([]answer{{known: true}, {}}))
+	assert.Zero(t, ungraded([]answer{{}, {}}), "nothing there can be graded")
+}
+
+// BenchmarkRecording decodes with the small model alone, at full speed, with a recorder and without: ns/op are of a
+// text.
+func BenchmarkRecording(b *testing.B) {
+	file, err := gguf.Parse(demo.Small())
+	require.NoError(b, err)
+	edge, err := engine.New(file, "small", engine.Options{Threads: 1})
+	require.NoError(b, err)
+	defer edge.Close()
+	session, err := edge.NewSession()
+	require.NoError(b, err)
+	o := RoutingOptions{Edge: edge}
+	prompt, err := o.Prompt("where does a nevgle live?")
+	require.NoError(b, err)
+	for _, on := range []bool{false, true} {
+		b.Run(map[bool]string{false: "off", true: "on"}[on], func(b *testing.B) {
+			h, err := o.Records()
+			require.NoError(b, err)
+			rec, err := replay.NewRecorder(new(bytes.Buffer), h, nil)
+			require.NoError(b, err)
+			tokens := 0
+			for b.Loop() {
+				a := answer{}
+				if on {
+					a.take = rec.Begin("local", 0, 0, prompt, nil)
+				}
+				r := engine.Route{Request: engine.Request{MaxTokens: 64, IgnoreEnd: true}, Observe: a.observe}
+				r.Draft = Mode{}.Draft(draft.Options{Lookup: -1})
+				a.record(&r)
+				for range session.Routed(b.Context(), prompt, r) {
+					tokens++
+				}
+				b.StopTimer()
+				a.recorded(nil)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(tokens), "ns/token")
+			require.NoError(b, rec.Close())
+		})
+	}
+}

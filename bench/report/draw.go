@@ -1,0 +1,252 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
+)
+
+// Picture is a plot that is a file or a part of a page.
+type Picture interface {
+	SVG() []byte
+	Part(narrow bool) []byte
+}
+
+// overRTT is the time of each mode over round trips, nil where there are fewer than two.
+func (s *Study) overRTT() Picture {
+	c := chart.Chart{
+		Title: "Time per answer over round trips",
+		X:     chart.Axis{Label: "round trip, ms", Scale: chart.Linear},
+		Y:     chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
+	}
+	rtts := map[float64]bool{}
+	for _, name := range s.Modes {
+		l := chart.Line{Name: name, Dots: true, Colour: s.colours[name], Dashed: name == "local" || name == "cloud"}
+		for _, p := range s.Cells {
+			for _, m := range p.Modes {
+				if m.Label == name && p.Cell.Trace == "" {
+					l.X, l.Y = append(l.X, p.Cell.RTT), append(l.Y, m.Mean.Value)
+					l.Low, l.High = append(l.Low, m.Mean.Low), append(l.High, m.Mean.High)
+					c.X.End, c.Y.End = max(c.X.End, p.Cell.RTT), max(c.Y.End, m.Mean.High)
+					rtts[p.Cell.RTT] = true
+				}
+			}
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	if len(rtts) < 2 {
+		return nil
+	}
+	return c
+}
+
+// times are bars of the modes' times in a cell.
+func (p *Place) times() Picture {
+	s := chart.Spans{
+		Title: "Time per answer, " + p.Name(), X: chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
+	}
+	for _, m := range p.Modes {
+		s.X.End = max(s.X.End, m.Mean.High)
+		s.Rows = append(s.Rows, chart.Row{
+			Name: m.Label, Low: m.Mean.Low, High: m.Mean.High, Text: chart.Number(m.Mean.Value),
+			Spans: []chart.Span{{To: m.Mean.Value, Colour: m.Colour - 1, Text: m.Label}},
+		})
+	}
+	return s
+}
+
+// bytes are bars of what travels each way in a cell, nil where nothing does.
+func (p *Place) bytes() Picture {
+	s := chart.Spans{
+		Title: "Payload each way, " + p.Name(), X: chart.Axis{Label: "bytes per answer", Scale: chart.Linear},
+		Kinds: []chart.Kind{{Name: "up"}, {Name: "down", Colour: 1}},
+	}
+	for _, m := range p.Modes {
+		up, down, ok := m.bytesPerAnswer()
+		if !ok {
+			continue
+		}
+		s.X.End = max(s.X.End, up+down)
+		s.Rows = append(s.Rows, chart.Row{
+			Name: m.Label, Text: chart.Number(up) + " + " + chart.Number(down),
+			Spans: []chart.Span{
+				{To: up, Text: chart.Number(up) + " bytes up"},
+				{From: up, To: up + down, Colour: 1, Text: chart.Number(down) + " bytes down"},
+			},
+		})
+	}
+	if len(s.Rows) == 0 {
+		return nil
+	}
+	return s
+}
+
+// bytesPerAnswer are means over the samples, and false where they do not tell.
+func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
+	for _, s := range m.Samples {
+		up, down = up+s.Up, down+s.Down
+	}
+	n := float64(max(len(m.Samples), 1))
+	return up / n, down / n, up+down > 0
+}
+
+// leastWait is the wait that counts as none, in milliseconds: the first part of a histogram.
+const leastWait = 1.0
+
+// longestWait is the longest that a histogram tells from longer ones, in milliseconds.
+const longestWait = 1e6
+
+// perDecade is how many parts of a histogram make a decade.
+const perDecade = 4
+
+// waits is the histogram of exposed waits in a cell, nil where none is told. Its parts are as wide as each other on a
+// logarithmic axis.
+func (p *Place) waits() Picture {
+	c := chart.Chart{
+		Title: "Waits that were not hidden, " + p.Name(),
+		X: chart.Axis{
+			Label: fmt.Sprintf("exposed wait, ms (below %s: none)", chart.Number(leastWait)),
+			Scale: chart.Log, Start: leastWait / 2, End: 10 * leastWait,
+		},
+		Y: chart.Axis{Label: "answers of the large model, %"},
+	}
+	all := make([][]float64, len(p.Modes))
+	for i, m := range p.Modes {
+		for _, s := range m.Samples {
+			all[i] = append(all[i], s.Waits...)
+		}
+		for _, w := range all[i] {
+			c.X.End = max(c.X.End, min(w, longestWait))
+		}
+	}
+	parts := int(math.Ceil(perDecade * math.Log10(c.X.End/leastWait)))
+	c.X.End = leastWait * math.Pow(10, float64(parts)/perDecade)
+	for i, m := range p.Modes {
+		if len(all[i]) > 0 {
+			c.Lines = append(c.Lines, staircase(m, all[i], parts))
+		}
+	}
+	if len(c.Lines) == 0 {
+		return nil
+	}
+	return c
+}
+
+// staircase is the outline of a histogram of waits.
+func staircase(m *Mode, waits []float64, parts int) chart.Line {
+	count := make([]float64, parts+1)
+	for _, w := range waits {
+		at := 0
+		if w >= leastWait {
+			at = min(1+int(perDecade*math.Log10(w/leastWait)), parts)
+		}
+		count[at]++
+	}
+	l := chart.Line{Name: m.Label, Colour: m.Colour}
+	from := leastWait / 2
+	for i, k := range count {
+		to := leastWait * math.Pow(10, float64(i)/perDecade)
+		share := k / float64(len(waits))
+		l.X, l.Y = append(l.X, from, to), append(l.Y, share, share)
+		from = to
+	}
+	return l
+}
+
+// The colours of spans in a waterfall.
+const (
+	drawStep     = 0
+	drawVain     = 1
+	drawHit      = 2
+	drawPrompt   = 3
+	drawMiss     = 4
+	drawCloud    = 5
+	drawBranches = 6
+	drawEdge     = 7
+)
+
+// waterfall is the picture of one answer, nil where none is told.
+func (m *Mode) waterfall() Picture {
+	if len(m.Waterfall) == 0 {
+		return nil
+	}
+	s := chart.Spans{
+		Title: "One answer, " + m.Label, X: chart.Axis{Label: "ms since the answer began", Scale: chart.Linear},
+		Kinds: []chart.Kind{{Name: "prompt", Colour: drawPrompt}, {Name: "step", Colour: drawStep},
+			{Name: "step on branches", Colour: drawBranches}, {Name: "ask, guessed", Colour: drawHit},
+			{Name: "ask, not guessed", Colour: drawMiss}, {Name: "in vain", Colour: drawVain},
+			{Name: "shown, the cloud's", Colour: drawCloud}, {Name: "shown, the device's", Colour: drawEdge}},
+	}
+	rows := []chart.Row{{Name: "small model"}, {Name: "waiting"}, {Name: "rolled back"}}
+	shown := chart.Row{Name: "text shown"}
+	var asks []chart.Row
+	all := slices.Clone(m.Waterfall)
+	slices.SortStableFunc(all, func(a, b result.Span) int { return cmp.Compare(a.Start, b.Start) })
+	for _, one := range all {
+		s.X.End = max(s.X.End, one.End)
+		d := chart.Span{From: one.Start, To: one.End, Text: spanText(one), Colour: drawPrompt}
+		switch one.Kind {
+		case result.SpanPrompt:
+			rows[0].Spans = append(rows[0].Spans, d)
+		case result.SpanStep:
+			if d.Colour = drawStep; one.Leaves > 1 {
+				d.Colour = drawBranches
+			}
+			rows[0].Spans = append(rows[0].Spans, d)
+		case result.SpanWait:
+			d.Colour = drawVain
+			rows[1].Spans = append(rows[1].Spans, d)
+		case result.SpanRollback, result.SpanTurn:
+			d.Colour = drawVain
+			rows[2].Spans = append(rows[2].Spans, d)
+		case result.SpanShown:
+			if d.Colour = drawEdge; one.Outcome == "cloud" {
+				d.Colour = drawCloud
+			}
+			shown.Spans = append(shown.Spans, d)
+		case result.SpanAsk:
+			d.Colour = askKind(one.Outcome)
+			asks = append(asks, chart.Row{Name: fmt.Sprintf("ask, position %d", one.Pos), Spans: []chart.Span{d}})
+		}
+	}
+	const mostAsks = 24
+	s.Rows = slices.DeleteFunc(rows, func(r chart.Row) bool { return len(r.Spans) == 0 })
+	s.Rows = append(s.Rows, asks[:min(len(asks), mostAsks)]...)
+	if left := len(asks) - mostAsks; left > 0 {
+		s.Rows = append(s.Rows, chart.Row{Name: plural(left, "more ask")})
+	}
+	s.Rows = append(s.Rows, shown)
+	return s
+}
+
+func askKind(outcome string) int {
+	switch outcome {
+	case "hit":
+		return drawHit
+	case "miss", "known":
+		return drawMiss
+	}
+	return drawVain
+}
+
+// spanText says what a span is.
+func spanText(s result.Span) string {
+	text := fmt.Sprintf("%s, %s to %s ms", s.Kind, chart.Number(s.Start), chart.Number(s.End))
+	if s.Pos > 0 {
+		text += fmt.Sprintf(", position %d", s.Pos)
+	}
+	if s.Rows > 0 {
+		text += fmt.Sprintf(", %s", plural(s.Rows, "token"))
+	}
+	if s.Leaves > 1 {
+		text += fmt.Sprintf(" on %d branches", s.Leaves)
+	}
+	if s.Outcome != "" {
+		text += ", " + s.Outcome
+	}
+	return text
+}

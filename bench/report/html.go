@@ -1,0 +1,175 @@
+package report
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
+)
+
+//go:embed page.gohtml
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+// page is what the template shows.
+type page struct {
+	*Report
+	Style                 template.CSS
+	Script                template.JS
+	StyleHash, ScriptHash string
+}
+
+// WriteHTML writes the report as one page that needs nothing else, and forbids itself all else: a policy in its head
+// allows its own style and script by their hashes, and no address.
+func (r *Report) WriteHTML(w io.Writer) error {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"percent": percent, "bytes": func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
+		"number": chart.Number, "value": value, "short": short, "model": modelName, "plural": plural,
+		"keys":  func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"drawn": drawn, "figure": func(p Picture) figure { return figure{p.Part(false), p.Part(true)} },
+		"engines": engines, "types": types,
+	}).Parse(pageText)
+	if err != nil {
+		return err
+	}
+	style := chart.Style + pageStyle
+	return t.Execute(w, page{r, template.CSS(style), template.JS(pageScript), digest(style), digest(pageScript)})
+}
+
+// digest is what a policy names an inline style or script by.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// figure is a picture for wide pages and for phones.
+type figure struct{ wide, narrow []byte }
+
+// Wide and Narrow are elements, in which package chart has escaped whatever was text.
+func (f figure) Wide() template.HTML   { return template.HTML(f.wide) }
+func (f figure) Narrow() template.HTML { return template.HTML(f.narrow) }
+
+// Drawing is a picture with its place.
+type Drawing struct {
+	Name    string // of its file, without the end
+	Caption string
+	Picture Picture
+	Folded  bool // shown when it is asked for
+}
+
+// drawn are the pictures of a study, a place, the engines or a curve that there are.
+func drawn(of any) (all []Drawing) {
+	add := func(name, caption string, p Picture, folded bool) {
+		if p != nil {
+			all = append(all, Drawing{name, caption, p, folded})
+		}
+	}
+	switch of := of.(type) {
+	case *Study:
+		add("time-over-rtt", "Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.",
+			of.overRTT(), false)
+	case *Place:
+		add("time", "Mean time per answer; lines: 95% intervals, by bootstrap over questions.", of.times(), false)
+		add("waits", "Histogram of the time that an answer was held up by waiting for the large model.", of.waits(), false)
+		add("bytes", "Payload per answer, up and down.", of.bytes(), false)
+		for _, m := range of.Modes {
+			add("waterfall-"+m.Label, "One answer of "+m.Label+", from its beginning to its end.", m.waterfall(), true)
+		}
+	case []Engine:
+		add("engine", "Tokens per second; lines: from the least to the most of the samples.", engines(of), false)
+	case *Curves:
+		add("accuracy", "Bands: Wilson's 95% intervals.", of.picture(), false)
+	}
+	return all
+}
+
+// Pictures are those of the whole page, with names that are different and may be names of files.
+func (r *Report) Pictures() (all []Drawing) {
+	add := func(prefix string, of any) {
+		for _, d := range drawn(of) {
+			d.Name = fileName(prefix + d.Name)
+			if slices.ContainsFunc(all, func(o Drawing) bool { return o.Name == d.Name }) {
+				d.Name = fmt.Sprintf("%s-%d", d.Name, len(all))
+			}
+			all = append(all, d)
+		}
+	}
+	for i, s := range r.Studies {
+		prefix := fmt.Sprintf("study%d-", i+1)
+		add(prefix, s)
+		for k, p := range s.Cells {
+			add(fmt.Sprintf("%scell%d-", prefix, k+1), p)
+		}
+	}
+	add("", r.Engines)
+	for i, c := range r.Curves {
+		add(fmt.Sprintf("eval%d-", i+1), c)
+	}
+	return all
+}
+
+// WriteSVG writes the pictures of the page as files of a folder, which is made if it is not there, and returns their
+// names. A file of the same name is replaced.
+func (r *Report) WriteSVG(dir string) (names []string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	for _, d := range r.Pictures() {
+		if err := os.WriteFile(filepath.Join(dir, d.Name+".svg"), d.Picture.SVG(), 0o644); err != nil {
+			return names, err
+		}
+		names = append(names, d.Name+".svg")
+	}
+	return names, nil
+}
+
+// fileName is text with nothing in it that a file's name must not have.
+func fileName(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, text[:min(len(text), 80)])
+}
+
+// percent is a share for people, "" where there is none.
+func percent(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100**x)
+}
+
+// value is a figure for people, "" where there is none.
+func value(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return chart.Number(*x)
+}
+
+// types are the tensor types of a model, those with most bytes first.
+func types(bytes map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b))
+	})
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,368 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"html"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/chart"
+)
+
+// written is the page of a report.
+func written(t *testing.T, r *Report) string {
+	var b bytes.Buffer
+	require.NoError(t, r.WriteHTML(&b))
+	return b.String()
+}
+
+// reported is the report of lines, each of which is changed before.
+func reported(t *testing.T, all ...[]byte) *Report {
+	r, err := New(records(t, all...))
+	require.NoError(t, err)
+	return r
+}
+
+// line is that of a measurement.
+func line(t *testing.T, v any, run result.Run) []byte {
+	b, err := result.Line(v, run)
+	require.NoError(t, err)
+	return b
+}
+
+// TestSorted: each line is where its measurement belongs, and one of another shape is shown by its figures' names.
+func TestSorted(t *testing.T) {
+	r := sample(t)
+	assert.Equal(t, 23, r.Lines)
+	assert.Len(t, r.Evens, 2)
+	require.Len(t, r.Studies, 1)
+	assert.Equal(t, []string{"local", "serial", "pipelined-4", hostile}, r.Studies[0].Modes)
+	require.Len(t, r.Studies[0].Cells, 3)
+	for i, rtt := range []float64{0, 50, 300} {
+		assert.Equal(t, rtt, r.Studies[0].Cells[i].Cell.RTT)
+		assert.Len(t, r.Studies[0].Cells[i].Modes, 4)
+	}
+	assert.Len(t, r.Engines, 2)
+	assert.Len(t, r.Gateways, 1)
+	require.Len(t, r.Curves, 1)
+	assert.Len(t, r.Curves[0].Runs, 5)
+	require.Len(t, r.Others, 2)
+	assert.Equal(t, []Field{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile}, {"summary.tokens", "3 values"}}, r.Others[0].Fields)
+	assert.Len(t, r.Runs, 6, "one for each call")
+	_, err := New(nil)
+	assert.Error(t, err)
+	wrong := aMode("local", 1)
+	wrong["answers"] = "many"
+	_, err = New(records(t, line(t, wrong, aRun("demo"))))
+	assert.ErrorContains(t, err, "lines:1: ")
+}
+
+// TestStudies: what differs in more than the round trip is another study, and so is the same measured again.
+func TestStudies(t *testing.T) {
+	base := aRun("bench routing")
+	count := func(change func(mode map[string]any, cell map[string]any, run *result.Run)) int {
+		mode, run := aMode("serial", 50), base
+		run.Flags = map[string]string{"policy": "margin"}
+		other := aMode("serial", 100)
+		otherRun := run
+		otherRun.Flags = map[string]string{"policy": "margin"}
+		change(other, other["cell"].(map[string]any), &otherRun)
+		return len(reported(t, line(t, mode, run), line(t, other, otherRun)).Studies)
+	}
+	assert.Equal(t, 1, count(func(_, _ map[string]any, _ *result.Run) {}))
+	assert.Equal(t, 1, count(func(_, _ map[string]any, r *result.Run) { r.Date, r.Command = r.Date.AddDate(0, 0, 1), "x" }))
+	for name, change := range map[string]func(mode, cell map[string]any, run *result.Run){
+		"loss":     func(_, c map[string]any, _ *result.Run) { c["loss"] = 0.1 },
+		"edge":     func(_, c map[string]any, _ *result.Run) { c["edge_tps"] = 20 },
+		"cloud":    func(_, c map[string]any, _ *result.Run) { c["cloud_ms"] = 40 },
+		"trace":    func(_, c map[string]any, _ *result.Run) { c["trace"] = "x" },
+		"rows":     func(_, c map[string]any, _ *result.Run) { c["edge_row_cost"] = 0.1 },
+		"parallel": func(_, c map[string]any, _ *result.Run) { c["parallel"] = 1 },
+		"version":  func(_, _ map[string]any, r *result.Run) { r.Version = "v2" },
+		"CPU":      func(_, _ map[string]any, r *result.Run) { r.Machine.CPU = "other" },
+		"policy":   func(_, _ map[string]any, r *result.Run) { r.Flags["policy"] = "learned" },
+		"model":    func(_, _ map[string]any, r *result.Run) { r.Model = &result.Model{Hash: "other"} },
+		"large":    func(_, _ map[string]any, r *result.Run) { r.Large = &result.Model{Hash: "other"} },
+		"remote":   func(_, _ map[string]any, r *result.Run) { r.Remote = "other" },
+		"same":     func(_, c map[string]any, _ *result.Run) { c["rtt_ms"] = 50 },
+		"command":  func(_, _ map[string]any, r *result.Run) { r.Measurement = "demo" },
+	} {
+		assert.Equal(t, 2, count(change), name)
+	}
+	again := reported(t, line(t, aMode("serial", 50), base), line(t, aMode("serial", 50), base))
+	assert.Contains(t, again.Studies[1].Title, "measurement 2 of the same")
+	twice := aMode("serial", 50)
+	twice["variant"] = 2
+	one := aMode("serial", 50)
+	one["variant"] = 1
+	both := reported(t, line(t, one, base), line(t, twice, base))
+	require.Len(t, both.Studies, 1)
+	assert.Equal(t, []string{"serial #1", "serial #2"}, both.Studies[0].Modes)
+}
+
+// TestOldLines: lines without a cell tell of their link in the flags.
+func TestOldLines(t *testing.T) {
+	mode := aMode("local", 0)
+	delete(mode, "cell")
+	r := reported(t, line(t, mode, aRun("demo")))
+	assert.Equal(t, Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, CloudMS: 15}, r.Studies[0].Cells[0].Cell)
+	assert.Equal(t, "small "+hostile+" asks model fedcba987654, loss 5%, device 60 tokens/s, cloud 15 ms a token", r.Studies[0].Title)
+	assert.Equal(t, "round trip 100 ms", r.Studies[0].Cells[0].Name())
+	p := Place{Cell: Cell{Trace: "x.csv"}}
+	assert.Equal(t, "trace x.csv", p.Name())
+}
+
+// TestColours: modes have different colours, the usual ones always the same.
+func TestColours(t *testing.T) {
+	for _, names := range [][]string{
+		{"serial", "pipelined-8", "local", "pipelined-2", "x", "cloud", "y", "verified"}, {"a", "b", "c", "d", "e", "f", "g", "h"},
+	} {
+		s := Study{Modes: names, colours: map[string]int{}}
+		s.paint()
+		seen := map[int]bool{}
+		for _, name := range names {
+			c := s.colours[name]
+			assert.False(t, seen[c], "%s has that of another one", name)
+			assert.True(t, c >= 1 && c <= chart.Colours)
+			seen[c] = true
+		}
+	}
+	many := Study{colours: map[string]int{}}
+	for i := range 20 {
+		many.Modes = append(many.Modes, strings.Repeat("x", i+1))
+	}
+	many.paint()
+	assert.Len(t, many.colours, 20)
+	assert.NotContains(t, many.colours, 0)
+	s := Study{Modes: []string{"x", "local"}, colours: map[string]int{}}
+	s.paint()
+	assert.Equal(t, 4, s.colours["local"])
+}
+
+// TestMeanTime: the mean is that of the samples, its interval holds it, and questions are what is drawn: repetitions of
+// one do not make it narrower.
+func TestMeanTime(t *testing.T) {
+	m := &Mode{Time: result.Times{Mean: 7}}
+	assert.Equal(t, 7.0, meanTime(m).Low, "without samples there is no interval")
+	m.Samples = []Sample{{Question: 0, MS: 1}, {Question: 0, MS: 3}}
+	assert.Equal(t, 7.0, meanTime(m).High, "of one question neither")
+	for q := range 20 {
+		m.Samples = append(m.Samples, Sample{Question: q + 1, MS: float64(10 + q)})
+	}
+	i := meanTime(m)
+	assert.InDelta(t, (4+390.0)/22, i.Value, 1e-9)
+	assert.Less(t, i.Low, i.Value-1)
+	assert.Greater(t, i.High, i.Value+1)
+	m.Samples = m.Samples[2:]
+	once := meanTime(m)
+	for range 3 {
+		m.Samples = append(m.Samples, m.Samples[:20]...)
+	}
+	i = meanTime(m)
+	assert.InDelta(t, once.High-once.Low, i.High-i.Low, 1e-9, "no more questions than before")
+}
+
+// TestPageIsText: nothing of the lines becomes markup, the policy names the page's own script and style, and nothing
+// refers to anything outside.
+func TestPageIsText(t *testing.T) {
+	page := written(t, sample(t))
+	assert.True(t, strings.HasPrefix(page, "<!doctype html>"))
+	assert.False(t, strings.Contains(page, "<img src=x"))
+	assert.Equal(t, 1, strings.Count(page, "<script>"))
+	assert.Equal(t, 1, strings.Count(page, "</script>"))
+	for _, part := range []struct{ name, tag string }{{"script-src", "script"}, {"style-src", "style"}} {
+		inside := regexp.MustCompile(`(?s)<` + part.tag + `>(.*?)</` + part.tag + `>`).FindStringSubmatch(page)
+		require.NotNil(t, inside)
+		assert.True(t, strings.Contains(html.UnescapeString(page), part.name+" '"+digest(inside[1])+"'"), part.name)
+	}
+	assert.True(t, strings.Contains(page, "default-src 'none'"))
+	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(strings.ReplaceAll(page, "http://www.w3.org/2000/svg", ""), -1)
+	assert.Empty(t, outside)
+	assert.False(t, strings.Contains(page, " style="))
+	for _, want := range []string{
+		"<td>29999 of 30000</td>", "<td>75.0%</td>", "<dt>command</dt><dd><code>pilotfish bench routing &lt;/script", "<td>900 MiB</td>",
+		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>", `<option value="2">round trip 300 ms</option>`,
+		"avx2", "8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
+		"<td>70.0% to 97.0%</td>", "<td>5%</td><td>123</td><td>101 to 150</td>\n<td>below</td>", "<td>0%, x</td><td></td><td></td>\n<td>slower at each &lt;/s",
+		"<td>serial #2</td><td>local</td><td></td>", "<td>--rtt</td><td>100ms</td>",
+	} {
+		assert.True(t, strings.Contains(page, want), want)
+	}
+}
+
+// TestPictures: each picture is whole and has a file of its own.
+func TestPictures(t *testing.T) {
+	r := sample(t)
+	dir := filepath.Join(t.TempDir(), "new", "figures")
+	names, err := r.WriteSVG(dir)
+	require.NoError(t, err)
+	assert.Len(t, names, 1+3*(3+4)+1+1, "over round trips; in each cell times, waits, bytes, answers; engine; accuracy")
+	for _, name := range names {
+		assert.Regexp(t, `^[A-Za-z0-9._-]+\.svg$`, name)
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		d := xml.NewDecoder(bytes.NewReader(b))
+		for err = error(nil); err == nil; _, err = d.Token() {
+		}
+		assert.ErrorIs(t, err, io.EOF, name)
+		assert.NotContains(t, string(b), "NaN")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = r.WriteSVG(file)
+	assert.Error(t, err)
+	assert.Equal(t, "a_b_c-.svg", fileName("a/b c-.svg"))
+}
+
+// TestOverRTT: each mode is a line through its cells, with the intervals of its samples.
+func TestOverRTT(t *testing.T) {
+	s := sample(t).Studies[0]
+	c := s.overRTT().(chart.Chart)
+	require.Len(t, c.Lines, 4)
+	assert.Equal(t, []float64{0, 50, 300}, c.Lines[1].X)
+	for k := range 3 {
+		m := s.Cells[k].Modes[1]
+		assert.Equal(t, m.Mean.Value, c.Lines[1].Y[k])
+		assert.LessOrEqual(t, c.Lines[1].Low[k], c.Lines[1].Y[k])
+		assert.GreaterOrEqual(t, c.Lines[1].High[k], c.Lines[1].Y[k])
+		assert.LessOrEqual(t, m.Mean.High, c.Y.End)
+	}
+	assert.True(t, c.Lines[0].Dashed, "local")
+	assert.Equal(t, 300.0, c.X.End)
+	s.Cells = s.Cells[:1]
+	assert.Nil(t, s.overRTT(), "one round trip is no line")
+}
+
+// TestWaits: the parts of the histogram are where their ends say, and add up to all.
+func TestWaits(t *testing.T) {
+	waits := []float64{0, 0.99, 1, 1.7, 1.8, 10, 99, 100, 1000, 5e6}
+	p := &Place{Modes: []*Mode{{Label: "a", Samples: []Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}}, {Label: "none"}}}
+	c := p.waits().(chart.Chart)
+	require.Len(t, c.Lines, 1)
+	l := c.Lines[0]
+	sum, shares := 0.0, map[float64]float64{}
+	for i := 0; i < len(l.X); i += 2 {
+		assert.Equal(t, l.Y[i], l.Y[i+1], "flat")
+		sum += l.Y[i]
+		shares[l.X[i]] = l.Y[i]
+	}
+	assert.InDelta(t, 1, sum, 1e-9)
+	assert.Equal(t, 0.2, shares[0.5], "no wait")
+	assert.Equal(t, 0.2, shares[1], "1 and 1.7: below the fourth root of ten")
+	assert.InDelta(t, longestWait, c.X.End, 1e-3)
+	assert.Equal(t, 0.1, l.Y[len(l.Y)-1], "what is longer stands at the end")
+	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "a"}}}).waits())
+}
+
+func TestBytes(t *testing.T) {
+	m := &Mode{Label: "a", Samples: []Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}
+	s := (&Place{Modes: []*Mode{m, {Label: "local"}}}).bytes().(chart.Spans)
+	require.Len(t, s.Rows, 1, "nothing travels for the small model alone")
+	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}}, s.Rows[0].Spans)
+	assert.Equal(t, 22.0, s.X.End)
+	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "local"}}}).bytes())
+}
+
+// TestWaterfall: spans are in the rows and colours of their kinds, each ask in a row of its own.
+func TestWaterfall(t *testing.T) {
+	m := sample(t).Studies[0].Cells[2].Modes[1]
+	s := m.waterfall().(chart.Spans)
+	var names []string
+	for _, r := range s.Rows {
+		names = append(names, r.Name)
+	}
+	assert.Equal(t, []string{"small model", "waiting", "rolled back", "ask, position 31", "text shown"}, names)
+	var colours [][]int
+	for _, r := range s.Rows {
+		var row []int
+		for _, one := range r.Spans {
+			row = append(row, one.Colour)
+		}
+		colours = append(colours, row)
+	}
+	assert.Equal(t, [][]int{{drawPrompt, drawStep, drawBranches}, {drawVain}, {drawVain, drawVain}, {drawHit}, {drawCloud, drawEdge}}, colours)
+	assert.Equal(t, "step, 57 to 74 ms, position 31, 4 tokens on 4 branches", s.Rows[0].Spans[2].Text)
+	assert.Equal(t, "ask, 57 to 357 ms, position 31, hit", s.Rows[3].Spans[0].Text)
+	assert.Equal(t, 359.0, s.X.End)
+	for outcome, want := range map[string]int{"hit": drawHit, "miss": drawMiss, "known": drawMiss, "late": drawVain, "dropped": drawVain} {
+		assert.Equal(t, want, askKind(outcome), outcome)
+	}
+	m.Waterfall = nil
+	for i := range 40 {
+		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: 50, Kind: result.SpanAsk, Pos: i, Outcome: "hit"})
+	}
+	s = m.waterfall().(chart.Spans)
+	assert.Len(t, s.Rows, 26)
+	assert.Equal(t, "16 more asks", s.Rows[24].Name)
+	assert.Equal(t, "ask, position 39", s.Rows[0].Name, "in the order of their beginning")
+	m.Waterfall = nil
+	assert.Nil(t, m.waterfall())
+}
+
+// TestAccuracy: policies are lines over shares; the large model alone is a level.
+func TestAccuracy(t *testing.T) {
+	c := sample(t).Curves[0].picture().(chart.Chart)
+	var names []string
+	for _, l := range c.Lines {
+		names = append(names, l.Name)
+	}
+	assert.Equal(t, []string{"never", "margin", hostile, "always"}, names)
+	assert.Equal(t, []float64{0.0625, 0.25}, c.Lines[1].X)
+	assert.Equal(t, []float64{0.525, 0.65}, c.Lines[1].Y)
+	assert.Equal(t, []float64{0, 1}, c.Lines[3].X)
+	assert.InDelta(t, 0.6, c.X.End, 1e-9, "beyond the largest share but that of the large model alone")
+	assert.Nil(t, (&Curves{Runs: []Accuracy{{Policy: "x"}}}).picture())
+}
+
+// FuzzNew: whatever lines there are, a page comes of them or an error that names the line.
+func FuzzNew(f *testing.F) {
+	var t testing.T
+	for _, l := range lines(&t) {
+		f.Add(l)
+	}
+	f.Add([]byte(`{"mode":"x","samples":[{"ms":1e308},{"ms":-1e308,"question":-5,"waits_ms":[1e308,-1]}],"cell":{"rtt_ms":-1e308},` +
+		`"waterfall":[{"start_ms":9,"end_ms":-1e308,"kind":"step"}],"run":{"measurement":"demo"}}`))
+	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],"run":{"measurement":"bench engine","model":{"hash":""}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, err := result.Read(bytes.NewReader(b), "lines")
+		if err != nil {
+			return
+		}
+		r, err := New(all)
+		if err != nil {
+			assert.Regexp(t, `^lines:\d+: `, err.Error())
+			return
+		}
+		page := written(t, r)
+		assert.False(t, strings.Contains(page, "NaN"))
+		assert.Equal(t, 1, strings.Count(page, "<script>"))
+	})
+}
+
+// TestMistakes: a line that cannot be one of its measurement is an error, not a page without it.
+func TestMistakes(t *testing.T) {
+	for _, text := range []string{
+		`{"generation_tps":1,"threads":"two","run":{"measurement":"bench engine"}}`,
+		`{"rate":1,"latency_ms":7,"run":{"measurement":"bench gateway"}}`,
+		`{"policy":"never","accuracy":"high","run":{"measurement":"eval"}}`,
+		`{"mode":"local","samples":{},"run":{"measurement":"bench routing"}}`,
+	} {
+		all, err := result.Read(strings.NewReader(text), "lines")
+		require.NoError(t, err)
+		_, err = New(all)
+		assert.ErrorContains(t, err, "lines:1: ", text)
+		var wrong *json.UnmarshalTypeError
+		assert.True(t, errors.As(err, &wrong))
+	}
+}

@@ -1,0 +1,58 @@
+package result
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPacked: a file with the end .gz is unpacked; one that is cut off or no gzip is an error.
+func TestPacked(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := io.WriteString(z, good+"\n"+good+"\n")
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	path := filepath.Join(t.TempDir(), "r.jsonl.gz")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	all, err := ReadFile(path)
+	require.NoError(t, err)
+	assert.Len(t, all, 2)
+	require.NoError(t, os.WriteFile(path, b.Bytes()[:b.Len()-9], 0o600))
+	_, err = ReadFile(path)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, os.WriteFile(path, []byte(good), 0o600))
+	_, err = ReadFile(path)
+	assert.ErrorIs(t, err, ErrFormat)
+}
+
+func TestLimited(t *testing.T) {
+	b, err := io.ReadAll(&limited{strings.NewReader("12345"), 3})
+	assert.Equal(t, "123", string(b))
+	assert.ErrorIs(t, err, ErrFormat)
+	b, err = io.ReadAll(&limited{strings.NewReader("12345"), 6})
+	assert.Equal(t, "12345", string(b))
+	assert.NoError(t, err)
+}
+
+// TestLongLines: lines that are longer than what is read at a time keep their own content.
+func TestLongLines(t *testing.T) {
+	var text strings.Builder
+	for _, letter := range []string{"a", "b", "c", "d"} {
+		text.WriteString(`{"x":"` + strings.Repeat(letter, 50_000) + `","run":{"measurement":"` + letter + "\"}}\n")
+	}
+	all, err := Read(strings.NewReader(text.String()), "f")
+	require.NoError(t, err)
+	for _, r := range all {
+		var v struct{ X string }
+		require.NoError(t, r.Into(&v))
+		assert.True(t, v.X == strings.Repeat(r.Run.Measurement, 50_000), r.Run.Measurement)
+	}
+}

@@ -1,0 +1,217 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// aRun is one with a value in every field.
+func aRun() Run {
+	return Run{
+		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`, Flags: map[string]string{"rtt": "1s"},
+		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: ThisMachine(), Remote: "far",
+		Model:   &Model{Name: "small", Hash: "ab", Types: map[string]int64{"F32": 4}, Bytes: 5},
+		Sources: map[string]string{"runtime/draft": "cd"},
+	}
+}
+
+// TestLine: a line is one object with the fields of the value and the run behind them, as they were, and is read back.
+func TestLine(t *testing.T) {
+	run := aRun()
+	for _, v := range []any{
+		struct{}{}, map[string]int{}, map[string]any{"text": "<b>\n\u2028&", "n": 1},
+		struct {
+			A int     `json:"a"`
+			B []int64 `json:"b,omitempty"`
+		}{7, []int64{1, 2}},
+	} {
+		line, err := Line(v, run)
+		require.NoError(t, err)
+		assert.Equal(t, 1, bytes.Count(line, []byte("\n")))
+		assert.True(t, bytes.HasSuffix(line, []byte("}}\n")))
+		all, err := Read(bytes.NewReader(line), "x")
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, run, all[0].Run)
+		assert.Equal(t, "x:1", all[0].Source)
+		var got, want map[string]any
+		require.NoError(t, all[0].Into(&got))
+		b, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(b, &want))
+		delete(got, "run")
+		assert.Equal(t, want, got)
+	}
+	line, err := Line(map[string]string{"a": "<&>"}, Run{})
+	require.NoError(t, err)
+	assert.Contains(t, string(line), `{"a":"<&>","run":{"measurement":""`, "nothing is escaped for pages")
+	for _, v := range []any{1, "text", []int{1}, nil, func() {}, map[string]any{"a": func() {}}} {
+		_, err := Line(v, run)
+		assert.Error(t, err, "%T", v)
+	}
+}
+
+const good = `{"a":1,"run":{"measurement":"demo"}}`
+
+func TestRead(t *testing.T) {
+	all, err := Read(strings.NewReader("\n"+good+"\n\n"+good), "file")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	assert.Equal(t, "file:2", all[0].Source)
+	assert.Equal(t, "file:4", all[1].Source, "empty lines count")
+	assert.Equal(t, "demo", all[1].Run.Measurement)
+	assert.JSONEq(t, good, string(all[0].Fields))
+
+	all, err = Read(strings.NewReader(good+"\n"+strings.Replace(good, "demo", "eval", 1)), "file")
+	require.NoError(t, err)
+	assert.Equal(t, "demo", all[0].Run.Measurement, "not that of the line behind, which the reader's memory held later")
+	assert.JSONEq(t, good, string(all[0].Fields))
+
+	for _, c := range []struct{ text, want string }{
+		{"", "file: no line of a measurement: it is empty"},
+		{"\n\n", "it is empty"},
+		{good + "\n" + good[:len(good)-1], "file:2: no line of a measurement: unexpected end of JSON input"},
+		{"{}", `file:1: no line of a measurement: it has no "run" with a "measurement"`},
+		{`{"run":{}}`, `it has no "run"`},
+		{`{"run":null}`, `it has no "run"`},
+		{`{"run":7}`, "cannot unmarshal"},
+		{`{"run":{"measurement":"demo","flags":{"a":1}}}`, "cannot unmarshal"},
+		{`["a"]`, "cannot unmarshal"},
+		{"null", `it has no "run"`},
+		{good + good, "invalid character"},
+		{`{"run":{"measurement":"demo"},"n":1e999}`, ""},
+		{good + "\nno JSON", "file:2"},
+		{good + "\n{\"x\":\"" + strings.Repeat("a", mostLine), "file:2: no line of a measurement: it is longer than 64 MiB"},
+	} {
+		all, err := Read(strings.NewReader(c.text), "file")
+		if c.want == "" {
+			assert.NoError(t, err, "only who knows the field reads it")
+			continue
+		}
+		assert.Nil(t, all)
+		require.ErrorIs(t, err, ErrFormat)
+		assert.Contains(t, err.Error(), c.want)
+	}
+	for i := 1; i < len(good); i++ {
+		_, err := Read(strings.NewReader(good[:i]), "file")
+		assert.ErrorIs(t, err, ErrFormat, "a prefix: %s", good[:i])
+	}
+	broken := errors.New("broken")
+	_, err = Read(io.MultiReader(strings.NewReader(good), iotest.ErrReader(broken)), "file")
+	assert.ErrorIs(t, err, broken)
+	assert.NotErrorIs(t, err, ErrFormat, "the file may be one")
+}
+
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(good), 0o600))
+	all, err := ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, path+":1", all[0].Source)
+	var wrong struct{ A string }
+	assert.ErrorContains(t, all[0].Into(&wrong), path+":1: ")
+	_, err = ReadFile(path + "x")
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{"", good, good + "\n" + good, `{"run":{"measurement":"x","date":"2026-01-01T00:00:00Z"}}`, "{", "[]", "null"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, err := Read(bytes.NewReader(b), "f")
+		if err != nil {
+			assert.Nil(t, all)
+			return
+		}
+		require.NotEmpty(t, all)
+		for _, r := range all {
+			assert.NotEmpty(t, r.Run.Measurement)
+			assert.True(t, json.Valid(r.Fields))
+			line, err := Line(map[string]json.RawMessage{}, r.Run)
+			require.NoError(t, err)
+			again, err := Read(bytes.NewReader(line), "f")
+			require.NoError(t, err)
+			assert.Equal(t, r.Run, again[0].Run, "what is read can be written")
+		}
+	})
+}
+
+// TestSummarise: percentiles are the times of the samples at their ranks, to a thousandth, and the mean is exact.
+func TestSummarise(t *testing.T) {
+	assert.Zero(t, Summarise(nil))
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		all := make([]time.Duration, 1+r.IntN(3000))
+		sum := 0.0
+		for i := range all {
+			all[i] = time.Duration(float64(time.Microsecond) * (1 + 1e7*r.Float64()*r.Float64()))
+			sum += Milliseconds(all[i])
+		}
+		s := Summarise(all)
+		slices.Sort(all)
+		assert.InEpsilon(t, sum/float64(len(all)), s.Mean, 1e-9)
+		for _, p := range []struct{ percent, got float64 }{{50, s.P50}, {90, s.P90}, {99, s.P99}} {
+			rank := int(p.percent/100*float64(len(all)) + 0.5) // as the histogram counts
+			want := Milliseconds(all[min(max(rank, 1), len(all))-1])
+			assert.InEpsilon(t, want, p.got, 2e-3, "%v%% of %d", p.percent, len(all))
+		}
+	}
+	s := Summarise([]time.Duration{-time.Second, 0, 100 * time.Hour})
+	assert.InEpsilon(t, Milliseconds(longest), s.P99, 1e-3, "what is beyond the range is at its end")
+	one := Summarise([]time.Duration{1500 * time.Microsecond})
+	assert.Equal(t, 1.5, one.Mean)
+	assert.InEpsilon(t, 1.5, one.P50, 1e-3)
+	assert.Equal(t, one.P50, one.P99)
+	h := NewHistogram()
+	assert.NoError(t, h.RecordValue(int64(longest)))
+	assert.Equal(t, 1.5, Milliseconds(1500*time.Microsecond))
+}
+
+func TestThisMachine(t *testing.T) {
+	m := ThisMachine()
+	assert.Positive(t, m.Cores)
+	assert.NotEmpty(t, m.OS)
+	assert.NotEmpty(t, m.Arch)
+	assert.NotEmpty(t, m.Kernels)
+	assert.Positive(t, m.Page)
+	assert.Zero(t, m.Bandwidth, "that takes time")
+}
+
+func TestOfFile(t *testing.T) {
+	m, err := OfFile("../demo/small.gguf")
+	require.NoError(t, err)
+	assert.Equal(t, "pilotfish-demo-small", m.Name)
+	f, err := gguf.Open("../demo/small.gguf")
+	require.NoError(t, err)
+	defer f.Close()
+	hash, err := f.Fingerprint()
+	require.NoError(t, err)
+	assert.Equal(t, hash, m.Hash)
+	info, err := os.Stat("../demo/small.gguf")
+	require.NoError(t, err)
+	assert.Equal(t, info.Size(), m.Bytes)
+	sum := int64(0)
+	for _, n := range m.Types {
+		sum += n
+	}
+	assert.Positive(t, sum)
+	assert.Less(t, sum, m.Bytes)
+	_, err = OfFile("/nowhere")
+	assert.Error(t, err)
+}

@@ -1,0 +1,65 @@
+// Results writes the tables and figures of README.md and docs/results.md from the measurements in docs/results, and
+// measures them anew. It runs in a checkout:
+//
+//	go run ./bench/results                        write what stands between the markers of the pages, and the figures
+//	go run ./bench/results study FOLDER [NAME...] measure on this machine, and say what differs from docs/results
+//	go run ./bench/results adopt FOLDER           put the measurements of a study into docs/results, and write the pages
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+// kept is where measurements are committed, and figures.
+const kept = "docs/results"
+
+// pages are those with markers.
+func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "results:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	root, err := checkout()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 0:
+		return write(root)
+	case args[0] == "study" && len(args) > 1:
+		return study(ctx, root, args[1], args[2:])
+	case args[0] == "adopt" && len(args) == 2:
+		if err := adopt(root, args[1]); err != nil {
+			return err
+		}
+		return write(root)
+	}
+	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], or adopt FOLDER", args)
+}
+
+// checkout is the folder of go.mod, from the working directory upwards.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("there is no go.mod here or above: run this in a checkout")
+		}
+	}
+}

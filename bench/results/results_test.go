@@ -1,0 +1,219 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+const root = "../.."
+
+// TestPages: tables, figures and what they were made by are what the measurements in docs/results say. Only which
+// packages have changed since is not looked at: that is of the day when the page was written.
+func TestPages(t *testing.T) {
+	texts, figures, err := blocks(root)
+	require.NoError(t, err)
+	used := ""
+	for _, page := range pages() {
+		b, err := os.ReadFile(filepath.Join(root, page))
+		require.NoError(t, err)
+		was := marked().FindAllStringSubmatch(string(b), -1)
+		for _, m := range was {
+			if m[1] == changedBlock {
+				texts[changedBlock] = strings.TrimSpace(m[2])
+			}
+		}
+		want, err := filled(string(b), texts)
+		require.NoError(t, err, page)
+		now := marked().FindAllStringSubmatch(want, -1)
+		require.Len(t, now, len(was))
+		for i := range was {
+			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s is not what docs/results says: make results", page, was[i][1])
+			used += was[i][1] + " "
+		}
+	}
+	for name := range texts {
+		assert.Contains(t, used, name, "nobody shows this block")
+	}
+	files, err := filepath.Glob(filepath.Join(root, kept, "*.svg"))
+	require.NoError(t, err)
+	assert.Len(t, files, len(figures))
+	for name, want := range figures {
+		have, err := os.ReadFile(filepath.Join(root, kept, name))
+		require.NoError(t, err)
+		assert.True(t, string(want) == string(have), "%s is not what docs/results says: make results", name)
+	}
+}
+
+// TestKept: the measurements are small, name no folder of the machine that made them, and say of which sources they are.
+func TestKept(t *testing.T) {
+	size := int64(0)
+	for _, e := range experiments() {
+		records, err := measured(root, e.name)
+		require.NoError(t, err)
+		require.NotEmpty(t, records, e.name)
+		for _, r := range records {
+			assert.Len(t, r.Run.Sources, len(measuredPackages()), e.name)
+			for name, value := range r.Run.Flags {
+				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", e.name, name, value)
+			}
+			assert.Equal(t, "pilotfish "+e.args, r.Run.Command)
+			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "of which revision")
+		}
+		info, err := os.Stat(keptFile(root, e.name))
+		require.NoError(t, err)
+		size += info.Size()
+	}
+	assert.Less(t, size, int64(500_000))
+}
+
+func TestFilled(t *testing.T) {
+	blocks := map[string]string{"a": "new", "b": "x\ny\n"}
+	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n<!-- results:b -->\nold\n\nold\n<!-- /results -->\nend", blocks)
+	require.NoError(t, err)
+	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n<!-- results:b -->\nx\ny\n<!-- /results -->\nend", text)
+	again, err := filled(text, blocks)
+	require.NoError(t, err)
+	assert.Equal(t, text, again)
+	_, err = filled("<!-- results:c -->\n<!-- /results -->", blocks)
+	assert.ErrorContains(t, err, `"c"`)
+	_, err = filled("<!-- results:a -->\n", blocks)
+	assert.ErrorContains(t, err, "lacks its")
+	text, err = filled("no markers", blocks)
+	require.NoError(t, err)
+	assert.Equal(t, "no markers", text)
+}
+
+// TestSources: a hash is of the names and contents of a package's files, but not of its tests.
+func TestSources(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range measuredPackages() {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "a.go"), []byte("package a"), 0o600))
+	}
+	first, err := sources(dir)
+	require.NoError(t, err)
+	write := func(name, text string) map[string]string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "runtime/draft", name), []byte(text), 0o600))
+		all, err := sources(dir)
+		require.NoError(t, err)
+		return all
+	}
+	assert.Equal(t, first, write("a_test.go", "package a"))
+	assert.Equal(t, first, write("README.md", "text"))
+	second := write("a.go", "package b")
+	assert.NotEqual(t, first["runtime/draft"], second["runtime/draft"])
+	assert.Equal(t, first["bench"], second["bench"])
+	third := write("b.s", "x")
+	assert.NotEqual(t, second["runtime/draft"], third["runtime/draft"])
+	require.NoError(t, os.Rename(filepath.Join(dir, "runtime/draft/b.s"), filepath.Join(dir, "runtime/draft/c.s")))
+	fourth, err := sources(dir)
+	require.NoError(t, err)
+	assert.NotEqual(t, third["runtime/draft"], fourth["runtime/draft"], "another name")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "bench")))
+	_, err = sources(dir)
+	assert.Error(t, err)
+	here, err := sources(root)
+	require.NoError(t, err)
+	for _, hash := range here {
+		assert.Len(t, hash, 64)
+	}
+}
+
+// adoptedStudy is a checkout with pages and a study of the demo in it.
+func adoptedStudy(t *testing.T, change func(*result.Run)) string {
+	dir := t.TempDir()
+	for _, name := range append(measuredPackages(), kept, "study") {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	hashes, err := sources(dir)
+	require.NoError(t, err)
+	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x", Flags: map[string]string{"trace": "/home/me/x.csv", "rtt": "1s"},
+		Sources: hashes, Machine: result.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
+	if change != nil {
+		change(&run)
+	}
+	var lines []byte
+	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
+		r := bench.ModeReport{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)), Time: bench.Times{P50: float64(100 + i)},
+			Cell: &bench.Cell{RTT: 70}}
+		if i > 1 {
+			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
+		}
+		line, err := result.Line(r, run)
+		require.NoError(t, err)
+		lines = append(lines, line...)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
+	for _, page := range pages() {
+		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results -->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
+	}
+	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
+	return dir
+}
+
+// TestWrite: the pages say what the measurements say, of what they are, and what has changed since.
+func TestWrite(t *testing.T) {
+	dir := adoptedStudy(t, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, kept, "old.svg"), nil, 0o600))
+	require.NoError(t, write(dir))
+	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
+	require.NoError(t, err)
+	for _, want := range []string{
+		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from the large\n" +
+			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
+		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
+		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
+		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the\n" +
+			"minute before: 0.2.\n",
+		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
+		"\n- demo: nothing\n",
+	} {
+		assert.Contains(t, string(b), want)
+	}
+	assert.NoFileExists(t, filepath.Join(dir, kept, "old.svg"), "nothing makes it any more")
+	records, err := measured(dir, "demo")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"trace": "x.csv", "rtt": "1s"}, records[0].Run.Flags)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "runtime/draft/new.go"), []byte("package draft"), 0o600))
+	require.NoError(t, write(dir))
+	b, err = os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(b), "\n- demo: runtime/draft\n")
+
+	dir = adoptedStudy(t, func(r *result.Run) { r.Sources = nil })
+	assert.ErrorContains(t, write(dir), `"demo-sources"`, "a page that is to name them cannot")
+	text, err := changed(dir)
+	require.NoError(t, err)
+	assert.Contains(t, text, "- demo: it is not known of which sources")
+}
+
+func TestShortVersion(t *testing.T) {
+	const revision = "0123456789abcdef0123456789abcdef01234567"
+	assert.Equal(t, "0123456789ab", shortVersion(revision))
+	assert.Equal(t, "0123456789ab+dirty", shortVersion(revision+"+dirty"))
+	assert.Equal(t, "v1.2.3", shortVersion("v1.2.3"))
+	assert.Equal(t, "unknown", shortVersion("unknown"))
+	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
+}
+
+// TestStudyNames: what is not an experiment is refused before anything is built.
+func TestStudyNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	assert.ErrorContains(t, study(t.Context(), root, "x", []string{"demo", "nothing"}), `"nothing"`)
+	assert.NoDirExists(t, "x")
+	assert.ErrorContains(t, run(t.Context(), nil), "there is no go.mod")
+	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
+	assert.ErrorContains(t, run(t.Context(), []string{"study"}), "is nothing to do")
+	assert.ErrorContains(t, run(t.Context(), []string{"adopt", "a", "b"}), "is nothing to do")
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// experiment is a command whose lines are kept in a file.
+type experiment struct {
+	name string // of the file, without its end
+	args string
+	pair bool // needs the models that write stories: the folder that PAIR names
+}
+
+// experiments are all that the pages show. The model of the engine is written first, by bench synth.
+func experiments() []experiment {
+	const modes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-2,pipelined-4,pipelined-8,pipelined-auto,verified"
+	return []experiment{
+		{name: "demo", args: "demo --json"},
+		{name: "rtt", args: "bench routing --rtt 50ms,100ms,200ms,300ms --cloud-ms 40 --edge-tps 60 --ahead 8 --questions 24 --modes " +
+			modes + " --json"},
+		{name: "stories", pair: true, args: "bench routing --workload docs/results/beginnings.jsonl --raw -n 64 " +
+			"-m PAIR/stories-weak-qwen2-f32.gguf --large PAIR/stories260k-qwen2-f32.gguf --threshold 0.012 --verify-every 8 " +
+			"--ahead 17 --cloud-ms 40 --edge-tps 60 --rtt 100ms --modes local,cloud,speculative-8,overlapped-8,serial," +
+			"pipelined-auto,verified --json"},
+		{name: "engine", args: "bench engine -m random.gguf -p 128 -n 32 -r 3 --json"},
+		{name: "gateway", args: "bench gateway --devices 200 --rate 2 --model-ms 5 --seconds 20 --sessions 500 --json"},
+		{name: "link", args: "bench link --rtt 100ms --tokens 8 --asks 100 --connects 5 --outages 0 --json"},
+	}
+}
+
+// study measures the experiments of these names, or all, into the files of a folder, and says how they differ from those
+// that are kept. What is there already is not measured again, so that a study that was stopped goes on.
+func study(ctx context.Context, root, dir string, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name }) {
+			return fmt.Errorf("there is no experiment %q", name)
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	program := filepath.Join(dir, "pilotfish")
+	if err := command(ctx, root, os.Stdout, "go", "build", "-o", program, "./cmd/pilotfish"); err != nil {
+		return err
+	}
+	for _, e := range experiments() {
+		if len(names) > 0 && !slices.Contains(names, e.name) {
+			continue
+		}
+		if e.pair && os.Getenv("PAIR") == "" {
+			fmt.Printf("*** LEFT OUT: %s, which needs the folder of the models that write stories: PAIR=FOLDER ***\n", e.name)
+			continue
+		}
+		if err := e.measure(ctx, root, dir, program); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	return nil
+}
+
+// measure runs an experiment, and compares it.
+func (e *experiment) measure(ctx context.Context, root, dir, program string) error {
+	path := filepath.Join(dir, e.name+".jsonl")
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := e.run(ctx, root, dir, program, path); err != nil {
+			return err
+		}
+	}
+	before := keptFile(root, e.name)
+	if _, err := os.Stat(before); err != nil {
+		return nil
+	}
+	fmt.Printf("\n%s: as kept, and now\n", e.name)
+	return command(ctx, root, os.Stdout, program, "bench", "compare", before, path)
+}
+
+// run writes the lines of an experiment to a file, with the hashes of the measured packages. It is there when all is.
+func (e *experiment) run(ctx context.Context, root, dir, program, path string) error {
+	args := strings.Fields(strings.ReplaceAll(e.args, "PAIR", os.Getenv("PAIR")))
+	if i := slices.Index(args, "random.gguf"); i >= 0 {
+		args[i] = filepath.Join(dir, args[i])
+		if _, err := os.Stat(args[i]); err != nil {
+			if err := command(ctx, root, os.Stdout, program, "bench", "synth", args[i]); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Printf("\n%s: pilotfish %s\n", e.name, strings.Join(args, " "))
+	began := time.Now()
+	var out bytes.Buffer
+	if err := command(ctx, root, &out, program, args...); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %v\n", e.name, time.Since(began).Round(time.Second))
+	hashes, err := sources(root)
+	if err != nil {
+		return err
+	}
+	records, err := result.Read(&out, e.name)
+	if err != nil {
+		return err
+	}
+	var lines []byte
+	revision := checkedOut(ctx, root)
+	for _, r := range records {
+		if r.Run.Sources = hashes; r.Run.Version == "unknown" {
+			r.Run.Version = revision
+		}
+		line, err := rewritten(r)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line...)
+	}
+	return os.WriteFile(path, lines, 0o644)
+}
+
+// checkedOut is the revision of a checkout, for programs that were not told by the linker.
+func checkedOut(ctx context.Context, root string) string {
+	var revision, changes bytes.Buffer
+	if err := errors.Join(command(ctx, root, &revision, "git", "rev-parse", "HEAD"),
+		command(ctx, root, &changes, "git", "status", "--porcelain", "--untracked-files=no")); err != nil {
+		return "unknown"
+	}
+	if changes.Len() > 0 {
+		return strings.TrimSpace(revision.String()) + "+dirty"
+	}
+	return strings.TrimSpace(revision.String())
+}
+
+// command runs a program in a folder.
+func command(ctx context.Context, dir string, out interface{ Write([]byte) (int, error) }, name string, args ...string) error {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Stdout, c.Stderr = dir, out, os.Stderr
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// rewritten is the line of a record with its run as it is now.
+func rewritten(r result.Record) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := r.Into(&fields); err != nil {
+		return nil, err
+	}
+	delete(fields, "run")
+	return result.Line(fields, r.Run)
+}
+
+// adopt puts the measurements of a study into the checkout, compressed, without paths of the machine.
+func adopt(root, dir string) error {
+	for _, e := range experiments() {
+		records, err := result.ReadFile(filepath.Join(dir, e.name+".jsonl"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var packed bytes.Buffer
+		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			r.Run.Command = "pilotfish " + e.args
+			r.Run.Flags = withoutPaths(r.Run.Flags)
+			line, err := rewritten(r)
+			if err != nil {
+				return err
+			}
+			if _, err := z.Write(line); err != nil {
+				return err
+			}
+		}
+		if err := z.Close(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(keptFile(root, e.name), packed.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptFile is the file of an experiment that is committed.
+func keptFile(root, name string) string { return filepath.Join(root, kept, name+".jsonl.gz") }
+
+// withoutPaths are flags whose files are named without folders.
+func withoutPaths(flags map[string]string) map[string]string {
+	all := map[string]string{}
+	for name, value := range flags {
+		if filepath.IsAbs(value) {
+			value = filepath.Base(value)
+		}
+		all[name] = value
+	}
+	return all
+}

@@ -1,0 +1,152 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// text draws the tokens: from when each was drafted until it was shown, and within that from when it was settled, as
+// its own question and those before it were answered. It returns the bars by position.
+func (d *drawing) text() map[int]*bar {
+	answered := d.answered()
+	settled, next := time.Duration(0), 0
+	bars := map[int]*bar{}
+	for _, e := range d.t.events {
+		t := e.Token
+		if t == nil {
+			continue
+		}
+		for ; next < len(answered) && answered[next].pos <= t.Pos; next++ {
+			settled = max(settled, answered[next].at)
+		}
+		to := min(d.t.zero+e.At, d.wall)
+		from := max(min(to-t.CommitDelay, to-least), 0)
+		bars[t.Pos] = d.bar(text,
+			span{"token", from, to, args{
+				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End,
+				"unverified":      t.Unverified,
+				"commit_delay_ms": milliseconds(t.CommitDelay),
+			}},
+			opened(from, settled, to))
+	}
+	return bars
+}
+
+// opened is the end of a token that was open for a while after it was drafted: it is settled, and not shown yet.
+func opened(drafted, settled, shown time.Duration) span {
+	if settled <= drafted {
+		return span{}
+	}
+	return span{"settled", settled, shown, nil}
+}
+
+// settling is when the question about a position was answered, or given up.
+type settling struct {
+	pos int
+	at  time.Duration
+}
+
+// answered returns the questions that the text passed, by position.
+func (d *drawing) answered() (all []settling) {
+	for _, e := range d.t.events {
+		if q := e.Escalation; q != nil && passed(q) {
+			all = append(all, settling{q.Pos, d.t.zero + q.Decided + q.Held + q.Wait})
+		}
+	}
+	slices.SortFunc(all, func(a, b settling) int { return cmp.Compare(a.pos, b.pos) })
+	return all
+}
+
+// passed reports whether the text came through an escalation.
+func passed(q *draft.Escalation) bool {
+	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing
+}
+
+// asks draws the questions, and what is sent ahead of them.
+func (d *drawing) asks(tokens map[int]*bar) {
+	for _, e := range d.t.events {
+		if w := e.Warming; w != nil {
+			from := d.t.zero + w.Began
+			d.bar(asks, span{"sent ahead", from, from + w.Took, args{
+				"tokens": w.Tokens, "new": w.New, "bytes_up": w.BytesUp, "bytes_down": w.BytesDown, "error": said(w.Err),
+			}})
+		}
+		q := e.Escalation
+		if q == nil || q.Outcome == draft.Known || q.Outcome == draft.Unasked {
+			continue
+		}
+		d.ask(q, tokens[q.Pos])
+	}
+}
+
+// said is an error in words, nil without one.
+func said(err error) any {
+	if err == nil {
+		return nil
+	}
+	return err.Error()
+}
+
+// ask draws a question that left, and its way there and back where its answer came.
+func (d *drawing) ask(q *draft.Escalation, token *bar) {
+	decided := d.t.zero + q.Decided
+	left := decided + q.Held
+	ask := d.bar(asks, span{"held", decided, left, args{"pos": q.Pos}}, span{"ask", left, left + q.Wait, askArgs(q)})
+	answer := q.Outcome == draft.Hit || q.Outcome == draft.Miss || q.Outcome == draft.Probed
+	if ask == nil || !answer || q.ByAhead {
+		return
+	}
+	w := d.t.way(q, left, min(left+q.Wait, d.wall))
+	of := args{"pos": q.Pos, "clock": w.clock}
+	if w.within > 0 {
+		of["clock_within_us"] = float64(w.within) / float64(time.Microsecond)
+	}
+	d.bar(up, span{"ask", w.left, w.received, args{"pos": q.Pos, "bytes": q.BytesUp, "clock": w.clock}})
+	back := d.bar(down, span{"answer", w.sent, w.arrived, args{"pos": q.Pos, "bytes": q.BytesDown, "clock": w.clock}})
+	inside := d.bar(served, span{"served", w.received, w.sent, of}, span{"queue", w.received, w.began, nil},
+		span{"compute", w.began, w.done, args{"prefilled": q.Prefilled}})
+	if q.Outcome == draft.Probed { // it settled nothing
+		token = nil
+	}
+	d.arrow("ask", ask.at(left), inside.at(w.began), back.at(w.sent), token.at(w.arrived))
+}
+
+func askArgs(q *draft.Escalation) args {
+	return args{
+		"pos": q.Pos, "outcome": q.Outcome, "why": q.Why, "local": q.Local, "token": q.Token, "confidence": q.Confidence,
+		"branches": q.Branches, "drafted": q.Drafted, "wasted": q.Wasted,
+		"wait_ms": milliseconds(q.Wait), "hidden_ms": milliseconds(q.Hidden),
+		"exposed_ms": milliseconds(q.Exposed), "queue_ms": milliseconds(q.Queue),
+		"cloud_ms": milliseconds(q.Cloud), "wire_ms": milliseconds(q.Wire),
+		"bytes_up": q.BytesUp, "bytes_down": q.BytesDown, "error": said(q.Err),
+	}
+}
+
+// way is when an ask and its answer were where, in this order, since the text began. began and done are of computing.
+type way struct {
+	left, received, began, done, sent, arrived time.Duration
+	clock                                      string        // how that is known: measured, or estimated
+	within                                     time.Duration // what was measured in the gateway is true within this
+}
+
+// way returns where a question was that left and came back, within this time. Where the gateway does not tell, it is put
+// into the middle of the time on the wire.
+func (t *Text) way(q *draft.Escalation, left, back time.Duration) way {
+	w := way{left: left, received: left + q.Wire/2, sent: back - q.Wire/2, arrived: back, clock: "estimated"}
+	if !q.Times.Left.IsZero() {
+		since := func(at time.Time) time.Duration { return at.Sub(t.began) }
+		w = way{left: since(q.Times.Left), received: since(q.Times.Received), sent: since(q.Times.Sent),
+			arrived: since(q.Times.Arrived), clock: "measured", within: q.Times.Within}
+	}
+	w.began = w.received + q.Queue
+	w.done = w.began + q.Cloud
+	at := left
+	for _, p := range []*time.Duration{&w.left, &w.received, &w.began, &w.done, &w.sent, &w.arrived} {
+		*p = min(max(*p, at), back)
+		at = *p
+	}
+	return w
+}

@@ -1,0 +1,71 @@
+package timeline
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// BenchmarkDecode is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 60 tokens
+// that are drawn. Its forward calls are among the shortest that there are. The answers take turns, so that whatever else
+// the machine does hurts both alike, and of each the one that a tenth is faster than counts: others were hurt.
+func BenchmarkDecode(b *testing.B) {
+	f, err := gguf.Parse(demo.Small())
+	require.NoError(b, err)
+	e, err := engine.New(f, "small", engine.Options{Threads: 1})
+	require.NoError(b, err)
+	defer e.Close()
+	s, err := e.NewSession()
+	require.NoError(b, err)
+	answer := func(l *Timeline) {
+		r := engine.Route{Request: engine.Request{MaxTokens: 60, IgnoreEnd: true, Lookup: -1}}
+		t := l.Begin("")
+		t.Watch(&r)
+		defer t.End()
+		for _, err := range s.Routed(b.Context(), []int32{1, 2, 3, 4}, r) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var alone, drawn []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		answer(nil)
+		between := time.Now()
+		answer(new(Timeline))
+		alone, drawn = append(alone, between.Sub(begin)), append(drawn, time.Since(between))
+	}
+	slices.Sort(alone)
+	slices.Sort(drawn)
+	a, d := alone[len(alone)/10], drawn[len(drawn)/10]
+	b.ReportMetric(float64(a.Microseconds())/60, "µs/token")
+	b.ReportMetric(100*(d.Seconds()/a.Seconds()-1), "%-more")
+}
+
+// BenchmarkRecord is what is recorded of one forward call of a model with 24 layers, with its operations and its token.
+func BenchmarkRecord(b *testing.B) {
+	o := backend.Op{Kind: backend.OpAttend}
+	e := draft.Event{Pass: &draft.Pass{Rows: 1}}
+	token := draft.Event{Token: &draft.Token{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		t := new(Timeline).Begin("")
+		for range 60 {
+			for range 2 + 5*24 {
+				t.operation(o)
+			}
+			t.Observe(e)
+			t.Observe(token)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/60, "ns/call")
+}

@@ -1,0 +1,195 @@
+package timeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// laid is a span as a test sees it, in milliseconds.
+type laid struct {
+	name     string
+	from, to float64
+}
+
+func laidOn(f *timelinetest.File, process, thread string) (all []laid) {
+	for _, e := range f.All("X", process, thread, "") {
+		all = append(all, laid{e.Name, *e.Time / 1000, e.End() / 1000})
+	}
+	return all
+}
+
+// drawn is the file of events, of an answer of 200 ms whose decoder began with it.
+func drawn(t *testing.T, events ...draft.Event) *timelinetest.File {
+	t.Helper()
+	line := new(Timeline)
+	text := line.Begin("")
+	text.events, text.wall = events, 200*time.Millisecond
+	return written(t, line)
+}
+
+const ms = time.Millisecond
+
+func asked(q draft.Escalation) draft.Event {
+	return draft.Event{At: q.Decided + q.Held + q.Wait, Escalation: &q}
+}
+
+func shown(pos int, drafted, at time.Duration) draft.Event {
+	return draft.Event{At: at, Token: &draft.Token{Pos: pos, CommitDelay: at - drafted}}
+}
+
+// A question that had to wait for others left later than it was decided.
+func TestHeld(t *testing.T) {
+	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Late, Decided: 10 * ms, Held: 5 * ms, Wait: 30 * ms}))
+	assert.Equal(t, []laid{{"held", 10, 15}, {"ask", 15, 45}}, laidOn(f, "device", "asks"))
+	assert.Empty(t, f.All("X", "network", "", ""), "nothing came back")
+	assert.Empty(t, f.All("s", "", "", ""))
+}
+
+// What was never asked is not drawn. Where tokens ahead told it before the answer, it is not known where that was.
+func TestNotAsked(t *testing.T) {
+	for _, outcome := range []draft.Outcome{draft.Known, draft.Unasked} {
+		f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: outcome, Decided: 10 * ms, Held: 20 * ms}))
+		assert.Empty(t, f.All("X", "device", "asks", ""), outcome)
+	}
+	q := draft.Escalation{Pos: 4, Outcome: draft.Miss, Decided: 10 * ms, Wait: 20 * ms, ByAhead: true, Wire: 20 * ms}
+	f := drawn(t, asked(q), shown(4, 30*ms, 30*ms))
+	assert.Equal(t, []laid{{"ask", 10, 30}}, laidOn(f, "device", "asks"))
+	assert.Empty(t, f.All("X", "network", "", ""))
+	assert.Empty(t, f.All("X", "gateway", "", ""))
+}
+
+// A probe goes to the gateway and back, and settles nothing.
+func TestProbe(t *testing.T) {
+	q := draft.Escalation{Pos: 4, Outcome: draft.Probed, Decided: 10 * ms, Wait: 40 * ms, Cloud: 20 * ms, Wire: 20 * ms}
+	f := drawn(t, asked(q), shown(4, 5*ms, 60*ms))
+	assert.Equal(t, []laid{{"served", 20, 40}, {"compute", 20, 40}}, laidOn(f, "gateway", "asks"))
+	assert.Len(t, f.All("f", "network", "down", "ask"), 1, "the arrow ends with the answer")
+	assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
+}
+
+// A token is settled by the last of the answers before it, in whatever order they came; what was dropped settles nothing.
+func TestSettledByAll(t *testing.T) {
+	at := func(pos int, outcome draft.Outcome, wait time.Duration) draft.Event {
+		return asked(draft.Escalation{Pos: pos, Outcome: outcome, Decided: 10 * ms, Wait: wait})
+	}
+	f := drawn(t, at(5, draft.Hit, 30*ms), at(4, draft.Hit, 80*ms), at(4, draft.Dropped, 120*ms), at(6, draft.Hit, 150*ms),
+		shown(4, 10*ms, 100*ms), shown(5, 20*ms, 110*ms))
+	assert.ElementsMatch(t, []laid{{"token", 10, 100}, {"settled", 90, 100}, {"token", 20, 110}, {"settled", 90, 110}},
+		laidOn(f, "device", "text"))
+}
+
+// Whatever a clock says, an ask is on its way only while it is open, one place after the other.
+func TestWayWithinAsk(t *testing.T) {
+	line := new(Timeline)
+	text := line.Begin("")
+	at := func(d time.Duration) time.Time { return text.began.Add(d) }
+	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Queue: 5 * ms, Cloud: 10 * ms,
+		Times: draft.Times{Left: at(10 * ms), Received: at(30 * ms), Sent: at(40 * ms), Arrived: at(90 * ms)}}
+	text.events, text.wall = []draft.Event{asked(q)}, 200*ms
+	f := written(t, line)
+	assert.Equal(t, []laid{{"ask", 20, 30}}, laidOn(f, "network", "up"))
+	assert.Equal(t, []laid{{"served", 30, 45}, {"queue", 30, 35}, {"compute", 35, 45}}, laidOn(f, "gateway", "asks"))
+	assert.Equal(t, []laid{{"answer", 45, 80}}, laidOn(f, "network", "down"))
+
+	q.Times = draft.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
+	text.events = []draft.Event{asked(q)}
+	f = written(t, line)
+	assert.Empty(t, f.All("X", "network", "", ""), "nonsense")
+	assert.Empty(t, f.All("s", "", "", ""), "an arrow leads somewhere, or there is none")
+}
+
+// Bars that overlap lie on lanes of their own, and one that begins as another ends lies behind it.
+func TestLanes(t *testing.T) {
+	ask := func(from, wait time.Duration) draft.Event {
+		return asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: from, Wait: wait})
+	}
+	f := drawn(t, ask(0, 10*ms), ask(10*ms, 10*ms), ask(15*ms, 30*ms), ask(20*ms, 5*ms), ask(18*ms, 1*ms))
+	threads := map[int][]float64{}
+	for _, e := range f.All("X", "device", "asks", "ask") {
+		threads[e.Thread] = append(threads[e.Thread], *e.Time/1000)
+	}
+	require.Len(t, threads, 3)
+	assert.Equal(t, [][]float64{{0, 10, 20}, {15}, {18}}, [][]float64{threads[3001], threads[3002], threads[3003]})
+}
+
+// Steps that overlap, as clocks are not exact, lie one after the other, and nothing is behind the end.
+func TestStepsDoNotOverlap(t *testing.T) {
+	pass := func(began, took time.Duration) draft.Event {
+		return draft.Event{Pass: &draft.Pass{Rows: 1, Began: began, Took: took}}
+	}
+	f := drawn(t, pass(50*ms, 20*ms), draft.Event{Prompt: &draft.Prompt{Began: 10 * ms, Took: 41 * ms}},
+		pass(55*ms, 10*ms), pass(69*ms, 11*ms), pass(190*ms, 30*ms), pass(210*ms, 5*ms))
+	assert.Equal(t, []laid{{"answer", 0, 200}, {"rest", 0, 10}, {"prompt", 10, 51}, {"forward", 51, 70},
+		{"forward", 70, 80}, {"rest", 80, 190}, {"forward", 190, 200}}, laidOn(f, "device", "draft steps"))
+}
+
+// When decoding began follows from the event that came soonest after its time.
+func TestZero(t *testing.T) {
+	line := new(Timeline)
+	now := time.Now()
+	line.now = func() time.Time { return now }
+	text := line.Begin("")
+	for _, late := range []time.Duration{9 * ms, 7 * ms, 12 * ms} {
+		now = text.began.Add(late)
+		text.Observe(draft.Event{At: 2 * ms, Ahead: &draft.Ahead{}})
+	}
+	assert.Equal(t, 5*ms, text.zero)
+	now = text.began.Add(100 * ms)
+	text.End()
+	text.Observe(draft.Event{At: 90 * ms, Token: &draft.Token{Pos: 3, CommitDelay: 10 * ms}})
+	text.Observe(draft.Event{At: 20 * ms, Pass: &draft.Pass{Began: 10 * ms, Took: 10 * ms}})
+	f := written(t, line)
+	assert.Equal(t, []laid{{"token", 85, 95}}, laidOn(f, "device", "text"))
+	assert.Equal(t, []laid{{"answer", 0, 100}, {"rest", 0, 15}, {"forward", 15, 25}, {"rest", 25, 100}},
+		laidOn(f, "device", "draft steps"))
+}
+
+// What goes on behind the end of the answer is drawn until then.
+func TestEnds(t *testing.T) {
+	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: 150 * ms, Wait: 300 * ms}),
+		asked(draft.Escalation{Pos: 5, Outcome: draft.Failed, Decided: 250 * ms, Wait: 300 * ms}))
+	assert.Equal(t, []laid{{"ask", 150, 200}}, laidOn(f, "device", "asks"))
+}
+
+// Arrows of several answers are not taken for each other.
+func TestArrowsOfSeveral(t *testing.T) {
+	line := new(Timeline)
+	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Wire: 60 * ms}
+	for _, name := range []string{"a", "b"} {
+		text := line.Begin(name)
+		text.events, text.wall = []draft.Event{asked(q), asked(q), shown(4, 30*ms, 90*ms)}, 200*ms
+	}
+	f := written(t, line)
+	ids := map[int]bool{}
+	for _, e := range f.All("s", "", "", "") {
+		ids[e.ID] = true
+	}
+	assert.Len(t, ids, 4)
+	assert.Len(t, f.All("f", "b: device", "text", ""), 2)
+}
+
+// Marks say when something was dropped or turned, what, and by which answer.
+func TestMarks(t *testing.T) {
+	nodes := []draft.Drafted{{ID: 7, Parent: 2, Pos: 6, Token: 11}, {ID: 9, Parent: 7, Pos: 7, Token: 12, Guess: true}}
+	pass := &draft.Pass{Rows: 2, Proposed: 1, Began: 10 * ms, Took: 10 * ms, Nodes: nodes}
+	f := drawn(t, draft.Event{At: 20 * ms, Pass: pass},
+		draft.Event{At: 30 * ms, Rollback: &draft.Rollback{Pos: 6, Of: 4, Nodes: []draft.ID{9, 7}}},
+		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: draft.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
+	call := f.All("X", "device", "draft steps", "forward")[0]
+	assert.Equal(t, []float64{2, 1, 1, 0},
+		[]float64{call.Arg("rows"), call.Arg("branches"), call.Arg("proposed"), call.Arg("accepted")})
+	back := f.All("i", "device", "draft steps", "rollback")[0]
+	assert.Equal(t, []float64{30000, 6, 4, 2},
+		[]float64{*back.Time, back.Arg("pos"), back.Arg("answer_pos"), back.Arg("dropped")})
+	want := map[string]any{"node": 9.0, "parent": 7.0, "pos": 7.0, "token": 12.0, "guess": true}
+	assert.Equal(t, want, back.Args["nodes"].([]any)[0])
+	turned := f.All("i", "device", "draft steps", "turned")[0]
+	assert.Equal(t, []float64{40000, 8, 3, 5, 2},
+		[]float64{*turned.Time, turned.Arg("pos"), turned.Arg("token"), turned.Arg("local"), turned.Arg("wasted")})
+}

@@ -1,0 +1,102 @@
+package timeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// args are what is said of a trace event beside its name.
+type args map[string]any
+
+// event is one of the Trace Event Format, by its names.
+type event struct {
+	Name    string `json:"name"`
+	Phase   phase  `json:"ph"`
+	Time    micros `json:"ts"`
+	Dur     micros `json:"dur,omitempty"`
+	Process int    `json:"pid"`
+	Thread  int    `json:"tid"`
+	Cat     string `json:"cat,omitempty"`
+	ID      int    `json:"id,omitempty"` // of an arrow
+	Bind    string `json:"bp,omitempty"` // "e": to the span around it
+	Scope   string `json:"s,omitempty"`  // of a mark; "t": its thread
+	Args    args   `json:"args,omitempty"`
+}
+
+// phase is the kind of an event.
+type phase string
+
+const (
+	named     phase = "M" // a name of a process or thread
+	spans     phase = "X"
+	mark      phase = "i"
+	arrow     phase = "s" // begins
+	arrowStep phase = "t"
+	arrowEnd  phase = "f"
+)
+
+// micros is a time that is written in microseconds, with all its digits.
+type micros time.Duration
+
+// MarshalJSON writes microseconds.
+func (m micros) MarshalJSON() ([]byte, error) {
+	whole, rest := m/1000, m%1000
+	if rest == 0 {
+		return strconv.AppendInt(nil, int64(whole), 10), nil
+	}
+	return fmt.Appendf(nil, "%d.%03d", whole, rest), nil
+}
+
+// Write writes the file. about is put beside the events, such as what was run; nil: nothing is. No answer may be under
+// way.
+func (l *Timeline) Write(w io.Writer, about any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, `{"displayTimeUnit":"ms",`)
+	if about != nil {
+		b, err := json.Marshal(about)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, `"otherData":%s,`, b)
+	}
+	fmt.Fprint(out, `"traceEvents":[`)
+	separator, arrows := "\n", 0
+	for i, t := range l.texts {
+		d := &drawing{t: t, first: int(processes)*i + 1, arrows: arrows}
+		for _, e := range d.draw() {
+			b, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%s%s", separator, b)
+			separator = ",\n"
+		}
+		arrows = d.arrows
+	}
+	fmt.Fprint(out, "\n]}\n")
+	return out.Flush()
+}
+
+// inOrder sorts events by time: names first, and of those at one time a span before the spans within it, and arrows by
+// their parts, last.
+func inOrder(all []event) {
+	rank := func(e event) int {
+		return slices.Index([]phase{named, spans, mark, arrow, arrowStep, arrowEnd}, e.Phase)
+	}
+	slices.SortStableFunc(all, func(a, b event) int {
+		if (a.Phase == named) != (b.Phase == named) {
+			return rank(a) - rank(b)
+		}
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Dur, a.Dur))
+	})
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+func printEngineReport(a *app, r bench.EngineReport) {
+	fmt.Fprintf(a.stdout, "%s\n", r.Device)
+	if r.PromptTokens > 0 {
+		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
+		if r.PromptBound > 0 {
+			fmt.Fprintf(a.stdout, ": %.0f%% of the %.0f that multiplying allows",
+				min(100, 100*r.PromptTPS/r.PromptBound), r.PromptBound)
+			fmt.Fprintf(a.stdout,
+				"\n             %8.1f billion multiplications with weights per second; "+
+					"this CPU can do %.0f of bytes or %.0f of float32",
+				r.PromptMACs, r.PeakBytes, r.PeakFloats)
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	if r.DecodedTokens > 0 {
+		fmt.Fprintf(a.stdout, "generation   %8.1f tokens/s, %d one by one: %s\n",
+			r.GenerationTPS, r.DecodedTokens, bandwidthText(r))
+	}
+	if r.Dispatches > 0 {
+		fmt.Fprintf(a.stdout,
+			"encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n",
+			r.Dispatches, r.Levels)
+	}
+	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
+		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
+	if r.DepthBytes > 0 {
+		fmt.Fprintf(a.stdout, " and %s of keys and values", humanize.Bytes(uint64(r.DepthBytes)))
+	}
+	fmt.Fprintln(a.stdout)
+	if len(r.ByThreads) > 1 {
+		fmt.Fprintf(a.stdout, "by threads  ")
+		for _, v := range r.ByThreads {
+			fmt.Fprintf(a.stdout, " %8.1f", v)
+		}
+		fmt.Fprintf(a.stdout, " GB/s, with 1 to %d\n", len(r.ByThreads))
+	}
+	fmt.Fprintf(a.stdout, "weights      %8s of %s in huge pages", humanize.Bytes(uint64(r.HugeBytes)),
+		humanize.Bytes(uint64(r.FileBytes)))
+	if r.WeightsStay != "" {
+		fmt.Fprintf(a.stdout, ": %s", r.WeightsStay)
+	} else {
+		fmt.Fprintf(a.stdout, ", %.0f ms after the first token", r.MoveMS)
+	}
+	fmt.Fprintln(a.stdout)
+	fmt.Fprintf(a.stdout, "load         %8.1f ms, first token after %.1f ms\n", r.LoadMS, r.FirstTokenMS)
+	if r.PeakRSS > 0 {
+		fmt.Fprintf(a.stdout, "peak memory  %8s (file %s, keys and values of a full context %s)\n",
+			humanize.Bytes(uint64(r.PeakRSS)), humanize.Bytes(uint64(r.FileBytes)), humanize.Bytes(uint64(r.KVBytes)))
+	}
+	printNoise(a, r)
+	printScaling(a, r.Scaling)
+}
+
+// printNoise says how far samples lie apart, and what else the machine did.
+func printNoise(a *app, r bench.EngineReport) {
+	var all []string
+	for _, n := range []struct {
+		what string
+		s    *bench.Spread
+	}{{"prompt", r.Noise.Prompt}, {"generation", r.Noise.Decode}, {"rows", r.Noise.Rows}} {
+		if n.s != nil {
+			all = append(all,
+				fmt.Sprintf("%s %.1f%% (MAD), %.1f%% from shortest to longest", n.what, 100*n.s.MAD, 100*n.s.Range))
+		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(a.stdout, "spread       %s\n", strings.Join(all, "; "))
+	}
+	if t := r.TokenMS; t != nil {
+		fmt.Fprintf(a.stdout, "each token   %8.2f ms median, %.2f at 90%%, %.2f at 99%%\n", t.P50, t.P90, t.P99)
+	}
+	if r.Quiet.Seconds > 0 {
+		fmt.Fprintf(a.stdout, "machine      %s\n", r.Quiet)
+	}
+}
+
+// printEngineReports prints a line for each thing that was measured, those of one load of the model below its device.
+func printEngineReports(a *app, all []bench.EngineReport) {
+	for i, r := range all {
+		c := r.Cell
+		if last := all[max(i-1, 0)]; i == 0 || *lastLoad(last) != *lastLoad(r) {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
+			}
+			fmt.Fprintf(a.stdout, "%s, keys and values %s; machine %s\n", r.Device, r.KV, r.Quiet)
+			fmt.Fprintf(a.stdout, "test                   tokens/s       MAD     range   remarks\n")
+		}
+		if c.Rows > 0 {
+			remark := ""
+			if c.Rows > 1 {
+				remark = fmt.Sprintf("%.2f times the time of one row", r.RowsCost)
+			}
+			line(a, at("rows", c.Rows, c.Depth), r.RowsTPS, r.Noise.Rows, remark)
+		}
+		if c.Prompt > 0 {
+			remark := ""
+			if r.PromptBound > 0 {
+				remark = fmt.Sprintf("%.0f%% of what multiplying allows", min(100, 100*r.PromptTPS/r.PromptBound))
+			}
+			line(a, at("pp", c.Prompt, c.Depth), r.PromptTPS, r.Noise.Prompt, remark)
+		}
+		if c.Decode > 0 {
+			line(a, at("tg", c.Decode, c.Depth), r.GenerationTPS, r.Noise.Decode, bandwidthText(r))
+		}
+	}
+}
+
+// lastLoad is what the combinations of one load have in common.
+func lastLoad(r bench.EngineReport) *bench.EngineCell {
+	return &bench.EngineCell{Backend: r.Cell.Backend, KV: r.Cell.KV, Threads: r.Cell.Threads}
+}
+
+// at names a test as llama-bench does.
+func at(kind string, n, depth int) string {
+	if depth == 0 {
+		return fmt.Sprintf("%s%d", kind, n)
+	}
+	return fmt.Sprintf("%s%d @ d%d", kind, n, depth)
+}
+
+// line prints one test.
+func line(a *app, test string, tps float64, s *bench.Spread, remark string) {
+	noise := fmt.Sprintf("%9s %9s", "", "")
+	if s != nil {
+		noise = fmt.Sprintf("%8.1f%% %8.1f%%", 100*s.MAD, 100*s.Range)
+	}
+	fmt.Fprintf(a.stdout, "%-20s %10.1f %s   %s\n", test, tps, noise, remark)
+}
+
+// bandwidthText says what the bandwidth of memory means for the generation.
+func bandwidthText(r bench.EngineReport) string {
+	if r.FitsCache {
+		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"
+	}
+	return fmt.Sprintf("%s of the %.1f that reading memory allows", wholePercent(r.Share), r.Bound)
+}
+
+// printScaling prints a line for each number of threads.
+func printScaling(a *app, all []bench.Scale) {
+	if len(all) > 0 {
+		fmt.Fprintf(a.stdout,
+			"\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")
+	}
+	for _, s := range all {
+		share := wholePercent(s.Share)
+		if s.FitsCache {
+			share = "fits in the cache"
+		}
+		fmt.Fprintf(a.stdout, "%7d %18.1f %22.1f %11.1f   %s\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth, share)
+	}
+}
+
+func wholePercent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%%", 100**share)
+}

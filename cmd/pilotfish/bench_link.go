@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// benchLinkFlags are the flags of `pilotfish bench link`.
+type benchLinkFlags struct {
+	o      bench.LinkOptions
+	tokens numberList
+	model  float64 // milliseconds
+	json   bool
+}
+
+// newBenchLinkCommand measures the way of asks and answers alone.
+func newBenchLinkCommand(a *app) *cobra.Command {
+	var f benchLinkFlags
+	c := &cobra.Command{
+		Use:   "link [flags]",
+		Short: "Measure the way of questions and answers alone: protocol, QUIC and an emulated link, without models",
+		Long: `Measure the way of questions and answers alone: protocol, QUIC and an emulated link, without models. Device, link and
+gateway are in this one process. What was measured stands beside what arithmetic says.
+
+  asks      questions of each of --tokens new tokens, each from when it was due until its answer was there. They are due at
+            times that do not depend on answers, so that waiting behind a stall is part of it. Arithmetic: the round trip,
+            the model, and with --rate the time on the link. Bytes on the wire are those of IP, UDP and QUIC too, with
+            acknowledgements and repeats.
+  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Arithmetic: two round trips until
+            the gateway's welcome and three until the first answer, and one with 0-RTT.
+  outage    nothing passes for --outage while questions go on; how long after its end the first answer comes. Arithmetic:
+            no later than that of the next question which becomes due.
+  loopback  how many questions a second pass without the link, 64 under way at any time.`,
+		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
+  pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8 --asks 2000 --connects 0 --outages 0
+  pilotfish bench link --trace cellular.rtt.csv --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c.Flags())
+	return c
+}
+
+func (f *benchLinkFlags) register(p *pflag.FlagSet) {
+	f.tokens = numberList{8, 64, 512}
+	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round trip, up to 10s")
+	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets that the link loses, each way")
+	p.Int64Var(&f.o.Rate, "rate", 0,
+		"`bytes` per second that the link carries each way, headers included; 0 means no limit")
+	p.StringArrayVar(&f.o.Traces, "trace", nil,
+		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
+	p.Uint64Var(&f.o.Seed, "seed", 0, "seed of the chance by which --loss loses packets")
+	p.Float64Var(&f.model, "model-ms", 0, "`milliseconds` that the model takes for a question")
+	p.Var(&f.tokens, "tokens", "new tokens of each question, 1 to 2048; 0 leaves this part out")
+	p.IntVar(&f.o.Asks, "asks", 300, "questions of each number of tokens")
+	p.Float64Var(&f.o.AskRate, "asks-per-second", 50, "how often a question is due")
+	p.IntVar(&f.o.Connects, "connects", 10, "connections of each kind; 0 leaves this part out")
+	p.IntVar(&f.o.Outages, "outages", 3, "how often nothing passes; 0 leaves this part out")
+	p.DurationVar(&f.o.Outage, "outage", time.Second, "for how long")
+	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "length of the measurement without link; 0 leaves it out")
+	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
+}
+
+// check refuses values out of range, and a call that measures nothing.
+func (f *benchLinkFlags) check() error {
+	if slices.Equal(f.tokens, numberList{0}) {
+		f.tokens = nil
+	}
+	for _, n := range f.tokens {
+		if err := checkRange("tokens", n, 1, 2048, "1 to 2048 tokens"); err != nil {
+			return err
+		}
+	}
+	for _, err := range []error{
+		checkRange("rtt", f.o.RTT, 0, longestRTT, "0 to 10s"),
+		checkRange("loss", f.o.Loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
+		checkRange("rate", f.o.Rate, 0, 1<<40, "0 for no limit, or bytes per second"),
+		checkRange("model-ms", f.model, 0, mostCloudMS, "0 to 60000 milliseconds"),
+		checkRange("asks", f.o.Asks, 1, 1_000_000, "1 to 1000000 questions"),
+		checkRange("asks-per-second", f.o.AskRate, 0.01, 10_000, "0.01 to 10000"),
+		checkRange("connects", f.o.Connects, 0, 10_000, "0 to 10000 connections"),
+		checkRange("outages", f.o.Outages, 0, 10_000, "0 to 10000"),
+		checkRange("outage", f.o.Outage, time.Millisecond, time.Minute, "1ms to 1m"),
+		checkRange("loopback", f.o.Loopback, 0, time.Hour, "0 to 1h"),
+		checkTraces(f.o.Traces),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
+		return usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: " +
+			"leave one of them out")
+	}
+	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
+	return nil
+}
+
+func (f *benchLinkFlags) run(ctx context.Context, a *app) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	about := a.measured()
+	if f.json {
+		about.Machine.Bandwidth = result.Bandwidth()
+	}
+	m := newMeter(a.stderr, "questions and connections", inPieces)
+	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
+	var all []bench.LinkReport
+	err := bench.Link(ctx, f.o, func(r bench.LinkReport) error {
+		if f.json {
+			return a.printResult(r, about)
+		}
+		all = append(all, r)
+		return nil
+	})
+	m.close()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		printLinkReport(a, r)
+	}
+	return nil
+}
+
+// printLinkReport prints one part.
+func printLinkReport(a *app, r bench.LinkReport) {
+	percentiles := func(name string, l bench.Latency, remark string) {
+		fmt.Fprintf(a.stdout, "  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n",
+			name, l.P50, l.P90, l.P99, l.P999, l.Max, remark)
+	}
+	switch {
+	case r.Asks != nil:
+		printLinkAsks(a, r.Asks, percentiles)
+	case r.Connect != nil:
+		c := r.Connect
+		fmt.Fprintf(a.stdout, "connect: %d new connections, %d resumed, %d of them with 0-RTT\n",
+			c.Connections, c.Connections, c.Early)
+		percentiles("welcome", c.Connected, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedHello))
+		percentiles("first answer", c.First, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedFirst))
+		percentiles("first answer, resumed", c.Resumed, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedEarly))
+	case r.Outage != nil:
+		fmt.Fprintf(a.stdout, "outage: %d times %v ms without a packet; %d questions without an answer\n",
+			r.Outage.Outages, r.Outage.OutageMS, r.Outage.Lost)
+		percentiles("first answer after it", r.Outage.Recovery, fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
+	case r.Loopback != nil:
+		fmt.Fprintf(a.stdout, "loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
+			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
+	}
+	fmt.Fprintf(a.stdout, "  %-22s %s\n", "machine", r.Quiet)
+}
+
+// printLinkAsks prints questions of one size.
+func printLinkAsks(a *app, l *bench.LinkAsks, percentiles func(string, bench.Latency, string)) {
+	said := ""
+	if l.Expected != nil {
+		said = fmt.Sprintf("; arithmetic: %.2f", *l.Expected)
+	}
+	failed := ""
+	if l.Errors > 0 {
+		failed = fmt.Sprintf(", %d without an answer", l.Errors)
+	}
+	fmt.Fprintf(a.stdout, "asks of %d tokens: %d answers%s, %v a second\n", l.Tokens, l.Answers, failed, l.PerSecond)
+	percentiles("from due", l.Latency, said)
+	percentiles("asked late by", l.Late, "")
+	fmt.Fprintf(a.stdout, "  %-22s %s\n", "bytes each", strings.Join([]string{
+		fmt.Sprintf("up %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadUp, l.WireUp, l.PacketsUp),
+		fmt.Sprintf("down %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadDown, l.WireDown, l.PacketsDown),
+	}, "; "))
+}

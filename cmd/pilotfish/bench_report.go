@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/report"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// newBenchReportCommand draws results.
+func newBenchReportCommand(a *app) *cobra.Command {
+	var out, svg string
+	c := &cobra.Command{
+		Use:   "report RESULTS... -o FILE [flags]",
+		Short: "Draw the results of measurements as one page that needs no network",
+		Long: `Draw the results of measurements as one page that needs no network: tables, time over round trips with intervals, one
+answer of each mode from its beginning to its end, histograms of waits, bytes each way, engines, gateways and accuracy;
+and how each was measured.
+
+RESULTS are files of JSON lines, as --json of demo, bench, eval and run prints them; - is stdin. Lines of several files
+stand in one plot where nothing but the round trip differs.`,
+		Example: `  pilotfish bench routing --json > results.jsonl
+  pilotfish bench report results.jsonl -o report.html --svg figures`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" && svg == "" {
+				return usagef("where to? Give -o FILE for a page, --svg FOLDER for files, or both")
+			}
+			return a.report(args, out, svg)
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "write the page to `file`; one that is there is replaced")
+	c.Flags().StringVar(&svg, "svg", "", "write each picture as an SVG file into `folder`")
+	return c
+}
+
+// report draws the lines of files.
+func (a *app) report(paths []string, out, svg string) error {
+	var all []result.Record
+	for _, path := range paths {
+		some, err := a.readResults(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
+	}
+	r, err := report.New(all)
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		if err := writePage(r, out); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, out)
+	}
+	if svg == "" {
+		return nil
+	}
+	names, err := r.WriteSVG(svg)
+	for _, name := range names {
+		fmt.Fprintln(a.stdout, filepath.Join(svg, name))
+	}
+	if err == nil && len(names) == 0 {
+		fmt.Fprintln(a.stderr, "there is nothing to draw in these results")
+	}
+	return err
+}
+
+// readResults reads a file of results, or stdin.
+func (a *app) readResults(path string) ([]result.Record, error) {
+	if path == "-" {
+		return result.Read(a.stdin, "stdin")
+	}
+	return result.ReadFile(path)
+}
+
+// writePage writes a report as a page. One that is there is replaced when the new one is whole.
+func writePage(r *report.Report, path string) error {
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		return err
+	}
+	return replaceFile(path, b.Bytes())
+}

@@ -1,0 +1,72 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// quickly are changes to the study in docs/measuring.md, so that it takes seconds. Each must have something to change.
+func quickly() [][2]string {
+	return [][2]string{
+		{`--rtt 50ms,150ms,300ms --questions 16`, `--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0 --warm-up 0`},
+		{`--rtt 50ms --questions 16`, `--rtt 1ms --questions 3 --edge-tps 2000 --cloud-ms 0 --warm-up 0`},
+	}
+}
+
+// TestMeasuring: the commands of docs/measuring.md run, one after the other in one shell, and leave what they say.
+func TestMeasuring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole study: not with -short")
+	}
+	page, err := os.ReadFile("../../docs/measuring.md")
+	require.NoError(t, err)
+	var script strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		script.WriteString(block[1])
+	}
+	text := script.String()
+	for _, change := range quickly() {
+		require.Contains(t, text, change[0], "the page has changed")
+		text = strings.ReplaceAll(text, change[0], change[1])
+	}
+	dir := t.TempDir()
+	out := inShell(t, dir, text)
+	for _, name := range []string{"sweep.html", "figures/study1-time-over-rtt.svg", "figures/study1-cell2-waterfall-verified.svg",
+		"replayed.html"} {
+		assert.FileExists(t, filepath.Join(dir, name))
+	}
+	assert.Contains(t, out, filepath.Join("figures", "study1-time-over-rtt.svg"))
+	replayed, err := result.ReadFile(filepath.Join(dir, "replayed.jsonl"))
+	require.NoError(t, err)
+	assert.Len(t, replayed, 5*3+1, "three modes at five round trips, and where they break even")
+	sweep, err := result.ReadFile(filepath.Join(dir, "sweep.jsonl"))
+	require.NoError(t, err)
+	assert.Len(t, sweep, 2*6+1)
+}
+
+// TestMeasuringNames: the page names no field that no measurement has.
+func TestMeasuringNames(t *testing.T) {
+	page, err := os.ReadFile("../../docs/measuring.md")
+	require.NoError(t, err)
+	schema := string(measurementSchema(t))
+	rows := regexp.MustCompile("(?m)^\\| ((?:`[a-z_0-9]+`(?:, )?)+)[^|]*\\|").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(rows), 25)
+	for _, row := range rows {
+		for _, name := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(row[1], -1) {
+			if name[1] == "demo" || name[1] == "eval" || name[1] == "run" {
+				continue // commands
+			}
+			assert.Contains(t, schema, `"`+name[1]+`":`, "%s in docs/measuring.md", name[1])
+		}
+	}
+}

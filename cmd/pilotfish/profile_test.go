@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProfile: each kind has a file of its own name in this folder, and nothing else is left there.
+func TestProfile(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	t.Chdir(t.TempDir())
+	for _, kind := range []string{"cpu", "mem", "block", "mutex", "trace"} {
+		code, _, stderr := call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--profile", kind)
+		require.Equal(t, exitDone, code, stderr)
+	}
+	var names []string
+	all, err := os.ReadDir(".")
+	require.NoError(t, err)
+	for _, f := range all {
+		info, err := f.Info()
+		require.NoError(t, err)
+		assert.Positive(t, info.Size(), f.Name())
+		names = append(names, f.Name())
+	}
+	assert.Equal(t, []string{"block.pprof", "cpu.pprof", "mem.pprof", "mutex.pprof", "trace.out"}, names)
+}
+
+// TestProfilePath: a profile goes where it is told to, and never over a file that is there: then nothing is done.
+func TestProfilePath(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	dir := t.TempDir()
+	run := []string{"run", "-m", m, "--tokens", "1", "-n", "2", "--profile", "mem", "--profile-path"}
+	for _, c := range []struct{ path, file string }{
+		{filepath.Join(dir, "mine"), "mine"}, {dir, "mem.pprof"}, {dir + string(filepath.Separator), ""},
+		{filepath.Join(dir, "mine"), ""},
+	} {
+		before, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		code, stdout, stderr := call(t, append(run, c.path)...)
+		after, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		if c.file == "" {
+			assert.Equal(t, exitFailed, code)
+			assert.Empty(t, stdout, "an error before the work begins")
+			assert.Contains(t, stderr, "exists already: name another file with --profile-path")
+			assert.Equal(t, len(before), len(after))
+			continue
+		}
+		assert.Equal(t, exitDone, code, stderr)
+		assert.Len(t, after, len(before)+1)
+		info, err := os.Stat(filepath.Join(dir, c.file))
+		require.NoError(t, err)
+		assert.Positive(t, info.Size())
+	}
+	code, _, stderr := call(t, append(run, filepath.Join(dir, "none", "mine"))...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--profile-path")
+	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile", "mem", "--profile-path", filepath.Join(dir, "wrong"), "x")
+	assert.Equal(t, exitUsage, code, stderr)
+	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of a wrong call")
+	code, _, stderr = call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile", "mem",
+		"--profile-path", filepath.Join(dir, "failed"), "x")
+	assert.Equal(t, exitFailed, code, stderr)
+	assert.FileExists(t, filepath.Join(dir, "failed"), "of what was done before it failed")
+}
+
+// TestProfiledCommands: every command that runs for long takes --profile and --profile-path, and writes it.
+func TestProfiledCommands(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	dir := t.TempDir()
+	lines := map[string]string{
+		"run": "-m M --tokens 1 -n 2", "demo": "--questions 1 --modes local --edge-tps 0", "cloud": "-m M --listen 127.0.0.1:0",
+		"eval": "demo --questions 1 --policy never", "bench engine": "-m M -p 2 -n 0 -r 1",
+		"bench routing": "--questions 1 --modes local", "bench link": "--tokens 0 --connects 0 --outages 0 --loopback 1ms",
+		"bench gateway": "--devices 1 --seconds 0.1 --sessions 0", "router train": "/nowhere/traces -o NEW",
+		"router collect": "--data demo -o NEW --questions 1", "router calibrate": "-o NEW --questions 20",
+	}
+	for _, command := range profiledCommands() {
+		line, ok := lines[command]
+		require.True(t, ok, command)
+		name := strings.ReplaceAll(command, " ", "-")
+		line = strings.NewReplacer("NEW", filepath.Join(dir, name+".new"), "M", m).Replace(line)
+		args := append(strings.Fields(command+" "+line), "--profile", "mutex", "--profile-path", filepath.Join(dir, name))
+		ctx, stop := context.WithCancel(t.Context())
+		if command == "cloud" || command == "router calibrate" {
+			stop() // a gateway serves until it is stopped; calibration takes its time
+		}
+		var out, errs bytes.Buffer
+		code := run(ctx, args, strings.NewReader(""), &out, &errs)
+		stop()
+		assert.NotEqual(t, exitUsage, code, "%s: %s", command, &errs)
+		assert.FileExists(t, filepath.Join(dir, name), command)
+	}
+}
+
+// TestProfileLabels: a CPU profile tells which phase its samples are of, those of the workers too.
+func TestProfileLabels(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	path := filepath.Join(t.TempDir(), "p")
+	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "3", "-t", "2",
+		"--profile", "cpu", "--profile-path", path)
+	require.Equal(t, exitDone, code, stderr)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	p, err := profile.Parse(f)
+	require.NoError(t, err)
+	samples := map[string]int64{}
+	workers := int64(0)
+	for _, s := range p.Sample {
+		of := strings.Join(s.Label["phase"], " ")
+		samples[of] += s.Value[0]
+		for _, l := range s.Location {
+			for _, line := range l.Line {
+				if of != "" && strings.HasSuffix(line.Function.Name, "(*Pool).work") {
+					workers += s.Value[0]
+				}
+			}
+		}
+	}
+	assert.Positive(t, samples["prompt"], samples)
+	assert.Positive(t, samples["draft"], samples)
+	assert.Positive(t, workers, "of %v", samples)
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
+)
+
+// qlogFlag says where files about connections go.
+type qlogFlag struct{ path string }
+
+func (q *qlogFlag) register(p *pflag.FlagSet) {
+	p.StringVar(&q.path, "qlog", "", "write a file about each QUIC connection, as qvis shows them, to this `folder`; "+
+		"it is made where it does not exist, and no file in it is overwritten")
+}
+
+// open makes the folder, and returns nil where none is wanted. It is closed when all connections are.
+func (q *qlogFlag) open() (*qlog.Folder, error) {
+	if q.path == "" {
+		return nil, nil
+	}
+	f, err := qlog.Open(q.path)
+	if err != nil {
+		return nil, usagef("--qlog: %w", err)
+	}
+	return f, nil
+}

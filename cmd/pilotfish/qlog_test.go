@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// connectionFiles counts the files of a folder by the side that they are of, and checks that each is whole.
+func connectionFiles(t *testing.T, folder string) map[string]int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.sqlog"))
+	require.NoError(t, err)
+	sides := map[string]int{}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(b), "transport:connection_closed", "to the end")
+		assert.NotContains(t, string(b), "sixteen bytes")
+		_, side, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".sqlog"), "_")
+		sides[side]++
+	}
+	return sides
+}
+
+// TestQlog: each side of a connection writes a file of its own where it is told to, and nothing of the access token.
+func TestQlog(t *testing.T) {
+	ownFolders(t)
+	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
+	m, here, there := tinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "made"), t.TempDir()
+	address, pin, stop := startCloud(t, "-m", m, "--qlog", there)
+	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens", "1",
+		"-n", "3"}
+	routedTokens(t, append(run, "--qlog", here)...)
+	routedTokens(t, run...)
+	assert.Equal(t, map[string]int{"client": 1}, connectionFiles(t, here))
+	stop()
+	assert.Equal(t, map[string]int{"server": 2}, connectionFiles(t, there))
+
+	file := filepath.Join(there, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	code, _, stderr := call(t, append([]string{"run", "--qlog", file}, run...)...)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--qlog")
+	code, _, stderr = call(t, "run", "-m", m, "--tokens", "1", "--qlog", here)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--qlog has no effect without a gateway")
+}
+
+// TestRoutingQlog: a measurement writes a file about each side of each connection.
+func TestRoutingQlog(t *testing.T) {
+	for _, command := range []string{"demo", "bench routing"} {
+		folder := t.TempDir()
+		code, _, stderr := call(t, append(strings.Fields(command), "--questions", "1", "--modes", "serial", "--rtt", "1ms",
+			"--edge-tps", "0", "--cloud-ms", "1", "--json", "--qlog", folder)...)
+		require.Equal(t, exitDone, code, stderr)
+		sides := connectionFiles(t, folder)
+		assert.Equal(t, sides["client"], sides["server"])
+		assert.Positive(t, sides["client"])
+	}
+	code, _, stderr := call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--qlog has no effect")
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// replayHelp says what --record and --replay do.
+const replayHelp = `--record FILE keeps all that the answers were made of: what the small model said, every ask with
+its answer, and how long each step took. --replay FILE decodes the same questions again from that, in virtual time:
+without models, in a moment, and with the same figures each time. Its modes, and all that says when to ask and how to
+draft, may be others; what is not given is as in the recording. With --rtt, --loss, --trace or --traces another link
+carries the asks, with --edge-tps and --cloud-ms the models are as fast as that. What a replay needs and the recording
+does not have is made up and counted. A recording contains the text of questions and answers.`
+
+// recordFlags are --record and --replay.
+type recordFlags struct{ record, replay string }
+
+func (r *recordFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&r.record, "record", "", "keep what the answers are made of in a new `file`, for --replay")
+	c.Flags().StringVar(&r.replay, "replay", "", "decode again what --record kept in a `file`, in virtual time")
+}
+
+// start begins a recording of what o measures. end closes it: it is complete only after that.
+func (r *recordFlags) start(o *bench.RoutingOptions, about result.Run) (end func() error, err error) {
+	if r.record == "" {
+		return func() error { return nil }, nil
+	}
+	h, err := o.Records()
+	if err != nil {
+		return nil, err
+	}
+	h.Run = about
+	out, err := os.OpenFile(r.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it has text of users
+	if errors.Is(err, os.ErrExist) {
+		return nil, usagef("--record: %s exists already: choose another name, or remove it first", r.record)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	if o.Record, err = replay.NewRecorder(out, h, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("--record %s: %w", r.record, err), out.Close())
+	}
+	return func() error {
+		if err := errors.Join(o.Record.Close(), out.Close()); err != nil {
+			return fmt.Errorf("--record %s: %w", r.record, err)
+		}
+		return nil
+	}, nil
+}
+
+// linkFlags are those of another link than the recorded one, and paceFlags those of other paces.
+const (
+	linkFlags = "rtt loss trace traces seed"
+	paceFlags = "edge-tps edge-row-cost cloud-ms"
+)
+
+// anyGiven reports whether some of these flags are on the command line.
+func (f *routingFlags) anyGiven(names string) bool {
+	return slices.ContainsFunc(strings.Fields(names), f.flags.Changed)
+}
+
+// replayed replays a recording.
+func (f *routingFlags) replayed(ctx context.Context, a *app) error {
+	const useless = "workload model large upstream tokenizer upstream-kind upstream-key-file upstream-model " +
+		"trust-vocabulary raw max-tokens repeat warm-up parallel record"
+	for name := range strings.FieldsSeq(useless) {
+		if f.flags.Changed(name) {
+			return usagef("--%s has no effect with --replay: the recording says it", name)
+		}
+	}
+	rec, err := replay.ReadFile(f.recording.replay)
+	if err != nil {
+		return fmt.Errorf("--replay: %w", err)
+	}
+	player, err := replay.NewPlayer(rec)
+	if err != nil {
+		return fmt.Errorf("--replay %s: %w", f.recording.replay, err)
+	}
+	if err := f.asRecorded(player); err != nil {
+		return err
+	}
+	o, s, err := f.options(demo.Router())
+	if err != nil {
+		return err
+	}
+	if !f.flags.Changed("router") {
+		o.Router.Net = nil // that of the recording
+	}
+	r := bench.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
+	if f.flags.Changed("questions") {
+		r.Questions = f.questions
+	}
+	if f.flags.Changed("cloud-ms") {
+		r.CloudPace = new(o.CloudPace)
+	}
+	return f.replayCells(ctx, a, r, o, s, rec.Run)
+}
+
+// decoding are the flags that say when to ask and how to draft.
+const decoding = "policy threshold budget branches window inflight deadline no-audit no-warm ahead verify-every lookup"
+
+// asRecorded gives flags that are not on the command line the values that they had when the recording was made.
+func (f *routingFlags) asRecorded(p *replay.Player) error {
+	if !f.flags.Changed("modes") {
+		f.modes = strings.Join(p.Modes(), ",")
+	}
+	rule := f.anyGiven("policy threshold budget router")
+	for name := range strings.FieldsSeq(decoding) {
+		flag, recorded := f.flags.Lookup(name), p.Run.Flags[name]
+		isRule := name == "policy" || name == "threshold" || name == "budget"
+		if flag.Changed || recorded == "" || recorded == flag.DefValue || isRule && rule {
+			continue
+		}
+		if err := flag.Value.Set(recorded); err != nil {
+			return fmt.Errorf("--replay %s: %w: run.flags.%s: %w", f.recording.replay, replay.ErrFormat, name, err)
+		}
+		flag.Changed = isRule // what else has no effect in some mode does not matter: nobody gave it
+	}
+	if !rule && p.Run.Flags["router"] != "" && p.Run.Flags["policy"] == "" {
+		f.route.policy = "learned" // by the router, which need not be there any more
+	}
+	return nil
+}
+
+// replayCells replays every combination of links and paces.
+func (f *routingFlags) replayCells(
+	ctx context.Context, a *app, r bench.ReplayOptions, o bench.RoutingOptions, s bench.StageOptions, recorded result.Run,
+) error {
+	about := f.replayRun(a, recorded)
+	var all []bench.ModeReport
+	for _, c := range f.cells() {
+		c.set(&o, &s)
+		if f.anyGiven(linkFlags) {
+			link := s
+			r.Link = &link
+		}
+		if f.flags.Changed("edge-tps") {
+			r.EdgeTPS, r.RowCost = c.edgeTPS, f.rowCost
+		}
+		reports, err := bench.Replay(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := f.printReplay(a, reports, about, recorded); err != nil {
+			return err
+		}
+		all = append(all, reports...)
+	}
+	return f.printSweep(a, all, about)
+}
+
+// replayRun describes a replay. Its figures are those of the machine and of the day of the recording.
+func (f *routingFlags) replayRun(a *app, recorded result.Run) result.Run {
+	about := a.measured()
+	about.Date, about.Machine = recorded.Date, recorded.Machine
+	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
+	const asked = " workload questions parallel repeat warm-up max-tokens raw"
+	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
+		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
+		if value, ok := recorded.Flags[name]; ok && !other {
+			about.Flags[name] = value
+		}
+	}
+	return about
+}
+
+// printReplay prints what was found in a cell.
+func (f *routingFlags) printReplay(a *app, reports []bench.ModeReport, about, recorded result.Run) error {
+	if !f.json {
+		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))
+	}
+	for _, r := range reports {
+		line := struct {
+			bench.ModeReport
+			Recorded result.Run `json:"recorded_run"`
+		}{r, recorded}
+		if err := a.printResult(line, about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printAssumed says what the recording did not have.
+func printAssumed(a *app, reports []bench.ModeReport) error {
+	var b strings.Builder
+	for _, r := range reports {
+		if m := r.Assumed; *m != (replay.Assumed{}) {
+			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; "+
+				"shown tokens rest on %d of the heads, %d of the answers\n",
+				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
+		}
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}

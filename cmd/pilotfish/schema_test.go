@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/schema"
+)
+
+var update = flag.Bool("update", false, "write files that are made of what is tested")
+
+// schemaFile describes every line of a measurement.
+const schemaFile = "../../docs/measurements.schema.json"
+
+// module is the path that this module's packages are imported by.
+const module = "github.com/pilotfish-ai/pilotfish"
+
+// measurements are the types of the lines of each command; a line is of one of them.
+func measurements() map[string][]reflect.Type {
+	type breakEven struct {
+		BreakEven []bench.BreakEven `json:"break_even"`
+	}
+	type replayed struct {
+		bench.ModeReport
+		Recorded *result.Run `json:"recorded_run,omitempty"`
+	}
+	type summary struct {
+		Summary summaryEvent `json:"summary"`
+	}
+	return map[string][]reflect.Type{
+		"demo":          {reflect.TypeFor[bench.ModeReport]()},
+		"bench routing": {reflect.TypeFor[replayed](), reflect.TypeFor[breakEven]()},
+		"bench engine":  {reflect.TypeFor[bench.EngineReport]()},
+		"bench gateway": {reflect.TypeFor[bench.GatewayReport]()},
+		"bench link":    {reflect.TypeFor[bench.LinkReport]()},
+		"eval":          {reflect.TypeFor[eval.RunReport]()},
+		"run":           {reflect.TypeFor[summary]()},
+	}
+}
+
+// measurementSchema is the schema of all lines.
+func measurementSchema(t *testing.T) []byte {
+	folders := map[string]string{".": "main"}
+	for _, dir := range []string{"bench", "bench/eval", "bench/eval/stats", "bench/price", "bench/replay", "bench/result"} {
+		folders["../../"+dir] = path.Join(module, dir)
+	}
+	w, err := schema.New(folders)
+	require.NoError(t, err)
+	interval := w.Struct(reflect.TypeFor[stats.Interval]())
+	w.Special[reflect.TypeFor[stats.Interval]()] = schema.Object{"anyOf": []schema.Object{interval, {"type": "null"}}}
+	run := w.Of(reflect.TypeFor[result.Run]())
+	var each []schema.Object
+	names := []string{}
+	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link", "eval", "run"} {
+		var kinds []schema.Object
+		for _, of := range measurements()[name] {
+			one := w.Struct(of)
+			one["properties"].(schema.Object)["run"] = run
+			one["required"] = append(one["required"].([]string), "run")
+			kinds = append(kinds, one)
+		}
+		then := kinds[0]
+		if len(kinds) > 1 {
+			then = schema.Object{"anyOf": kinds}
+		}
+		is := schema.Object{"properties": schema.Object{"measurement": schema.Object{"const": name}}}
+		each = append(each, schema.Object{"if": schema.Object{"properties": schema.Object{"run": is}}, "then": then})
+		names = append(names, name)
+	}
+	known := schema.Object{"properties": schema.Object{"measurement": schema.Object{"enum": names}}}
+	text, err := w.Text(schema.Object{
+		"title": "A line of a measurement", "type": "object", "required": []string{"run"}, "allOf": each,
+		"description": "What pilotfish prints with --json, one object per line. run.measurement is the command, and says which " +
+			"other fields there are.",
+		"properties": schema.Object{"run": schema.Object{"allOf": []schema.Object{run, known}}},
+	})
+	require.NoError(t, err)
+	return text
+}
+
+// compiled is the schema as a validator.
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	require.NoError(t, c.AddResource("measurements.json", doc))
+	s, err := c.Compile("measurements.json")
+	require.NoError(t, err)
+	return s
+}
+
+// TestSchemaFile: the file is what the types are now; -update writes it.
+func TestSchemaFile(t *testing.T) {
+	text := measurementSchema(t)
+	if *update {
+		require.NoError(t, os.WriteFile(schemaFile, text, 0o644))
+	}
+	have, err := os.ReadFile(schemaFile)
+	require.NoError(t, err)
+	assert.True(t, string(text) == string(have),
+		"docs/measurements.schema.json is not what the types are: go test ./cmd/pilotfish -run TestSchemaFile -update")
+	compiled(t, have)
+	assert.Contains(t, string(have), "until the answer was complete", "comments of fields")
+}
+
+// TestSchema: what every command prints is as the schema says, and what is not, is not.
+func TestSchema(t *testing.T) {
+	ownFolders(t)
+	t.Chdir(t.TempDir())
+	text := measurementSchema(t)
+	s := compiled(t, text)
+	small, large, _ := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	tiny := tinyModel(t, "q8_0")
+	const quick = " --questions 2 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --json"
+	for _, c := range []struct {
+		args  string
+		lines int
+	}{
+		{"demo --price prefill=1,decode=2" + quick, 7},
+		{"bench routing --modes local,serial,pipelined-2 --parallel 1 --record rec --loss 0.01" + quick, 3},
+		{"bench routing --replay rec --json", 3},
+		{"bench routing --replay rec --rtt 0s,2ms --json", 7},
+		{"bench engine -m " + tiny + " -p 4,8 -n 4 -r 1 --json", 3},
+		{"bench engine -m " + tiny + " -p 4 -n 4 -r 1 -t 2 --scaling --json", 1},
+		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
+		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms --json", 3},
+		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
+		{"run -m " + small + " --json -n 4 hello", 1},
+		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},
+		{"run -m " + tiny + " --json --tokens 1,2 -n 2 --cloud " + closedPort + " --deadline 1ms", 1},
+	} {
+		code, stdout, stderr := call(t, strings.Fields(c.args)...)
+		require.Equal(t, exitDone, code, "%s: %s", c.args, stderr)
+		assert.Equal(t, c.lines, validated(t, s, c.args, stdout), c.args)
+	}
+}
+
+// validated checks the lines of measurements in an output, and returns how many there are. Tokens of run are none.
+func validated(t *testing.T, s *jsonschema.Schema, name, output string) (n int) {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		require.NoError(t, err)
+		object := v.(map[string]any)
+		if _, measured := object["run"]; !measured {
+			continue
+		}
+		n++
+		require.NoError(t, s.Validate(v), "%s: %.400s", name, line)
+		object["surprise"] = 1
+		assert.Error(t, s.Validate(v), "a field that no type has")
+		delete(object, "surprise")
+		object["run"].(map[string]any)["machine"].(map[string]any)["cores"] = "two"
+		assert.Error(t, s.Validate(v), "a field of another type")
+		delete(object, "run")
+		assert.Error(t, s.Validate(v), "without what it is of")
+	}
+	return n
+}
+
+// TestSchemaRefuses: lines of no measurement, and of other ones than they say.
+func TestSchemaRefuses(t *testing.T) {
+	s := compiled(t, measurementSchema(t))
+	about := result.Run{Measurement: "bench gateway", Flags: map[string]string{}}
+	line := func(v any, about result.Run) any {
+		b, err := result.Line(v, about)
+		require.NoError(t, err)
+		var object any
+		require.NoError(t, json.Unmarshal(b, &object))
+		return object
+	}
+	good := bench.GatewayReport{Refusals: map[string]int{}}
+	require.NoError(t, s.Validate(line(good, about)))
+	about.Measurement = "bench engine"
+	assert.Error(t, s.Validate(line(good, about)))
+	about.Measurement = "something"
+	assert.Error(t, s.Validate(line(good, about)))
+	assert.Error(t, s.Validate(map[string]any{}))
+	assert.Error(t, s.Validate([]any{}))
+}

@@ -1,0 +1,192 @@
+package chart
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		x    float64
+		want string
+	}{
+		{0, "0"}, {1, "1"}, {1.5, "1.5"}, {1.234, "1.23"}, {12.34, "12.3"}, {99.9, "99.9"}, {99.96, "100"}, {123.4, "123"},
+		{1000, "1,000"}, {1234567, "1,234,567"}, {-1234, "−1,234"}, {-1.5, "−1.5"}, {0.05, "0.05"}, {0.1234, "0.123"},
+		{0.001, "0.001"}, {0.0001, "0.0001"}, {2e10, "2e+10"}, {math.NaN(), "–"}, {math.Inf(1), "–"}, {100, "100"}, {10, "10"},
+		{999.6, "1,000"},
+	} {
+		assert.Equal(t, c.want, Number(c.x), "%v", c.x)
+	}
+}
+
+// texts are the labels of an axis.
+func (a Axis) texts(room float64) string {
+	a = a.fitted()
+	var all []string
+	for _, t := range a.ticks(room) {
+		all = append(all, a.text(t))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAxes(t *testing.T) {
+	for _, c := range []struct {
+		a    Axis
+		room float64
+		want string
+	}{
+		{Axis{}, 9, "0% 20% 40% 60% 80% 100%"},
+		{Axis{End: 0.5}, 9, "0% 10% 20% 30% 40% 50%"},
+		{Axis{Scale: Linear, End: 300}, 9, "0 100 200 300"},
+		{Axis{Scale: Linear, End: 301}, 9, "0 100 200 300 400"},
+		{Axis{Scale: Linear, End: 1234}, 9, "0 500 1,000 1,500"},
+		{Axis{Scale: Linear, Start: 900, End: 1000}, 9, "900 920 940 960 980 1,000"},
+		{Axis{Scale: Linear, End: 1000}, 3, "0 500 1,000"},
+		{Axis{Scale: Linear, End: 0.3}, 9, "0 0.1 0.2 0.3"},
+		{Axis{Scale: Log, Start: 1, End: 100}, 9, "1 2 5 10 20 50 100"},
+		{Axis{Scale: Log, Start: 0.5, End: 1000}, 9, "1 10 100 1,000"},
+		{Axis{Scale: Log, End: 1000}, 9, "1 2 5 10 20 50 100 200 500 1,000"},
+		{Axis{Scale: Log, Start: -1, End: -1}, 9, "0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1"},
+		{Axis{Scale: Linear, End: math.NaN()}, 9, "0 0.2 0.4 0.6 0.8 1"},
+		{Axis{Scale: Linear, Start: 5, End: 3}, 9, "0 1 2 3"},
+	} {
+		if c.a.Scale == Log && c.room == 9 && c.a.Start <= 0 {
+			c.room = 12
+		}
+		assert.Equal(t, c.want, c.a.texts(c.room), "%+v", c.a)
+	}
+	log := Axis{Scale: Log, Start: 1, End: 100}.fitted()
+	assert.InDelta(t, 0.5, log.part(10), 1e-9)
+	assert.Zero(t, log.part(0))
+	assert.Zero(t, log.part(-5))
+	assert.Equal(t, 1.0, log.part(1e9))
+	assert.Equal(t, 0.25, Axis{Scale: Linear, Start: 10, End: 50}.fitted().part(20))
+}
+
+// TestBands: intervals are a band behind their line, and points without any are left out of it.
+func TestBands(t *testing.T) {
+	c := Chart{
+		X: Axis{Scale: Linear, End: 100}, Y: Axis{Scale: Linear, End: 10},
+		Lines: []Line{{
+			Name: "one", Colour: 5, Dots: true, X: []float64{0, 50, 100}, Y: []float64{5, 5, 5},
+			Low: []float64{4, math.NaN(), 3}, High: []float64{6, 9, 7},
+		}, {Name: "other", X: []float64{0}, Y: []float64{1}, Low: []float64{0}}},
+	}
+	all := elements(t, c.SVG())
+	require.Len(t, all["polygon"], 1, "one with as many ends as points")
+	assert.Equal(t, "n c4", all["polygon"][0]["class"])
+	assert.Equal(t, "70.0,168.0 620.0,136.0 620.0,264.0 70.0,232.0 ", all["polygon"][0]["points"])
+	assert.Len(t, all["circle"], 3)
+	assert.Equal(t, "345.0", all["circle"][1]["cx"])
+	assert.Equal(t, "f c4", all["circle"][1]["class"])
+	assert.Len(t, find(all["path"], "l c1"), 2, "the second line has the second colour")
+}
+
+// TestLegend: names stand below everything, one behind the other, in as many lines as they need, and nothing is outside
+// of the picture.
+func TestLegend(t *testing.T) {
+	c := Chart{Title: strings.Repeat("long ", 40)}
+	for i := range 12 {
+		c.Lines = append(c.Lines, Line{Name: strings.Repeat("n", 3+7*i), X: []float64{0}, Y: []float64{0}})
+	}
+	for _, picture := range [][]byte{c.SVG(), c.Part(false), c.Part(true)} {
+		all := elements(t, picture)
+		var width, height float64
+		_, err := fmtSscan(all["svg"][0]["viewBox"], &width, &height)
+		require.NoError(t, err)
+		type place struct{ x, y, end float64 }
+		var before place
+		seen := 0
+		for _, e := range all["text"] {
+			x, y := number(t, e["x"]), number(t, e["y"])
+			if !strings.HasPrefix(e["text"], "nnn") {
+				continue
+			}
+			seen++
+			now := place{x, y, x + 7.2*float64(len([]rune(e["text"])))}
+			assert.LessOrEqual(t, now.end, width-10)
+			assert.Less(t, now.y, height)
+			if now.y == before.y {
+				assert.Greater(t, now.x, before.end, "beside the one before")
+			} else {
+				assert.Greater(t, now.y, before.y)
+			}
+			before = now
+		}
+		assert.Equal(t, 12, seen)
+	}
+	assert.Contains(t, string(c.SVG()), "…</text>", "a title that is too long is cut")
+	assert.NotContains(t, string(c.Part(true)), `class="t"`, "a part has no title")
+	assert.NotContains(t, string(c.Part(true)), "<style>")
+	assert.Equal(t, "abc…", shortened("abcdefgh", 4))
+	assert.Equal(t, "äöü", shortened("äöü", 3))
+}
+
+func TestSpans(t *testing.T) {
+	s := Spans{
+		Title: "of <rows>", X: Axis{Label: "ms", Scale: Linear, End: 100}, Kinds: []Kind{{Name: "step"}, {Name: "ask", Colour: 13}},
+		Rows: []Row{
+			{Name: "first & longest of all the names there are", Spans: []Span{{To: 50, Text: "a <span>"}, {From: 50, To: 50, Colour: 13},
+				{From: math.NaN(), To: 1}}},
+			{Name: "second", Low: 20, High: 40, Text: "30 ms", Spans: []Span{{To: 30}}},
+			{Name: "empty"},
+		},
+	}
+	got := s.SVG()
+	assert.Equal(t, got, s.SVG())
+	all := elements(t, got)
+	bars := find(all["rect"], "f c0")
+	require.Len(t, bars, 2)
+	assert.Equal(t, "170.0", bars[0]["x"])
+	inner := 640 - 170 - (10 + 7.2*5)
+	assert.InDelta(t, inner/2, number(t, bars[0]["width"]), 0.06)
+	thin := find(all["rect"], "f c1")
+	require.Len(t, thin, 1, "colours come again")
+	assert.Equal(t, "1.2", thin[0]["width"], "a moment can be seen")
+	require.Len(t, find(all["path"], "w"), 1, "an interval")
+	assert.Less(t, number(t, bars[0]["y"]), number(t, bars[1]["y"]))
+	var texts []string
+	for _, e := range all["text"] {
+		texts = append(texts, e["text"])
+	}
+	assert.Contains(t, texts, "30 ms")
+	assert.Contains(t, texts, "first & longest of a…")
+	assert.Equal(t, "a <span>", all["title"][0]["text"])
+	assert.NotContains(t, string(got), "NaN")
+
+	narrow := elements(t, s.Part(true))
+	assert.Equal(t, "16.0", find(narrow["rect"], "f c0")[0]["x"], "the names are above")
+}
+
+// FuzzPictures: whatever numbers and names there are, the picture is whole, finite and ends.
+func FuzzPictures(f *testing.F) {
+	f.Add(0.0, 1.0, 0.5, 3.0, "name", 0)
+	f.Add(math.Inf(1), math.NaN(), -1e308, 1e308, "<&\x00\xff", 2)
+	f.Add(0.0, 1.0, math.NaN(), math.NaN(), "no numbers", 0)
+	f.Add(1e-320, 1e308, 1e-300, 5.0, "", 2)
+	f.Add(-1e308, 1e308, 1e300, 5.0, "", 1)
+	f.Fuzz(func(t *testing.T, start, end, x, y float64, name string, scale int) {
+		a := Axis{Label: name, Scale: Scale(((scale % 3) + 3) % 3), Start: start, End: end}
+		c := Chart{Title: name, X: a, Y: a, Bars: []Bar{{start, end, y}}, Lines: []Line{{
+			Name: name, X: []float64{x, y}, Y: []float64{y, end}, Low: []float64{x, x}, High: []float64{y, y}, Dots: true,
+		}}}
+		s := Spans{Title: name, X: a, Kinds: []Kind{{name, 1}}, Rows: []Row{{Name: name, Low: x, High: y, Text: name,
+			Spans: []Span{{From: x, To: y, Text: name}}}}}
+		for _, b := range [][]byte{c.SVG(), c.Part(true), s.SVG(), s.Part(true)} {
+			assert.Less(t, len(b), 100_000+100*len(name))
+			for class, all := range elements(t, b) {
+				for _, e := range all {
+					for k, v := range e {
+						if k != "text" && k != "aria-label" && k != "data-series" {
+							assert.NotRegexp(t, `NaN|Inf|e\+`, v, "%s %s", class, k)
+						}
+					}
+				}
+			}
+		}
+	})
+}

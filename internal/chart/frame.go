@@ -1,0 +1,133 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Colours is how many there are.
+const Colours = 12
+
+// Style is what the parts of a page need, once. Colours follow the page's colour-scheme.
+const Style = `.chart{display:block;width:100%;height:auto}
+.chart text{font:13px system-ui,sans-serif;fill:#222}.chart .t{font-size:15px;font-weight:600}.chart .bg{fill:#fff}
+.chart .g{stroke:#ddd}.chart .a{stroke:#666}.chart .b{fill:#0072b2;fill-opacity:.25;stroke:#0072b2}
+.chart .l{fill:none;stroke:currentColor;stroke-width:2}.chart .d{stroke-dasharray:5 4}
+.chart .f{fill:currentColor}.chart .n{fill:currentColor;fill-opacity:.16}.chart .w{fill:none;stroke:#222;stroke-width:1.5}.chart .k{stroke-width:12}
+.chart .c0{color:#0072b2}.chart .c1{color:#d55e00}.chart .c2{color:#009e73}.chart .c3{color:#777}
+.chart .c4{color:#a6408f}.chart .c5{color:#b58900}.chart .c6{color:#3b3fb6}.chart .c7{color:#8c4a2f}
+.chart .c8{color:#0a8f9c}.chart .c9{color:#d0387f}.chart .c10{color:#6b7a00}.chart .c11{color:#222}
+@media(prefers-color-scheme:dark){.chart text{fill:#ddd}.chart .bg{fill:#16181c}.chart .g{stroke:#333}.chart .a{stroke:#999}
+.chart .b{fill:#56b4e9;stroke:#56b4e9}.chart .w{stroke:#ddd}
+.chart .c0{color:#56b4e9}.chart .c1{color:#ff8c42}.chart .c2{color:#2ec79b}.chart .c3{color:#aaa}
+.chart .c4{color:#e08bcf}.chart .c5{color:#f0d048}.chart .c6{color:#9a9ef5}.chart .c7{color:#d9a08a}
+.chart .c8{color:#4fd6e3}.chart .c9{color:#ff7fb8}.chart .c10{color:#b9c94a}.chart .c11{color:#eee}}
+`
+
+// form is how a picture is laid out, in its own units.
+type form struct {
+	width, tall float64 // of all, and of the part between the axes
+	left, right float64 // beside that part
+	top         float64 // above it
+	whole       bool    // a file of its own, with title, style and background
+}
+
+// wideWidth is the width of a picture that is not for a phone.
+const wideWidth = 640
+
+// file is the form of a file.
+func file() form { return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 40, whole: true} }
+
+// part is the form of a part of a page.
+func part(narrow bool) form {
+	if narrow {
+		return form{width: 340, tall: 230, left: 58, right: 14, top: 14}
+	}
+	return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 14}
+}
+
+// frame collects the inside of a picture.
+type frame struct {
+	form
+	title string
+	b     bytes.Buffer
+	below float64 // height of what is under the part between the axes: labels of the axis
+}
+
+func newFrame(f form, title string) *frame { return &frame{form: f, title: title, below: 70} }
+
+func (f *frame) printf(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
+
+// inner is the width of the part between the axes.
+func (f *frame) inner() float64 { return f.width - f.left - f.right }
+
+// floor is where that part ends below.
+func (f *frame) floor() float64 { return f.top + f.tall }
+
+// key is an entry of the legend.
+type key struct{ name, class string }
+
+// finish returns the picture with its legend below everything else.
+func (f *frame) finish(keys []key) []byte {
+	height := f.legend(keys, f.floor()+f.below)
+	inside := bytes.Clone(f.b.Bytes())
+	f.b.Reset()
+	f.printf(`<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n",
+		f.width, height, escaped(f.title))
+	if f.whole {
+		f.printf("<style>\n%s</style>\n", Style)
+		f.printf(`<rect class="bg" width="%.0f" height="%.0f"/>`+"\n", f.width, height)
+		f.printf(`<text class="t" x="16" y="24">%s</text>`+"\n", escaped(shortened(f.title, int(f.width/9))))
+	}
+	f.b.Write(inside)
+	f.printf("</svg>\n")
+	return f.b.Bytes()
+}
+
+// letter is about the width of one.
+const letter = 7.2
+
+// legend names what is drawn, in as many lines from y on as it takes, and returns where it ends.
+func (f *frame) legend(keys []key, y float64) float64 {
+	const mark, gap, line = 26.0, 18.0, 20.0
+	if len(keys) == 0 {
+		return y
+	}
+	x := 16.0
+	for _, k := range keys {
+		name := shortened(k.name, int((f.width-2*16-mark-6)/letter))
+		took := mark + 6 + letter*float64(utf8.RuneCountInString(name))
+		if x > 16 && x+took > f.width-16 {
+			x, y = 16, y+line
+		}
+		f.printf(`<g data-series="%s"><path class="%s" d="M%.1f %.1fH%.1f"/>`, escaped(k.name), k.class, x, y-4, x+mark)
+		f.printf(`<text x="%.1f" y="%.1f">%s</text></g>`+"\n", x+mark+6, y, escaped(name))
+		x += took + gap
+	}
+	return y + 14
+}
+
+// shortened is text with at most most letters.
+func shortened(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:max(most-1, 0)]) + "…"
+}
+
+// class names what something is drawn as: a kind, a colour, and whether it is dashed.
+func class(kind string, colour int, dashed bool) string {
+	name := fmt.Sprintf("%s c%d", kind, colour)
+	if dashed {
+		name += " d"
+	}
+	return name
+}
+
+func escaped(text string) string {
+	var b bytes.Buffer
+	xml.EscapeText(&b, []byte(text)) // fails only where b does, which never fails
+	return b.String()
+}

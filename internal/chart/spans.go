@@ -1,0 +1,114 @@
+package chart
+
+import (
+	"math"
+	"unicode/utf8"
+)
+
+// Spans is a picture of rows, one below the other, over one axis: what happened when, or bars that begin at 0.
+type Spans struct {
+	Title string
+	X     Axis
+	Kinds []Kind // of spans, for the legend
+	Rows  []Row
+}
+
+// Kind is an entry of the legend.
+type Kind struct {
+	Name   string
+	Colour int // as in [Span]
+}
+
+// Row is one of them.
+type Row struct {
+	Name      string
+	Spans     []Span
+	Low, High float64 // ends of an interval, drawn as a line over the row, where High is above Low
+	Text      string  // behind the last span
+}
+
+// Span is a part of a row. One without length is drawn as a thin line.
+type Span struct {
+	From, To float64
+	Colour   int    // from 0 on; beyond [Colours] they come again
+	Text     string // shown when it is pointed at
+}
+
+// SVG returns the picture as a file. The same spans give the same bytes.
+func (s Spans) SVG() []byte { return s.draw(newFrame(file(), s.Title)) }
+
+// Part returns the picture without its title, for a page that has [Style]: for a wide one, or for a phone.
+func (s Spans) Part(narrow bool) []byte { return s.draw(newFrame(part(narrow), s.Title)) }
+
+// draw draws on an empty frame, whose height follows from the rows. Names are beside their rows, or above where there is
+// no room beside.
+func (s Spans) draw(f *frame) []byte {
+	const bar, gap = 16.0, 8.0
+	step, above := bar+gap, 0.0
+	if f.width < wideWidth {
+		above = 17
+		step += above
+		f.left = 16
+	} else {
+		f.left = 170
+	}
+	for _, r := range s.Rows {
+		f.right = max(f.right, min(10+letter*float64(utf8.RuneCountInString(r.Text)), f.width/3))
+	}
+	f.tall = step*float64(len(s.Rows)) + gap
+	p := plot{f, s.X.fitted(), Axis{}.fitted()}
+	p.ruler()
+	for i, r := range s.Rows {
+		top := f.top + gap + step*float64(i) + above
+		p.printf(`<g data-series="%s">`+"\n", escaped(r.Name))
+		if above > 0 {
+			p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", f.left, top-4, escaped(shortened(r.Name, 42)))
+		} else {
+			p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5, escaped(shortened(r.Name, 21)))
+		}
+		p.row(r, top, bar)
+		p.printf("</g>\n")
+	}
+	var keys []key
+	for _, k := range s.Kinds {
+		keys = append(keys, key{k.Name, class("l k", k.Colour%Colours, false)})
+	}
+	return f.finish(keys)
+}
+
+// row draws the spans of one row.
+func (p plot) row(r Row, top, bar float64) {
+	end := p.left
+	for _, one := range r.Spans {
+		if math.IsNaN(one.From) || math.IsNaN(one.To) {
+			continue
+		}
+		x0, _ := p.place(one.From, 0)
+		x1, _ := p.place(one.To, 0)
+		end = max(end, x1)
+		p.printf(`<rect class="f c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`+"\n",
+			one.Colour%Colours, x0, top, max(x1-x0, 1.2), bar, escaped(one.Text))
+	}
+	if r.High > r.Low {
+		x0, _ := p.place(r.Low, 0)
+		x1, _ := p.place(r.High, 0)
+		end = max(end, x1)
+		p.printf(`<path class="w" d="M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8"/>`+"\n",
+			x0, top+bar/2, x1, x0, top+bar/2-4, x1, top+bar/2-4)
+	}
+	if r.Text != "" {
+		p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", end+6, top+12.5, escaped(r.Text))
+	}
+}
+
+// ruler draws the axis below.
+func (p plot) ruler() {
+	y0, y1 := p.floor(), p.top
+	for _, t := range p.x.ticks(p.inner() / 44) {
+		x, _ := p.place(t, 0)
+		p.printf(`<path class="g" d="M%.1f %.1fV%.1f"/>`+"\n", x, y0, y1)
+		p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x, y0+18, p.x.text(t))
+	}
+	p.printf(`<path class="a" fill="none" d="M%.1f %.1fH%.1f"/>`+"\n", p.left, y0, p.left+p.inner())
+	p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", p.left+p.inner()/2, y0+44, escaped(p.x.Label))
+}

@@ -1,0 +1,65 @@
+package timelinetest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	process = `{"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"p"}}`
+	thread  = `{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":2,"args":{"name":"t 2"}}`
+	outer   = `{"name":"a","ph":"X","ts":1,"dur":10,"pid":1,"tid":2}`
+	inner   = `{"name":"b","ph":"X","ts":2.5,"dur":3,"pid":1,"tid":2,"args":{"n":7}}`
+)
+
+func arrowPart(phase, ts, id string) string {
+	return `{"name":"w","cat":"w","bp":"e","ph":"` + phase + `","ts":` + ts + `,"pid":1,"tid":2,"id":` + id + `}`
+}
+
+func file(events ...string) []byte {
+	return []byte(`{"displayTimeUnit":"ms","traceEvents":[` + strings.Join(events, ",") + `]}`)
+}
+
+// A good file is read, and each fault that viewers would stumble over is found.
+func TestRead(t *testing.T) {
+	good := []string{process, thread, outer, arrowPart("s", "1.5", "4"), inner, arrowPart("t", "3", "4"),
+		`{"name":"c","ph":"X","ts":5.5,"dur":5.5,"pid":1,"tid":2}`, arrowPart("f", "6", "4"),
+		`{"name":"m","ph":"i","s":"t","ts":8,"pid":1,"tid":2}`}
+	f, err := Read(file(good...))
+	require.NoError(t, err)
+	all := f.All("X", "p", "t", "")
+	require.Len(t, all, 3)
+	assert.Equal(t, 18.5, Sum(all))
+	assert.Equal(t, []float64{5.5, 7, 0}, []float64{all[1].End(), all[1].Arg("n"), all[0].Arg("n")})
+	for want, events := range map[string][]string{
+		"no name yet":      {process, outer},
+		"is called":        {process, process},
+		"t 2":              {process, thread, thread},
+		"metadata":         {`{"name":"x","ph":"M","ts":0,"pid":1,"tid":0}`},
+		"it has no ts":     {`{"name":"x","ph":"X","pid":1,"tid":0}`},
+		"after one at 2.5": {process, thread, inner, outer},
+		"it is at -1":      {process, thread, `{"name":"x","ph":"X","ts":-1,"dur":2,"pid":1,"tid":2}`},
+		"-2 long":          {process, thread, `{"name":"x","ph":"X","ts":1,"dur":-2,"pid":1,"tid":2}`},
+		"without length":   {process, thread, `{"name":"x","ph":"X","ts":1,"pid":1,"tid":2}`},
+		"phase":            {process, thread, `{"name":"x","ph":"Q","ts":1,"pid":1,"tid":2}`},
+		"scope":            {process, thread, `{"name":"x","ph":"i","ts":1,"pid":1,"tid":2}`},
+		"ends behind it":   {process, thread, outer, `{"name":"x","ph":"X","ts":5,"dur":7,"pid":1,"tid":2}`},
+		"one end only":     {process, thread, outer, arrowPart("s", "2", "4")},
+		"part 2 of 2 is t": {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("t", "3", "4")},
+		"part 1 of 2 is t": {process, thread, outer, arrowPart("t", "2", "4"), arrowPart("f", "3", "4")},
+		"part 2 of 3 is f": {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "3", "4"),
+			arrowPart("f", "4", "4")},
+		"touches no span":         {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "11", "4")},
+		"an arrow with id 0":      {process, thread, outer, arrowPart("s", "2", "0")},
+		"an id that is of no arr": {process, thread, `{"name":"x","ph":"X","ts":1,"dur":1,"pid":1,"tid":2,"id":3}`},
+		"unknown field":           {`{"nane":"x"}`},
+	} {
+		_, err := Read(file(events...))
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = Read([]byte(`{"displayTimeUnit":"ns","traceEvents":[]}`))
+	assert.ErrorContains(t, err, "displayTimeUnit")
+}

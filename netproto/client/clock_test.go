@@ -1,0 +1,160 @@
+package client
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// wire is what a test makes of one ask: its ways and the time in the gateway, whose clock is ahead by some.
+type wire struct{ ahead, up, inside, down time.Duration }
+
+// learnt is what a clock makes of an ask that leaves at some time after zero, and what was true.
+func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, truth Times) {
+	left := zero.Add(leaves)
+	sent := w.up + w.inside
+	truth = Times{Left: left, Received: left.Add(w.up), Sent: left.Add(sent), Arrived: left.Add(sent + w.down)}
+	theirs := netproto.Clock{Received: leaves + w.up + w.ahead, Sent: leaves + w.up + w.inside + w.ahead}
+	return c.learn(truth.Left, truth.Arrived, theirs), truth
+}
+
+// Over ways that are as long as each other the gateway's times are exact, whatever its clock says; over others they are
+// true within what is said.
+func TestClockOffset(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		zero, c := time.Now(), new(clock)
+		ahead := time.Duration(r.Int64N(int64(time.Hour)))
+		for i := range 40 {
+			w := wire{ahead, 10*time.Millisecond + time.Duration(r.Int64N(4e7)), time.Duration(r.Int64N(4e7)), 0}
+			w.down = w.up
+			if i%2 == 1 {
+				w.down = 10*time.Millisecond + time.Duration(r.Int64N(4e7))
+			}
+			have, truth := w.learnt(c, zero, time.Duration(i)*time.Second)
+			if i == 0 {
+				const halves = 2 // nanoseconds, lost in two divisions
+				require.WithinDuration(t, truth.Received, have.Received, halves, "the ways are the same")
+				require.WithinDuration(t, truth.Sent, have.Sent, halves)
+				require.Equal(t, w.up, have.Within)
+			}
+			require.Equal(t, truth.Left, have.Left)
+			require.Equal(t, truth.Arrived, have.Arrived)
+			require.LessOrEqual(t, have.Received.Sub(truth.Received).Abs(), have.Within+2)
+			require.LessOrEqual(t, have.Sent.Sub(truth.Sent).Abs(), have.Within+2)
+			require.False(t, have.Received.Before(have.Left) || have.Sent.Before(have.Received))
+			require.False(t, have.Arrived.Before(have.Sent))
+		}
+	}
+}
+
+// The ask with the least round trip counts, the later one of two; one that is 16 asks old does not any more.
+func TestClockForgets(t *testing.T) {
+	zero, c := time.Now(), new(clock)
+	ms := time.Millisecond
+	slow := wire{0, 50 * ms, ms, 90 * ms} // of itself it says that the clock is behind by 20 ms
+	_, _ = wire{0, 5 * ms, ms, 5 * ms}.learnt(c, zero, 0)
+	for i := range len(c.last) - 1 {
+		have, truth := slow.learnt(c, zero, time.Duration(i+1)*time.Second)
+		require.Equal(t, truth.Received, have.Received, "%d", i)
+		require.Equal(t, 5*ms, have.Within)
+	}
+	have, truth := slow.learnt(c, zero, time.Minute)
+	assert.Equal(t, truth.Received.Add(20*ms), have.Received, "the good one is forgotten")
+	assert.Equal(t, 70*ms, have.Within)
+	have, truth = wire{7 * ms, 70 * ms, ms, 70 * ms}.learnt(c, zero, 2*time.Minute)
+	assert.Equal(t, truth.Received, have.Received, "as good as the others, and later")
+}
+
+// A gateway cannot be said to have had an ask before it left, or for longer than that all took.
+func TestClockLies(t *testing.T) {
+	zero, c := time.Now(), new(clock)
+	ms := time.Millisecond
+	longest := time.Duration(1<<32) * time.Millisecond
+	have := c.learn(zero, zero.Add(10*ms), netproto.Clock{Received: 5 * ms, Sent: 16 * ms})
+	assert.Zero(t, have, "11 of 10 ms")
+	assert.Zero(t, c.n)
+	assert.Zero(t, c.learn(zero, zero.Add(10*ms), netproto.Clock{Received: longest, Sent: 2 * longest}))
+	_, _ = wire{0, 5 * ms, ms, 5 * ms}.learnt(c, zero, 0)
+	have = c.learn(zero.Add(time.Second), zero.Add(time.Second+20*ms), netproto.Clock{Received: 3 * ms, Sent: 4 * ms})
+	assert.Equal(t, have.Left, have.Received)
+	assert.Equal(t, have.Left, have.Sent)
+	have = c.learn(zero.Add(time.Second), zero.Add(time.Second+20*ms), netproto.Clock{Received: longest, Sent: longest})
+	assert.Equal(t, have.Arrived, have.Received)
+	assert.Equal(t, have.Arrived, have.Sent)
+}
+
+// Over a link an ask that wants it is told when the gateway had it, and what it costs; one that does not is answered as
+// ever, and a clock before its answer breaks the protocol. A gateway of version 3 is not asked.
+func TestClockInTime(t *testing.T) {
+	const ahead, inside = 5 * time.Hour, 7 * time.Millisecond
+	var zero time.Time
+	s := &script{}
+	s.reply = func(_ int, a netproto.Ask) []byte {
+		arrived := time.Since(zero) + ahead
+		time.Sleep(inside)
+		var b []byte
+		if a.Clock || a.K == 1 {
+			b = netproto.Clock{Received: arrived, Sent: arrived + inside}.Append(nil)
+		}
+		return netproto.Answer{Token: 1}.Append(b)
+	}
+	for _, old := range []bool{false, true} {
+		s.old.Store(old)
+		inAir(t, s, func(t *testing.T, a *air) {
+			zero = time.Now()
+			c, session := s.dial(t, nil)
+			require.NoError(t, c.connect(t.Context()))
+			for i := range 3 {
+				plain, err := session.Ask(t.Context(), ids(20), Query{})
+				require.NoError(t, err)
+				require.Zero(t, plain.Times)
+				start := time.Now()
+				r, err := session.Ask(t.Context(), ids(20), Query{Clock: true})
+				require.NoError(t, err)
+				if old {
+					assert.Zero(t, r.Times)
+					assert.Equal(t, plain.BytesDown, r.BytesDown)
+					continue
+				}
+				assert.Equal(t, Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
+					Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
+				if i > 0 { // the path is known
+					assert.Equal(t, plain.BytesUp+2, r.BytesUp)
+				}
+				assert.Greater(t, r.BytesDown, plain.BytesDown+3)
+			}
+			if !old {
+				_, err := session.Ask(t.Context(), ids(20), Query{K: 1})
+				assert.ErrorIs(t, err, ErrProtocol)
+			}
+			s.retire(c)
+		})
+	}
+}
+
+// What is broken in a clock, or missing behind it, is no answer.
+func TestBrokenClock(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"a clock that is too short": {byte(netproto.KindClock), 1, 0},
+		"two clocks":                netproto.Clock{}.Append(netproto.Clock{}.Append(nil)),
+	} {
+		s := (&script{reply: func(int, netproto.Ask) []byte { return b }}).start(t)
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), ids(3), Query{Clock: true, Deadline: 5 * time.Second})
+		assert.ErrorIs(t, err, ErrProtocol, name)
+	}
+	s := (&script{raw: func(s *quic.Stream) {
+		_, _ = s.Write(netproto.Clock{}.Append(nil))
+		_ = s.Close()
+	}, reply: always(1)}).start(t)
+	_, session := s.dial(t, nil)
+	_, err := session.Ask(t.Context(), ids(3), Query{Clock: true, Deadline: 5 * time.Second})
+	assert.Error(t, err)
+}

@@ -1,0 +1,29 @@
+package netproto
+
+import "time"
+
+// Clock says when a gateway had an ask as a whole and when its answer left, on the gateway's clock: since the
+// connection began, in microseconds. It stands before the [Answer] to an ask that wants it.
+type Clock struct {
+	Received time.Duration
+	Sent     time.Duration // not before Received
+}
+
+// Append appends the frame to b.
+func (c Clock) Append(b []byte) []byte {
+	received := max(c.Received, 0).Truncate(time.Microsecond)
+	return appendFrame(b, KindClock, func(b []byte) []byte {
+		return appendMicros(appendMicros(b, received), c.Sent-received)
+	})
+}
+
+// ParseClock takes a Clock of n bytes from the front of b.
+func ParseClock(b []byte) (c Clock, n int, err error) {
+	p, n := openFrame(b, KindClock)
+	c.Received = p.micros("received")
+	c.Sent = c.Received + p.micros("sent")
+	if err := p.close(); err != nil {
+		return Clock{}, 0, err
+	}
+	return c, n, nil
+}

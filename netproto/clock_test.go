@@ -1,0 +1,44 @@
+package netproto
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What is written of a clock is whole microseconds that never run backwards, whatever it is given.
+func TestClockUnits(t *testing.T) {
+	for _, c := range []struct{ have, want Clock }{
+		{Clock{1999 * time.Nanosecond, 3001 * time.Nanosecond}, Clock{time.Microsecond, 3 * time.Microsecond}},
+		{Clock{-time.Second, time.Second}, Clock{0, time.Second}},
+		{Clock{time.Second, time.Millisecond}, Clock{time.Second, time.Second}},
+	} {
+		got, _, err := ParseClock(c.have.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, got)
+	}
+}
+
+// Whoever does not want a clock sends what he always did, whatever else he wants; and the wish costs two bytes at most.
+func TestClockCostsNothing(t *testing.T) {
+	r := source()
+	asks := messages()[KindAsk-1]
+	for range 200 {
+		a := asks.random(r).(Ask)
+		a.Clock = false
+		without := a.Append(nil)
+		_, body := split(without)
+		if tail := []byte{byte(a.Verify), byte(a.Ahead)}; a.Tail() {
+			require.Equal(t, tail, body[len(body)-2:])
+		}
+		a.Clock = true
+		_, with := split(a.Append(nil))
+		require.LessOrEqual(t, len(with), len(body)+2)
+		require.True(t, a.Tail())
+		have, _, err := ParseAsk(without)
+		require.NoError(t, err)
+		require.False(t, have.Clock)
+	}
+}

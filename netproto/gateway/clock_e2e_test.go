@@ -1,0 +1,36 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// An ask that wants to know is told when it was where: between when it left and came back, for as long as the gateway
+// worked on it. Others are not, and both have the same answer, also with tokens ahead.
+func TestClockOfGateway(t *testing.T) {
+	g := start(t, "", gateway.Options{}, &decoder{fake: &fake{}})
+	s := session(t, dial(t, g, nil))
+	for i := range 20 {
+		p := path(20+i, 1)
+		plain, err := s.Ask(t.Context(), p, client.Query{})
+		require.NoError(t, err)
+		assert.Zero(t, plain.Times)
+		r, err := s.Ask(t.Context(), p, client.Query{Clock: true, Ahead: i % 3})
+		require.NoError(t, err)
+		at := r.Times
+		assert.Equal(t, plain.Token, r.Token)
+		assert.False(t, at.Received.Before(at.Left))
+		assert.False(t, at.Sent.Before(at.Received))
+		assert.False(t, at.Arrived.Before(at.Sent))
+		assert.Positive(t, at.Within)
+		assert.LessOrEqual(t, at.Within, at.Arrived.Sub(at.Left))
+		if n := i % 3; n > 0 {
+			assert.Equal(t, continuation(p, n)[1:], append([]int32{}, read(r.Ahead)...))
+		}
+	}
+}

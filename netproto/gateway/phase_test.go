@@ -1,0 +1,19 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/internal/phase/phasetest"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+// TestPhase: profiles tell the work of the gateway from that of whoever started it.
+func TestPhase(t *testing.T) {
+	var seen map[string][]string
+	up := &fake{change: func(gateway.Question, *gateway.Answer) error { seen = phasetest.Here(t); return nil }}
+	ask(t, session(t, dial(t, start(t, "", gateway.Options{}, up), nil)), path(12, 1))
+	assert.Equal(t, []string{"gateway"}, seen["phase"])
+	assert.Empty(t, phasetest.Here(t))
+}

@@ -1,0 +1,55 @@
+package draft
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// telling is a script whose cloud tells when it was where, if it is asked to.
+type telling struct {
+	*script
+	wanted []bool
+	told   []Times
+}
+
+func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
+	left := time.Now()
+	a, err := c.script.Ask(ctx, q)
+	c.wanted = append(c.wanted, q.Times)
+	if q.Times && err == nil {
+		a.Times = Times{Left: left, Received: left.Add(10 * ms), Sent: left.Add(35 * ms), Arrived: time.Now(), Within: ms}
+		c.told = append(c.told, a.Times)
+	}
+	return a, err
+}
+
+// Answers say when they were where only in a trace, and events pass that on with the answer that they are of.
+func TestTimesOfAnswers(t *testing.T) {
+	for _, trace := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{escalate: []int{2, 4}}
+			c := &telling{script: s}
+			d, err := New(s, s, c, Options{Mode: Serial, MaxTokens: 5, Deadline: -1, Trace: trace})
+			require.NoError(t, err)
+			var got []Times
+			_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+				if e.Escalation != nil {
+					got = append(got, e.Escalation.Times)
+				}
+				return true
+			})
+			require.NoError(t, err)
+			assert.Equal(t, []bool{trace, trace}, c.wanted)
+			if !trace {
+				assert.Equal(t, make([]Times, 2), got)
+				return
+			}
+			assert.Equal(t, c.told, got)
+		})
+	}
+}
