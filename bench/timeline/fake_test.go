@@ -29,8 +29,6 @@ type world struct {
 	calls time.Duration // that it slept in them
 }
 
-const vocab = 50
-
 func (w *world) head(pos int) backend.Output {
 	h := uint64(pos)*0x9e3779b97f4a7c15 ^ w.seed
 	first := int32(h >> 32 % 40)
