@@ -43,7 +43,9 @@ func TestTails(t *testing.T) {
 	faultIn(t, KindAsk, append(slices.Clone(ask), 0, 0), "verify", ErrValue)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 3, 0), "verify", ErrValue)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 255, 9), "verify", ErrValue)
-	faultIn(t, KindAsk, append(slices.Clone(ask), wantsClock+3, 0), "verify", ErrValue)
+	for _, how := range []byte{4, 64 + 1, wantsClock + 3, wantsClock + 4} {
+		faultIn(t, KindAsk, append(slices.Clone(ask), how, 9), "verify", ErrValue)
+	}
 	faultIn(t, KindAsk, append(slices.Clone(ask), 1), "ahead", io.ErrUnexpectedEOF)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 1, 0, 0), "end", ErrRest)
 

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,10 @@ import (
 // An ask that wants to know is told when it was where: between when it left and came back, for as long as the gateway
 // worked on it. Others are not, and both have the same answer, also with tokens ahead.
 func TestClockOfGateway(t *testing.T) {
-	g := start(t, "", gateway.Options{}, &decoder{fake: &fake{}})
+	const delay = 20 * time.Millisecond
+	g := start(t, "", gateway.Options{}, &decoder{fake: &fake{delay: delay}})
 	s := session(t, dial(t, g, nil))
-	for i := range 20 {
+	for i := range 8 {
 		p := path(20+i, 1)
 		plain, err := s.Ask(t.Context(), p, client.Query{})
 		require.NoError(t, err)
@@ -25,7 +27,7 @@ func TestClockOfGateway(t *testing.T) {
 		at := r.Times
 		assert.Equal(t, plain.Token, r.Token)
 		assert.False(t, at.Received.Before(at.Left))
-		assert.False(t, at.Sent.Before(at.Received))
+		assert.GreaterOrEqual(t, at.Sent.Sub(at.Received), delay/2, "for as long as the model takes, as far as is known")
 		assert.False(t, at.Arrived.Before(at.Sent))
 		assert.Positive(t, at.Within)
 		assert.LessOrEqual(t, at.Within, at.Arrived.Sub(at.Left))
