@@ -245,7 +245,7 @@ func (t *timed) run(
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var all sync.WaitGroup
-	defer all.Wait()
+	defer all.Wait() // after the lock, which asks take, is given back
 	for k := range n {
 		path := goOn(text, tokens, rng)
 		due := start.Add(time.Duration(float64(k) / perSecond * float64(time.Second)))
@@ -253,6 +253,8 @@ func (t *timed) run(
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
+			t.mu.Lock()
+			defer t.mu.Unlock()
 			t.took, t.late = t.took[:k], t.late[:k]
 			return
 		}

@@ -11,9 +11,9 @@ import (
 
 // TestPhase: profiles tell the work of the gateway from that of whoever started it.
 func TestPhase(t *testing.T) {
-	var seen map[string][]string
-	up := &fake{change: func(gateway.Question, *gateway.Answer) error { seen = phasetest.Here(t); return nil }}
+	seen := make(chan map[string][]string, 1)
+	up := &fake{change: func(gateway.Question, *gateway.Answer) error { seen <- phasetest.Here(t); return nil }}
 	ask(t, session(t, dial(t, start(t, "", gateway.Options{}, up), nil)), path(12, 1))
-	assert.Equal(t, []string{"gateway"}, seen["phase"])
+	assert.Equal(t, []string{"gateway"}, (<-seen)["phase"])
 	assert.Empty(t, phasetest.Here(t))
 }

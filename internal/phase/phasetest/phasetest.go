@@ -3,38 +3,34 @@ package phasetest
 
 import (
 	"bytes"
+	"errors"
 	"runtime/pprof"
 	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
-	"github.com/stretchr/testify/require"
 )
 
 // Here returns the labels of the goroutine that calls it, as a profile shows them.
 func Here(t testing.TB) map[string][]string {
 	t.Helper()
-	all := Of(t, "phasetest.Here")
-	require.Len(t, all, 1)
-	return all[0]
-}
-
-// Of returns the labels of the goroutines that are in a function, whose name ends like that.
-func Of(t testing.TB, function string) (all []map[string][]string) {
-	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 0))
-	p, err := profile.Parse(&b)
-	require.NoError(t, err)
+	err := pprof.Lookup("goroutine").WriteTo(&b, 0)
+	p, parse := profile.Parse(&b)
+	if err := errors.Join(err, parse); err != nil {
+		t.Error(err)
+		return nil
+	}
 	for _, s := range p.Sample {
-		if within(s, function) {
-			all = append(all, s.Label)
+		if within(s, "phasetest.Here") {
+			return s.Label
 		}
 	}
-	return all
+	t.Error("this goroutine is not in its own profile")
+	return nil
 }
 
-// within reports whether a stack has a function.
+// within reports whether a stack has a function, whose name ends like that.
 func within(s *profile.Sample, function string) bool {
 	for _, l := range s.Location {
 		for _, line := range l.Line {
