@@ -94,7 +94,7 @@ func (b *BreakEven) find(this, that []*ModeReport) {
 		return []float64{at}
 	})[0]
 	if b.Faster == "" {
-		b.Reason = fmt.Sprintf("%s at every round trip that was measured, %v to %v ms",
+		b.Reason = fmt.Sprintf("%s at all round trips, %v to %v ms",
 			map[bool]string{true: "slower", false: "as fast or faster"}[slower0(mine[0], theirs[0])], rtts[0], rtts[len(rtts)-1])
 		return
 	}

@@ -16,10 +16,10 @@ type Cell struct {
 	Parallel int     `json:"parallel"`                // answers at the same time
 }
 
-// cell is what the options say of it; what dials knows of losses and traces.
-func (o *RoutingOptions) cell() *Cell {
+// cell is what the options say of it, at a pace.
+func (o *RoutingOptions) cell(pace float64) *Cell {
 	return &Cell{
-		RTT: rounded(o.RTT), Loss: o.Loss, Trace: traceNames(o.Traces), EdgeTPS: o.EdgeTPS, RowCost: o.RowCost,
+		RTT: rounded(o.RTT), Loss: o.Loss, Trace: traceNames(o.Traces), EdgeTPS: pace, RowCost: o.RowCost,
 		CloudMS: rounded(o.CloudPace), Parallel: o.Parallel,
 	}
 }

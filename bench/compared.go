@@ -36,9 +36,9 @@ func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err e
 // compare says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
 // serial, or with verification and no margin the tokens of the large model alone. What was not measured is not
 // compared with. alone is by question what the large model alone says, where no mode does.
-func (b *routing) compare(all []ModeReport, answers [][]answer, alone []answer) {
+func compare(all []ModeReport, modes []Mode, answers [][]answer, alone []answer) {
 	find := func(of func(Mode) bool) []answer {
-		if i := slices.IndexFunc(b.Modes, of); i >= 0 {
+		if i := slices.IndexFunc(modes, of); i >= 0 {
 			return answers[i]
 		}
 		return nil
@@ -50,7 +50,7 @@ func (b *routing) compare(all []ModeReport, answers [][]answer, alone []answer) 
 			large = append(large, alone[a.question])
 		}
 	}
-	for i, m := range b.Modes {
+	for i, m := range modes {
 		if serial != nil && m.AsSerial() {
 			n := differing(answers[i], serial, func(a, b answer) bool {
 				return slices.Equal(a.ids, b.ids) && slices.Equal(a.origins, b.origins)

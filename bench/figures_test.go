@@ -151,13 +151,12 @@ func TestReportByHand(t *testing.T) {
 
 // comparedBy compares the answers of modes.
 func comparedBy(t *testing.T, names []string, answers map[string][]answer) []ModeReport {
-	b := &routing{RoutingOptions: RoutingOptions{Modes: modes(t, names...)}}
 	var reports []ModeReport
 	var all [][]answer
 	for _, n := range names {
 		reports, all = append(reports, ModeReport{Mode: n}), append(all, answers[n])
 	}
-	b.compare(reports, all, nil)
+	compare(reports, modes(t, names...), all, nil)
 	return reports
 }
 
@@ -226,6 +225,16 @@ func TestComparedWithCloud(t *testing.T) {
 	assert.True(t, needsReference(modes(t, "verified")))
 	assert.False(t, needsReference(modes(t, "verified", "cloud")), "it is measured")
 	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
+}
+
+// TestComparedWithReference: where no mode is the large model alone, answers are compared by their questions with what it
+// says.
+func TestComparedWithReference(t *testing.T) {
+	alone := []answer{{ids: []int32{1}}, {ids: []int32{2}}}
+	got := []answer{{ids: []int32{1}}, {ids: []int32{2}, question: 1}, {ids: []int32{1}}, {ids: []int32{9}, question: 1}}
+	reports := []ModeReport{{Mode: "verified"}}
+	compare(reports, modes(t, "verified"), [][]answer{got}, alone)
+	assert.Equal(t, 1, *reports[0].DifferingFromCloud)
 }
 
 // TestModes: who takes part in each mode, and how it decodes.

@@ -18,6 +18,8 @@ type Mode struct {
 	branches  int     // guesses at each answer; 0: as the options say
 	margin    float64 // of verified, in nats
 	every     int     // of speculative: tokens drafted before each verdict
+	pace      float64 // of the small model, where paced
+	paced     bool    // instead of [RoutingOptions.EdgeTPS]
 }
 
 type kind int

@@ -39,6 +39,7 @@ type RoutingOptions struct {
 	Loss        float64       // of the link that Dial connects to, to be told of
 	Traces      []string      // alike
 	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
+	Paces       []float64     // several of them, each with reports of its own, in turns too; nil: EdgeTPS alone
 	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
@@ -52,7 +53,8 @@ type RoutingOptions struct {
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
 // modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are of
-// the questions that all modes have answered; of none, there are none.
+// the questions that all modes have answered; of none, there are none. With several paces the reports are of all modes at
+// the first, then at the next.
 func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
 		return nil, errors.New("bench: there are no questions or no modes")
@@ -63,7 +65,8 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
 	b := &routing{RoutingOptions: o, rounds: o.Repeat * len(o.Questions), meter: newMeter(o.Parallel)}
-	b.total = len(o.Modes) * b.rounds
+	all := b.paced()
+	b.total = len(all) * b.rounds
 	if slices.ContainsFunc(o.Modes, Mode.OverHTTP) {
 		w, err := startWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
 		if err != nil {
@@ -81,22 +84,45 @@ func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 		}
 		alone = got[0]
 	}
-	answers, err := b.run(ctx, o.Modes, b.rounds, o.WarmUp)
-	return b.reports(answers, alone), err
+	answers, err := b.run(ctx, all, b.rounds, o.WarmUp)
+	var reports []ModeReport
+	for n := len(o.Modes); len(all) > 0 && len(answers[0]) > 0; all, answers = all[n:], answers[n:] {
+		reports = append(reports, b.reports(all[:n], answers[:n], alone)...)
+	}
+	return reports, err
 }
 
-// reports sums up the answers of all modes, as far as they came. alone is what the large model alone says, where that is
-// no mode.
-func (b *routing) reports(answers [][]answer, alone []answer) (all []ModeReport) {
-	if len(answers[0]) == 0 {
-		return nil
+// paced are the modes at each pace.
+func (b *routing) paced() (all []Mode) {
+	if b.Paces == nil {
+		return b.Modes
 	}
-	for i, m := range b.Modes {
+	for _, pace := range b.Paces {
+		for _, m := range b.Modes {
+			m.pace, m.paced = pace, true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// paceOf is the pace of the small model in a mode.
+func (b *routing) paceOf(m Mode) float64 {
+	if m.paced {
+		return m.pace
+	}
+	return b.EdgeTPS
+}
+
+// reports sums up the answers of modes, as far as they came. alone is what the large model alone says, where that is no
+// mode.
+func (b *routing) reports(modes []Mode, answers [][]answer, alone []answer) (all []ModeReport) {
+	for i, m := range modes {
 		r := report(m, answers[i], b.Prices)
-		r.Variant, r.Cell = variant(b.Modes, i), b.cell()
+		r.Variant, r.Cell = variant(modes, i), b.cell(b.paceOf(m))
 		all = append(all, r)
 	}
-	b.compare(all, answers, alone)
+	compare(all, modes, answers, alone)
 	b.bound(all)
 	ratios(all)
 	return all
@@ -260,7 +286,7 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 // route is how an answer is decoded in a mode, without its router.
 func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.EdgeTPS,
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: m.Draft(b.Draft), Pace: b.paceOf(m),
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }

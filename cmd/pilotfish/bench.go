@@ -22,7 +22,7 @@ func newBenchCommand(a *app) *cobra.Command {
 			return usagef("which measurement? Name engine, routing, gateway or synth")
 		},
 	}
-	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchGatewayCommand(a),
+	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchGatewayCommand(a), newBenchCompareCommand(a),
 		newBenchSynthCommand(a))
 	return c
 }

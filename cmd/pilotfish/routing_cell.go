@@ -13,14 +13,14 @@ func cellColumns() []routingColumn {
 	return []routingColumn{
 		{"mode", "", modeName},
 		{
-			"ms p50", "milliseconds until an answer was complete: half of the answers took no longer",
+			"p50", "milliseconds until an answer was complete: half of the answers took no longer",
 			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) },
 		},
 		{
 			"p90", "the same: nine of ten took no longer",
 			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
-		{"ratio", "mean time over that of local, or else of the first mode, with its 95% interval over questions", ratioText},
+		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions", ratioText},
 		{
 			"first", "milliseconds until the first token: half of the answers took no longer",
 			func(r bench.ModeReport) string {
@@ -34,16 +34,23 @@ func cellColumns() []routingColumn {
 			return percent(r.EscalatedShare)
 		}},
 		{"asks", "tokens asked for, per answer", func(r bench.ModeReport) string { return number(r.Asks) }},
-		{"exposed", "milliseconds lost waiting for the large model, per answer", func(r bench.ModeReport) string {
+		{"wait", "milliseconds lost waiting for the large model, per answer", func(r bench.ModeReport) string {
 			return whole(r.Exposed)
 		}},
 		{"waste", "tokens drafted in vain, per answer", func(r bench.ModeReport) string { return number(r.Wasted) }},
-		{"up", "bytes sent, per answer", func(r bench.ModeReport) string { return whole(r.Up) }},
-		{"down", "bytes received, per answer", func(r bench.ModeReport) string { return whole(r.Down) }},
-		{"right", "share of the questions that were answered rightly", func(r bench.ModeReport) string {
-			return percent(r.Accuracy)
+		{"bytes", "of payload, sent and received, per answer", func(r bench.ModeReport) string {
+			if r.Up == nil || r.Down == nil {
+				return ""
+			}
+			return fmt.Sprintf("%.0f", *r.Up+*r.Down)
 		}},
-		{"as", "s: all tokens are those of serial; c: of the large model; NOT, with how many answers are not", sameText},
+		{"right", "share of the questions that were answered rightly", func(r bench.ModeReport) string {
+			if r.Accuracy == nil {
+				return ""
+			}
+			return fmt.Sprintf("%.0f%%", 100**r.Accuracy)
+		}},
+		{"as", "s: the tokens of serial; c: of the large model; ≠: not these, in how many answers", sameText},
 	}
 }
 
@@ -54,6 +61,21 @@ func cellLegend() string {
 		fmt.Fprintf(&b, "%-8s %s\n", c.name, c.legend)
 	}
 	return b.String()
+}
+
+// printCells prints a table for each cell of the reports.
+func printCells(out io.Writer, reports []bench.ModeReport) error {
+	for len(reports) > 0 {
+		n := 1
+		for n < len(reports) && *reports[n].Cell == *reports[0].Cell {
+			n++
+		}
+		if err := printCell(out, reports[:n]); err != nil {
+			return err
+		}
+		reports = reports[n:]
+	}
+	return nil
 }
 
 // printCell prints the table of a cell.
@@ -149,7 +171,7 @@ func sameText(r bench.ModeReport) string {
 		case *c.same:
 			return c.word
 		default:
-			return fmt.Sprintf("NOT %s %d", c.word, *c.n)
+			return fmt.Sprintf("≠%s %d", c.word, *c.n)
 		}
 	}
 	return ""

@@ -31,22 +31,22 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	f.tellEnergy(a)
 	var all []bench.ModeReport
-	cells := f.cells()
-	if f.recording.record != "" && len(cells) > 1 {
-		return usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
+	links := f.links()
+	if len(f.edgeTPS.values) > 1 {
+		o.Paces = f.edgeTPS.values
 	}
-	cells[0].set(&o, &s)
-	end, err := f.recording.start(&o, about)
+	links[0].set(&o, &s)
+	end, err := f.recording.start(&o, about, len(f.cells()))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for i, c := range cells {
+	for i, c := range links {
 		c.set(&o, &s)
 		reports, err := f.cell(ctx, a, o, s, i)
 		err = errors.Join(f.print(a, reports, about), err)
 		if err != nil {
-			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, cells))
+			return errors.Join(f.printSweep(a, all, about), stoppedIn(err, i, links))
 		}
 		all = append(all, reports...)
 	}
@@ -108,7 +108,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 	switch {
 	case f.json:
 	case f.sweeps:
-		return printCell(a.stdout, reports)
+		return printCells(a.stdout, reports)
 	default:
 		return printRouting(a.stdout, reports)
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // sweepHelp says how lists are measured.
-const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one after the other. Each question is
-asked in all modes, in turns, before the next, so that what disturbs one mode disturbs all. A mode that is named twice is
-measured twice: what then differs is noise.`
+const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after the other. Each
+question is asked in all modes, and at all paces of --edge-tps, in turns, before the next: what disturbs one disturbs all.
+A mode that is named twice is measured twice: what then differs is noise.`
 
 // registerSweep adds the flags of a sweep.
 func (f *routingFlags) registerSweep(c *cobra.Command) {
@@ -58,6 +58,16 @@ func (f *routingFlags) cells() (all []cellFlags) {
 					all = append(all, cellFlags{rtt, loss, tps, t})
 				}
 			}
+		}
+	}
+	return all
+}
+
+// links are the cells at the first pace: one link carries all paces.
+func (f *routingFlags) links() (all []cellFlags) {
+	for _, c := range f.cells() {
+		if c.edgeTPS == f.edgeTPS.values[0] {
+			all = append(all, c)
 		}
 	}
 	return all
@@ -114,11 +124,11 @@ func (f *routingFlags) checkLists() error {
 	return checkRange("warm-up", f.warmUp, 0, mostRepeats, "0 to 1000")
 }
 
-// stoppedIn says in which cell an interruption came, where there are several.
-func stoppedIn(err error, number int, cells []cellFlags) error {
+// stoppedIn says at which link an interruption came, where there are several.
+func stoppedIn(err error, number int, links []cellFlags) error {
 	stopped := (*interruption)(nil)
-	if len(cells) > 1 && errors.As(err, &stopped) {
-		stopped.progress = fmt.Sprintf("cell %d of %d: %s", number+1, len(cells), stopped.progress)
+	if len(links) > 1 && errors.As(err, &stopped) {
+		stopped.progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.progress)
 	}
 	return err
 }

@@ -15,7 +15,7 @@ func tiers() []tier {
 	return []tier{
 		{[]string{"cmd/..."}, "flags and wiring"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
-		{[]string{"bench/collect", "bench/eval", "bench/calibrate"}, "what routers are trained, calibrated and judged with"},
+		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/..."}, "what the runs stand on"},

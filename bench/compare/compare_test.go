@@ -1,0 +1,392 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// row is a sample as bench routing writes it.
+type row struct {
+	Question   int     `json:"question"`
+	Repetition int     `json:"repetition"`
+	MS         float64 `json:"ms"`
+	First      float64 `json:"ttft_ms"`
+	Asks       int     `json:"asks"`
+	Up         int     `json:"bytes_up"`
+	Correct    bool    `json:"correct"`
+	Passes     int     `json:"passes"`
+	Text       string  `json:"text"`
+}
+
+// line is a line of bench routing.
+type line struct {
+	Mode    string         `json:"mode"`
+	Variant int            `json:"variant,omitempty"`
+	Cell    map[string]any `json:"cell"`
+	Samples []row          `json:"samples"`
+}
+
+// records writes lines and reads them again.
+func records(t testing.TB, edit func(*result.Run), lines ...any) []result.Record {
+	t.Helper()
+	run := result.Run{Measurement: "bench routing", Version: "v1", Flags: map[string]string{"ahead": "1", "rtt": "100ms"}}
+	if edit != nil {
+		edit(&run)
+	}
+	var all bytes.Buffer
+	for _, l := range lines {
+		b, err := result.Line(l, run)
+		require.NoError(t, err)
+		all.Write(b)
+	}
+	read, err := result.Read(&all, "x.jsonl")
+	require.NoError(t, err)
+	return read
+}
+
+// machine is where synthetic measurements are made: it drifts by some percent over tens of answers, and now and then
+// something else holds an answer up.
+type machine struct {
+	r     *rand.Rand
+	drift float64
+}
+
+// next is by what factor the next answer is late.
+func (m *machine) next() float64 {
+	m.drift = 0.97*m.drift + 0.01*m.r.NormFloat64() // about 4%, for about 60 answers
+	late := math.Exp(m.drift + 0.02*m.r.NormFloat64())
+	if m.r.Float64() < 0.03 {
+		late *= 1 + m.r.ExpFloat64()/2
+	}
+	return late
+}
+
+// interleaved measures two variants of a mode, the second of them slower, question by question in turns.
+func interleaved(seed uint64, questions int, slower float64) (a, b line) {
+	m := machine{r: rand.New(rand.NewPCG(seed, 1))}
+	cell := map[string]any{"rtt_ms": 100, "edge_tps": 60}
+	a, b = line{Mode: "serial", Variant: 1, Cell: cell}, line{Mode: "serial", Variant: 2, Cell: cell}
+	for q := range questions {
+		own := 300 + 500*rand.New(rand.NewPCG(uint64(q), 9)).Float64() // each question has its length
+		one := func(factor float64) row {
+			return row{Question: q, MS: own * factor * m.next(), First: 3 * m.next(), Asks: q % 3, Up: 60 + m.r.IntN(4),
+				Correct: q%2 == 0, Text: "t"}
+		}
+		if q%2 == 0 {
+			a.Samples, b.Samples = append(a.Samples, one(1)), append(b.Samples, one(slower))
+		} else {
+			b.Samples, a.Samples = append(b.Samples, one(slower)), append(a.Samples, one(1))
+		}
+	}
+	return a, b
+}
+
+// reported says whether any figure is said to differ, and whether the time is, by about how much.
+func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
+	for _, p := range r.Pairs {
+		for i, m := range p.Metrics {
+			anything = anything || m.Differs
+			if m.Name == "ms" {
+				time = &p.Metrics[i]
+			}
+		}
+	}
+	require.NotNil(t, time)
+	return anything, time
+}
+
+// TestSameAndSlower: of twenty measurements of the same mode twice, on a machine that drifts, at most one shows a
+// difference; and of twenty in which one of the two is slower by 3%, at least eighteen show that.
+func TestSameAndSlower(t *testing.T) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		wrong, found := 0, 0
+		for i := range uint64(20) {
+			a, b := interleaved(100*seed+i, 100, 1)
+			r, err := Within(records(t, nil, a, b), Options{})
+			require.NoError(t, err)
+			if anything, _ := reported(t, r); anything {
+				wrong++
+			}
+			a, b = interleaved(100*seed+i+50, 100, 1.03)
+			r, err = Within(records(t, nil, a, b), Options{})
+			require.NoError(t, err)
+			if _, time := reported(t, r); time.Differs && *time.Change > 0.015 && *time.Change < 0.045 {
+				found++
+			}
+		}
+		assert.LessOrEqual(t, wrong, 1, "of 20, seed %d", seed)
+		assert.GreaterOrEqual(t, found, 18, "of 20, seed %d", seed)
+	}
+}
+
+// TestApartInTime: two measurements one after the other on a machine that drifts are not taken for different more often
+// than chance allows for, since questions that were disturbed together count as one.
+func TestApartInTime(t *testing.T) {
+	wrong, rounds := 0, 60
+	if testing.Short() {
+		rounds = 20
+	}
+	for seed := range uint64(rounds) {
+		a, _ := interleaved(seed, 300, 1)
+		_, b := interleaved(seed+1000, 300, 1)
+		b.Variant = 1
+		r, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.05})
+		require.NoError(t, err)
+		_, time := reported(t, r)
+		assert.Positive(t, time.Block)
+		if time.Differs {
+			wrong++
+		}
+	}
+	assert.LessOrEqual(t, wrong, rounds/10)
+}
+
+// TestUnpaired: samples of no questions, as bench engine has them.
+func TestUnpaired(t *testing.T) {
+	engine := func(samples ...float64) map[string]any {
+		rows := []map[string]any{}
+		for _, s := range samples {
+			rows = append(rows, map[string]any{"generation_tps": s, "prompt_tps": 100})
+		}
+		return map[string]any{"n_prompt": 16, "threads": 2, "samples": rows}
+	}
+	edit := func(r *result.Run) { r.Measurement = "bench engine" }
+	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)),
+		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)), Options{})
+	require.NoError(t, err)
+	require.Len(t, r.Pairs, 1)
+	assert.Equal(t, map[string]string{"measurement": "bench engine", "n_prompt": "16", "threads": "2", "--ahead": "1"},
+		r.Pairs[0].Of)
+	m := r.Pairs[0].Metrics
+	assert.Equal(t, []string{"generation_tps", RankSum}, []string{m[0].Name, m[0].Test})
+	assert.Equal(t, []string{"prompt_tps", NoTest}, []string{m[1].Name, m[1].Test})
+	assert.InDelta(t, 2.0/924, m[0].Adjusted, 1e-9, "the only test")
+	assert.True(t, m[0].Differs)
+	assert.InDelta(t, -0.1, *m[0].Change, 0.01)
+	assert.True(t, *m[0].Low < -0.08 && *m[0].High > -0.12 && *m[0].High < -0.07, "%v %v", *m[0].Low, *m[0].High)
+	assert.InDelta(t, 10.05, m[0].A, 1e-9)
+
+	lists := func(ts ...float64) map[string]any {
+		return map[string]any{"n_gen": 8, "samples_ts": ts, "samples": map[string]any{"x": ts, "y": "none"}}
+	}
+	r, err = Files(records(t, edit, lists(1, 2, 3)), records(t, edit, lists(1, 2, 3)), Options{})
+	require.NoError(t, err)
+	assert.Len(t, r.Pairs[0].Metrics, 2, "ts and x")
+	assert.False(t, r.Pairs[0].Metrics[0].Differs)
+	plain := func(x ...float64) []result.Record { return records(t, edit, map[string]any{"samples": x}) }
+	r, err = Files(plain(1, 2), plain(5, 6), Options{})
+	require.NoError(t, err)
+	assert.Nil(t, r.Pairs[0].Metrics[0].Low, "too few")
+	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
+}
+
+// TestSingle: lines without samples have figures, also one level down, of which nothing is known.
+func TestSingle(t *testing.T) {
+	at := func(p50, asks float64) map[string]any {
+		return map[string]any{"devices": 8, "asks": asks, "latency_ms": map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
+			"machine_quiet": map[string]any{"load": p50}, "note": "text", "none": nil, "list": []int{1}}
+	}
+	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
+	require.Len(t, r.Pairs[0].Metrics, 2)
+	assert.Equal(t, []string{"asks", NoTest}, []string{r.Pairs[0].Metrics[0].Name, r.Pairs[0].Metrics[0].Test})
+	m := r.Pairs[0].Metrics[1]
+	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
+	assert.InDelta(t, 0.5, *m.Change, 1e-12)
+	assert.False(t, m.Differs)
+	assert.Equal(t, 1.0, m.Adjusted)
+}
+
+// TestJoin: what is compared is what has one value in all of the one and another in all of the other.
+func TestJoin(t *testing.T) {
+	at := func(mode string, rtt, tps int, ms float64) line {
+		l := line{Mode: mode, Cell: map[string]any{"rtt_ms": rtt, "edge_tps": tps}}
+		for q := range 8 {
+			l.Samples = append(l.Samples, row{Question: q, MS: ms + float64(q*(q+1)), Text: fmt.Sprint(q, ms > 20)})
+		}
+		return l
+	}
+	a := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("serial", 50, 60, 30), at("paper", 0, 60, 5))
+	b := records(t, func(r *result.Run) {
+		r.Flags["ahead"], r.Version, r.Machine.Cores = "8", "v2", 4
+	}, at("serial", 50, 50, 33), at("serial", 0, 50, 22), at("local", 0, 50, 11), at("cloud", 0, 50, 1))
+	r, err := Files(a, b, Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []Difference{{"--ahead", "1", "8"}, {"edge_tps", "60", "50"}}, r.Between)
+	assert.Equal(t, []Difference{{"--ahead", "1", "8"}, {"cores", "0", "4"}, {"version", "v1", "v2"}}, r.Runs)
+	require.Len(t, r.Pairs, 3)
+	for i, want := range [][3]string{{"x.jsonl:1", "x.jsonl:3", "local"}, {"x.jsonl:2", "x.jsonl:2", "serial"},
+		{"x.jsonl:3", "x.jsonl:1", "serial"}} {
+		p := r.Pairs[i]
+		assert.Equal(t, want, [3]string{p.A, p.B, p.Of["mode"]})
+		assert.NotContains(t, p.Of, "edge_tps")
+	}
+	assert.Equal(t, []int{8, 8, 0}, []int{r.Pairs[0].Texts, r.Pairs[0].Same, r.Pairs[1].Same})
+	assert.Equal(t, []string{"x.jsonl:4", "x.jsonl:4"}, r.Alone)
+
+	sweep := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("local", 0, 58, 10.3),
+		at("serial", 0, 58, 20.6))
+	r, err = Within(sweep, Options{By: "edge_tps"})
+	require.NoError(t, err)
+	require.Len(t, r.Pairs, 2)
+	assert.Equal(t, []Difference{{"edge_tps", "60", "58"}}, r.Pairs[0].Between)
+	r, err = Within(sweep, Options{By: "mode", Base: "serial"})
+	require.NoError(t, err)
+	assert.Equal(t, []Difference{{"mode", "serial", "local"}}, r.Pairs[1].Between)
+	assert.Less(t, *r.Pairs[0].Metrics[0].Change, 0.0)
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{{Options{}, "do not differ in variant"}, {Options{By: "rtt_ms"}, "do not differ in rtt_ms"},
+		{Options{By: "mode", Base: "x"}, "no line has mode x"}} {
+		_, err = Within(sweep, c.o)
+		assert.ErrorIs(t, err, ErrNothing)
+		assert.ErrorContains(t, err, c.want)
+	}
+	one, two := at("serial", 0, 60, 20), at("serial", 0, 60, 40)
+	one.Variant, two.Variant = 1, 2
+	r, err = Within(records(t, nil, at("local", 0, 60, 10), one, two), Options{By: "mode"})
+	require.NoError(t, err)
+	require.Len(t, r.Pairs, 1, "the first of two stands for both")
+	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
+	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}), Options{})
+	assert.ErrorIs(t, err, ErrNothing)
+	_, err = Files(records(t, nil, at("local", 0, 1, 1)),
+		records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)), Options{})
+	assert.ErrorContains(t, err, "has a partner")
+	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines in their order")
+	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
+	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
+}
+
+// TestOnlyValues: what not every line has, or has otherwise, is not the same in all.
+func TestOnlyValues(t *testing.T) {
+	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
+	assert.Equal(t, map[string]string{"a": "1"}, onlyValues(lines))
+	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
+	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
+	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+}
+
+// TestMetrics: figures by hand: repetitions are of one question, counts and rights have no logarithm, and all tests are
+// corrected together.
+func TestMetrics(t *testing.T) {
+	var a, b line
+	for q := range 10 {
+		for rep := range 2 {
+			ms := float64(100 + 10*q)
+			a.Samples = append(a.Samples, row{Question: q, Repetition: rep, MS: ms + float64(rep), Asks: 1, Passes: q})
+			b.Samples = append(b.Samples, row{Question: q, Repetition: rep, MS: 1.1 * (ms + float64(rep)), Asks: 1 + q%2,
+				Correct: true, Passes: 99})
+		}
+	}
+	r, err := Files(records(t, nil, a), records(t, nil, b), Options{})
+	require.NoError(t, err)
+	byName := map[string]Metric{}
+	for _, m := range r.Pairs[0].Metrics {
+		byName[m.Name] = m
+	}
+	assert.Equal(t, "ms", r.Pairs[0].Metrics[0].Name, "first")
+	assert.NotContains(t, byName, "passes")
+	assert.NotContains(t, byName, "question")
+	ms := byName["ms"]
+	assert.InDelta(t, 145.5, ms.A, 1e-9)
+	assert.InDelta(t, 0.1, *ms.Change, 1e-9)
+	assert.InDelta(t, 0.1, *ms.Low, 1e-9)
+	assert.Equal(t, [2]int{10, 10}, ms.N)
+	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
+	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the chance is for the time")
+	assert.InDelta(t, 8.0/1024, byName["correct"].Adjusted, 1e-9, "the other half for asks and rights")
+	assert.True(t, ms.Differs)
+	asks := byName["asks"]
+	assert.InDelta(t, 2.0/32, asks.P, 1e-9)
+	assert.InDelta(t, 0.5, *asks.Change, 1e-9)
+	assert.True(t, *asks.Low > 0.1 && *asks.High < 0.9)
+	right := byName["correct"]
+	assert.Nil(t, right.Change, "of nothing")
+	assert.Equal(t, 1.0, right.B)
+	assert.InDelta(t, 2.0/1024, right.P, 1e-9, "as McNemar's test")
+	assert.Equal(t, NoTest, byName["ttft_ms"].Test)
+	strict, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.003})
+	require.NoError(t, err)
+	assert.False(t, strict.Pairs[0].Metrics[0].Differs)
+}
+
+// TestBlocks: neighbours that are alike count as one, others do not.
+func TestBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 7))
+	free, tied := make([]float64, 200), make([]float64, 200)
+	for i := range free {
+		free[i] = r.NormFloat64()
+		if tied[i] = r.NormFloat64(); i > 0 {
+			tied[i] += 0.8 * tied[i-1]
+		}
+	}
+	assert.Equal(t, 1, blockLength(free))
+	assert.InDelta(t, 18, blockLength(tied), 9, "2 (1 + 0.8) / (1 - 0.8)")
+	assert.Equal(t, []float64{1.5, 3.5, 6}, blocks([]float64{1, 2, 3, 4, 5, 6, 7}, 2))
+	assert.Equal(t, []float64{4}, blocks([]float64{3, 5}, 2))
+	assert.Zero(t, alike(ranked([]float64{1, 1, 1}), 1))
+	assert.InDelta(t, -0.75, alike(ranked([]float64{1, 9, 1, 9}), 1), 1e-12)
+	assert.InDelta(t, 0.5, alike(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
+	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil), crowded(make([]float64, 1000)), crowded(free[:0:0]) + 1,
+		crowded(make([]float64, 2001))})
+	m := together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
+	assert.Equal(t, [2]int{5000, 5000}, m.N)
+	assert.Equal(t, 5, m.Block, "each is compared with each other: there may be a thousand")
+}
+
+// FuzzRead: whatever lines say, they are compared or refused.
+func FuzzRead(f *testing.F) {
+	a, b := interleaved(1, 8, 1.1)
+	type fields map[string]any
+	for _, l := range []any{
+		a, b, fields{"samples": []float64{1, 2}}, fields{"samples_ts": []int{3}}, fields{"cell": 7},
+		fields{"samples": fields{"x": []int{0, 1}}}, fields{"samples": []fields{{"ms": 1}, {"question": 1, "ms": nil}}},
+		fields{"samples": []fields{{"question": -5, "ms": 1e308}, {"question": 1 << 40, "ms": -1e308}}},
+	} {
+		text, err := json.Marshal(l)
+		require.NoError(f, err)
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<14 {
+			return
+		}
+		lines := fmt.Sprintf(`{"run":{"measurement":"m"},%s`, strings.TrimPrefix(strings.TrimSpace(text), "{"))
+		records, err := result.Read(strings.NewReader(lines+"\n"+lines), "x")
+		if err != nil {
+			return
+		}
+		r, err := Files(records, records, Options{})
+		if err != nil {
+			return
+		}
+		for _, p := range r.Pairs {
+			for _, m := range p.Metrics {
+				_, err := json.Marshal(m)
+				require.NoError(t, err, "%v", m)
+				require.False(t, m.Differs, "from itself")
+			}
+		}
+	})
+}

@@ -1,0 +1,318 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// item is a line with samples.
+type item struct {
+	of      map[string]string // what it is of
+	samples map[string]*series
+	texts   map[[2]int]string  // by question and repetition
+	single  map[string]float64 // figures of a line without samples
+	run     *result.Run
+	source  string
+}
+
+// series are the values of one figure.
+type series struct {
+	values    []float64
+	questions []int // of each value; nil where they are of none
+}
+
+// secondary are figures of answers that follow from others, or are part of them: each test more makes it harder to be
+// sure of any.
+func secondary(name string) bool {
+	switch name {
+	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
+		"timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share":
+		return true
+	}
+	return false
+}
+
+// items reads lines; those without samples and figures are left out.
+func items(all []result.Record) (lines []*item, err error) {
+	for i := range all {
+		var fields map[string]json.RawMessage
+		if err := all[i].Into(&fields); err != nil {
+			return nil, err
+		}
+		l := &item{
+			of: map[string]string{"measurement": all[i].Run.Measurement}, samples: map[string]*series{},
+			texts: map[[2]int]string{}, single: map[string]float64{}, run: &all[i].Run, source: all[i].Source,
+		}
+		if err := l.read(fields); err != nil {
+			return nil, fmt.Errorf("%s: %w", all[i].Source, err)
+		}
+		if len(l.samples) == 0 {
+			l.readSingle("", fields)
+		}
+		if len(l.samples)+len(l.single) > 0 {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// read takes the parts of a line that say what it is of, and its samples.
+func (l *item) read(fields map[string]json.RawMessage) error {
+	for name, raw := range fields {
+		var err error
+		switch {
+		case name == "cell":
+			err = l.readCell(raw)
+		case name == "samples":
+			err = l.readSamples(raw)
+		case strings.HasPrefix(name, "samples_"):
+			s := new(series)
+			if err = json.Unmarshal(raw, &s.values); err == nil && len(s.values) > 0 {
+				l.samples[strings.TrimPrefix(name, "samples_")] = s
+			}
+		case tells(name):
+			l.of[name] = plain(raw)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for name, m := range map[string]*result.Model{"model": l.run.Model, "large": l.run.Large} {
+		if m != nil {
+			l.of[name] = m.Hash
+		}
+	}
+	for name, value := range l.run.Flags {
+		if !overridden(name) {
+			l.of["--"+name] = value
+		}
+	}
+	return nil
+}
+
+// tells reports whether a field of a line says what it is of.
+func tells(name string) bool {
+	switch name {
+	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
+		"devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens", "depth_tokens":
+		return true
+	}
+	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
+}
+
+// overridden reports whether a flag says nothing of a line: it is about how much is measured, or where it goes, or the
+// line says itself which of the flag's values it is of.
+func overridden(flag string) bool {
+	switch flag {
+	case "json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record", "replay", "profile",
+		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps", "edge-row-cost", "cloud-ms",
+		"trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows", "backend", "model", "large",
+		"policy", "threshold", "devices", "rate", "seconds":
+		return true
+	}
+	return false
+}
+
+// plain is a value as people write it.
+func plain(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func (l *item) readCell(raw json.RawMessage) error {
+	var cell map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &cell); err != nil {
+		return err
+	}
+	for name, value := range cell {
+		l.of[name] = plain(value)
+	}
+	return nil
+}
+
+// readSamples reads rows of figures, or lists of them by name.
+func (l *item) readSamples(raw json.RawMessage) error {
+	var lists map[string]json.RawMessage
+	if json.Unmarshal(raw, &lists) == nil {
+		for name, list := range lists {
+			var values []float64
+			if json.Unmarshal(list, &values) == nil && len(values) > 0 {
+				l.samples[name] = &series{values: values}
+			}
+		}
+		return nil
+	}
+	var values []float64
+	if json.Unmarshal(raw, &values) == nil {
+		if len(values) > 0 {
+			l.samples["samples"] = &series{values: values}
+		}
+		return nil
+	}
+	var rows []map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		l.readRow(row)
+	}
+	for name, s := range l.samples {
+		if s.questions != nil && len(s.questions) != len(s.values) {
+			return fmt.Errorf("%s: some rows have a question, and others have none", name)
+		}
+	}
+	return nil
+}
+
+func (l *item) readRow(row map[string]json.RawMessage) {
+	var question, repetition int
+	asked := json.Unmarshal(row["question"], &question) == nil
+	_ = json.Unmarshal(row["repetition"], &repetition) // 0 where there is none
+	if text := ""; asked && json.Unmarshal(row["text"], &text) == nil {
+		l.texts[[2]int{question, repetition}] = text
+	}
+	for name, raw := range row {
+		value, ok := figure(raw)
+		if !ok || secondary(name) {
+			continue
+		}
+		s := l.samples[name]
+		if s == nil {
+			s = new(series)
+			l.samples[name] = s
+		}
+		s.values = append(s.values, value)
+		if asked {
+			s.questions = append(s.questions, question)
+		}
+	}
+}
+
+// figure reads a number, or 1 for true and 0 for false.
+func figure(raw json.RawMessage) (x float64, ok bool) {
+	var yes bool
+	switch {
+	case string(raw) == "null":
+		return 0, false
+	case json.Unmarshal(raw, &x) == nil:
+		return x, true
+	case json.Unmarshal(raw, &yes) == nil && yes:
+		return 1, true
+	}
+	return 0, string(raw) == "false"
+}
+
+// readSingle reads the numbers of a line, also those one level down.
+func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
+	for name, raw := range fields {
+		if above == "" && (name == "run" || name == "cell" || name == "machine_quiet" || tells(name)) {
+			continue
+		}
+		var below map[string]json.RawMessage
+		if x, ok := figure(raw); ok {
+			l.single[above+name] = x
+		} else if above == "" && json.Unmarshal(raw, &below) == nil {
+			l.readSingle(name+".", below)
+		}
+	}
+}
+
+// key is what a line is of, besides what is ignored.
+func (l *item) key(ignored map[string]bool) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(l.of)) {
+		if !ignored[name] {
+			fmt.Fprintf(&b, "%q=%q\n", name, l.of[name])
+		}
+	}
+	return b.String()
+}
+
+// between is what has one value in all lines of a and another in all of b.
+func between(a, b []*item) (all []Difference) {
+	first, second := onlyValues(a), onlyValues(b)
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if other, ok := second[name]; ok && other != first[name] {
+			all = append(all, Difference{name, first[name], other})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(second)) { // one may be of a version that had no such flag
+		if _, ok := first[name]; !ok && !anyHas(a, name) {
+			all = append(all, Difference{name, "", second[name]})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if _, ok := second[name]; !ok && !anyHas(b, name) {
+			all = append(all, Difference{name, first[name], ""})
+		}
+	}
+	return all
+}
+
+// onlyValues are the settings that are the same in all lines.
+func onlyValues(lines []*item) map[string]string {
+	same := maps.Clone(lines[0].of)
+	for _, l := range lines[1:] {
+		maps.DeleteFunc(same, func(name, value string) bool {
+			v, ok := l.of[name]
+			return !ok || v != value
+		})
+	}
+	return same
+}
+
+func anyHas(lines []*item, name string) bool {
+	return slices.ContainsFunc(lines, func(l *item) bool { _, ok := l.of[name]; return ok })
+}
+
+// runs are the differences of how two measurements were made.
+func runs(a, b *result.Run) (all []Difference) {
+	first, second := described(a), described(b)
+	names := slices.Sorted(maps.Keys(first))
+	for name := range second {
+		if _, ok := first[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if first[name] != second[name] {
+			all = append(all, Difference{name, first[name], second[name]})
+		}
+	}
+	return all
+}
+
+// described are the settings of a run, but for what is never the same.
+func described(r *result.Run) map[string]string {
+	all := map[string]string{
+		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores), "os": r.Machine.OS,
+		"arch": r.Machine.Arch, "kernels": r.Machine.Kernels, "huge pages": r.Machine.HugePages,
+		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
+	}
+	if r.Machine.Bandwidth > 0 {
+		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it is never quite the same
+	}
+	for name, m := range map[string]*result.Model{"model": r.Model, "large": r.Large} {
+		if m != nil {
+			all[name] = fmt.Sprintf("%s %.12s", m.Name, m.Hash)
+		}
+	}
+	for name, value := range r.Flags {
+		if name != "json" {
+			all["--"+name] = value
+		}
+	}
+	for name, hash := range r.Sources {
+		all["source "+name] = fmt.Sprintf("%.12s", hash)
+	}
+	return all
+}

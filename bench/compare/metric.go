@@ -1,0 +1,268 @@
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+)
+
+// The tests.
+const (
+	SignedRank = "signed-rank"
+	RankSum    = "rank-sum"
+	Single     = "single" // of one figure each nothing is known
+	NoTest     = "none"   // all samples are equal
+)
+
+// pair compares two lines.
+func pair(a, b *item, ignored map[string]bool, between []Difference) Pair {
+	p := Pair{Of: maps.Clone(a.of), Between: between, A: a.source, B: b.source}
+	maps.DeleteFunc(p.Of, func(name, _ string) bool { return ignored[name] })
+	for at, text := range a.texts {
+		if other, ok := b.texts[at]; ok {
+			p.Texts++
+			if other == text {
+				p.Same++
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(a.samples), func(x, y string) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
+	})
+	for _, name := range names {
+		if other := b.samples[name]; other != nil {
+			if m, ok := compared(name, a.samples[name], other); ok {
+				p.Metrics = append(p.Metrics, m)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.single)) {
+		if y, ok := b.single[name]; ok {
+			p.Metrics = append(p.Metrics, single(name, a.single[name], y))
+		}
+	}
+	return p
+}
+
+// single compares figures without samples.
+func single(name string, a, b float64) Metric {
+	m := Metric{Name: name, A: a, B: b, P: 1, Adjusted: 1, Test: Single, N: [2]int{1, 1}}
+	if a == b {
+		m.Test = NoTest
+	}
+	if a != 0 {
+		m.Change = new(b/a - 1)
+	}
+	return m
+}
+
+// rank puts the time per answer first.
+func rank(name string) int {
+	if i := slices.Index([]string{"ms", "ttft_ms", "exposed_ms"}, name); i >= 0 {
+		return i
+	}
+	return 3
+}
+
+// compared compares one figure; false where there is nothing in common.
+func compared(name string, a, b *series) (m Metric, ok bool) {
+	if a.questions == nil || b.questions == nil {
+		return apart(name, a.values, b.values), true
+	}
+	x, y := common(a, b)
+	if len(x) == 0 {
+		return m, false
+	}
+	return together(name, x, y), true
+}
+
+// common are the means of the questions that both have, in the order in which a has them.
+func common(a, b *series) (x, y []float64) {
+	mean := func(s *series) (order []int, of map[int]float64) {
+		of, counts := map[int]float64{}, map[int]float64{}
+		for i, q := range s.questions {
+			if counts[q] == 0 {
+				order = append(order, q)
+			}
+			of[q] += s.values[i]
+			counts[q]++
+		}
+		for q, n := range counts {
+			of[q] /= n
+		}
+		return order, of
+	}
+	order, first := mean(a)
+	_, second := mean(b)
+	for _, q := range order {
+		if other, ok := second[q]; ok {
+			x, y = append(x, first[q]), append(y, other)
+		}
+	}
+	return x, y
+}
+
+// together compares answers to the same questions.
+func together(name string, a, b []float64) Metric {
+	m := Metric{Name: name, A: stat.Mean(a, nil), B: stat.Mean(b, nil), P: 1, Adjusted: 1, Test: NoTest,
+		N: [2]int{len(a), len(b)}}
+	crowd := crowded(a)
+	a, b = blocks(a, crowd), blocks(b, crowd)
+	positive := !slices.ContainsFunc(slices.Concat(a, b), func(x float64) bool { return x <= 0 })
+	d, equal := make([]float64, len(a)), 0
+	for i := range a {
+		if d[i] = b[i] - a[i]; positive {
+			d[i] = math.Log(b[i] / a[i])
+		}
+		if d[i] == 0 {
+			equal++
+		}
+	}
+	if m.A != 0 {
+		m.Change = new(m.B/m.A - 1)
+	}
+	if equal == len(a) {
+		return m
+	}
+	block := blockLength(d)
+	x, y, changes := blocks(a, block), blocks(b, block), blocks(d, block)
+	m.Test, m.P = SignedRank, stats.SignedRank(changes)
+	if block *= crowd; block > 1 {
+		m.Block = block
+	}
+	switch {
+	case positive && equal == 0:
+		i := stats.Middle(changes)
+		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
+	case m.A != 0: // many answers are not changed at all: their middle says nothing
+		m.change(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
+			return []float64{weighted(y, weight)/weighted(x, weight) - 1}
+		})[0])
+	}
+	return m
+}
+
+// apart compares samples that are of no questions.
+func apart(name string, a, b []float64) Metric {
+	a, b = blocks(a, crowded(a)), blocks(b, crowded(b))
+	m := Metric{Name: name, A: median(a), B: median(b), P: 1, Adjusted: 1, Test: NoTest, N: [2]int{len(a), len(b)}}
+	if m.A != 0 {
+		m.Change = new(m.B/m.A - 1)
+	}
+	all := slices.Concat(a, b)
+	if slices.Max(all) == slices.Min(all) {
+		return m
+	}
+	m.Test, m.P = RankSum, stats.RankSum(a, b)
+	if slices.Min(all) > 0 {
+		i := stats.Shift(logs(a), logs(b))
+		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
+	}
+	return m
+}
+
+// change sets the change and its interval, as far as they are numbers with an end.
+func (m *Metric) change(i stats.Interval) {
+	if finite(i.Value) {
+		m.Change = &i.Value
+	}
+	if i.Low > -1 && finite(i.Low) && finite(i.High) {
+		m.Low, m.High = &i.Low, &i.High
+	}
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func logs(x []float64) []float64 {
+	all := make([]float64, len(x))
+	for i, v := range x {
+		all[i] = math.Log(v)
+	}
+	return all
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// weighted is the sum of x, each so often.
+func weighted(x []float64, weight []int) (sum float64) {
+	for i, w := range weight {
+		sum += float64(w) * x[i]
+	}
+	return sum
+}
+
+// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours
+// are no more alike than chance makes them, or else twice the time over which they are alike.
+func blockLength(d []float64) int {
+	ranks := ranked(d)
+	if alike(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
+		return 1
+	}
+	time := 1.0 // 1 + 2 Σ of the correlations, as long as pairs of them are positive (Geyer, Statistical Science 1992)
+	for lag := 1; lag < len(d); lag += 2 {
+		both := alike(ranks, lag) + alike(ranks, lag+1)
+		if both <= 0 {
+			break
+		}
+		time += 2 * both
+	}
+	return min(len(d), int(math.Ceil(2*time)))
+}
+
+// crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared with
+// each other.
+func crowded(d []float64) int { return max(1, (len(d)+999)/1000) }
+
+// ranked are the ranks of values, with a mean of 0: equal ones share the mean of theirs.
+func ranked(d []float64) []float64 {
+	order := make([]int, len(d))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(d[i], d[k]) })
+	ranks := make([]float64, len(d))
+	for i := 0; i < len(order); {
+		end := i + 1
+		for end < len(order) && d[order[end]] == d[order[i]] {
+			end++
+		}
+		for k := i; k < end; k++ {
+			ranks[order[k]] = float64(i+end-1)/2 - float64(len(d)-1)/2
+		}
+		i = end
+	}
+	return ranks
+}
+
+// alike is the correlation of each value with the one so much later; their mean is 0.
+func alike(x []float64, lag int) float64 {
+	products, squares := 0.0, 0.0
+	for i, v := range x {
+		squares += v * v
+		if i >= lag {
+			products += v * x[i-lag]
+		}
+	}
+	if squares == 0 {
+		return 0
+	}
+	return products / squares
+}
+
+// blocks are the means of so many neighbours each, or of a few more.
+func blocks(d []float64, length int) []float64 {
+	n := len(d) / length
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = stat.Mean(d[i*len(d)/n:(i+1)*len(d)/n], nil)
+	}
+	return all
+}

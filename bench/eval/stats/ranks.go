@@ -1,0 +1,242 @@
+package stats
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// exactRanks is the most values whose sums of signed ranks are counted one by one, and exactChoices of rank sums; with
+// more, their normal law is used.
+const (
+	exactRanks   = 60
+	exactChoices = 40
+)
+
+// SignedRank is the two-sided p-value of Wilcoxon's signed-rank test (Biometrics Bulletin 1945) of the hypothesis that
+// the differences d lie evenly about 0. Zeros are left out. It is exact for up to 60 others, ties too: of all ways to
+// give them signs, the share that are as far off.
+func SignedRank(d []float64) float64 {
+	d = slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 || math.IsNaN(x) })
+	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+	ranks, positive, all, squares := doubledRanks(len(d), func(i int) float64 { return math.Abs(d[i]) }), 0, 0, 0.0
+	for i, r := range ranks {
+		if d[i] > 0 {
+			positive += r
+		}
+		all += r
+		squares += float64(r) * float64(r)
+	}
+	low := min(positive, all-positive)
+	if len(d) > exactRanks {
+		return normalTail(float64(low), float64(all)/2, math.Sqrt(squares)/2)
+	}
+	share := signSums(ranks)
+	p := 0.0
+	for s := 0; s <= low; s++ {
+		p += share[s]
+	}
+	return min(1, 2*p)
+}
+
+// doubledRanks are twice the ranks, from 1, of n values in order: equal ones share the mean of theirs, which may be half
+// a number.
+func doubledRanks(n int, of func(i int) float64) []int {
+	ranks := make([]int, n)
+	for i := 0; i < n; {
+		end := i + 1
+		for end < n && of(end) == of(i) {
+			end++
+		}
+		for k := i; k < end; k++ {
+			ranks[k] = i + 1 + end
+		}
+		i = end
+	}
+	return ranks
+}
+
+// signSums is for each number the share, of all choices of some of the ranks, whose sum it is.
+func signSums(ranks []int) []float64 {
+	all := 0
+	for _, r := range ranks {
+		all += r
+	}
+	share, reached := make([]float64, all+1), 0
+	share[0] = 1
+	for _, r := range ranks {
+		reached += r
+		for s := reached; s >= 0; s-- {
+			share[s] /= 2
+			if s >= r {
+				share[s] += share[s-r] / 2
+			}
+		}
+	}
+	return share
+}
+
+// normalTail is twice the chance that a normal value, to the nearest whole or half rank, is as low.
+func normalTail(low, mean, deviation float64) float64 {
+	if deviation == 0 {
+		return 1
+	}
+	return min(1, 2*distuv.UnitNormal.CDF((low+1-mean)/deviation))
+}
+
+// RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that the
+// values of a and b come from one law. It is exact for up to 40 of them together, ties too.
+func RankSum(a, b []float64) float64 {
+	type value struct {
+		x     float64
+		first bool
+	}
+	var all []value
+	for _, x := range a {
+		all = append(all, value{x, true})
+	}
+	for _, x := range b {
+		all = append(all, value{x, false})
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return 1
+	}
+	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.x, b.x) })
+	ranks, sum := doubledRanks(len(all), func(i int) float64 { return all[i].x }), 0
+	for i, r := range ranks {
+		if all[i].first {
+			sum += r
+		}
+	}
+	n, m := float64(len(all)), float64(len(a))
+	mean := m * (n + 1)
+	low := math.Min(float64(sum), 2*mean-float64(sum))
+	if len(all) > exactChoices {
+		variance := 0.0
+		for _, r := range ranks {
+			variance += (float64(r) - (n + 1)) * (float64(r) - (n + 1))
+		}
+		return normalTail(low, mean, math.Sqrt(variance*m*(n-m)/n/(n-1)))
+	}
+	p := 0.0
+	for s, share := range choiceSums(ranks, len(a)) {
+		if float64(s) <= low {
+			p += share
+		}
+	}
+	return min(1, 2*p)
+}
+
+// choiceSums is for each number the share, of all choices of so many of the ranks, whose sum it is.
+func choiceSums(ranks []int, choose int) []float64 {
+	all := 0
+	for _, r := range ranks {
+		all += r
+	}
+	ways := make([][]float64, choose+1)
+	for k := range ways {
+		ways[k] = make([]float64, all+1)
+	}
+	ways[0][0] = 1
+	for i, r := range ranks {
+		for k := min(choose, i+1); k > 0; k-- {
+			for s := all; s >= r; s-- {
+				ways[k][s] += ways[k-1][s-r]
+			}
+		}
+	}
+	total := 0.0
+	for _, w := range ways[choose] {
+		total += w
+	}
+	for s := range ways[choose] {
+		ways[choose][s] /= total
+	}
+	return ways[choose]
+}
+
+// Middle is the estimate of Hodges and Lehmann (Ann. Math. Statist. 1963) of where the values d lie: the median of the
+// means of all pairs of them, each with itself too. Its interval is all that [SignedRank] would not refuse, and is
+// without end where there are fewer than six.
+func Middle(d []float64) Interval {
+	var pairs []float64
+	for i, x := range d {
+		for _, y := range d[:i+1] {
+			pairs = append(pairs, (x+y)/2)
+		}
+	}
+	n := float64(len(d))
+	ranks := make([]int, len(d))
+	for i := range ranks {
+		ranks[i] = i + 1
+	}
+	return inverted(pairs, n*(n+1)/4, math.Sqrt(n*(n+1)*(2*n+1)/24), len(d) <= exactRanks, func() []float64 {
+		return signSums(ranks)
+	})
+}
+
+// Shift is the estimate of Hodges and Lehmann of by how much the values of b lie above those of a: the median of all
+// differences. Its interval is all that [RankSum] would not refuse, without end where there are too few values.
+func Shift(a, b []float64) Interval {
+	var pairs []float64
+	for _, x := range a {
+		for _, y := range b {
+			pairs = append(pairs, y-x)
+		}
+	}
+	m, n := float64(len(a)), float64(len(b))
+	return inverted(pairs, m*n/2, math.Sqrt(m*n*(m+n+1)/12), len(a)+len(b) <= exactChoices, func() []float64 {
+		ranks := make([]int, len(a)+len(b))
+		for i := range ranks {
+			ranks[i] = i + 1
+		}
+		least := len(a) * (len(a) + 1) / 2
+		return choiceSums(ranks, len(a))[least:]
+	})
+}
+
+// inverted is the median of values, between those that so many of them lie beyond as the statistic of a test counts
+// with a chance of half of 1 less [Confidence] at most. Of that statistic it gets the mean, the deviation, and how its
+// chances are, from 0, if they are to be exact.
+func inverted(values []float64, mean, deviation float64, exact bool, chances func() []float64) Interval {
+	if len(values) == 0 {
+		return Interval{math.NaN(), math.NaN(), math.NaN()}
+	}
+	const tail = (1 - Confidence) / 2
+	beyond := int(math.Floor(mean + distuv.UnitNormal.Quantile(tail)*deviation))
+	if exact {
+		beyond = 0
+		p := 0.0
+		for _, share := range chances() {
+			if p += share; p > tail {
+				break
+			}
+			beyond++
+		}
+	}
+	slices.Sort(values)
+	n := len(values)
+	i := Interval{(values[(n-1)/2] + values[n/2]) / 2, math.Inf(-1), math.Inf(1)}
+	if beyond > 0 && beyond <= n/2 {
+		i.Low, i.High = values[beyond-1], values[n-beyond]
+	}
+	return i
+}
+
+// Holm corrects p-values of several tests (Scand. J. Statist. 1979): that any true hypothesis of all has a corrected one
+// of x or less is no more probable than x.
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	corrected, most := make([]float64, len(p)), 0.0
+	for rank, i := range order {
+		most = max(most, min(1, p[i]*float64(len(p)-rank)))
+		corrected[i] = most
+	}
+	return corrected
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// TestBenchCompare measures a little, twice, and compares: in one file by variants, paces and modes, and two files; each
+// flag does what it says.
+func TestBenchCompare(t *testing.T) {
+	dir := t.TempDir()
+	measure := func(name string, args ...string) string {
+		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--json", "--questions", "12", "--rtt", "0",
+			"--cloud-ms", "0", "--deadline", "off", "--max-tokens", "6"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(stdout), 0o600))
+		return path
+	}
+	compared := func(args ...string) string {
+		code, stdout, stderr := call(t, append([]string{"bench", "compare"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		for line := range strings.Lines(stdout) {
+			if !strings.Contains(line, dir) && !strings.HasPrefix(line, "  ") {
+				assert.LessOrEqual(t, utf8.RuneCountInString(line), 140, line)
+			}
+		}
+		return stdout
+	}
+	a := measure("a.jsonl", "--modes", "local,serial,serial", "--edge-tps", "400,80")
+	b := measure("b.jsonl", "--modes", "local,serial", "--edge-tps", "400", "--no-warm")
+
+	text := compared(a)
+	assert.Contains(t, text, "serial, edge_tps 400, variant 1 → 2 ("+a+":2 and "+a+":3)")
+	assert.NotContains(t, text, "local")
+	text = compared(a, "--by", "edge_tps")
+	assert.Regexp(t, `local, edge_tps 400 → 80 \(.*:1 and .*:4\)`, text)
+	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+\d+\.\d% +\+\d+\.\d to \+\d+\.\d% +0\.00\d+ +\* *$`, text)
+	assert.Contains(t, text, "Equal in all samples: ")
+	assert.NotContains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "*  \n")
+	assert.Contains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "0 of ")
+	text = compared(a, "--by", "mode", "--base", "serial")
+	assert.Contains(t, text, "edge_tps 400, mode serial → local")
+	assert.Regexp(t, `The texts of \d+ of 12 answers differ.`, text)
+
+	text = compared(a, b)
+	assert.Contains(t, text, "Compared:\n  --no-warm: false → true\n")
+	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 400,80 → 400\n")
+	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6", "the second variant, and another pace")
+	figures := lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))
+	require.Greater(t, len(figures), 20)
+	assert.Equal(t, "ms", figures[0].Name)
+	assert.Equal(t, "local", figures[0].Of["mode"])
+	assert.True(t, figures[0].Differs)
+	assert.Equal(t, a+":4", figures[0].SourceB)
+	assert.Equal(t, "edge_tps", figures[0].Between[0].Name)
+
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"A --alpha 0", exitUsage, "--alpha 0 is out of range"},
+		{"A --alpha 1", exitUsage, "--alpha 1"},
+		{"A B --by mode", exitUsage, "--by is for one file"},
+		{"A B --base x", exitUsage, "--base is for one file"},
+		{"B", exitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
+		{"A --by mode --base x", exitFailed, "no line has mode x"},
+		{"/nowhere/x", exitFailed, "/nowhere/x"},
+		{"A B A", exitUsage, "accepts between 1 and 2"},
+	} {
+		args := strings.Fields(strings.NewReplacer("A", a, "B", b).Replace(c.args))
+		code, stdout, stderr := call(t, append([]string{"bench", "compare"}, args...)...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}
+
+// TestBenchRoutingSweep: a table for each cell within 100 columns, what breaks even, what the columns mean; and JSON
+// lines for cells and round trips that break even.
+func TestBenchRoutingSweep(t *testing.T) {
+	sweep := func(args ...string) string {
+		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--questions", "4", "--rtt", "0,9ms",
+			"--cloud-ms", "0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600",
+			"--modes", "local,serial,serial,verified"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		if bench.EnergyReadable() != nil {
+			assert.Equal(t, 1, strings.Count(stderr, "Energy is left out: "))
+		}
+		return stdout
+	}
+	text := sweep()
+	for _, cell := range []string{
+		"round trip 0 ms, loss 0%, edge 300 passes/s, cloud 0 ms a token, 4 answers\n",
+		"round trip 0 ms, loss 0%, edge 600 passes/s", "round trip 9 ms, loss 0%, edge 300 passes/s",
+		"round trip 9 ms, loss 0%, edge 600 passes/s",
+	} {
+		assert.Equal(t, 1, strings.Count(text, cell), cell)
+	}
+	for line := range strings.Lines(text) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
+	}
+	assert.Equal(t, 4, strings.Count(text, "  serial (2)  "))
+	wide := bench.ModeReport{
+		Mode: "pipelined-auto", Cell: &bench.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
+		Asks: new(10.5), Time: bench.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
+		RatioTo: &bench.Ratio{Value: 2.34, Low: new(2.1), High: new(2.5)},
+		Work: bench.Work{FirstToken: &bench.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
+			Down: new(99.0)},
+	}
+	var table strings.Builder
+	require.NoError(t, printCells(&table, []bench.ModeReport{wide}))
+	assert.Regexp(t, `pipelined-auto  1234  2345  2\.34 \(2\.10–2\.50\)    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
+		table.String())
+	text += table.String()
+	assert.Contains(t, text, "Break-even round trips")
+	assert.Regexp(t, `serial \(1\) .*local.*; loss 0%, edge 300/s\n`, text)
+	for _, c := range cellColumns()[1:] {
+		assert.Regexp(t, `(?m)^`+c.name+` +`, text)
+	}
+	if testing.Short() {
+		t.Skip("the JSON lines of the sweep: not with -short")
+	}
+	out := strings.Split(strings.TrimSpace(sweep("--json")), "\n")
+	require.Len(t, out, 17)
+	reports := lines[bench.ModeReport](t, strings.Join(out[:16], "\n"))
+	for i, r := range reports {
+		assert.Equal(t, []float64{0, 9}[i/8], r.Cell.RTT)
+		assert.Equal(t, []float64{300, 600}[i/4%2], r.Cell.EdgeTPS)
+		assert.Equal(t, []string{"local", "serial", "serial", "verified"}[i%4], r.Mode)
+		assert.Len(t, r.Samples, 4)
+		assert.Positive(t, *r.CPU, "one answer at a time")
+		if r.Mode == "verified" {
+			assert.Positive(t, *r.Bound)
+		}
+	}
+	last := lines[struct {
+		BreakEven []bench.BreakEven `json:"break_even"`
+		Run       map[string]any    `json:"run"`
+	}](t, out[16])
+	assert.Len(t, last[0].BreakEven, 6, "three modes at two paces")
+	assert.Equal(t, "bench routing", last[0].Run["measurement"])
+}
+
+// TestReadDurations: a number takes the unit of the next one that has one.
+func TestReadDurations(t *testing.T) {
+	for text, want := range map[string]string{
+		"100ms": "100ms", "0": "0s", "0,50,100ms": "0s 50ms 100ms", "1, 2s ,3ms": "1s 2s 3ms", "0,1s": "0s 1s",
+		"1.5,2ms": "1.5ms 2ms", "1m30s": "1m30s", "5,1m30s": "", "1ms,2": "", "x": "", "": "", "1ms,,2ms": "", "1,2": "",
+		"-5,1ms": "-5ms 1ms",
+	} {
+		all, err := readDurations(strings.Split(strings.ReplaceAll(text, " ", ""), ","))
+		if want == "" {
+			assert.Error(t, err, text)
+			continue
+		}
+		var got []string
+		for _, d := range all {
+			got = append(got, d.String())
+		}
+		assert.Equal(t, want, strings.Join(got, " "), text)
+	}
+}
+
+// TestCells: every combination, the round trips innermost; a link carries all paces.
+func TestCells(t *testing.T) {
+	f := routingFlags{traces: []string{"x", "y"}}
+	f.rtt, f.loss, f.edgeTPS, f.paths = durations(5), floats(0), floats(60), paths()
+	assert.Equal(t, []cellFlags{{5, 0, 60, []string{"x", "y"}}}, f.cells(), "both are of one link")
+	f.traces = nil
+	for flag, text := range map[*listFlag[float64]]string{&f.loss: "0,0.1", &f.edgeTPS: "60,20"} {
+		require.NoError(t, flag.Set(text))
+	}
+	require.NoError(t, f.rtt.Set("1,2ms"))
+	require.NoError(t, f.paths.Set("a.up, b.up"))
+	cells := f.cells()
+	require.Len(t, cells, 16)
+	assert.Equal(t, cellFlags{1e6, 0, 60, []string{"a.up"}}, cells[0])
+	assert.Equal(t, cellFlags{2e6, 0, 60, []string{"a.up"}}, cells[1])
+	assert.Equal(t, cellFlags{1e6, 0.1, 60, []string{"a.up"}}, cells[2])
+	assert.Equal(t, cellFlags{1e6, 0, 20, []string{"a.up"}}, cells[4])
+	assert.Equal(t, cellFlags{2e6, 0.1, 20, []string{"b.up"}}, cells[15])
+	assert.Len(t, f.links(), 8)
+	assert.Equal(t, "1,2ms", f.rtt.String())
+}
