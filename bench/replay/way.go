@@ -49,7 +49,6 @@ func (l *Link) loses(message, direction, packet, attempt uint64) bool {
 type pipe struct {
 	*Link
 	up, down *link.Way
-	begins   time.Duration // where in its traces the link begins
 }
 
 // carry brings a message of so many bytes to the other side, and returns when it is there, or false when ctx is done
