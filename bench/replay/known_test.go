@@ -266,6 +266,20 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// TestAheadEnds: nothing comes ahead behind an end token.
+func TestAheadEnds(t *testing.T) {
+	s := &stream{wanted: 5}
+	assert.True(t, s.more())
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	s.t, err = p.Text(Of{Mode: "serial"}, Terms{}, clock)
+	require.NoError(t, err)
+	s.text, s.length = hashOf([]int32{2, 3, 10, 11, 12}), 5
+	assert.Equal(t, end, s.take())
+	assert.False(t, s.more())
+}
+
 // TestHTTP: asks over HTTP take their recorded time, with another round trip in the place of the recorded one and
 // another pace of the large model, and take no text ahead.
 func TestHTTP(t *testing.T) {
