@@ -307,3 +307,22 @@ func TestHTTP(t *testing.T) {
 		})
 	}
 }
+
+// TestAuditAsAsked: an audit is the recorded one only for a question that asks for the same.
+func TestAuditAsAsked(t *testing.T) {
+	r := scripted(11, 11)
+	q := &r.Answers[0].Asks[0]
+	q.From, q.Audited = 2, 1
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for from, want := range map[int]int{2: 1, 3: 0, 1: 1} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial"}, Terms{}, clock)
+			require.NoError(t, err)
+			a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, AuditFrom: from})
+			assert.NoError(t, err)
+			assert.Equal(t, want, a.Audited, from)
+		})
+	}
+}
