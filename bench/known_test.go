@@ -189,7 +189,7 @@ func TestOneQuestion(t *testing.T) {
 		o := RoutingOptions{
 			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}}, Modes: modes(t, "serial"), Repeat: 3, WarmUp: 1,
 			Parallel: 1,
-			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
+			Router:   router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
 			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
 				dialled++
 				return fixedCloud(77), func() { hung++ }, nil
