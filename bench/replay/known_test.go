@@ -326,3 +326,21 @@ func TestAuditAsAsked(t *testing.T) {
 		})
 	}
 }
+
+// TestLossOfParts: a message is there with its last packet, and only what was lost is sent anew.
+func TestLossOfParts(t *testing.T) {
+	for seed := range uint64(100) {
+		l := linkOf(100*ms, 0.4, seed)
+		moved := *l
+		moved.Seed = seedOf(l.Seed, Of{})
+		want := time.Duration(0)
+		for packet := range uint64(3) {
+			at := 50 * ms
+			for attempt := uint64(0); moved.loses(0, upwards, packet, attempt); attempt++ {
+				at += 126 * ms << attempt
+			}
+			want = max(want, at)
+		}
+		require.Equal(t, []time.Duration{want}, carrying(t, l, 0, 3000), "seed %d", seed)
+	}
+}
