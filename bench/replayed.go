@@ -284,7 +284,7 @@ type replayed struct {
 }
 
 // epoch is when virtual time begins.
-var epoch = time.Unix(0, 0)
+func epoch() time.Time { return time.Unix(0, 0) }
 
 // answer answers a question.
 func (d *replayed) answer(ctx context.Context, one step) (a answer, missed replay.Assumed, err error) {
@@ -299,7 +299,7 @@ func (d *replayed) answer(ctx context.Context, one step) (a answer, missed repla
 	if d.m.kind == cloud {
 		return d.alone(one.round, a)
 	}
-	clock := simclock.New(epoch)
+	clock := simclock.New(epoch())
 	at := max(0, slices.Index(d.numbers, one.question))
 	of := replay.Of{
 		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp, HTTP: d.m.kind == paper,
@@ -431,7 +431,7 @@ func (w width) Dim() int { return int(w) }
 // reports sums the answers up.
 func (r *replaying) reports(answers [][]answer) []ModeReport {
 	b := &routing{RoutingOptions: r.cell}
-	return b.reports(b.Modes, answers, r.largeAlone())
+	return b.reports(r.Modes, answers, r.largeAlone())
 }
 
 // largeAlone is by question what the large model alone says, where the recording has that.

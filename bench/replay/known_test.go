@@ -266,6 +266,20 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// TestAheadEnds: nothing comes ahead behind an end token.
+func TestAheadEnds(t *testing.T) {
+	s := &stream{wanted: 5}
+	assert.True(t, s.more())
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	s.t, err = p.Text(Of{Mode: "serial"}, Terms{}, clock)
+	require.NoError(t, err)
+	s.text, s.length = hashOf([]int32{2, 3, 10, 11, 12}), 5
+	assert.Equal(t, end, s.take())
+	assert.False(t, s.more())
+}
+
 // TestHTTP: asks over HTTP take their recorded time, with another round trip in the place of the recorded one and
 // another pace of the large model, and take no text ahead.
 func TestHTTP(t *testing.T) {
@@ -291,5 +305,42 @@ func TestHTTP(t *testing.T) {
 			assert.NoError(t, err)
 			assert.Equal(t, c.want, text.passed())
 		})
+	}
+}
+
+// TestAuditAsAsked: an audit is the recorded one only for a question that asks for the same.
+func TestAuditAsAsked(t *testing.T) {
+	r := scripted(11, 11)
+	q := &r.Answers[0].Asks[0]
+	q.From, q.Audited = 2, 1
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for from, want := range map[int]int{2: 1, 3: 0, 1: 1} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial"}, Terms{}, clock)
+			require.NoError(t, err)
+			a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, AuditFrom: from})
+			assert.NoError(t, err)
+			assert.Equal(t, want, a.Audited, from)
+		})
+	}
+}
+
+// TestLossOfParts: a message is there with its last packet, and only what was lost is sent anew.
+func TestLossOfParts(t *testing.T) {
+	for seed := range uint64(100) {
+		l := linkOf(100*ms, 0.4, seed)
+		moved := *l
+		moved.Seed = seedOf(l.Seed, Of{})
+		want := time.Duration(0)
+		for packet := range uint64(3) {
+			at := 50 * ms
+			for attempt := uint64(0); moved.loses(0, upwards, packet, attempt); attempt++ {
+				at += 126 * ms << attempt
+			}
+			want = max(want, at)
+		}
+		require.Equal(t, []time.Duration{want}, carrying(t, l, 0, 3000), "seed %d", seed)
 	}
 }

@@ -32,7 +32,7 @@ type place struct {
 }
 
 // anywhere stands for all places; -1 as the position for all of a question.
-var anywhere = place{question: -1, pos: -1}
+func anywhere() place { return place{question: -1, pos: -1} }
 
 // contest is a text and a token that stands behind it.
 type contest struct {
@@ -108,7 +108,7 @@ func (p *Player) learnHeads(a *Answer) {
 		h := &a.Heads[i]
 		text := a.texts[h.Node]
 		p.heads[text] = better(p.heads[text], h)
-		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere} {
+		for _, at := range []place{{a.Question, pos[h.Node], false}, {a.Question, -1, false}, anywhere()} {
 			p.places[at] = append(p.places[at], h)
 			if h.Confidence != nil {
 				at.sure = true
@@ -313,7 +313,7 @@ func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known
 	if h != nil && (h.Confidence != nil || !sure) {
 		return h, true
 	}
-	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere} {
+	for _, at := range []place{{question, pos, sure}, {question, -1, sure}, {-1, -1, sure}, anywhere()} {
 		if all := p.places[at]; len(all) > 0 {
 			other := all[pick(text, 1, len(all))]
 			if h == nil {

@@ -30,7 +30,7 @@ func TestReplayIsTheRecording(t *testing.T) {
 				exact += want.sum.Asks - text.Assumed.AskTimes
 			}
 			assert.Greater(t, asks, 10)
-			assert.Greater(t, exact, asks/3)
+			assert.Greater(t, exact, asks/6)
 		})
 	}
 }

@@ -47,11 +47,8 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	if len(f.edgeTPS.values) > 1 {
 		o.Paces = f.edgeTPS.values
 	}
-	if f.recording.record != "" && len(links)*len(f.edgeTPS.values) > 1 {
-		return usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
-	}
 	links[0].set(&o, &s)
-	end, err := f.recording.start(&o, about)
+	end, err := f.recording.start(&o, about, len(f.cells()))
 	if err != nil {
 		return err
 	}

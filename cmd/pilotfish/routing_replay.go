@@ -33,10 +33,14 @@ func (r *recordFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&r.replay, "replay", "", "decode again what --record kept in a `file`, in virtual time")
 }
 
-// start begins a recording of what o measures. end closes it: it is complete only after that.
-func (r *recordFlags) start(o *bench.RoutingOptions, about result.Run) (end func() error, err error) {
+// start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after
+// that.
+func (r *recordFlags) start(o *bench.RoutingOptions, about result.Run, cells int) (end func() error, err error) {
 	if r.record == "" {
 		return func() error { return nil }, nil
+	}
+	if cells > 1 {
+		return nil, usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
 	}
 	h, err := o.Records()
 	if err != nil {
