@@ -256,7 +256,7 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 // secret: an access token is in a file or in the environment.
 func commandLine(c *cobra.Command, args []string) string {
 	words := append([]string{c.CommandPath()}, args...)
-	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+p.Value.String()) })
+	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
 	return strings.Join(words, " ")
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // measured begins to describe a measurement that the command at work makes: call it before the work, and fill in the
-// models. Operands are left out, as they may be a user's text.
+// models. A user's text is left out: operands, and the flags that hold one.
 func (a *app) measured() result.Run {
 	c := a.command
 	r := result.Run{
@@ -22,10 +22,18 @@ func (a *app) measured() result.Run {
 	}
 	c.Flags().VisitAll(func(p *pflag.Flag) {
 		if p.Name != "help" {
-			r.Flags[p.Name] = p.Value.String()
+			r.Flags[p.Name] = valueOf(p)
 		}
 	})
 	return r
+}
+
+// valueOf is the value of a flag, but for those that hold text of a user.
+func valueOf(p *pflag.Flag) string {
+	if (p.Name == "system" || p.Name == "tokens") && p.Changed && p.Value.Type() == "string" {
+		return "…"
+	}
+	return p.Value.String()
 }
 
 // printResult writes v as the JSON line of a measurement.

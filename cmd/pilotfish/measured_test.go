@@ -1,0 +1,28 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// TestMeasuredWithoutText: a measurement has the flags of its command, but no text of a user.
+func TestMeasuredWithoutText(t *testing.T) {
+	for _, prompt := range [][]string{{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"}} {
+		args := append([]string{"run", "-m", demoFile("small.gguf"), "-n", "2", "--json"}, prompt...)
+		code, stdout, stderr := call(t, args...)
+		require.Equal(t, exitDone, code, stderr)
+		all := lines[struct{ Run *result.Run }](t, stdout)
+		about := all[len(all)-1].Run
+		require.NotNil(t, about)
+		assert.Equal(t, "run", about.Measurement)
+		assert.Equal(t, "2", about.Flags["max-tokens"])
+		for _, text := range append([]string{about.Command}, about.Flags["system"], about.Flags["tokens"]) {
+			assert.NotContains(t, text, "secret")
+			assert.NotContains(t, text, "123")
+		}
+	}
+}
