@@ -110,6 +110,9 @@ func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (a
 // distance, as many branches as are worth their price are as fast as the best fixed number of them, to 2%; and to 4%
 // where most tokens are asked for.
 func TestBranchesByPrice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a matrix of links in real time: not with -short")
+	}
 	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}
 	rows := []float64{0, 0.1, 0.3, 1}
 	if testing.Short() {

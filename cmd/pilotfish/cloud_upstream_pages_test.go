@@ -17,6 +17,9 @@ import (
 // while no engine is there; no page waits for one that does not answer. Its key is nowhere, and texts are in the log
 // only where --log-text is given.
 func TestUpstreamPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	ownFolders(t)
 	const canary = "a canary that is a key"
 	edge, away := tinyModel(t, "q8_0"), atomic.Bool{}

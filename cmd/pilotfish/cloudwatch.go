@@ -16,7 +16,7 @@ type cloudWatch struct {
 	explain func(error) error       // an error of configuration, with what to do about it
 	cancel  context.CancelCauseFunc // ends the run
 	began   time.Time               // of the first attempt to connect
-	tried   chan struct{}           // closed when the first attempt has ended
+	tried   chan struct{}           // closed when the first attempt has ended, and the welcome is checked
 
 	// Of the questions that the text passed, told by observe alone.
 	answers, failures  int           // answered, and left without an answer
@@ -39,24 +39,30 @@ func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, wa
 // attempted is told how each attempt to connect ended. An error of configuration ends the run, unless there was a
 // connection before: an answer that has begun well is not cut off.
 func (w *cloudWatch) attempted(err error) {
+	first := w.note(err)
 	if err == nil {
-		defer w.welcomed()
+		w.welcomed()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.ended {
-		w.ended = true
+	if first {
 		close(w.tried)
 	}
+}
+
+// note notes how an attempt ended, and reports whether it was the first.
+func (w *cloudWatch) note(err error) (first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first, w.ended = !w.ended, true
 	w.connect = err
 	if err == nil {
 		w.connected = true
-		return
+		return first
 	}
 	if c, ok := errors.AsType[*engine.ConnectError](err); ok && c.Configuration() && !w.connected && w.fatal == nil {
 		w.fatal = w.explain(err)
 		w.cancel(w.fatal)
 	}
+	return first
 }
 
 // expect sets what is to be checked of the gateway's welcome.
@@ -139,6 +145,15 @@ func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	case <-w.tried:
 	case <-ctx.Done():
 	case <-time.After(time.Until(w.began.Add(patience))):
+	}
+	return w.failed()
+}
+
+// fit returns an error of configuration, before a token of the large model is shown. That came behind a welcome, which
+// may still be looked at.
+func (w *cloudWatch) fit(t engine.Token) error {
+	if t.Origin == "cloud" {
+		<-w.tried
 	}
 	return w.failed()
 }

@@ -83,6 +83,9 @@ func TestEqualOverBadLinks(t *testing.T) {
 // TestBenchRoutingOwn measures models and questions of one's own: --model is the small one and --large the other, and
 // the answers are as long as those of `pilotfish run`.
 func TestBenchRoutingOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "q8_0")
 	_, stdout, _ := call(t, "run", "-m", edge, "--json", "where?")
 	events := lines[runEvent](t, stdout)

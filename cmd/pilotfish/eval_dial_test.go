@@ -11,6 +11,9 @@ import (
 // TestEvalDials: --verify, --verify-every and --ahead add what they are named after to each policy and threshold, and
 // the report compares it with the policy alone.
 func TestEvalDials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	ownFolders(t)
 	const short = "demo --questions 6 --policy never,always,margin --threshold 0.3,0.9"
 	demo := func(flags string) map[string]evalLine {

@@ -67,6 +67,9 @@ func demoQuestionsFile(t *testing.T, n int) string {
 
 // TestEvalDemo: one object per policy and threshold, with what the contract names; and a table that fits a terminal.
 func TestEvalDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	all, stderr := evaluated(t, "demo", "--questions", "8")
 	assert.Len(t, all, 2+5+6+6+6+1)
 	assert.Contains(t, stderr, "answers: 100% of 200\n")
@@ -129,6 +132,9 @@ func TestEvalCertified(t *testing.T) {
 }
 
 func TestEvalFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	ownFolders(t)
 	file := demoQuestionsFile(t, 6)
 	short := []string{file, "-n", "50", "--policy", "never,random", "--threshold", "0.3"}

@@ -68,6 +68,9 @@ func printers(t *testing.T) [][]string {
 
 // TestFullStdout: a stdout that takes nothing ends every command with one line and 1.
 func TestFullStdout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("this system has no /dev/full")
@@ -86,6 +89,9 @@ func TestFullStdout(t *testing.T) {
 
 // TestClosedPipe: a reader that wants no more ends every command with 1, without a word.
 func TestClosedPipe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	for _, args := range printers(t) {
 		read, write, err := os.Pipe()
 		require.NoError(t, err)

@@ -25,6 +25,9 @@ func readme(t *testing.T) string {
 
 // TestReadmeProgram: the Go program in the README builds as it stands.
 func TestReadmeProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {

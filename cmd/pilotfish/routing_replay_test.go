@@ -39,6 +39,9 @@ type replayed struct {
 // TestRecordReplay: a recording is replayed with the flags that it was made with, to the same bytes each time, and with
 // others.
 func TestRecordReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	path := filepath.Join(t.TempDir(), "run.zst")
 	stdout := measureDemo(t, "6", "--modes", "serial,pipelined-2,verified", "--policy", "learned", "--ahead", "3",
 		"--record", path)
@@ -127,6 +130,9 @@ func TestReplayRefused(t *testing.T) {
 
 // TestReplayPolicies: flags of the policy go together: one that is given takes the place of all that were recorded.
 func TestReplayPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	path, stdout := recordDemo(t, "4", "--modes", "serial,pipelined-1", "--budget", "0.2", "--window", "9")
 	asks := func(args ...string) float64 {
 		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--json", "--replay", path}, args...)...)

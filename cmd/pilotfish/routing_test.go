@@ -119,6 +119,9 @@ func TestRoutingFlagsRefused(t *testing.T) {
 // TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses
 // it.
 func TestEveryRoutingFlagIsUsed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	t.Chdir(t.TempDir())
 	always := []string{"modes", "questions", "parallel", "json", "help", "report"}
 	trace := filepath.Join(t.TempDir(), "x.up")

@@ -191,6 +191,11 @@ func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
 		if err != nil {
 			return err
 		}
+		if o.watch != nil {
+			if err := o.watch.fit(t); err != nil {
+				return err
+			}
+		}
 		if o.broken = o.token(t); o.broken != nil {
 			break
 		}

@@ -110,6 +110,9 @@ func TestPlan(t *testing.T) {
 
 // TestPlanRefused: rules that exclude each other, and flags without an effect.
 func TestPlanRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	ownFolders(t)
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))

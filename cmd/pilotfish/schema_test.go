@@ -120,6 +120,9 @@ func TestSchemaFile(t *testing.T) {
 
 // TestSchema: what every command prints is as the schema says, and what is not, is not.
 func TestSchema(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	ownFolders(t)
 	t.Chdir(t.TempDir())
 	text := measurementSchema(t)

@@ -156,6 +156,9 @@ func TestTimelineFlags(t *testing.T) {
 
 // TestTimelineOfSweep: each cell has its drawings, under a name that says which it is.
 func TestTimelineOfSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
 	path := filepath.Join(t.TempDir(), "out.json")
 	code, _, stderr := call(t, "bench", "routing", "--questions", "1", "--modes", "local,serial", "--rtt", "1ms,2ms",
 		"--edge-tps", "0,900", "--cloud-ms", "0", "--json", "--timeline", path)
