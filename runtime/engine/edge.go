@@ -22,6 +22,7 @@ type edge struct {
 	token map[draft.ID]int32
 	pace  time.Duration // least time of a forward call of one row; 0: as fast as it goes
 	row   float64       // share of that for each further row
+	over  time.Duration // by which the system woke us up too late after the last call
 	out   []backend.Output
 
 	settling, drafting *func() // labels of profiles; nil before the prompt
@@ -172,13 +173,16 @@ func (m *edge) hold(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
-// rest waits until a forward call of rows rows that began at begin has taken as long as the pace says.
+// rest waits until a forward call of rows rows that began at begin has taken as long as the pace says. A call after one
+// that ended late, as timers fire late, is that much shorter: together they take what they should.
 func (m *edge) rest(ctx context.Context, begin time.Time, rows int) error {
-	least := time.Duration(float64(m.pace) * (1 + m.row*float64(rows-1)))
+	least := time.Duration(float64(m.pace)*(1+m.row*float64(rows-1))) - m.over
+	m.over = 0
 	left := least - m.s.now().Sub(begin)
 	if left <= 0 {
 		return nil
 	}
+	defer func() { m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2) }()
 	t := time.NewTimer(left)
 	defer t.Stop()
 	select {

@@ -322,7 +322,12 @@ func TestPace(t *testing.T) {
 			require.NoError(t, m.rest(t.Context(), begin.Add(-c.gone), c.rows))
 			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
-		m.row = 0
+		m.row, m.over = 0, 30*ms
+		for _, want := range []time.Duration{70 * ms, 100 * ms} {
+			begin = time.Now()
+			require.NoError(t, m.rest(t.Context(), begin, 1))
+			assert.Equal(t, want, time.Since(begin), "the call before ended 30 ms late")
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
