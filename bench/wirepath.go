@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // LinkOptions say what [Link] measures. The zero value of what is not said to be needed leaves that part out.
@@ -30,6 +31,7 @@ type LinkOptions struct {
 	Outages  int           // how often nothing passes for a while
 	Outage   time.Duration // and for how long; above 0 where there are Outages
 	Loopback time.Duration // length of the measurement without the link
+	QLog     *qlog.Folder  // takes a file about each connection through the link, of both sides; nil: there are none
 
 	Progress func(done, of int) // if given; counts asks of Tokens, connections and outages
 }
@@ -171,7 +173,7 @@ func (o LinkOptions) check() error {
 func openLinkBench(o LinkOptions) (*linkBench, error) {
 	b := &linkBench{o: o, of: len(o.Tokens)*o.Asks + 2*o.Connects + o.Outages}
 	patience := 5*time.Second + 4*o.RTT
-	g, stop, err := serveFake(nil, gateway.Options{MessageTimeout: patience}, fakeModel{delay: o.Model})
+	g, stop, err := serveFake(nil, gateway.Options{MessageTimeout: patience, QLog: o.QLog}, fakeModel{delay: o.Model})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (b *linkBench) step(n int) {
 // dial connects through the link.
 func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
 	o := b.g.options()
-	o.Tickets, o.Lazy, o.ConnectTimeout = tickets, lazy, 5*time.Second+4*b.o.RTT
+	o.Tickets, o.Lazy, o.ConnectTimeout, o.QLog = tickets, lazy, 5*time.Second+4*b.o.RTT, b.o.QLog
 	return client.Dial(ctx, b.g.address, o)
 }
 

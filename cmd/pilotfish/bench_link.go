@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ type benchLinkFlags struct {
 	o      bench.LinkOptions
 	tokens numberList
 	model  float64 // milliseconds
+	qlog   qlogFlag
 	json   bool
 }
 
@@ -69,6 +71,7 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	p.IntVar(&f.o.Outages, "outages", 3, "how often nothing passes; 0 leaves this part out")
 	p.DurationVar(&f.o.Outage, "outage", time.Second, "for how long")
 	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "length of the measurement without link; 0 leaves it out")
+	f.qlog.register(p)
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
 }
 
@@ -107,10 +110,14 @@ func (f *benchLinkFlags) check() error {
 	return nil
 }
 
-func (f *benchLinkFlags) run(ctx context.Context, a *app) error {
+func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if f.o.QLog, err = f.qlog.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.o.QLog.Close()) }()
 	about := a.measured()
 	if f.json {
 		about.Machine.Bandwidth = result.Bandwidth()
@@ -118,7 +125,7 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) error {
 	m := newMeter(a.stderr, "questions and connections", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
 	var all []bench.LinkReport
-	err := bench.Link(ctx, f.o, func(r bench.LinkReport) error {
+	err = bench.Link(ctx, f.o, func(r bench.LinkReport) error {
 		if f.json {
 			return a.printResult(r, about)
 		}

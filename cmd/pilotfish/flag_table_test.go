@@ -67,7 +67,7 @@ func flagTests() map[string]map[string]string {
 			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",
 			"seed": "TestLinkFlags", "model-ms": "TestLinkFlags", "tokens": "TestLinkFlags", "asks": "TestLinkFlags",
 			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
-			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink",
+			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
 		},
 		"pilotfish bench compare": {
 			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare", "json": "TestBenchCompare",

@@ -62,7 +62,14 @@ func TestRoutingQlog(t *testing.T) {
 		assert.Equal(t, sides["client"], sides["server"])
 		assert.Positive(t, sides["client"])
 	}
-	code, _, stderr := call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
+	folder := t.TempDir()
+	code, _, stderr := call(t, "bench", "link", "--rtt", "1ms", "--tokens", "0", "--connects", "2", "--outages", "0",
+		"--loopback", "0", "--json", "--qlog", folder)
+	require.Equal(t, exitDone, code, stderr)
+	sides := connectionFiles(t, folder)
+	assert.Equal(t, sides["client"], sides["server"])
+	assert.GreaterOrEqual(t, sides["client"], 4, "new ones and resumed ones")
+	code, _, stderr = call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--qlog has no effect")
 }
