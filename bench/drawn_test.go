@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestRoutingTimeline: whoever draws is told of each answer that counts and is decoded, with its mode, cell and question,
-// and draws those that it wants.
+// TestRoutingTimeline: whoever draws is told of each answer that counts and is decoded, with its mode, cell and
+// question, and draws those that it wants.
 func TestRoutingTimeline(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := NewStage(edge, edge, StageOptions{})

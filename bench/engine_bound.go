@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// boundPrompt sets the multiply-adds per second of prompts and their bound, at peaks in multiply-adds per second. Each token meets every weight of the layers once,
-// the last one also the output matrix; attention does not count.
+// boundPrompt sets the multiply-adds per second of prompts and their bound, at peaks in multiply-adds per second. Each
+// token meets every weight of the layers once, the last one also the output matrix; attention does not count.
 func (r *EngineReport) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	n := r.PromptTokens
 	macs, seconds := 0.0, 0.0 // of one prompt; at the peaks
@@ -57,8 +57,8 @@ func (r *EngineReport) summarise() {
 	}
 }
 
-// tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output matrix too
-// only one row.
+// tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output
+// matrix too only one row.
 func tokenBytes(e *engine.Engine) int64 {
 	n := int64(0)
 	for _, t := range e.File().Tensors() {

@@ -227,8 +227,8 @@ func TestComparedWithCloud(t *testing.T) {
 	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
 }
 
-// TestComparedWithReference: where no mode is the large model alone, answers are compared by their questions with what it
-// says.
+// TestComparedWithReference: where no mode is the large model alone, answers are compared by their questions with what
+// it says.
 func TestComparedWithReference(t *testing.T) {
 	alone := []answer{{ids: []int32{1}}, {ids: []int32{2}}}
 	got := []answer{{ids: []int32{1}}, {ids: []int32{2}, question: 1}, {ids: []int32{1}}, {ids: []int32{9}, question: 1}}

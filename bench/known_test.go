@@ -35,8 +35,8 @@ func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error
 	return distant{s.Cloud, s.away}.Ask(ctx, q)
 }
 
-// TestKnownTimes: with a paced edge, a cloud of a known distance and answers that are known, the time per answer follows
-// from arithmetic, and is reported so, to 3%. Computing takes no time here.
+// TestKnownTimes: with a paced edge, a cloud of a known distance and answers that are known, the time per answer
+// follows from arithmetic, and is reported so, to 3%. Computing takes no time here.
 //
 //	local      a pass for every token but the last
 //	serial     the same, and the distance for every token that is asked for

@@ -131,8 +131,8 @@ func (d *device) round(ctx context.Context, round int) ([]answer, error) {
 	return answers, nil
 }
 
-// ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question gets
-// a device that is new.
+// ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question
+// gets a device that is new.
 func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (answer, error) {
 	q := d.b.Questions[question]
 	if d.seats[mode].last == q.Text {

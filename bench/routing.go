@@ -57,9 +57,9 @@ type RoutingOptions struct {
 }
 
 // Routing asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
-// modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are of
-// the questions that all modes have answered; of none, there are none. With several paces the reports are of all modes at
-// the first, then at the next.
+// modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are
+// of the questions that all modes have answered; of none, there are none. With several paces the reports are of all
+// modes at the first, then at the next.
 func Routing(ctx context.Context, o RoutingOptions) ([]ModeReport, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
 		return nil, errors.New("bench: there are no questions or no modes")

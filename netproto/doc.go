@@ -56,7 +56,8 @@ package netproto
 // Versions of the messages. A Hello says the highest one that the client speaks, and the Welcome the one of the
 // connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client
 // then says one of a version before. Version 2 added the device to the Hello, version 3 the kinds of audit and of
-// drawing to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version 3.
+// drawing to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version
+// 3.
 const (
 	Version       = 4 // the highest that this package speaks
 	OldestVersion = 3 // the lowest

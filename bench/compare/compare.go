@@ -1,6 +1,6 @@
 // Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of
-// one, are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the first
-// and another in all of the second is what is compared, and no part of that.
+// one, are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the
+// first and another in all of the second is what is compared, and no part of that.
 //
 // Samples of the same questions are compared question by question, with Wilcoxon's signed ranks, others with the rank
 // sums of Mann and Whitney; intervals are of all changes that the same test would not refuse. All tests of a comparison

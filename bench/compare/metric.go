@@ -218,8 +218,8 @@ func blockLength(d []float64) int {
 	return min(max(1, len(d)/12), int(math.Ceil(2*time)))
 }
 
-// crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared with
-// each other.
+// crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared
+// with each other.
 func crowded(d []float64) int { return max(1, (len(d)+999)/1000) }
 
 // ranked are the ranks of values, with a mean of 0: equal ones share the mean of theirs.

@@ -19,8 +19,8 @@ type one struct {
 
 func (m *one) Extend(context.Context, []draft.Node) ([]backend.Output, error) { return m.out, nil }
 
-// BenchmarkTake is what recording adds to a forward call of one row with a head of eight candidates, and to settling it:
-// beside the call itself, which takes no time here.
+// BenchmarkTake is what recording adds to a forward call of one row with a head of eight candidates, and to settling
+// it: beside the call itself, which takes no time here.
 func BenchmarkTake(b *testing.B) {
 	rec, err := NewRecorder(io.Discard, header(), nil)
 	require.NoError(b, err)

@@ -85,7 +85,8 @@ func (t *Text) travel(
 		return t.rest(ctx, t.asRecorded(exact, like, worked))
 	}
 	own := t.p.own
-	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) && t.rest(ctx, a.Queue+a.Cloud) &&
+	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) &&
+		t.rest(ctx, a.Queue+a.Cloud) &&
 		t.carry(ctx, downwards, text, a.BytesDown)
 }
 

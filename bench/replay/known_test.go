@@ -14,8 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// scripted is a recording by hand: a prompt of 2 tokens, then 10, 11, 12 and the end token, all by the small model, which
-// is sure of each but for the second, where the cloud says what guess says. The cloud takes 20 ms, of which 5 in a queue.
+// scripted is a recording by hand: a prompt of 2 tokens, then 10, 11, 12 and the end token, all by the small model,
+// which is sure of each but for the second, where the cloud says what guess says. The cloud takes 20 ms, of which 5 in
+// a queue.
 func scripted(second, large int32) *Recording {
 	sure := func(node, id int32) Head {
 		return Head{Node: node, IDs: []int32{id, 1}, Logits: []float32{9, 0}, LogSumExp: 9}

@@ -59,7 +59,8 @@ func engines(all []Engine) Picture {
 		if tps <= 0 {
 			return
 		}
-		r := chart.Row{Name: e.Name(), Text: chart.Number(tps), Spans: []chart.Span{{To: tps, Colour: kind, Text: s.Kinds[kind].Name}}}
+		whole := chart.Span{To: tps, Colour: kind, Text: s.Kinds[kind].Name}
+		r := chart.Row{Name: e.Name(), Text: chart.Number(tps), Spans: []chart.Span{whole}}
 		for i := range e.Samples {
 			v := of(i)
 			if i == 0 || v < r.Low {

@@ -129,7 +129,8 @@ func (r *Report) addMode(one *result.Record) error {
 		i := slices.IndexFunc(r.Studies, func(s *Study) bool { return s.key == key })
 		if i < 0 {
 			i = len(r.Studies)
-			r.Studies = append(r.Studies, &Study{key: key, Title: studyTitle(&one.Run, *m.Cell, again), colours: map[string]int{}})
+			title := studyTitle(&one.Run, *m.Cell, again)
+			r.Studies = append(r.Studies, &Study{key: key, Title: title, colours: map[string]int{}})
 		}
 		if r.Studies[i].take(m) {
 			return nil
@@ -227,7 +228,9 @@ func (s *Study) finish() {
 
 // paint gives the modes that everybody measures colours of their own, and the others those that are left, in turn.
 func (s *Study) paint() {
-	usual := map[string]int{"local": 4, "cloud": 2, "paper": 8, "serial": 6, "pipelined-2": 3, "pipelined-4": 1, "verified": 5}
+	usual := map[string]int{
+		"local": 4, "cloud": 2, "paper": 8, "serial": 6, "pipelined-2": 3, "pipelined-4": 1, "verified": 5,
+	}
 	used := map[int]bool{}
 	for _, name := range s.Modes {
 		if c, ok := usual[name]; ok {

@@ -192,7 +192,8 @@ func changed(root string) (string, error) {
 			lines = append(lines, fmt.Sprintf("- %s: nothing", e.name))
 		}
 	}
-	return "Of the measured packages, these have changed since, when this page was last written:\n\n" + strings.Join(lines, "\n"), nil
+	return "Of the measured packages, these have changed since, when this page was last written:\n\n" +
+		strings.Join(lines, "\n"), nil
 }
 
 // write writes the pages and the figures. Figures that nothing makes any more are removed.

@@ -52,7 +52,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestKept: the measurements are small, name no folder of the machine that made them, and say of which sources they are.
+// TestKept: the measurements are small, name no folder of the machine that made them, and say of which sources they
+// are.
 func TestKept(t *testing.T) {
 	size := int64(0)
 	for _, e := range experiments() {

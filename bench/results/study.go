@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,10 +27,12 @@ type experiment struct {
 
 // experiments are all that the pages show. The model of the engine is written first, by bench synth.
 func experiments() []experiment {
-	const modes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-2,pipelined-4,pipelined-8,pipelined-auto,verified"
+	const modes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-2,pipelined-4,pipelined-8," +
+		"pipelined-auto,verified"
 	return []experiment{
 		{name: "demo", args: "demo --json"},
-		{name: "rtt", args: "bench routing --rtt 50ms,100ms,200ms,300ms --cloud-ms 40 --edge-tps 60 --ahead 8 --questions 24 --modes " +
+		{name: "rtt", args: "bench routing --rtt 50ms,100ms,200ms,300ms --cloud-ms 40 --edge-tps 60 --ahead 8 " +
+			"--questions 24 --modes " +
 			modes + " --json"},
 		{name: "stories", pair: true, args: "bench routing --workload docs/results/beginnings.jsonl --raw -n 64 " +
 			"-m PAIR/stories-weak-qwen2-f32.gguf --large PAIR/stories260k-qwen2-f32.gguf --threshold 0.012 --verify-every 8 " +
@@ -41,8 +44,8 @@ func experiments() []experiment {
 	}
 }
 
-// study measures the experiments of these names, or all, into the files of a folder, and says how they differ from those
-// that are kept. What is there already is not measured again, so that a study that was stopped goes on.
+// study measures the experiments of these names, or all, into the files of a folder, and says how they differ from
+// those that are kept. What is there already is not measured again, so that a study that was stopped goes on.
 func study(ctx context.Context, root, dir string, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name }) {
@@ -146,7 +149,7 @@ func checkedOut(ctx context.Context, root string) string {
 }
 
 // command runs a program in a folder.
-func command(ctx context.Context, dir string, out interface{ Write([]byte) (int, error) }, name string, args ...string) error {
+func command(ctx context.Context, dir string, out io.Writer, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stdout, c.Stderr = dir, out, os.Stderr
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -50,8 +50,9 @@ func (m *made) demo() error {
 		}
 	}
 	local, paper, best := of[0], of[1], of[2]
-	m.texts["demo-line"] = wrapped(fmt.Sprintf("In its demo the small model alone answers %s of the questions correctly, and with %s of "+
-		"the tokens from the large model %s, in %.0f ms (median) over a link of %s ms, where asking and waiting takes %.0f ms.",
+	m.texts["demo-line"] = wrapped(fmt.Sprintf("In its demo the small model alone answers %s of the questions correctly, and "+
+		"with %s of the tokens from the large model %s, in %.0f ms (median) over a link of %s ms, where asking "+
+		"and waiting takes %.0f ms.",
 		whole(local.Accuracy), share(best.EscalatedShare), whole(best.Accuracy), best.Time.P50, chart.Number(best.Cell.RTT),
 		paper.Time.P50))
 	m.texts["demo-won"] = wrapped(bench.Conclude(all))
@@ -145,7 +146,8 @@ func evenLines(all []bench.BreakEven) string {
 // engine makes the table of engines.
 func (m *made) engine() error {
 	var b strings.Builder
-	b.WriteString("| model | threads | prompt, tokens/s | generation, tokens/s | of what reading memory allows | memory, GB/s |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| model | threads | prompt, tokens/s | generation, tokens/s | of what reading memory allows | memory, GB/s |\n" +
+		"|---|---|---|---|---|---|\n")
 	for i := range m.records {
 		var r bench.EngineReport
 		if err := m.records[i].Into(&r); err != nil {
@@ -167,7 +169,8 @@ func (m *made) engine() error {
 // gateway makes the table of gateways.
 func (m *made) gateway() error {
 	var b strings.Builder
-	b.WriteString("| devices | questions/s of each | answered | ms p50 | p99 | p99.9 | CPU, µs a question | memory a device |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| devices | questions/s of each | answered | ms p50 | p99 | p99.9 | CPU, µs a question | memory a device |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for i := range m.records {
 		var r bench.GatewayReport
 		if err := m.records[i].Into(&r); err != nil {

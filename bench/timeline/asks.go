@@ -132,8 +132,8 @@ type way struct {
 	within                                     time.Duration // what was measured in the gateway is true within this
 }
 
-// way returns where a question was that left and came back, within this time. Where the gateway does not tell, it is put
-// into the middle of the time on the wire.
+// way returns where a question was that left and came back, within this time. Where the gateway does not tell, it is
+// put into the middle of the time on the wire.
 func (t *Text) way(q *draft.Escalation, left, back time.Duration) way {
 	w := way{left: left, received: left + q.Wire/2, sent: back - q.Wire/2, arrived: back, clock: "estimated"}
 	if !q.Times.Left.IsZero() {

@@ -14,9 +14,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// BenchmarkDecode is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 60 tokens
-// that are drawn. Its forward calls are among the shortest that there are. The answers take turns, so that whatever else
-// the machine does hurts both alike, and of each the one that a tenth is faster than counts: others were hurt.
+// BenchmarkDecode is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 60
+// tokens that are drawn. Its forward calls are among the shortest that there are. The answers take turns, so that
+// whatever else the machine does hurts both alike, and of each the one that a tenth is faster than counts: others were
+// hurt.
 func BenchmarkDecode(b *testing.B) {
 	f, err := gguf.Parse(demo.Small())
 	require.NoError(b, err)

@@ -73,7 +73,8 @@ func TestProbe(t *testing.T) {
 	assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
 }
 
-// A token is settled by the last of the answers before it, in whatever order they came; what was dropped settles nothing.
+// A token is settled by the last of the answers before it, in whatever order they came; what was dropped settles
+// nothing.
 func TestSettledByAll(t *testing.T) {
 	at := func(pos int, outcome draft.Outcome, wait time.Duration) draft.Event {
 		return asked(draft.Escalation{Pos: pos, Outcome: outcome, Decided: 10 * ms, Wait: wait})

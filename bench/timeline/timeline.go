@@ -61,7 +61,8 @@ func (l *Timeline) Begin(name string) *Text {
 	return t
 }
 
-// Watch has a route tell how its answer comes about; whoever observed it already still does. A nil text watches nothing.
+// Watch has a route tell how its answer comes about; whoever observed it already still does. A nil text watches
+// nothing.
 func (t *Text) Watch(r *engine.Route) {
 	if t == nil {
 		return

@@ -128,8 +128,8 @@ func TestEstimated(t *testing.T) {
 	})
 }
 
-// While a question is open two branches are drafted, what the answer contradicts is dropped, and a token is settled when
-// its question is answered though it is shown only after the forward call.
+// While a question is open two branches are drafted, what the answer contradicts is dropped, and a token is settled
+// when its question is answered though it is shown only after the forward call.
 func TestBranchesAndRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := story(true)

@@ -22,7 +22,8 @@ func newBenchCommand(a *app) *cobra.Command {
 			return usagef("which measurement? Name engine, routing, link, gateway, report or synth")
 		},
 	}
-	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a), newBenchCompareCommand(a),
+	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a),
+		newBenchCompareCommand(a),
 		newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c
 }

@@ -36,7 +36,8 @@ HTTP has the round trip of the link but neither its losses nor its traces.`
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
 not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and
-"same" then says "no". With --deadline off the tokens are the same over poor links too. Likewise the tokens of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
+"same" then says "no". With --deadline off the tokens are the same over poor links too. Likewise the tokens
+of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {

@@ -143,8 +143,8 @@ func (f *routingFlags) tellEnergy(a *app) {
 	}
 }
 
-// printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured, and
-// what the columns mean.
+// printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured,
+// and what the columns mean.
 func (f *routingFlags) printSweep(a *app, all []bench.ModeReport, about result.Run) error {
 	found := bench.BreakEvens(all)
 	if f.json {

@@ -130,8 +130,8 @@ func workColumns() []routingColumn {
 	}
 }
 
-// printRouting prints three rows per mode, in a table each, and below what the columns mean. A column without any figure
-// is left out.
+// printRouting prints three rows per mode, in a table each, and below what the columns mean. A column without any
+// figure is left out.
 func printRouting(out io.Writer, reports []bench.ModeReport) error {
 	var legend strings.Builder
 	for _, columns := range [][]routingColumn{routingColumns(reports), askColumns(), workColumns()} {
@@ -146,7 +146,8 @@ func printRouting(out io.Writer, reports []bench.ModeReport) error {
 			legend.WriteString(wrapped(fmt.Sprintf("%-10s  ", c.name), c.legend))
 		}
 	}
-	legend.WriteString("\n" + wrapped("", "A cell is empty where the mode has no such figure, or no answer came from the large model."))
+	const empty = "A cell is empty where the mode has no such figure, or no answer came from the large model."
+	legend.WriteString("\n" + wrapped("", empty))
 	_, err := io.WriteString(out, legend.String())
 	return err
 }

@@ -69,10 +69,10 @@ With --verify the large model looks at each token of the small one before it is 
 token for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not
 be looked at before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
 
---json says of each token when it was shown ("ms", since decoding began with the prompt) and how long after it was drafted
-("commit_delay_ms"), and ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file until a prompt could be taken,
-without waiting for stdin; "timeouts" counts the tokens that stood because an answer was late or failed; "error" is why the
-run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
+--json says of each token when it was shown ("ms", since decoding began with the prompt) and how long after it was
+drafted ("commit_delay_ms"), and ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file
+until a prompt could be taken, without waiting for stdin; "timeouts" counts the tokens that stood because an answer was
+late or failed; "error" is why the run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
 "passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens
 that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"

@@ -40,8 +40,8 @@ func (s Spans) SVG() []byte { return s.draw(newFrame(file(), s.Title)) }
 // Part returns the picture without its title, for a page that has [Style]: for a wide one, or for a phone.
 func (s Spans) Part(narrow bool) []byte { return s.draw(newFrame(part(narrow), s.Title)) }
 
-// draw draws on an empty frame, whose height follows from the rows. Names are beside their rows, or above where there is
-// no room beside.
+// draw draws on an empty frame, whose height follows from the rows. Names are beside their rows, or above where there
+// is no room beside.
 func (s Spans) draw(f *frame) []byte {
 	const bar, gap = 16.0, 8.0
 	step, above := bar+gap, 0.0

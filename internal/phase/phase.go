@@ -1,5 +1,6 @@
 // Package phase says in CPU profiles what work was for: samples have the label "phase", which `go tool pprof -tags`
-// shows. A goroutine has the label between [Enter] and what that returns; workers that do the work of others set it by [Of].
+// shows. A goroutine has the label between [Enter] and what that returns; workers that do the work of others set it by
+// [Of].
 //
 // Setting a label stores a pointer, whether or not a profile is taken.
 package phase

@@ -1,5 +1,5 @@
-// Package schema describes what encoding/json makes of Go types as JSON Schema (2020-12), with the comments beside their
-// fields as descriptions. Other fields than those of the types are not allowed.
+// Package schema describes what encoding/json makes of Go types as JSON Schema (2020-12), with the comments beside
+// their fields as descriptions. Other fields than those of the types are not allowed.
 package schema
 
 import (

@@ -1,6 +1,6 @@
-// Package simclock is the time of a simulation: it stands still while anybody computes, and jumps to the next moment for
-// which somebody waits. Of the goroutines of a simulation one runs at a time, in an order that follows from what they
-// wait for alone, so that the same inputs give the same run.
+// Package simclock is the time of a simulation: it stands still while anybody computes, and jumps to the next moment
+// for which somebody waits. Of the goroutines of a simulation one runs at a time, in an order that follows from what
+// they wait for alone, so that the same inputs give the same run.
 package simclock
 
 import "time"
@@ -47,8 +47,8 @@ func (c *Clock) Go(f func()) {
 // Now is the moment.
 func (c *Clock) Now() time.Time { return c.now }
 
-// Wait lets the others run and time pass, until done, which may be nil, reports true or it is t; the zero time is never.
-// It returns what done reported. done is called while nobody runs.
+// Wait lets the others run and time pass, until done, which may be nil, reports true or it is t; the zero time is
+// never. It returns what done reported. done is called while nobody runs.
 func (c *Clock) Wait(t time.Time, done func() bool) bool {
 	if done != nil && done() {
 		return true

@@ -16,8 +16,8 @@ type Times struct {
 
 // clock estimates how far the clock of a gateway is ahead of this machine's, from the asks of one connection, as NTP
 // does (RFC 5905, section 8): each ask gives four times, and if both ways took as long as each other, the offset is the
-// mean of what they show. It is wrong by half of the round trip at most. Of the last asks, the one with the least round trip
-// counts: the least of it was spent in queues. Clocks drift apart, so that older ones are forgotten.
+// mean of what they show. It is wrong by half of the round trip at most. Of the last asks, the one with the least
+// round trip counts: the least of it was spent in queues. Clocks drift apart, so that older ones are forgotten.
 type clock struct {
 	mu   sync.Mutex
 	zero time.Time // of both clocks, each on its own; set with the first sample

@@ -74,8 +74,8 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 }
 
 // talk sends a frame and reads one, and the gateway's clock before it where that was asked for. It sets sent when no
-// more will be written. A gateway may refuse before it has taken the whole frame: writing fails then, and the refusal is
-// there to be read all the same.
+// more will be written. A gateway may refuse before it has taken the whole frame: writing fails then, and the refusal
+// is there to be read all the same.
 func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
 	left := time.Now()
 	_, unwritten := s.Write(m.frame)

@@ -17,7 +17,8 @@ func (r *run) warm(ctx context.Context, unknown int) {
 	r.beside(func() {
 		up, down, err := w.Warm(ctx, text)
 		r.warmed <- Warming{
-			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.since(start), BytesUp: up, BytesDown: down, Err: err,
+			Tokens: len(text), New: len(text) - before, Began: start.Sub(r.began), Took: r.since(start),
+			BytesUp: up, BytesDown: down, Err: err,
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 // Clock is the time that a decoder lives in, where that is not the computer's: that of a simulation in which one
 // goroutine runs at a time, so that the same inputs give the same events. The goroutine of [Decoder.Decode] and those
-// that Go starts take turns: one runs until it calls Wait or ends. What the decoder calls, a [Model] or a [Cloud], waits
-// by the same clock and in no other way.
+// that Go starts take turns: one runs until it calls Wait or ends. What the decoder calls, a [Model] or a [Cloud],
+// waits by the same clock and in no other way.
 type Clock interface {
 	// Now is the moment. It is the same until the caller waits.
 	Now() time.Time

@@ -760,8 +760,8 @@ func TestPreviewMoved(t *testing.T) {
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, told)
 }
 
-// TestLookedAt: a question is about what nobody has looked at, and one that another answer tells is asked where there is
-// such a token before it.
+// TestLookedAt: a question is about what nobody has looked at, and one that another answer tells is asked where there
+// is such a token before it.
 func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
@@ -787,8 +787,8 @@ func TestFirstToTell(t *testing.T) {
 	assert.Same(t, first, f.from)
 }
 
-// TestIdle: what rests on an unlikely guess is asked at once where the router wants to know, unless the guess is about a
-// token that only verification asks for.
+// TestIdle: what rests on an unlikely guess is asked at once where the router wants to know, unless the guess is about
+// a token that only verification asks for.
 func TestIdle(t *testing.T) {
 	for _, c := range []struct {
 		first, second Why

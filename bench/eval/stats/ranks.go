@@ -41,8 +41,8 @@ func SignedRank(d []float64) float64 {
 	return min(1, 2*p)
 }
 
-// doubledRanks are twice the ranks, from 1, of n values in order: equal ones share the mean of theirs, which may be half
-// a number.
+// doubledRanks are twice the ranks, from 1, of n values in order: equal ones share the mean of theirs, which may be
+// half a number.
 func doubledRanks(n int, of func(i int) float64) []int {
 	ranks := make([]int, n)
 	for i := 0; i < n; {
@@ -86,8 +86,8 @@ func normalTail(low, mean, deviation float64) float64 {
 	return min(1, 2*distuv.UnitNormal.CDF((low+1-mean)/deviation))
 }
 
-// RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that the
-// values of a and b come from one law. It is exact for up to 40 of them together, ties too.
+// RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that
+// the values of a and b come from one law. It is exact for up to 40 of them together, ties too.
 func RankSum(a, b []float64) float64 {
 	type value struct {
 		x     float64
@@ -225,8 +225,8 @@ func inverted(values []float64, mean, deviation float64, exact bool, chances fun
 	return i
 }
 
-// Holm corrects p-values of several tests (Scand. J. Statist. 1979): that any true hypothesis of all has a corrected one
-// of x or less is no more probable than x.
+// Holm corrects p-values of several tests (Scand. J. Statist. 1979): that any true hypothesis of all has a corrected
+// one of x or less is no more probable than x.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -84,8 +84,8 @@ func TestRankSum(t *testing.T) {
 	}
 }
 
-// TestLargeSamples: with many values p-values are those of the normal law, evenly spread where nothing differs, and those
-// of the exact count go over into them.
+// TestLargeSamples: with many values p-values are those of the normal law, evenly spread where nothing differs, and
+// those of the exact count go over into them.
 func TestLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	normal := func(n int, mean float64) []float64 {
