@@ -19,6 +19,7 @@ func tiers() []tier {
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/..."}, "what the runs stand on"},
+		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
 		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
@@ -142,6 +143,7 @@ func onlyImporters() []only {
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
+		"..ErrClosed": same, "..ErrBusy": same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrDeadline": same, "runtime/engine.ErrBreaker": same,
 	}
 }

@@ -62,7 +62,8 @@ const (
 // Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
 type Route struct {
 	Request
-	Router  *router.Router // which tokens the cloud is asked for; nil: none
+	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says
+	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
 	Cloud   draft.Cloud    // who answers
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
@@ -72,8 +73,22 @@ type Route struct {
 	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
+	// Head, if given, is shown what the small model finds behind each token that it evaluates, of the prompt the last
+	// one, and drafts that do not hold included. Slices of the head last until it returns.
+	Head func(pos int, head *backend.Output)
+	// Pick, if given, chooses the small model's tokens, by what it finds for the token at pos. It is a pure function.
+	Pick func(pos int, head *backend.Output) int32
+	// Want adds what Head and Pick need of heads, if given.
+	Want func(backend.Want) backend.Want
 	// Watch is told of each operation of the small model's forward calls, if given.
 	Watch *Watcher
+}
+
+// Decider is a router that is not of package router.
+type Decider interface {
+	draft.Router
+	// Want adds to w what Decide needs of the head.
+	Want(w backend.Want) backend.Want
 }
 
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
@@ -100,6 +115,9 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 		return s.e.named(ctx, ErrBusy)
 	}
 	defer s.busy.Store(false)
+	if s.closed.Load() {
+		return s.e.named(ctx, ErrClosed)
+	}
 	ctx, release := s.e.bind(ctx)
 	defer release()
 	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
@@ -114,7 +132,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	s.ahead.off = !r.Sampling.Greedy()
+	s.ahead.off = !r.Sampling.Greedy() || r.Pick != nil
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()
@@ -166,18 +184,21 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		}
 		all.WriteString(shown.Text)
 		s.note()
-		return yield(shown) && !s.e.closed()
+		return yield(shown) && !s.over()
 	})
-	if err == nil && sum.Stop == "" && s.e.closed() {
+	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
 	}
 	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), sum.Stop
-	if r.Router != nil {
+	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
 }
+
+// over reports whether the session or its engine was closed.
+func (s *Session) over() bool { return s.closed.Load() || s.e.closed() }
 
 // tellCosts tells what became of a question that the text passed.
 func tellCosts(c *router.Costs, q *draft.Escalation) {
@@ -224,13 +245,22 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
+	if r.Pick != nil {
+		o.Pick = r.Pick
+	}
 	want := o.Want(sampler.Want(backend.Want{K: 1}))
+	if r.Want != nil {
+		want = r.Want(want)
+	}
 	var policy draft.Router // a nil *router.Router must not become a router
 	if r.Router != nil {
 		want, policy = r.Router.Want(want), r.Router.With(r.Costs)
 		if !r.Router.Asks() && !o.Verify {
 			o.Warm = -1 // in vain
 		}
+	}
+	if r.Router == nil && r.Decider != nil {
+		want, policy = r.Decider.Want(want), r.Decider
 	}
 	var pace time.Duration
 	if r.Pace > 0 {
@@ -239,8 +269,37 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	m := newEdge(s, want, pace)
 	m.row = r.RowCost
 	var model draft.Model = m
+	if r.Head != nil {
+		model = headed{model, r.Head}
+	}
 	if r.Wrap != nil {
 		model = r.Wrap(m)
 	}
 	return draft.New(model, policy, r.Cloud, o)
+}
+
+// headed is a model whose heads are shown to somebody.
+type headed struct {
+	draft.Model
+	show func(pos int, head *backend.Output)
+}
+
+// Prefill implements [draft.Model].
+func (m headed) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
+	out, err := m.Model.Prefill(ctx, prompt)
+	if err == nil {
+		m.show(len(prompt), &out)
+	}
+	return out, err
+}
+
+// Extend implements [draft.Model].
+func (m headed) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output, error) {
+	out, err := m.Model.Extend(ctx, nodes)
+	if err == nil {
+		for i := range nodes {
+			m.show(nodes[i].Pos+1, &out[i])
+		}
+	}
+	return out, err
 }

@@ -78,14 +78,15 @@ func (s Summary) PassesPerToken() float64 {
 // Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
 // another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
-	e     *Engine
-	busy  atomic.Bool // a text is being generated; what follows belongs to it
-	cache *qwen2.Cache
-	ahead *ahead
-	cost  lookup.Cost       // of forward calls, learnt from all texts
-	waits draft.Waits       // for answers of the cloud, alike
-	out   [1]backend.Output // the head of a token evaluated by itself, until the next one
-	ids   []int32           // what the cache holds
+	e      *Engine
+	closed atomic.Bool // by Close
+	busy   atomic.Bool // a text is being generated; what follows belongs to it
+	cache  *qwen2.Cache
+	ahead  *ahead
+	cost   lookup.Cost       // of forward calls, learnt from all texts
+	waits  draft.Waits       // for answers of the cloud, alike
+	out    [1]backend.Output // the head of a token evaluated by itself, until the next one
+	ids    []int32           // what the cache holds
 	told
 	now func() time.Time
 
@@ -107,6 +108,14 @@ func (e *Engine) NewSession() (*Session, error) {
 		return nil, e.named(context.Background(), err)
 	}
 	return &Session{e: e, cache: cache, ahead: e.newAhead(), now: time.Now}, nil
+}
+
+// Close gives the memory of the session back when no text is being generated any more: one that is ends with
+// [ErrClosed] at its next token, and every later one at once. It may be called from anywhere, also from within a loop
+// over [Session.Generate], and more than once.
+func (s *Session) Close() error {
+	s.closed.Store(true)
+	return nil
 }
 
 // Summary tells what the last call of [Session.Generate] did, or has done so far.

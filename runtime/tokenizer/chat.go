@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
@@ -98,26 +99,48 @@ func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, err
 	if len(msgs) == 0 {
 		return nil, fmt.Errorf("chat: %w", ErrNoMessage)
 	}
-	lineEnd := t.Encode("\n", false)
 	var ids []int32
-	turn := func(m Message) {
-		ids = append(ids, t.chat.start)
-		ids = append(ids, t.Encode(m.Role+"\n"+m.Content, false)...)
-		ids = append(append(ids, t.chat.end), lineEnd...)
-	}
 	if msgs[0].Role != "system" && t.chat.addSystem {
-		turn(Message{"system", t.chat.system})
+		ids = t.appendTurn(ids, Message{"system", t.chat.system})
 	}
 	for i, m := range msgs {
 		switch m.Role {
 		case "system", "user", "assistant":
-			turn(m)
+			ids = t.appendTurn(ids, m)
 		default:
 			return nil, fmt.Errorf("chat: message %d: %w %s (known: system, user, assistant)", i, ErrRole, quote.Text(m.Role))
 		}
 	}
 	if addGenerationPrompt {
-		ids = append(append(ids, t.chat.start), t.Encode("assistant\n", false)...)
+		ids = t.appendAnswer(ids)
 	}
 	return ids, nil
+}
+
+// appendTurn adds the ids of a turn.
+func (t *Tokenizer) appendTurn(ids []int32, m Message) []int32 {
+	ids = append(ids, t.chat.start)
+	ids = append(ids, t.Encode(m.Role+"\n"+m.Content, false)...)
+	return t.appendEnd(ids)
+}
+
+// appendEnd adds what ends a turn.
+func (t *Tokenizer) appendEnd(ids []int32) []int32 {
+	return append(append(ids, t.chat.end), t.Encode("\n", false)...)
+}
+
+// appendAnswer adds the beginning of a turn of the assistant.
+func (t *Tokenizer) appendAnswer(ids []int32) []int32 {
+	return append(append(ids, t.chat.start), t.Encode("assistant\n", false)...)
+}
+
+// Next returns the ids of a chat that goes on: text is one that [Tokenizer.Chat] or Next returned, with the answer that
+// was generated behind it, and without the end token of that. So the ids of the answer stay as they are, which they need
+// not if its text is encoded again, and what a model knows of them can be used again.
+func (t *Tokenizer) Next(text []int32, question Message) ([]int32, error) {
+	if t.chatErr != nil {
+		return nil, fmt.Errorf("chat: %w", t.chatErr)
+	}
+	ids := t.appendEnd(slices.Clone(text))
+	return t.appendAnswer(t.appendTurn(ids, question)), nil
 }

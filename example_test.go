@@ -1,0 +1,49 @@
+package pilotfish_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/pilotfish-ai/pilotfish"
+)
+
+// An answer to a question, token by token.
+func Example() {
+	ctx := context.Background()
+	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	chat := m.NewChat(pilotfish.ChatOptions{System: "You are brief."})
+	for tok, err := range chat.Send(ctx, "What is a pilot fish?") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(tok.Text)
+	}
+}
+
+// The same with a large model behind a gateway, which is asked for 7% of the tokens.
+func ExampleVia() {
+	ctx := context.Background()
+	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	cloud, err := m.Dial(ctx, "gpu.example.org:4433", pilotfish.DialOptions{Pin: "9f86…"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cloud.Close()
+	chat := m.NewChat(pilotfish.ChatOptions{})
+	for tok, err := range chat.Send(ctx, "What is a pilot fish?", pilotfish.Via(cloud, nil)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(tok.Text)
+	}
+	fmt.Println(chat.Stats().CloudTokens, "tokens were the large model's")
+}

@@ -1,0 +1,196 @@
+// Package pilotfish runs a small language model in a Go program, without cgo, and asks a large one, on another machine,
+// for the few tokens that matter.
+//
+//	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
+//	…
+//	defer m.Close()
+//	chat := m.NewChat(pilotfish.ChatOptions{System: "You are brief."})
+//	for tok, err := range chat.Send(ctx, "What is a pilot fish?") {
+//		…
+//		fmt.Print(tok.Text)
+//	}
+//
+// A [Model] is one open file. Its [Chat] and [Session] values each hold a text and generate one answer at a time;
+// several of them may do so at once, and then share the passes over the weights. With [Via] a large model has a say: one
+// behind a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
+//
+// Everything may be called by any number of goroutines. What is used after Close is [ErrClosed], and a second answer
+// begun in a chat or session before the first is over is [ErrBusy]. When a context ends, the answer ends with its cause:
+// errors.Is finds that, and context.Canceled or context.DeadlineExceeded beside it.
+//
+// This package and the ones that docs/embedding.md names keep their exported names; the rest of the module may change.
+package pilotfish
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// Errors of use at the wrong time.
+var (
+	// ErrClosed says that Close was called: before, or while the call was under way.
+	ErrClosed = engine.ErrClosed
+	// ErrBusy says that a second answer was begun in a chat or session before the first was over.
+	ErrBusy = engine.ErrBusy
+)
+
+// Options say how a model is run. The zero value works.
+type Options struct {
+	Backend   string // what runs the model: "cpu" or "metal"; "" means the CPU
+	Threads   int    // workers on the CPU; 0 means as many as the Go runtime may use at once
+	Context   int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
+	KV        string // how keys and values are kept, "f16" or "f32"; "" means f32 if all weights of the model are
+	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
+}
+
+// engine returns the options as the engine takes them.
+func (o Options) engine() (engine.Options, error) {
+	e := engine.Options{
+		Threads: o.Threads, Context: o.Context, KV: engine.KVType(o.KV), HugePages: engine.HugePages(o.HugePages),
+	}
+	if o.Backend == "" {
+		return e, nil
+	}
+	var err error
+	e.Backend, err = engine.ParseBackend(o.Backend)
+	return e, err
+}
+
+// Model is an open model file.
+type Model struct {
+	e *engine.Engine
+}
+
+// Open maps the GGUF file at path, of which a split one's first part, and loads its weights. Errors name the file and
+// the field.
+func Open(path string, o Options) (*Model, error) {
+	opt, err := o.engine()
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.Open(path, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{e}, nil
+}
+
+// Load is [Open] for the bytes of a file, which must not change before [Model.Close]. Errors call it by name.
+func Load(data []byte, name string, o Options) (*Model, error) {
+	opt, err := o.engine()
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	e, err := engine.New(f, name, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{e}, nil
+}
+
+// Close gives everything back that the model has. It waits for the forward call that runs; an answer that is being
+// generated then ends with [ErrClosed], and so does every later call. It may be called from anywhere, also from within
+// a loop over an answer, and more than once. What Dial and Serve returned is to be closed before.
+func (m *Model) Close() error { return m.e.Close() }
+
+// Name is what the file says the model is called; "" where it says nothing.
+func (m *Model) Name() string { return m.e.Name() }
+
+// Context is the longest text of a chat or session, in tokens.
+func (m *Model) Context() int { return m.e.Context() }
+
+// Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, and are text otherwise.
+func (m *Model) Tokenize(text string, special bool) ([]int32, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Encode(text, special), nil
+}
+
+// Detokenize returns the text of ids. Bytes that are no whole character become U+FFFD.
+func (m *Model) Detokenize(ids []int32) (string, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return "", err
+	}
+	return t.Decode(ids), nil
+}
+
+// DialOptions say how a gateway is trusted, and what is shown to it. The zero value is for one whose certificate is
+// signed by an authority that this system trusts, and that wants no access token.
+type DialOptions struct {
+	Pin          string        // fingerprint of the gateway's certificate, 64 hexadecimal digits, as `pilotfish cloud` prints it
+	Token        string        // access token
+	ServerName   string        // name that the certificate must be for; "" means the host that is dialled
+	TicketFolder string        // where what makes the next connection faster is kept, and must stay secret; "" means in memory
+	Lazy         bool          // return at once and connect meanwhile: a gateway that is away is then no error
+	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
+}
+
+// Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. An error has its true cause: no such
+// host, refused, another certificate than the pin's, an access token that is not taken, another tokenizer.
+func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway, error) {
+	opt := engine.DialOptions{
+		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
+		ConnectTimeout: o.Timeout,
+	}
+	if o.Pin != "" {
+		var err error
+		if opt.Pin, err = netproto.ParseDigest(o.Pin); err != nil {
+			return nil, fmt.Errorf("dial %s: pin: %w", addr, err)
+		}
+	}
+	r, err := m.e.Dial(ctx, addr, opt)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	return &Gateway{r}, nil
+}
+
+// Gateway is a connection to a gateway: a [Cloud] for any number of texts at once.
+type Gateway struct {
+	r *engine.Remote
+}
+
+// Close ends the connection.
+func (g *Gateway) Close() error { return g.r.Close() }
+
+// Model is the name of the large model that the gateway gives; "" before the first connection.
+func (g *Gateway) Model() string { return g.r.Model() }
+
+// ServeOptions bound a model that answers questions of others. The zero value works.
+type ServeOptions struct {
+	Tokens int // kept in memory for all texts together; 0 means what fits into half of the memory that is free
+	Rows   int // most new tokens that one forward call computes; 0 means 128
+}
+
+// Serve makes m the large model of this process: a [Cloud] for any number of texts of small models with the same
+// tokenizer. Close it before m.
+func (m *Model) Serve(o ServeOptions) (*Service, error) {
+	s, err := m.e.Serve(engine.ServeOptions{Slots: o.Tokens, Rows: o.Rows})
+	if err != nil {
+		return nil, err
+	}
+	return &Service{s}, nil
+}
+
+// Service is a large model of this process.
+type Service struct {
+	s *engine.Service
+}
+
+// Close ends the service. Questions under way end with an error.
+func (s *Service) Close() error {
+	s.s.Close()
+	return nil
+}

@@ -1,0 +1,344 @@
+package pilotfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own. Many
+// calls may run at once, and return in any order. Its tokens must be those of the small model.
+type Cloud interface {
+	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
+	Ask(ctx context.Context, q Question) (Answer, error)
+}
+
+// Question asks a [Cloud] which token follows a text.
+type Question struct {
+	Context     []int32 // the whole text so far, prompt included; it may be kept but not changed
+	Best        int     // how many best tokens are wanted with the answer; 0: none
+	Temperature float64 // how the token is chosen, as in [Settings]
+	TopK        int
+	TopP        float64
+	Seed        uint64
+}
+
+// Answer is what a [Cloud] says.
+type Answer struct {
+	Token int32       // that follows
+	Best  []Candidate // the most probable tokens, best first, where they were asked for
+}
+
+// Candidate is a token and its log-probability.
+type Candidate struct {
+	ID      int32
+	LogProb float32 // natural logarithm
+}
+
+// Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
+type Head struct {
+	Pos     int         // position of the token that is to follow
+	Best    []Candidate // the most probable tokens, best first, at least 2; see [Token].Top for more
+	Margin  float64     // p₁ - p₂ of the two best
+	Entropy float64     // of the next token, in nats
+	Hidden  []float32   // hidden state after the final norm
+	State   uint64      // what the decision before on this text left, 0 at its beginning; only for a [Router]
+}
+
+// Router says which tokens a [Cloud] is asked for. [NewRouter] has the known ones.
+type Router interface {
+	// Decide says what to do about the token that follows h. It must be a function of h alone, without a clock or a
+	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on how
+	// long answers take. What it wants to remember along a text it puts into [Decision].State.
+	Decide(h Head) Decision
+}
+
+// Decision is what a [Router] says of a token.
+type Decision struct {
+	Confidence float32 // that the small model's token may stand, in [0, 1]
+	Ask        bool    // whether the cloud is asked
+	State      uint64  // for the next decision on this text: [Head].State
+}
+
+// Sampler chooses the small model's tokens in place of temperature and the like.
+type Sampler interface {
+	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says.
+	Pick(h Head) int32
+}
+
+// RouterOptions say which tokens are asked for. The zero value asks for 7% of them, those with the smallest margin.
+type RouterOptions struct {
+	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else margin.
+	Policy string
+	// Threshold: ask below this confidence, 0 (never) to 1. nil means that Budget says, or the certificate of File.
+	Threshold *float64
+	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means 0.07
+	// where there is no Threshold.
+	Budget float64
+	File   string // router file, as `pilotfish router train` makes it
+	Seed   uint64 // of the policy random
+}
+
+// DefaultBudget is the share of tokens that is asked for where nothing else is said.
+const DefaultBudget = 0.07
+
+// NewRouter makes a router by one of the known policies.
+func NewRouter(o RouterOptions) (Router, error) {
+	opt := router.Options{Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Seed: o.Seed}
+	var file *router.File
+	if o.File != "" {
+		var err error
+		if file, err = readRouter(o.File); err != nil {
+			return nil, err
+		}
+		opt.Net = file.Net
+	}
+	switch {
+	case o.Policy == "" && file != nil:
+		opt.Policy = router.Learned
+	case o.Policy == "":
+		opt.Policy = router.Margin
+	}
+	if opt.Policy == router.Value {
+		return nil, errors.New("the policy value needs costs, which this package does not follow: choose another one")
+	}
+	asks := opt.Policy != router.Always && opt.Policy != router.Never
+	if asks && o.Threshold == nil && o.Budget == 0 {
+		if file != nil && file.Certificate != nil && opt.Policy == router.Learned {
+			opt.Threshold = &file.Certificate.Threshold
+		} else {
+			opt.Budget = DefaultBudget
+		}
+	}
+	r, err := router.New(opt)
+	if err != nil {
+		return nil, err
+	}
+	return policy{r}, nil
+}
+
+// readRouter reads a router file.
+func readRouter(path string) (*router.File, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := router.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// policy is a router of package router.
+type policy struct{ r *router.Router }
+
+// Decide implements [Router].
+func (p policy) Decide(h Head) Decision {
+	out := backend.Output{Entropy: float32(h.Entropy), Hidden: h.Hidden}
+	for _, c := range h.Best {
+		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+	}
+	confidence, ask, state := p.r.Decide(h.State, h.Pos, &out)
+	return Decision{Confidence: confidence, Ask: ask, State: state}
+}
+
+// Route says how a large model has a say in an answer. [Via] makes one that can be used as it is.
+type Route struct {
+	Cloud  Cloud
+	Router Router // which tokens are asked for; nil means 7%, those with the smallest margin
+
+	Serial   bool          // stop at each question until its answer is there, instead of drafting on
+	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their price
+	Window   int           // most tokens drafted past the oldest open question; 0 means 32
+	InFlight int           // most open questions; 0 means 4
+	Deadline time.Duration // of a question, after which the small model's token stands; 0 means 800 ms, negative: none
+	Ahead    int           // how many tokens an answer may be about, the one asked for included; 0 means 1
+
+	// Verify has the large model look at each token of the small one before it is shown: where it prefers another by
+	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of the
+	// caller's cannot verify.
+	Verify bool
+	Margin float64
+}
+
+func (o Route) set(r *request) { r.route = &o }
+
+// Via is the option that asks c for the tokens that r has doubts of.
+func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
+
+// Event tells of one token that was shown, or of one question to the large model.
+type Event = engine.Event
+
+// Watch is the option that f is told of each token and each question as they come. It is called by the goroutine that
+// ranges over the answer.
+func Watch(f func(Event)) Option {
+	return optionFunc(func(r *request) { r.watch = append(r.watch, f) })
+}
+
+// WatchHeads is the option that f sees what the small model finds at each place that it evaluates, drafts that do not
+// hold included. It is called by the goroutine that ranges over the answer.
+func WatchHeads(f func(Head)) Option {
+	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
+}
+
+// route returns a request as the engine takes it, and what ends it.
+func (m *Model) route(ctx context.Context, r request) (engine.Route, func(), error) {
+	s := r.settings
+	out := engine.Route{Request: engine.Request{MaxTokens: s.MaxTokens, Sampling: s.sampling(), IgnoreEnd: s.IgnoreEnd}}
+	if len(r.watch) > 0 {
+		out.Observe = func(e Event) {
+			for _, f := range r.watch {
+				f(e)
+			}
+		}
+	}
+	m.hooks(&out, r)
+	if r.route == nil {
+		return out, func() {}, nil
+	}
+	o := r.route
+	if o.Cloud == nil {
+		return out, nil, errors.New("a route without a cloud: give it one, or leave it out")
+	}
+	out.Draft = engine.DraftOptions{
+		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
+		Verify: o.Verify, Margin: o.Margin,
+	}
+	if o.Serial {
+		out.Draft.Mode = engine.Serial
+	}
+	chosen := o.Router
+	if chosen == nil {
+		var err error
+		if chosen, err = NewRouter(RouterOptions{}); err != nil {
+			return out, nil, err
+		}
+	}
+	if p, ok := chosen.(policy); ok {
+		out.Router = p.r
+	} else {
+		out.Decider = decider{chosen}
+	}
+	there, ok := o.Cloud.(sessions)
+	if !ok {
+		if o.Verify {
+			return out, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
+		}
+		out.Cloud = foreign{o.Cloud}
+		return out, func() {}, nil
+	}
+	cloud, end, err := there.session(ctx)
+	out.Cloud = cloud
+	return out, end, err
+}
+
+// hooks has the caller's own functions see heads, and choose.
+func (m *Model) hooks(out *engine.Route, r request) {
+	if len(r.heads) > 0 {
+		out.Head = func(pos int, head *backend.Output) {
+			h := headOf(pos, head)
+			for _, f := range r.heads {
+				f(h)
+			}
+		}
+	}
+	if r.settings.Sampler != nil {
+		out.Pick = func(pos int, head *backend.Output) int32 { return r.settings.Sampler.Pick(headOf(pos, head)) }
+	}
+	if out.Head != nil || out.Pick != nil {
+		out.Want = headWant
+	}
+}
+
+// decider is a caller's router as the engine takes it.
+type decider struct{ r Router }
+
+// Want implements [engine.Decider].
+func (d decider) Want(w backend.Want) backend.Want { return headWant(w) }
+
+// Decide implements [engine.Decider].
+func (d decider) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
+	h := headOf(pos, head)
+	h.State = path
+	got := d.r.Decide(h)
+	return got.Confidence, got.Ask, got.State
+}
+
+// headWant adds to w what a [Head] is made of.
+func headWant(w backend.Want) backend.Want {
+	w.K, w.Hidden = max(w.K, 2), true
+	return w
+}
+
+// headOf returns what the engine found for the token at pos.
+func headOf(pos int, out *backend.Output) Head {
+	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: make([]Candidate, len(out.Top))}
+	for i, c := range out.Top {
+		h.Best[i] = Candidate{c.ID, c.Logit - out.LogSumExp}
+	}
+	if len(h.Best) > 1 {
+		h.Margin = math.Exp(float64(h.Best[0].LogProb)) - math.Exp(float64(h.Best[1].LogProb))
+	}
+	return h
+}
+
+// sessions is a cloud of this module, which is asked for many texts at once.
+type sessions interface {
+	session(ctx context.Context) (engine.Cloud, func(), error)
+}
+
+func (g *Gateway) session(ctx context.Context) (engine.Cloud, func(), error) { return g.r.Session(ctx) }
+func (s *Service) session(ctx context.Context) (engine.Cloud, func(), error) { return s.s.Session(ctx) }
+
+// Ask implements [Cloud], for questions of the caller's own.
+func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) { return askOnce(ctx, g, q) }
+
+// Ask implements [Cloud], for questions of the caller's own.
+func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) { return askOnce(ctx, s, q) }
+
+// askOnce asks a question of a text that nothing else is asked of.
+func askOnce(ctx context.Context, s sessions, q Question) (Answer, error) {
+	cloud, end, err := s.session(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer end()
+	a, err := cloud.Ask(ctx, engine.CloudQuestion{
+		Context: q.Context, K: q.Best,
+		Sampling: sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed},
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	out := Answer{Token: a.Token}
+	for _, c := range a.Top {
+		out.Best = append(out.Best, Candidate{c.ID, c.Logit})
+	}
+	return out, nil
+}
+
+// foreign is a caller's cloud as the engine takes it.
+type foreign struct{ c Cloud }
+
+// Ask implements [engine.Cloud].
+func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	s := q.Sampling
+	a, err := f.c.Ask(ctx, Question{
+		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
+	})
+	out := engine.CloudAnswer{Token: a.Token}
+	for _, c := range a.Best {
+		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+	}
+	return out, err
+}

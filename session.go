@@ -1,0 +1,319 @@
+package pilotfish
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// Origin says who chose a token.
+type Origin string
+
+// The origins.
+const (
+	Edge        Origin = "edge"         // the small model
+	Large       Origin = "cloud"        // the large model
+	EdgeTimeout Origin = "edge-timeout" // the small model, as the large one was to be asked but did not answer in time
+)
+
+// Token is one token of an answer.
+type Token struct {
+	ID         int32         // in the vocabulary
+	Pos        int           // position in the whole text, prompt included
+	Text       string        // the whole characters that this token completes; may be empty
+	Origin     Origin        // who chose it
+	Confidence float32       // that the small model's token may stand, in [0, 1]: of the router, or without one its probability
+	Unverified bool          // the large model was to look at it, but did not in time
+	At         time.Duration // from the call until the token was there
+}
+
+// Option is a setting of one answer: [Settings], [Route], or what [Via], [MaxTokens] and [Watch] return.
+type Option interface {
+	set(r *request)
+}
+
+// request is what the options of an answer come to.
+type request struct {
+	settings Settings
+	route    *Route
+	watch    []func(Event)
+	heads    []func(Head)
+}
+
+func newRequest(options []Option) (r request) {
+	for _, o := range options {
+		o.set(&r)
+	}
+	return r
+}
+
+// Settings say how an answer is generated. The zero value is greedy decoding up to the end token.
+type Settings struct {
+	MaxTokens   int     // most tokens to generate; 0 means as many as the context has room for
+	Temperature float64 // logits are divided by it; 0 means that the best token is always taken
+	TopK        int     // with a temperature: only the k most probable tokens can be drawn; 0 means all
+	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share, in (0, 1]; 0 means all
+	Seed        uint64  // of the draws: the same one gives the same text
+	IgnoreEnd   bool    // go on after an end token
+	Sampler     Sampler // chooses the small model's tokens in place of Temperature, TopK, TopP and Seed; nil: these do
+}
+
+func (s Settings) set(r *request) { r.settings = s }
+
+// MaxTokens is the option of at most n tokens.
+func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.MaxTokens = n }) }
+
+// optionFunc is an option as a function.
+type optionFunc func(*request)
+
+func (f optionFunc) set(r *request) { f(r) }
+
+// sampling returns the settings as the engine takes them.
+func (s Settings) sampling() sample.Options {
+	return sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
+}
+
+// Stats is what one answer took.
+type Stats struct {
+	Text         string        // all of it, also what an incomplete character at the end left
+	Stop         string        // why it ended: "end", "length" or "context"; "" while it runs and after an error
+	PromptTokens int           // tokens of the prompt
+	ReusedTokens int           // of these, tokens that were known from before
+	Tokens       int           // tokens generated, the end token not counted
+	CloudTokens  int           // of these, chosen by the large model
+	Timeouts     int           // tokens that the small model chose as the large one did not answer in time
+	Asks         int           // questions sent to the large model
+	Hits         int           // answers of it whose token was drafted already
+	Passes       int           // forward calls of the small model after the prompt
+	BytesUp      int           // payload of the questions
+	BytesDown    int           // payload of the answers
+	PromptTime   time.Duration // from the call until the first token was there
+	DecodeTime   time.Duration // from then on
+	Hidden       time.Duration // of waiting for answers, spent on drafting that held
+	Exposed      time.Duration // of waiting for answers, lost
+	Err          error         // why answers of the large model did not come: the first reason; nil if all came
+}
+
+// statsOf returns what the last answer of s took.
+func statsOf(s *engine.Session) Stats {
+	a, r := s.Summary(), s.Routing()
+	return Stats{
+		Text: a.Text, Stop: a.Stop, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens, Passes: a.Passes,
+		PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
+		CloudTokens: r.Cloud, Timeouts: r.Timeouts, Asks: r.Asks, Hits: r.Hits, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
+	}
+}
+
+// Session is one text as it stands, without a chat's turns.
+type Session struct {
+	m      *Model
+	busy   atomic.Bool
+	mu     sync.Mutex
+	s      *engine.Session // nil before the first text
+	closed bool
+}
+
+// NewSession makes an empty session. Memory for keys and values is taken as its text grows.
+func (m *Model) NewSession() *Session { return &Session{m: m} }
+
+// Generate yields the tokens that follow text, with special tokens in it recognised. Each range over it begins anew. What
+// text has in common with the session's text so far is not computed again. An error ends the sequence.
+func (s *Session) Generate(ctx context.Context, text string, options ...Option) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		ids, err := s.m.e.RawPrompt(text)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		s.GenerateTokens(ctx, ids, options...)(yield)
+	}
+}
+
+// GenerateTokens is [Session.Generate] for a text given as ids.
+func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Option) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if !s.busy.CompareAndSwap(false, true) {
+			yield(Token{}, ErrBusy)
+			return
+		}
+		defer s.busy.Store(false)
+		s.generate(ctx, ids, newRequest(options), yield)
+	}
+}
+
+// generate yields tokens until one is refused, and the error if there is one.
+func (s *Session) generate(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
+	begin := time.Now()
+	e, err := s.open()
+	if err != nil {
+		yield(Token{}, err)
+		return
+	}
+	route, end, err := s.m.route(ctx, r)
+	if err != nil {
+		yield(Token{}, err)
+		return
+	}
+	defer end()
+	for t, err := range e.Routed(ctx, ids, route) {
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		shown := Token{
+			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin), Confidence: t.Confidence, Unverified: t.Unverified,
+			At: time.Since(begin),
+		}
+		if !yield(shown, nil) {
+			return
+		}
+	}
+}
+
+// open returns the engine's session, made at the first call.
+func (s *Session) open() (*engine.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if s.s == nil {
+		var err error
+		if s.s, err = s.m.e.NewSession(); err != nil {
+			return nil, err
+		}
+	}
+	return s.s, nil
+}
+
+// Stats tells what the last answer took, or has taken so far.
+func (s *Session) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.s == nil {
+		return Stats{}
+	}
+	return statsOf(s.s)
+}
+
+// Close gives the memory of the session back. An answer that is being generated ends with [ErrClosed], as does every
+// later call. It may be called from anywhere, also from within a loop over an answer, and more than once.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.s == nil {
+		return nil
+	}
+	return s.s.Close()
+}
+
+// Message is one turn of a chat.
+type Message struct {
+	Role    string // "system", "user" or "assistant"
+	Content string
+}
+
+// ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] is told otherwise.
+type ChatOptions struct {
+	System   string    // the system message; "" means the model's own
+	Messages []Message // turns so far, the first of which may be of the system
+	Options  []Option  // of every answer; those that Send is given come after them
+}
+
+// Chat is a conversation.
+type Chat struct {
+	s       *Session
+	options []Option
+
+	mu       sync.Mutex
+	messages []Message
+	ids      []int32 // of messages up to the last answer, without its end; nil: not yet known
+}
+
+// NewChat begins a conversation. Memory for keys and values is taken as its text grows.
+func (m *Model) NewChat(o ChatOptions) *Chat {
+	messages := slices.Clone(o.Messages)
+	if o.System != "" {
+		messages = slices.Insert(messages, 0, Message{"system", o.System})
+	}
+	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options), messages: messages}
+}
+
+// Send asks a question and yields the tokens of the answer. Each range over it asks anew. An error ends the sequence.
+// Question and answer then belong to the conversation, as far as the answer came.
+func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if !c.s.busy.CompareAndSwap(false, true) {
+			yield(Token{}, ErrBusy)
+			return
+		}
+		defer c.s.busy.Store(false)
+		ids, err := c.prompt(question)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		answer := slices.Clone(ids)
+		defer func() {
+			if len(answer) > len(ids) {
+				c.add(question, answer, len(ids))
+			}
+		}()
+		c.s.generate(ctx, ids, newRequest(slices.Concat(c.options, options)), func(t Token, err error) bool {
+			if err == nil {
+				answer = append(answer, t.ID)
+			}
+			return yield(t, err)
+		})
+	}
+}
+
+// prompt returns the ids of the conversation with question as its last turn.
+func (c *Chat) prompt(question string) ([]int32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := tokenizer.Message{Role: "user", Content: question}
+	if c.ids != nil {
+		t, err := c.s.m.e.Tokenizer()
+		if err != nil {
+			return nil, err
+		}
+		return t.Next(c.ids, asked)
+	}
+	var all []tokenizer.Message
+	for _, m := range c.messages {
+		all = append(all, tokenizer.Message(m))
+	}
+	return c.s.m.e.Chat(append(all, asked)...)
+}
+
+// add makes a question and its answer, ids[from:], part of the conversation.
+func (c *Chat) add(question string, ids []int32, from int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ids = ids
+	c.messages = append(c.messages, Message{"user", question}, Message{"assistant", c.s.Stats().Text})
+}
+
+// Messages returns the turns so far.
+func (c *Chat) Messages() []Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.messages)
+}
+
+// Stats tells what the last answer took, or has taken so far.
+func (c *Chat) Stats() Stats { return c.s.Stats() }
+
+// Close gives the memory of the chat back. An answer that is being generated ends with [ErrClosed], as does every later
+// call. It may be called from anywhere, also from within a loop over an answer, and more than once.
+func (c *Chat) Close() error { return c.s.Close() }
