@@ -53,7 +53,7 @@ func (l *Timeline) Begin(name string) *Text {
 	if now == nil {
 		now = time.Now
 	}
-	t := &Text{name: name, now: now, events: make([]draft.Event, 0, 64)}
+	t := &Text{name: name, now: now, events: make([]draft.Event, 0, 256)}
 	t.began = now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (t *Text) Watch(r *engine.Route) {
 	}
 	before := r.Observe
 	r.Draft.Trace = true
-	const share = 0.003 // so that all that is recorded takes less than 1%
+	const share = 0.002 // so that all that is recorded takes less than 1%
 	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation, Share: share}
 	r.Observe = func(e draft.Event) {
 		t.Observe(e)

@@ -9,11 +9,11 @@ import (
 type Watcher struct {
 	Zero time.Time // of the times in an [Op]
 	Tell func(Op)
-	// Share is the most of the time since Zero that telling may take: passes whose operations would take more are not
-	// told of. Calls of small models are so short that a look at the clock counts. 0: all are told of.
+	// Share is the most of the time of forward calls that telling may take: after a call whose operations took more,
+	// as many are not told of. Calls of small models are so short that a look at the clock counts. 0: all are told of.
 	Share float64
 
-	told int // operations so far
+	skip int // calls that are not told of next
 }
 
 // opCost is what telling of an operation takes: a look at the clock, and to keep it. In a virtual machine it was
@@ -21,8 +21,20 @@ type Watcher struct {
 const opCost = 70 * time.Nanosecond
 
 // wants reports whether the operations of a pass that begins are to be told.
-func (w *Watcher) wants(now time.Duration) bool {
-	return w.Share == 0 || float64(w.told)*float64(opCost) <= w.Share*float64(now)
+func (w *Watcher) wants() bool {
+	if w.skip > 0 {
+		w.skip--
+		return false
+	}
+	return true
+}
+
+// pay leaves out as many passes as it takes until telling of ops operations, in a pass of this length, is no more than
+// its share.
+func (w *Watcher) pay(ops int, took time.Duration) {
+	if w.Share > 0 && took > 0 {
+		w.skip = int(float64(ops) * float64(opCost) / (w.Share * float64(took)))
+	}
 }
 
 // Op is one operation of a pass, as it was timed. Times are since [Watcher.Zero].
@@ -75,11 +87,11 @@ func Watched(ctx context.Context, p Pass, rows int) Pass {
 	if !ok {
 		return p
 	}
-	now := time.Since(w.Zero)
-	if _, later := p.(Flight); later || !w.wants(now) {
+	if _, later := p.(Flight); later || !w.wants() {
 		return p
 	}
-	return &watched{Pass: p, w: w, rows: int32(rows), layer: -1, at: now}
+	now := time.Since(w.Zero)
+	return &watched{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}
 }
 
 // TellRun tells who watches of a pass that has ended, where the device says how long it took.
@@ -100,14 +112,16 @@ type watched struct {
 	Pass
 	w     *Watcher
 	rows  int32
-	layer int16         // that is at work
+	layer int16 // that is at work
+	began time.Duration
 	at    time.Duration // the end of the last operation
+	told  int           // operations
 }
 
 func (w *watched) done(k OpKind, layer int16) {
 	begin := w.at
 	w.at = time.Since(w.w.Zero)
-	w.w.told++
+	w.told++
 	w.w.Tell(Op{Kind: k, Layer: layer, Rows: w.rows, Begin: begin, End: w.at})
 }
 
@@ -146,4 +160,10 @@ func (w *watched) NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight) {
 func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
 	w.Pass.Head(out, x, g, m, want)
 	w.done(OpHead, -1)
+}
+
+// End implements [Pass].
+func (w *watched) End(ctx context.Context) error {
+	w.w.pay(w.told, w.at-w.began)
+	return w.Pass.End(ctx)
 }

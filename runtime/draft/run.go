@@ -45,6 +45,7 @@ type run struct {
 	looks   []int         // positions of the small model's tokens shown as verified since the last audit was told
 	within  []Finding     // at these, where the large model would have chosen another token
 	viewed  preview       // what was told last of the tokens beyond the text
+	traced  []Drafted     // rows of forward calls as they were told: see [run.drafted]
 
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked

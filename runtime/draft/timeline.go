@@ -51,13 +51,17 @@ func (r *run) traceRollback(n *node, by *escalation, dead []ID) {
 	}
 }
 
-// drafted are the rows of a forward call, of which the first are leaves.
-func (r *run) drafted(rows []*node, leaves int) (all []Drafted) {
+// drafted are the rows of a forward call, of which the first are leaves. Many share a piece of memory.
+func (r *run) drafted(rows []*node, leaves int) []Drafted {
 	if !r.Trace {
 		return nil
 	}
-	for i, n := range rows {
-		all = append(all, Drafted{ID: n.id, Parent: n.parent.id, Pos: n.pos, Token: n.token, Guess: i >= leaves})
+	if len(rows) > cap(r.traced)-len(r.traced) {
+		r.traced = make([]Drafted, 0, max(64, len(rows)))
 	}
-	return all
+	begin := len(r.traced)
+	for i, n := range rows {
+		r.traced = append(r.traced, Drafted{ID: n.id, Parent: n.parent.id, Pos: n.pos, Token: n.token, Guess: i >= leaves})
+	}
+	return r.traced[begin:len(r.traced):len(r.traced)]
 }
