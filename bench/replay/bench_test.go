@@ -37,7 +37,7 @@ func BenchmarkTake(b *testing.B) {
 					wrapped = rec.Begin("a", 0, 0, []int32{1}, nil).Model(m)
 					b.StartTimer()
 				}
-				id := draft.ID(i + 1)
+				id := draft.ID(i%256 + 1)
 				nodes[0] = draft.Node{ID: id, Token: int32(i % vocab)}
 				if _, err := wrapped.Extend(ctx, nodes); err != nil {
 					b.Fatal(err)

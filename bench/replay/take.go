@@ -24,7 +24,8 @@ type Take struct {
 
 	mu    sync.Mutex
 	a     Answer
-	nodes map[edge]int32 // by the node before and the token
+	child []int32 // by node: the last one that follows it; 0: none does
+	other []int32 // by node: another one that follows the same node; 0: there is none
 	call  int            // the last of the calls, until something is waited for; -1: something was, or there is none
 	work  time.Time      // since when the program is at work by itself: the end of the last call, or of a wait
 	own   time.Duration  // so long it was, before the next call
@@ -34,16 +35,20 @@ type Take struct {
 	logits []float32 // alike
 }
 
-// edge leads to a node.
-type edge struct{ from, token int32 }
-
 // Begin begins an answer, now, of a question with this number, by the device with this number. net is the network
 // that gives confidences, nil where no network does.
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
+	const room = 256 // tokens, for a text of ordinary length: growing costs more
 	now := r.now()
 	return &Take{
-		r: r, net: net, begun: now, work: now, call: -1, nodes: map[edge]int32{},
-		a: Answer{Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt)},
+		r: r, net: net, begun: now, work: now, call: -1,
+		child: make([]int32, 1, room), other: make([]int32, 1, room),
+		ids: make([]int32, 0, 8*room), logits: make([]float32, 0, 8*room),
+		a: Answer{
+			Mode: mode, Question: question, Device: device, Prompt: slices.Clone(prompt),
+			Tokens: make([]int32, 0, room), Parents: make([]int32, 0, room),
+			Heads: make([]Head, 0, room), Calls: make([]Call, 0, room),
+		},
 	}
 }
 
@@ -83,13 +88,15 @@ func (t *Take) confide() {
 
 // node returns the node behind another. The lock is held.
 func (t *Take) node(from, token int32) int32 {
-	e := edge{from, token}
-	n, ok := t.nodes[e]
-	if !ok {
-		t.a.Tokens, t.a.Parents = append(t.a.Tokens, token), append(t.a.Parents, from)
-		n = int32(len(t.a.Tokens))
-		t.nodes[e] = n
+	for n := t.child[from]; n != 0; n = t.other[n] {
+		if t.a.Tokens[n-1] == token {
+			return n
+		}
 	}
+	t.a.Tokens, t.a.Parents = append(t.a.Tokens, token), append(t.a.Parents, from)
+	n := int32(len(t.a.Tokens))
+	t.child, t.other = append(t.child, 0), append(t.other, t.child[from])
+	t.child[from] = n
 	return n
 }
 
@@ -127,15 +134,15 @@ func finite(x float32) float32 {
 
 // Model wraps the small model.
 func (t *Take) Model(m draft.Model) draft.Model {
-	return &taken{Model: m, t: t, at: map[draft.ID]int32{}}
+	return &taken{Model: m, t: t}
 }
 
 // taken is a model whose calls are recorded.
 type taken struct {
 	draft.Model
 	t       *Take
-	settled int32              // node
-	at      map[draft.ID]int32 // nodes of the draft tree
+	settled int32   // node
+	at      []int32 // nodes by their ids in the draft tree, which are counted from 1
 }
 
 // Prefill implements [draft.Model].
@@ -171,7 +178,8 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 			before = m.at[n.Path[len(n.Path)-1]]
 		}
 		node := t.node(before, n.Token)
-		m.at[n.ID], t.ids = node, append(t.ids, node)
+		t.ids = append(t.ids, node)
+		m.put(n.ID, node)
 	}
 	c := Call{Nodes: t.ids[first:len(t.ids):len(t.ids)], Own: own, Took: end.Sub(start)}
 	for i, node := range c.Nodes {
@@ -232,14 +240,13 @@ func (m *taken) Settle(path ...draft.ID) {
 	m.Model.Settle(path...)
 	for _, id := range path {
 		m.settled = m.at[id]
-		delete(m.at, id)
 	}
 }
 
-// Drop implements [draft.Model].
-func (m *taken) Drop(nodes ...draft.ID) {
-	m.Model.Drop(nodes...)
-	for _, id := range nodes {
-		delete(m.at, id)
+// put notes which node has an id.
+func (m *taken) put(id draft.ID, node int32) {
+	if more := int(id) + 1 - len(m.at); more > 0 {
+		m.at = append(m.at, make([]int32, more)...)
 	}
+	m.at[id] = node
 }
