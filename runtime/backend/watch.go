@@ -9,11 +9,13 @@ import (
 type Watcher struct {
 	Zero time.Time // of the times in an [Op]
 	Tell func(Op)
-	// Share is the most of the time of forward calls that telling may take: after a call whose operations took more,
-	// as many are not told of. Calls of small models are so short that a look at the clock counts. 0: all are told of.
+	// Share is the most of the time that telling may take: after a call for which it took more, as many are not told of.
+	// Calls of small models are so short that a look at the clock counts. 0: all are told of.
 	Share float64
 
-	skip int // calls that are not told of next
+	skip  int           // calls that are not told of next
+	began time.Duration // the last call that was told of
+	every int           // calls from the one told of before to that one; 0: there was none
 }
 
 // opCost is what telling of an operation takes: a look at the clock, and to keep it. In a virtual machine it was
@@ -29,12 +31,21 @@ func (w *Watcher) wants() bool {
 	return true
 }
 
-// pay leaves out as many passes as it takes until telling of ops operations, in a pass of this length, is no more than
-// its share.
-func (w *Watcher) pay(ops int, took time.Duration) {
-	if w.Share > 0 && took > 0 {
+// pay leaves out as many passes as it takes until telling of ops operations is no more than its share, if passes come
+// as they lately did: one takes the time from one that was told of to the next, or for the first its own.
+func (w *Watcher) pay(ops int, began, end time.Duration) {
+	if w.Share == 0 {
+		return
+	}
+	took := end - began
+	if w.every > 0 {
+		took = max(took, (began-w.began)/time.Duration(w.every))
+	}
+	w.skip = 0
+	if took > 0 {
 		w.skip = int(float64(ops) * float64(opCost) / (w.Share * float64(took)))
 	}
+	w.began, w.every = began, w.skip+1
 }
 
 // Op is one operation of a pass, as it was timed. Times are since [Watcher.Zero].
@@ -164,6 +175,6 @@ func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
 
 // End implements [Pass].
 func (w *watched) End(ctx context.Context) error {
-	w.w.pay(w.told, w.at-w.began)
+	w.w.pay(w.told, w.began, w.at)
 	return w.Pass.End(ctx)
 }

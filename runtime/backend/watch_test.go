@@ -105,6 +105,27 @@ func TestWatchShare(t *testing.T) {
 	})
 }
 
+// Time between passes counts, too: once it is known that one takes three times as long with what is around it, all are
+// told of.
+func TestWatchPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []int
+		at := 0
+		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Share: 0.000025, Tell: func(o Op) {
+			if o.Kind == OpHead {
+				told = append(told, at)
+			}
+		}})
+		for at = range 8 {
+			pass := Watched(ctx, new(slow), 1)
+			layers(pass)
+			require.NoError(t, pass.End(ctx))
+			time.Sleep(25 * time.Millisecond)
+		}
+		assert.Equal(t, []int{0, 3, 4, 5, 6, 7}, told)
+	})
+}
+
 // Long passes are all told of.
 func TestWatchLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
