@@ -28,7 +28,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified branches bench matrix results study lint cross arm64 upstream metal deploy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ mutants: ## small mistakes planted in the package PKG (./runtime/draft), one aft
 
 verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
 	$(GO) test ./bench -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
+
+branches: ## as many branches as are worth their price, in every cell of the matrix of row costs and round trips
+	$(GO) test ./bench -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -25,6 +25,9 @@ import (
 
 var branchQuestions = flag.Int("branch-questions", 40, "questions of the matrix of branches")
 
+// branchCells has TestBranchesByPrice look at every cell of the matrix, as `make branches` does.
+var branchCells = flag.Bool("branch-cells", false, "all cells of the matrix of branches, not every other one")
+
 // distant is a cloud at a distance.
 type distant struct {
 	draft.Cloud
@@ -115,9 +118,6 @@ func TestBranchesByPrice(t *testing.T) {
 	}
 	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}
 	rows := []float64{0, 0.1, 0.3, 1}
-	if testing.Short() {
-		rtts, rows = rtts[2:3], rows[1:2]
-	}
 	for name, newLab := range map[string]func(*testing.T, int) lab{"demo": demoLab, "stories": storyLab} {
 		t.Run(name, func(t *testing.T) {
 			questions, most := *branchQuestions, 0.02
@@ -125,8 +125,11 @@ func TestBranchesByPrice(t *testing.T) {
 				questions, most = questions/4, 0.04
 			}
 			t.Log("row cost   rtt      1      2      4      8   auto  over the best, and 95% of the paired differences")
-			for _, row := range rows {
-				for _, rtt := range rtts {
+			for r, row := range rows {
+				for c, rtt := range rtts {
+					if (r+c)%2 > 0 && !*branchCells {
+						continue
+					}
 					synctest.Test(t, func(t *testing.T) {
 						l := newLab(t, questions)
 						defer l.edge.Close()

@@ -113,6 +113,7 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 	for name, of := range map[string]func(*testing.T, int) verifiedPair{"demo": demoTexts, "stories": storyTexts} {
 		for _, w := range []weather{{}, {300 * time.Millisecond, 0.2}} {
 			t.Run(fmt.Sprintf("%s, %v, loss %v", name, w.rtt, w.loss), func(t *testing.T) {
+				t.Parallel() // they wait for the link more than they compute
 				most := map[string]int{"demo": 400, "stories": 200}[name]
 				n := min(*verifiedTexts, most)
 				if w.rtt > 0 {

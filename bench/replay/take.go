@@ -24,12 +24,12 @@ type Take struct {
 
 	mu    sync.Mutex
 	a     Answer
-	child []int32 // by node: the last one that follows it; 0: none does
-	other []int32 // by node: another one that follows the same node; 0: there is none
-	call  int            // the last of the calls, until something is waited for; -1: something was, or there is none
-	work  time.Time      // since when the program is at work by itself: the end of the last call, or of a wait
-	own   time.Duration  // so long it was, before the next call
-	came  time.Time      // when an answer, or a token ahead, came last
+	child []int32       // by node: the last one that follows it; 0: none does
+	other []int32       // by node: another one that follows the same node; 0: there is none
+	call  int           // the last of the calls, until something is waited for; -1: something was, or there is none
+	work  time.Time     // since when the program is at work by itself: the end of the last call, or of a wait
+	own   time.Duration // so long it was, before the next call
+	came  time.Time     // when an answer, or a token ahead, came last
 
 	ids    []int32   // memory of the slices in heads and calls, as many small pieces would cost more
 	logits []float32 // alike
