@@ -15,8 +15,8 @@ VETTED  = darwin/arm64 windows/amd64
 ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
-# Packages that compute differently without assembly.
-PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2 ./runtime/engine
+# Packages that compute differently without assembly; the engine above them takes its tests with -short then.
+PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2
 # Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
 # go.mod, so that its own dependencies stay out of ours.
 GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
@@ -39,6 +39,7 @@ build: ## the program, as ./pilotfish
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest -p $(ABREAST) ./...
 	$(GO) run ./internal/cmd/gotest -p $(ABREAST) -tags noasm $(PLAIN)
+	$(GO) test -short -tags noasm ./runtime/engine
 
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short -p $(ABREAST) $(RACED)
