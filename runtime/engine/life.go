@@ -86,13 +86,34 @@ func (l *life) hold(ctx context.Context) (done func(), err error) {
 	return nil, err
 }
 
-// named puts the name of the model file before an error, unless ctx ended and that is all that the error says.
+// named puts the name of the model file before an error, unless ctx ended and that is all that the error says: then
+// errors.Is finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
 func (e *Engine) named(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil && !errors.Is(err, ErrClosed) && errors.Is(err, context.Cause(ctx)) {
-		return err
+	if err == nil {
+		return nil
+	}
+	if why := context.Cause(ctx); why != nil && !errors.Is(err, ErrClosed) && errors.Is(err, why) {
+		return ended(ctx, err)
 	}
 	return fmt.Errorf("%s: %w", e.path, err)
 }
+
+// ended has errors.Is find how ctx ended, where err says only why.
+func ended(ctx context.Context, err error) error {
+	if how := ctx.Err(); how != nil && !errors.Is(err, how) {
+		return &endError{err, how}
+	}
+	return err
+}
+
+// endError is why and how a context ended.
+type endError struct{ why, how error }
+
+// Error implements error.
+func (e *endError) Error() string { return e.why.Error() }
+
+// Unwrap is for errors.Is and errors.As.
+func (e *endError) Unwrap() []error { return []error{e.why, e.how} }
 
 // Ask waits for the answer to q, as [batch.Service.Ask] says. After [Engine.Close] the error is [ErrClosed].
 func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, error) {

@@ -135,6 +135,12 @@ func (c *Cache) Truncate(n int) {
 	c.prefix = int32(n)
 }
 
+// Clear drops everything, the draft tree too.
+func (c *Cache) Clear() {
+	clear(c.used)
+	c.prefix = 0
+}
+
 // Extend returns the rows that append tokens to the prefix and settles their slots: the caller runs them through
 // [Model.Forward] next, and truncates on an error. The draft tree must be empty. [ErrContext] if they do not fit.
 func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
