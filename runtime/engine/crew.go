@@ -32,10 +32,10 @@ type crew struct {
 	label   func(ctx context.Context) // has the workers known by the labels of ctx
 	forward forward
 
-	mu    sync.Mutex
-	queue []*entry // of no pass yet, or not all of it, in order
-	led   bool     // somebody gathers, or runs a pass
-	met   []*member
+	mu            sync.Mutex
+	queue         []*entry // of no pass yet, or not all of it, in order
+	led           bool     // somebody gathers, or runs a pass
+	met           []*member
 	passes, calls uint64 // so far
 	// of the last pass
 	ended time.Time

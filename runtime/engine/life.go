@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
@@ -93,32 +94,16 @@ func (e *Engine) named(ctx context.Context, err error) error {
 		return nil
 	}
 	if why := context.Cause(ctx); why != nil && !errors.Is(err, ErrClosed) && errors.Is(err, why) {
-		return ended(ctx, err)
+		return ended.By(ctx, err)
 	}
 	return fmt.Errorf("%s: %w", e.path, err)
 }
-
-// ended has errors.Is find how ctx ended, where err says only why.
-func ended(ctx context.Context, err error) error {
-	if how := ctx.Err(); how != nil && !errors.Is(err, how) {
-		return &endError{err, how}
-	}
-	return err
-}
-
-// endError is why and how a context ended.
-type endError struct{ why, how error }
-
-// Error implements error.
-func (e *endError) Error() string { return e.why.Error() }
-
-// Unwrap is for errors.Is and errors.As.
-func (e *endError) Unwrap() []error { return []error{e.why, e.how} }
 
 // Ask waits for the answer to q, as [batch.Service.Ask] says. After [Engine.Close] the error is [ErrClosed].
 func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
 	if s.e.closed() {
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
 	}
-	return s.Service.Ask(ctx, q)
+	a, err := s.Service.Ask(ctx, q)
+	return a, ended.By(ctx, err)
 }
