@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -112,5 +113,29 @@ func BenchmarkRows(b *testing.B) {
 	}
 	for _, n := range sizes {
 		b.ReportMetric(slices.Min(times[n]), fmt.Sprintf("ms-%d", n))
+	}
+}
+
+// BenchmarkOneSession is what one session takes for a token, with passes that it could share and without, in turns.
+func BenchmarkOneSession(b *testing.B) {
+	e := openHalf(b)
+	both := map[string]*crew{"crew": e.crew, "turns": nil}
+	times, allocs := map[string][]float64{}, map[string]uint64{}
+	const tokens, rounds = 33, 15
+	for round := range rounds {
+		for name, c := range both {
+			e.crew = c
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			times[name] = append(times[name], 1e3*decodeAll(b, e, 1, tokens, uint64(round)).Seconds()/(tokens-1))
+			runtime.ReadMemStats(&after)
+			allocs[name] += after.Mallocs - before.Mallocs
+		}
+	}
+	for name, t := range times {
+		slices.Sort(t)
+		b.ReportMetric(t[len(t)/2], "ms/token-"+name)
+		b.ReportMetric(t[0], "best-ms/token-"+name)
+		b.ReportMetric(float64(allocs[name])/rounds/tokens, "allocs/token-"+name)
 	}
 }
