@@ -157,7 +157,11 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 		yield(Token{}, err)
 		return
 	}
-	route, end, err := s.m.route(ctx, r)
+	var crash crash
+	defer crash.raise()
+	ctx, crash.stop = context.WithCancelCause(ctx)
+	defer crash.stop(nil)
+	route, end, err := s.m.route(ctx, r, &crash)
 	if err != nil {
 		yield(Token{}, err)
 		return
@@ -165,7 +169,9 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	defer end()
 	for t, err := range e.Routed(ctx, ids, route) {
 		if err != nil {
-			yield(Token{}, err)
+			if !crash.happened() {
+				yield(Token{}, err)
+			}
 			return
 		}
 		shown := Token{

@@ -256,7 +256,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	e := summaryEvent{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens,
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
-		KVBytes: o.session.KVBytes(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
+		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed, LookupAccepted: s.Accepted,
 	}

@@ -323,7 +323,8 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
 // emit returns false. When it returns, the model holds settled text alone: the prompt and the tokens shown, of which
 // the last may be missing. No question is open then, and nothing started here runs. The error is that of the model, or
-// the cause of ctx; a cloud that fails is no error.
+// the cause of ctx; a cloud that fails is no error. Where the model, the router, [Options.Pick] or emit panic, nothing
+// started here runs any more either, but the model holds what it may.
 func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
@@ -336,10 +337,17 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.began = r.now()
+	over := false
 	defer func() {
 		cancel(errDecodeOver)
+		if !over { // a panic of the caller's, in emit for example, goes by: the tree may be in the midst of a change
+			r.await()
+			return
+		}
 		r.close()
 		sum = r.summary
 	}()
-	return sum, r.decode(ctx)
+	err = r.decode(ctx)
+	over = true
+	return sum, err
 }

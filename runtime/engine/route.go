@@ -111,15 +111,11 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 
 // routed is one text, which nothing else of the session disturbs.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	if !s.busy.CompareAndSwap(false, true) {
-		return s.e.named(ctx, ErrBusy)
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return s.e.named(ctx, err)
 	}
-	defer s.busy.Store(false)
-	if s.closed.Load() {
-		return s.e.named(ctx, ErrClosed)
-	}
-	ctx, release := s.e.bind(ctx)
-	defer release()
+	defer done()
 	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
 	s.note()
 	defer s.note()
@@ -127,7 +123,17 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	if r.Watch != nil {
 		ctx = backend.Watch(ctx, r.Watch)
 	}
-	return s.text(ctx, prompt, r, yield)
+	whole := false
+	defer func() {
+		if !whole { // a function of the caller's panicked: what the cache holds of a draft nobody knows
+			s.stopAhead()
+			s.ids = nil
+			s.cache.Clear()
+		}
+	}()
+	err = s.text(ctx, prompt, r, yield)
+	whole = true
+	return err
 }
 
 // text generates a text.

@@ -196,7 +196,7 @@ func TestRouteReaches(t *testing.T) {
 	for _, x := range tokens(t, s, text, Route{Request: Request{MaxTokens: 20, IgnoreEnd: true, Sampling: drawn}}) {
 		cache, err := e.newCache(40)
 		require.NoError(t, err)
-		out, err := e.forward(t.Context(), cache, text, sampler.Want(backend.Want{K: 3}))
+		out, err := e.forward(t.Context(), newMember(), cache, text, sampler.Want(backend.Want{K: 3}))
 		require.NoError(t, err)
 		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
 		text = append(text, x.ID)
