@@ -65,6 +65,8 @@ type Engine struct {
 	wide   bool // keys and values are kept as float32
 	move   move // of the weights into huge pages
 
+	structured structured // for answers that are JSON
+
 	unlabelled func() // takes labels of profiles away
 
 	closeDevice func() error

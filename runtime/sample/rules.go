@@ -53,10 +53,10 @@ func (r Rules) Validate() error {
 }
 
 // Any reports whether something is changed for choices by o.
-func (r Rules) Any(o Options) bool { return r.MinP > 0 && !o.Greedy() || r.adjusts() }
+func (r Rules) Any(o Options) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
 
-// adjusts reports whether logits are changed.
-func (r Rules) adjusts() bool {
+// Adjusts reports whether logits are changed.
+func (r Rules) Adjusts() bool {
 	return r.repeats() || r.PresencePenalty != 0 || r.FrequencyPenalty != 0 || len(r.Bias) > 0
 }
 
@@ -115,7 +115,7 @@ func (s *Sampler) possible(out *backend.Output, r Rules, at Place) []backend.Can
 			}
 		}
 	}
-	if r.adjusts() {
+	if r.Adjusts() {
 		s.change(r, at)
 	}
 	return s.order
