@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -165,7 +166,7 @@ func FuzzPattern(f *testing.F) {
 	}
 	v := smallVocabulary(f)
 	f.Fuzz(func(t *testing.T, pattern string, least, most uint8) {
-		if len(pattern) > 40 {
+		if len(pattern) > 40 || !utf8.ValidString(pattern) {
 			return
 		}
 		raw, _ := json.Marshal(obj{"type": "string", "pattern": pattern, "minLength": least % 10, "maxLength": most % 20})
