@@ -54,6 +54,7 @@ type Head struct {
 	Margin  float64     // p₁ - p₂ of the two best
 	Entropy float64     // of the next token, in nats
 	Hidden  []float32   // hidden state after the final norm
+	Answer  []int32     // tokens of the answer before Pos; only for a [Sampler]
 	State   uint64      // what the decision before on this text left, 0 at its beginning; only for a [Router]
 }
 
@@ -74,7 +75,8 @@ type Decision struct {
 
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
-	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says.
+	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may not
+	// stand, by [Settings].Schema, the best one does that may.
 	Pick(h Head) int32
 }
 
@@ -198,7 +200,7 @@ func WatchHeads(f func(Head)) Option {
 // route returns a request as the engine takes it, and what ends it.
 func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
 	s := r.settings
-	out := engine.Route{Request: engine.Request{MaxTokens: s.MaxTokens, Sampling: s.sampling(), IgnoreEnd: s.IgnoreEnd}}
+	out := engine.Route{Request: s.request()}
 	if len(r.watch) > 0 {
 		out.Observe = func(e Event) {
 			for _, f := range r.watch {
@@ -257,7 +259,11 @@ func (m *Model) hooks(out *engine.Route, r request) {
 		}
 	}
 	if r.settings.Sampler != nil {
-		out.Pick = func(pos int, head *backend.Output) int32 { return r.settings.Sampler.Pick(headOf(pos, head)) }
+		out.Pick = func(pos int, answer []int32, head *backend.Output) int32 {
+			h := headOf(pos, head)
+			h.Answer = answer
+			return r.settings.Sampler.Pick(h)
+		}
 	}
 	if out.Head != nil || out.Pick != nil {
 		out.Want = headWant

@@ -188,8 +188,13 @@ type Options struct {
 	End       func(id int32) bool // tokens that end the text; nil: none
 	Sampling  sample.Options      // how the cloud chooses, and the edge unless Pick is set
 	// a pure function of its arguments; nil: as Sampling says
-	Pick    func(pos int, head *backend.Output) int32
-	K       int  // best tokens wanted with each answer
+	Pick func(pos int, head *backend.Output) int32
+	// Place says how tokens are chosen behind the prompt, by the small model and of what the large one answers; nil: by
+	// Pick, and as the large one answers. With verification a token of the small model stands where the large one would
+	// choose one that may not.
+	Place   Place
+	K       int  // best tokens wanted with each answer; with a Place, more of them are more to choose from
+	Top     int  // best tokens told with each token, and its log-probability; 0: none of that
 	Audit   bool // have the small model's tokens compared with what the large one would have said
 	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
 	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent ahead. 0 means 128. The prompt
@@ -244,7 +249,7 @@ func (o Options) Validate() error {
 		v    int
 	}{
 		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
-		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
+		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K}, {"best tokens of a token", o.Top},
 		{"tokens ahead", o.Ahead}, {"tokens between questions of verification", o.VerifyEvery},
 	} {
 		if f.v < 0 && !(f.name == "branches" && f.v == AutoBranches) {
@@ -282,7 +287,7 @@ func (o Options) limit() (tokens int, stop string) {
 // Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
 // need comes on top.
 func (o Options) Want(w backend.Want) backend.Want {
-	w.K = max(w.K, o.mostGuesses())
+	w.K = max(w.K, o.mostGuesses(), o.Top)
 	if !o.Sampling.Greedy() {
 		w.K = max(w.K, MostBranches) // the most probable to be drawn are not the most probable ones
 	}

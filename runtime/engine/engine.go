@@ -66,6 +66,8 @@ type Engine struct {
 	move   move  // of the weights into huge pages
 	crew   *crew // of the sessions; nil where the device cannot mix their rows
 
+	structured structured // for answers that are JSON
+
 	unlabelled func() // takes labels of profiles away
 
 	closeDevice func() error

@@ -28,6 +28,17 @@ type Request struct {
 	// each token has its own call. The tokens are the same with any value; how many are guessed follows from how
 	// often guesses hold, and from what it costs.
 	Lookup int
+
+	Rules Rules // min-p, penalties and bias; the zero value changes nothing
+	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of one
+	// is held back until it is not.
+	Stop []string
+	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
+	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
+	// to such a value can be chosen, and the end token where it is whole. If the room or MaxTokens is over before,
+	// the answer is cut. Which schemas are possible says docs/structured.md; others are a [SchemaError].
+	Schema []byte
+	JSON   bool
 }
 
 // Token is one generated token.
@@ -38,6 +49,8 @@ type Token struct {
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
+	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with [Request.Top].
+	LogProbs *LogProbs
 }
 
 // Why a text ended: the values of [Summary.Stop].
@@ -45,6 +58,7 @@ const (
 	StopEnd     = "end"     // an end token
 	StopLength  = "length"  // as many tokens as were asked for: [Request.MaxTokens]
 	StopContext = "context" // the context is full
+	StopString  = "stop"    // one of [Request.Stop]
 )
 
 // Summary is what one call of [Session.Generate] did.

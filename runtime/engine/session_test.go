@@ -83,9 +83,9 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		require.Equal(t, []Token{
-			{3, says[0], "h", "cloud", 0, false}, {4, says[1], "", "cloud", 0, false},
-			{5, says[2], "é", "cloud", 0, false}, {6, says[3], "!", "cloud", 0, false},
-			{7, says[4], "", "cloud", 0, false},
+			{3, says[0], "h", "cloud", 0, false, nil}, {4, says[1], "", "cloud", 0, false, nil},
+			{5, says[2], "é", "cloud", 0, false, nil}, {6, says[3], "!", "cloud", 0, false, nil},
+			{7, says[4], "", "cloud", 0, false, nil},
 		}, tokens(t, s, prompt, r))
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
