@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -66,6 +65,10 @@ func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 	if given {
 		system, turns = turns[0].Content, turns[1:]
 	}
+	shift := 0 // of the numbers of messages
+	if given {
+		shift = 1
+	}
 	var texts []string
 	if len(tools) > 0 {
 		text, err := toolsText(tools)
@@ -83,7 +86,7 @@ func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 		if turns[i].Role != "tool" {
 			text, err := turnText(turns[i])
 			if err != nil {
-				return nil, fmt.Errorf("message %d: %w", i, err)
+				return nil, fmt.Errorf("message %d: %w", i+shift, err)
 			}
 			texts = append(texts, text)
 			continue
@@ -140,16 +143,14 @@ func turnText(m Turn) (string, error) {
 // pythonJSON writes JSON text as json.dumps of Python does with ensure_ascii=False: a blank after each colon and comma,
 // fields in their order, and characters as they are. Numbers stay as they are written.
 func pythonJSON(text []byte) (string, error) {
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder by itself takes more
+		return "", fmt.Errorf("this is not JSON: %w", err)
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var b strings.Builder
-	if err := appendValue(&b, d, 0); err != nil {
-		return "", fmt.Errorf("this is not JSON: %w", err)
-	}
-	if d.InputOffset() < int64(len(text)) && len(bytes.TrimSpace(text[d.InputOffset():])) > 0 {
-		return "", errors.New("this is not JSON: more follows its end")
-	}
-	return b.String(), nil
+	err := appendValue(&b, d, 0)
+	return b.String(), err
 }
 
 // mostDepth is how deep brackets may be in one another.
