@@ -18,19 +18,21 @@ type pool struct {
 // held is a session and what it holds.
 type held struct {
 	Session
-	text []int32
+	text   []int32 // of the last prompt and its answer
+	prompt int     // tokens of the prompt
 }
 
-// take returns the session for a prompt: the one whose text has most in common with it, if that is at least half of
-// the text, since the rest is lost; else a new one, in the place of the one that was used longest ago where there are
-// as many as there may be.
+// take returns the session for a prompt: the one whose text has most in common with it, if that is at least half of its
+// own last prompt, since the rest is lost: a chat that goes on, or an answer that is asked for again. Others that begin
+// alike, such as by the same system message, do not lose their texts while there is room. Else it is a new session, in
+// the place of the one that was used longest ago where there are as many as there may be.
 func (p *pool) take(prompt []int32) *held {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used++
 	best, common := -1, 0
 	for i, h := range p.idle {
-		if n := prefix(h.text, prompt); n > common && 2*n >= len(h.text) {
+		if n := prefix(h.text, prompt); n > common && 2*n >= h.prompt {
 			best, common = i, n
 		}
 	}
@@ -47,8 +49,9 @@ func (p *pool) take(prompt []int32) *held {
 	return &held{Session: p.model.NewSession()}
 }
 
-// give puts a session back with the text that it holds now. Without a text it is of no more use.
-func (p *pool) give(h *held, text []int32) {
+// give puts a session back with the text that it holds now, of which so many tokens are the prompt. Without a text it is
+// of no more use.
+func (p *pool) give(h *held, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used--
@@ -56,7 +59,7 @@ func (p *pool) give(h *held, text []int32) {
 		_ = h.Close()
 		return
 	}
-	h.text = text
+	h.text, h.prompt = text, prompt
 	p.idle = append(p.idle, h)
 }
 

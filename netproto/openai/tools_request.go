@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"strconv"
 )
 
 // tool is a function that the model may call.
@@ -144,38 +145,47 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 // callSchema is the JSON schema of a call of one of the functions. Parameters that the model cannot follow are any
 // object, unless the request insists on them.
 func (r *chatRequest) callSchema(m Model) ([]byte, *Error) {
-	type object = map[string]any
-	var any []json.RawMessage
+	var may []tool
 	for _, t := range r.tools {
-		if r.choice.name != "" && t.name != r.choice.name {
-			continue
+		if r.choice.name == "" || t.name == r.choice.name {
+			may = append(may, t)
 		}
-		parameters := t.parameters
-		if parameters == nil {
-			parameters = json.RawMessage(`{"type":"object"}`)
+	}
+	var all []json.RawMessage
+	for i, t := range may {
+		if t.parameters == nil {
+			t.parameters = json.RawMessage(anyObject)
 		}
-		schema := callOf(t.name, parameters)
-		if err := m.Check(Settings{TopP: 1, Schema: schema}); err != nil {
+		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, "")}); err != nil {
 			if t.strict {
 				return nil, invalid("tools", "tools: parameters of %s: %v", t.name, err)
 			}
-			schema = callOf(t.name, json.RawMessage(`{"type":"object"}`))
+			t.parameters = json.RawMessage(anyObject)
 		}
-		any = append(any, schema)
+		if len(may) == 1 {
+			return callOf(t, ""), nil
+		}
+		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
 	}
-	if len(any) == 1 {
-		return any[0], nil
-	}
-	return encode(object{"anyOf": any}), nil
+	return encode(map[string]any{"anyOf": all}), nil
 }
 
-// callOf is the JSON schema of a call of one function. Its references are to its own parameters.
-func callOf(name string, parameters json.RawMessage) []byte {
+// anyObject is the JSON schema of parameters that nothing is said of.
+const anyObject = `{"type":"object"}`
+
+// callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
+// parameters are to themselves, and have to go on to be.
+func callOf(t tool, place string) []byte {
+	inner := reference.ReplaceAll(t.parameters, []byte(`"$$ref":"#`+place+`/properties/arguments`))
 	var b bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
-	b.Write(encode(name))
+	b.Write(encode(t.name))
 	b.WriteString(`},"arguments":`)
-	b.Write(parameters)
+	b.Write(inner)
 	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
 	return b.Bytes()
 }
+
+// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand behind
+// backslashes.
+var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 )
@@ -196,9 +197,15 @@ func (t *turn) prompts(j *job) ([][]int32, error) {
 	return all, nil
 }
 
-// generate makes all answers, one after the other: those to one prompt share its computation.
+// generate makes all answers, one after the other: those to one prompt share its computation. A bug of the model ends
+// the request, not the server.
 func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
-	finish func(index int, why string) error) error {
+	finish func(index int, why string) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	for i, prompt := range prompts {
 		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
 			return err
@@ -211,7 +218,7 @@ func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell fun
 func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
 	finish func(index int, why string) error) error {
 	h, text := t.s.pool.take(prompt), []int32(nil)
-	defer func() { t.s.pool.give(h, text) }()
+	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.n {
 		index := first + i
 		a := &answer{model: t.s.model, session: h, prompt: prompt, s: j.settings, format: j.format}
