@@ -132,7 +132,9 @@ func TestDisconnectInQueue(t *testing.T) {
 // TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: long(10)}
+		m := &fakeModel{step: time.Second, answer: func(prompt string, _ Settings) string {
+			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
+		}}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
 		var mu sync.Mutex
 		status, retry := map[int]int{}, ""
@@ -151,7 +153,7 @@ func TestQueue(t *testing.T) {
 			synctest.Wait()
 		}
 		assert.Equal(t, Load{Active: 2, Waiting: 3, Sessions: 2}, s.Load())
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, map[int]int{200: 5, 429: 2}, status)
 		assert.Equal(t, "1", retry)
