@@ -39,6 +39,7 @@ type runFlags struct {
 	lookup    lookupRows
 	json      bool
 	sampling  sample.Options
+	choose    chooseFlags
 }
 
 // defaultMaxTokens is the longest answer where nothing else is said.
@@ -107,6 +108,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.Uint64Var(&f.sampling.Seed, "seed", 0,
 		"with --temp: `number` that the draws begin with; the same one gives the same text "+
 			"(default: drawn anew, and printed)")
+	f.choose.register(p)
 	p.Var(&f.lookup, "lookup", lookupHelp)
 	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
 }
@@ -175,6 +177,9 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 	}
 	r.Request = engine.Request{
 		MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd, Lookup: int(f.lookup),
+	}
+	if err := f.choose.request(&r.Request); err != nil {
+		return r, o, nil, err
 	}
 	if !f.set.Changed("cloud") {
 		return r, o, nil, nil

@@ -104,6 +104,7 @@ type Token struct {
 	CommitDelay time.Duration // from when it was drafted until it was shown
 	Unverified  bool          // it was to be verified, but no answer came in time
 	Reason      *Reason       // only with [Options.Explain], and where there is a router
+	LogProbs    *LogProbs     // only with [Options.Top]
 }
 
 // Reason is what a decision about a token was made of, for people.
@@ -155,6 +156,8 @@ type Escalation struct {
 	ByAhead     bool // asked, but tokens ahead told what it is about before its own answer: that is not used
 	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
 	Branches    int  // guesses at its answer
+	// Kept says that the small model's token stands because none of the answer may stand there: see [Options.Place].
+	Kept bool
 }
 
 // Why says who wants to know the token of an escalation.
@@ -169,7 +172,7 @@ const (
 
 // Needless reports whether the router wanted to know, and the large model said what the small one would have said.
 func (q *Escalation) Needless() bool {
-	return q.Why == Routed && (q.answer() || q.Outcome == Known) && q.Token == q.Local
+	return q.Why == Routed && !q.Kept && (q.answer() || q.Outcome == Known) && q.Token == q.Local
 }
 
 // answer reports whether the cloud's answer decided.

@@ -30,6 +30,9 @@ const (
 	faultGuessMax                          // guess the last token allowed
 	faultGuessEnd                          // guess an end token, and what follows
 	faultGuessCount                        // count every guess as one that held
+	faultUnmasked                          // take an answer that may not stand there
+	faultParentPlace                       // choose behind a guess as behind the token before it
+	faultBestPlace                         // keep the best of an answer, whether it may stand there or not
 	faultEager                             // no fault: guess whatever there is a row for, likely or not
 	faultTwice                             // no fault: deliver each answer twice, as a network may
 )

@@ -125,10 +125,10 @@ func (r *run) apply(n *node) {
 	if !r.Verify || c.looked {
 		return
 	}
-	switch n.fact.of(c.token, r.Margin) {
-	case stands:
+	switch verdict := n.fact.of(c.token, r.Margin); {
+	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
 		c.looked, c.by = true, n.fact.from
-	case turns:
+	case verdict == turns:
 		r.turn(n)
 	}
 }
@@ -144,6 +144,13 @@ func (r *run) answerKnown(e *escalation) {
 			return
 		}
 	}
+	token, origin := e.at.fact.token, FromCloud
+	if !e.at.allows(token) {
+		if !r.Verify {
+			return // the best tokens of an answer of its own may stand there
+		}
+		token, origin, e.Kept = e.Local, Edge, true
+	}
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit: it was asked, and another answer came first
@@ -151,7 +158,7 @@ func (r *run) answerKnown(e *escalation) {
 	} else {
 		e.Held = r.since(e.wanted)
 	}
-	r.resolve(e, outcome, e.at.fact.token, FromCloud, nil)
+	r.resolve(e, outcome, token, origin, nil)
 	e.at.children[0].by = e.at.fact.from
 }
 
@@ -161,8 +168,11 @@ func (r *run) turn(n *node) {
 	r.drop(old, cost)
 	n.children = n.children[:0]
 	c := r.child(n, n.fact.token, old.confidence)
-	c.origin, c.looked, c.by, c.since = FromCloud, true, n.fact.from, c.pos+1
+	c.origin, c.looked, c.by, c.since, c.probs = FromCloud, true, n.fact.from, c.pos+1, r.answered(nil, c.token)
 	found, told := n.fact.found[old.token]
+	if told && c.probs != nil {
+		c.probs.Token = found.LogProb
+	}
 	if !told {
 		found = Finding{Pos: c.pos, Token: c.token}
 	}
