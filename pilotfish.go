@@ -152,6 +152,15 @@ func (m *Model) Vocabulary() (int, error) {
 // the token for the beginning of a text stands before it if the file asks for one.
 func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(text) }
 
+// Check reports what of the options of an answer cannot be, before one is begun: values out of range, options that
+// exclude each other, and schemas that are wrong or not supported. It asks no cloud.
+func (m *Model) Check(options ...Option) error {
+	r := newRequest(options)
+	route := engine.Route{Request: r.settings.request()}
+	route.Draft.Verify = r.route != nil && r.route.Verify
+	return m.e.Check(route)
+}
+
 // Turn is a turn of a chat with tools, and ToolCall a call of one by the model.
 type (
 	Turn     = tokenizer.Turn

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -82,13 +81,7 @@ func (s *servedModel) Bytes(id int32) []byte {
 }
 
 // Check implements [openai.Model].
-func (s *servedModel) Check(o openai.Settings) error {
-	if o.Schema != nil || o.JSON || len(o.Stop) > 0 || o.LogProbs || len(o.LogitBias) > 0 || o.MinP > 0 ||
-		o.PresencePenalty != 0 || o.FrequencyPenalty != 0 || o.RepeatPenalty > 0 {
-		return errors.New("not there yet")
-	}
-	return nil
-}
+func (s *servedModel) Check(o openai.Settings) error { return s.m.Check(servedOptions(o, s.route)...) }
 
 // NewSession implements [openai.Model].
 func (s *servedModel) NewSession() openai.Session { return &servedSession{s.m.NewSession(), s.route} }
@@ -101,22 +94,42 @@ type servedSession struct {
 
 // Generate implements [openai.Session].
 func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.Settings) iter.Seq2[openai.Token, error] {
-	options := []pilotfish.Option{pilotfish.Settings{
-		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, Seed: o.Seed,
-	}}
-	if s.route != nil {
-		options = append(options, *s.route)
-	}
+	options := servedOptions(o, s.route)
 	return func(yield func(openai.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
-			if !yield(openai.Token{
-				ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
-				At: t.At,
-			}, err) {
+			if !yield(servedToken(t, o), err) {
 				return
 			}
 		}
 	}
+}
+
+// servedToken is a token as the server knows it.
+func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
+	out := openai.Token{
+		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified, At: t.At,
+		LogProb: float64(t.LogProb),
+	}
+	for _, c := range t.Top[:min(len(t.Top), o.Top)] {
+		out.Top = append(out.Top, openai.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
+	}
+	return out
+}
+
+// servedOptions are the options of an answer.
+func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option {
+	s := pilotfish.Settings{
+		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
+		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
+		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
+	}
+	if o.LogProbs {
+		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
+	}
+	if route == nil {
+		return []pilotfish.Option{s}
+	}
+	return []pilotfish.Option{s, *route}
 }
 
 // Summary implements [openai.Session].
