@@ -197,6 +197,7 @@ type Summary struct {
 	Needless    int   // of Answered and Known, those that the router wanted and whose token is the small model's own
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
+	Kept       int // of Answered and Known, those where none of the answer could stand: see [Escalation.Kept]
 	Known      int // escalations that needed no question, since another answer told
 	Unverified int // tokens that were to be verified and were shown without
 	Turned     int // tokens of the small model that verification replaced before they were shown
@@ -311,6 +312,9 @@ func (s *Summary) addEscalation(q *Escalation) {
 	s.Drafted += q.Drafted
 	if q.Needless() {
 		s.Needless++
+	}
+	if q.Kept {
+		s.Kept++
 	}
 	s.addOutcome(q)
 }

@@ -32,7 +32,8 @@ const (
 	faultGuessCount                        // count every guess as one that held
 	faultUnmasked                          // take an answer that may not stand there
 	faultParentPlace                       // choose behind a guess as behind the token before it
-	faultBestPlace                         // keep the best of an answer, whether it may stand there or not
+	faultKnownPlace                        // take what another answer told, whether it may stand there or not
+	faultTurnPlace                         // turn a token into one that may not stand there
 	faultEager                             // no fault: guess whatever there is a row for, likely or not
 	faultTwice                             // no fault: deliver each answer twice, as a network may
 )

@@ -41,8 +41,9 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	token, ok := a.Token, true
 	switch p := e.at.place; {
 	case p == nil:
-	case r.Verify || r.fault.has(faultUnmasked):
-		ok = p.Allows(token) || r.fault.has(faultUnmasked)
+	case r.fault.has(faultUnmasked):
+	case r.Verify:
+		ok = p.Allows(token)
 	default:
 		token, ok = p.Take(e.Pos, a.Token, a.Top)
 	}

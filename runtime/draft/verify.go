@@ -126,7 +126,7 @@ func (r *run) apply(n *node) {
 		return
 	}
 	switch verdict := n.fact.of(c.token, r.Margin); {
-	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
+	case verdict == stands, verdict == turns && !n.allows(n.fact.token) && !r.fault.has(faultTurnPlace):
 		c.looked, c.by = true, n.fact.from
 	case verdict == turns:
 		r.turn(n)
@@ -145,7 +145,7 @@ func (r *run) answerKnown(e *escalation) {
 		}
 	}
 	token, origin := e.at.fact.token, FromCloud
-	if !e.at.allows(token) {
+	if !e.at.allows(token) && !r.fault.has(faultKnownPlace) {
 		if !r.Verify {
 			return // the best tokens of an answer of its own may stand there
 		}
@@ -201,11 +201,14 @@ func (r *run) auditVerified(e *escalation) {
 
 // compared notes what is to be told of the token that is about to be shown.
 func (r *run) compared(next *node) {
-	if !r.Verify || next.origin != Edge || next.unverified {
-		return
+	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
+		return // of a token that was asked for an answer tells, even where it could not stand
 	}
 	r.looks = append(r.looks, next.pos)
-	if found, told := r.tip.fact.found[next.token]; told {
+	f := r.tip.fact
+	if found, told := f.found[next.token]; told {
 		r.within = append(r.within, found)
+	} else if f.known && f.token != next.token { // one that may not stand there
+		r.within = append(r.within, Finding{Pos: next.pos, Token: f.token})
 	}
 }

@@ -71,6 +71,8 @@ func (s *structured) prepare(e *Engine) (err error) {
 // schemaError names what is wrong.
 type schemaError struct{ err error }
 
+// Error implements error.
 func (e *schemaError) Error() string { return "JSON schema: " + e.err.Error() }
 
+// Unwrap returns the [SchemaError].
 func (e *schemaError) Unwrap() error { return e.err }

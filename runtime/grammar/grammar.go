@@ -16,6 +16,7 @@ type state struct {
 	jumps  []jump // taken without one
 	calls  []call // a value that stands here
 	accept bool   // the rule may end here
+	text   bool   // any character of a string may follow, and leads back here
 	bounds int32  // of what the rule counts: an index
 }
 

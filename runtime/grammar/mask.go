@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -133,9 +134,9 @@ func (m *Matcher) explore(t thread) *reach {
 		r.all = w.mask
 		return r
 	}
-	for id := range int32(m.v.size) {
-		if w.mask.Has(id) {
-			r.few = append(r.few, id)
+	for i, word := range w.mask {
+		for ; word != 0; word &= word - 1 {
+			r.few = append(r.few, int32(i<<6|bits.TrailingZeros64(word)))
 		}
 	}
 	return r
@@ -162,10 +163,11 @@ func (w *walker) below(node int32, threads []thread, depth int) {
 		if len(next) == 0 && !done {
 			continue
 		}
-		for _, id := range w.v.at(c) {
-			w.mask.add(id)
-			w.count++
+		if !done && len(next) == 1 && w.whole(next[0], c) {
+			w.add(w.v.ids[w.v.first[c]:w.v.first[w.v.below[c]]])
+			continue
 		}
+		w.add(w.v.ids[w.v.first[c]:w.v.first[c+1]])
 		if w.v.below[c] == c+1 {
 			continue
 		}
@@ -176,4 +178,11 @@ func (w *walker) below(node int32, threads []thread, depth int) {
 			w.below(c, next, depth+1)
 		}
 	}
+}
+
+func (w *walker) add(ids []int32) {
+	for _, id := range ids {
+		w.mask.add(id)
+	}
+	w.count += len(ids)
 }

@@ -18,8 +18,10 @@ type Error struct {
 	Err  error
 }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
 
+// Unwrap returns what is wrong, without the path.
 func (e *Error) Unwrap() error { return e.Err }
 
 // errorf makes an [Error].

@@ -160,6 +160,7 @@ func (c *compiler) string(b bounds) int32 {
 		}
 	}
 	quote := c.end()
+	c.at(loop).text = true
 	c.at(loop).arcs = append(c.at(loop).arcs, arc{'"', '"', enough, quote})
 	sortArcs(c.at(loop).arcs)
 	return start

@@ -19,6 +19,8 @@ type Vocabulary struct {
 	below []int32
 	first []int32
 	ids   []int32
+	plain []uint8 // from which states of reading all that is below a node can stand in a string
+	depth []int32 // bytes below
 }
 
 // NewVocabulary makes the tree of size tokens. bytes says what a token stands for, end which tokens end a text. There
@@ -46,6 +48,7 @@ func NewVocabulary(size int, bytes func(id int32) []byte, end func(id int32) boo
 		}
 	}
 	v.plant()
+	v.survey()
 	return v, nil
 }
 
@@ -81,9 +84,6 @@ func (v *Vocabulary) plant() {
 	}
 	v.first = append(v.first, int32(len(v.ids)))
 }
-
-// at returns the tokens that end at a node.
-func (v *Vocabulary) at(node int32) []int32 { return v.ids[v.first[node]:v.first[node+1]] }
 
 // Size is the number of tokens.
 func (v *Vocabulary) Size() int { return v.size }
