@@ -24,7 +24,7 @@ import (
 var rounds = flag.Int("misuse.rounds", 12, "models to open, use in wrong ways, and close")
 
 // small is a model of the program's own.
-const small = "../../bench/demo/small.gguf"
+const small = "../demo/small.gguf"
 
 // errWhy is why contexts end, and errPanic what panics.
 var (
@@ -173,7 +173,7 @@ func TestMisuse(t *testing.T) {
 	var heap uint64
 	for round := range *rounds {
 		r := rand.New(rand.NewPCG(seed, uint64(round)))
-		m, err := pilotfish.Open(small, pilotfish.Options{Threads: 1 + r.IntN(2), Context: 512 << r.IntN(4)})
+		m, err := pilotfish.Open(small, pilotfish.Options{Threads: 1 + r.IntN(2), Context: 256 + r.IntN(257)})
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		shared := m.NewSession()
