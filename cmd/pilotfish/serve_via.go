@@ -100,12 +100,18 @@ func (v *viaFlags) open(ctx context.Context, a *app, m *pilotfish.Model, o pilot
 	if err != nil {
 		return nil, nil, v.gateway.explain(err)
 	}
-	r := &pilotfish.Route{
-		Cloud: g, Router: chosen, Serial: v.mode == "serial", Branches: int(v.route.branches), Window: v.route.window,
+	r := v.routing(chosen)
+	r.Cloud = g
+	return &r, func() { _ = g.Close() }, nil // whatever it says, nothing more is asked
+}
+
+// routing returns what the flags say of routed answers.
+func (v *viaFlags) routing(chosen pilotfish.Router) pilotfish.Route {
+	return pilotfish.Route{
+		Router: chosen, Serial: v.mode == "serial", Branches: int(v.route.branches), Window: v.route.window,
 		InFlight: v.route.inflight, Deadline: time.Duration(v.route.deadline), Ahead: v.route.ahead,
 		Verify: v.verify.verify.on, Margin: v.verify.verify.nats,
 	}
-	return r, func() { _ = g.Close() }, nil // whatever it says, nothing more is asked
 }
 
 // router returns what decides which tokens the cloud is asked for.

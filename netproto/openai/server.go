@@ -243,7 +243,7 @@ func (s *Server) named(name string) bool {
 }
 
 func (s *Server) embeddings(w http.ResponseWriter, _ *http.Request) {
-	send(w, &Error{http.StatusNotImplemented, "this server makes no embeddings: its model generates text. Use " +
+	send(w, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
 		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
 }
 
