@@ -21,7 +21,9 @@ func TestClients(t *testing.T) {
 	}{
 		"python": {"python3", func(dir string) []string {
 			return []string{"sh", "-c", "python3 -m venv venv && venv/bin/pip install --quiet -r requirements.txt"}
-		}, func(dir string) []string { return []string{filepath.Join(dir, "venv/bin/python"), "check.py", s.url, apiKey} }},
+		}, func(dir string) []string {
+			return []string{filepath.Join(dir, "venv/bin/python"), "check.py", s.url, apiKey}
+		}},
 		"node": {"npm", func(string) []string { return []string{"npm", "install", "--silent", "--no-audit", "--no-fund"} },
 			func(string) []string { return []string{"node", "check.mjs", s.url, apiKey} }},
 		"gosdk": {"go", func(string) []string { return []string{"go", "mod", "download"} },

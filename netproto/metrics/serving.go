@@ -80,6 +80,7 @@ func ServingState(load func() openai.Load) prometheus.Collector {
 	}{
 		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
 		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
+		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},
 		{"sessions", "Texts whose keys and values are kept.", func(l openai.Load) int { return l.Sessions }},
 		{"draining", "1 when no more requests are taken.", func(l openai.Load) int {
 			if l.Draining {

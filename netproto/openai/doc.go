@@ -17,5 +17,6 @@
 //	stream.go    pieces to a reader that may be slow
 //
 // A slow reader holds nobody up: what is generated waits in a buffer of bounded size for it, and once that is full the
-// answer waits for it, for [Options].Stall in all; then it is cut off.
+// answer waits, without its place among those that are generated, for [Options].Stall in all; then it is cut off. Where
+// too many answers wait for their readers at once, the next one is cut off without waiting.
 package openai

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -340,8 +340,6 @@ func (w *slowWriter) FlushError() error {
 	return nil
 }
 
-var errWriteTimeout = errors.New("write timeout")
-
 func (w *slowWriter) Write(b []byte) (int, error) {
 	if w.take != nil {
 		w.mu.Lock()
@@ -352,7 +350,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 		select {
 		case <-w.take:
 		case <-timer.C:
-			return 0, errWriteTimeout
+			return 0, os.ErrDeadlineExceeded
 		}
 	}
 	w.mu.Lock()

@@ -29,7 +29,7 @@ type Options struct {
 
 	Parallel  int           // answers that are generated at once; 0 means 4
 	Queue     int           // requests that wait; 0 means 64, negative none
-	Sessions  int           // texts that are kept; 0 means twice Parallel
+	Sessions  int           // texts that are kept; 0 means twice Parallel. So many more than Parallel may wait for readers
 	MaxBody   int64         // bytes of a request; 0 means 4 MiB
 	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
 	Read      time.Duration // for a client to send its request; 0 means 30 s
@@ -79,7 +79,7 @@ type Server struct {
 // New returns a server for a model. The caller calls Close in the end.
 func New(m Model, o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{o: o, model: m, keys: newKeys(o.Keys), gate: newGate(o.Parallel, o.Queue),
+	s := &Server{o: o, model: m, keys: newKeys(o.Keys), gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
@@ -182,6 +182,7 @@ func (s *Server) bind(r *http.Request) (context.Context, func()) {
 type Load struct {
 	Active   int // requests that are being answered
 	Waiting  int // requests that wait
+	Stalled  int // requests that wait for their readers, beside these
 	Sessions int // texts that are kept, those in use included
 	Draining bool
 }
@@ -189,7 +190,7 @@ type Load struct {
 // Load returns what the server is doing now.
 func (s *Server) Load() Load {
 	l := Load{Sessions: s.pool.size(), Draining: s.refuse.Load()}
-	l.Active, l.Waiting = s.gate.load()
+	l.Active, l.Waiting, l.Stalled = s.gate.load()
 	return l
 }
 
@@ -200,7 +201,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if l.Draining {
 		status, say = http.StatusServiceUnavailable, "draining"
 	}
-	write(w, status, encode(map[string]any{"status": say, "active": l.Active, "waiting": l.Waiting}))
+	write(w, status, encode(map[string]any{"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled}))
 }
 
 // modelObject is a name of the model as it is listed.

@@ -14,21 +14,26 @@ const buffered = 256
 type stream struct {
 	chunks chan []byte
 	left   time.Duration // that the reader may keep the answer waiting
+	place  *place
 }
 
-// push adds a chunk, and waits for room in bounds.
+// push adds a chunk, and waits for room in bounds. Meanwhile others may have the place of the request; where too many
+// readers are slow at once, it does not wait at all.
 func (b *stream) push(ctx context.Context, chunk []byte) error {
 	select {
 	case b.chunks <- chunk:
 		return nil
 	default:
 	}
+	if !b.place.stepAside() {
+		return errSlow
+	}
 	begin, timer := time.Now(), time.NewTimer(b.left)
 	defer timer.Stop()
 	select {
 	case b.chunks <- chunk:
 		b.left -= time.Since(begin)
-		return nil
+		return b.place.back(ctx)
 	case <-timer.C:
 		return errSlow
 	case <-ctx.Done():
@@ -39,15 +44,15 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 // event is JSON as an event of a stream.
 func event(data []byte) []byte { return append(append([]byte("data: "), data...), "\n\n"...) }
 
-// streamed answers piece by piece. What generates has its room for as long as it does so, however slow the reader is.
-func (t *turn) streamed(ctx context.Context, j *job, prompts [][]int32, left func()) error {
+// streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
+func (t *turn) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall}
+	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in}
 	failed := make(chan error, 1)
 	go func() {
 		defer close(b.chunks)
-		defer left()
+		defer in.leave()
 		failed <- t.generate(ctx, j, prompts,
 			func(i int, p piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
 			func(i int, why string) error { return b.pushAll(ctx, j.shape.last(i, why)) })

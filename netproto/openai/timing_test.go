@@ -165,7 +165,7 @@ func TestQueue(t *testing.T) {
 
 // TestRetryAfter grows with what answers take, up to a minute.
 func TestRetryAfter(t *testing.T) {
-	g := newGate(2, 8)
+	g := newGate(2, 8, 1)
 	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second}, {time.Hour, time.Minute}} {
 		g.mean, g.waiting = c.took, 3
 		assert.Equal(t, c.want, g.after())
@@ -215,10 +215,10 @@ func TestSlowReader(t *testing.T) {
 		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, 1, s.Load().Active)
+		assert.Equal(t, Load{Stalled: 1, Sessions: 1}, s.Load(), "the place is free for others")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		assert.Zero(t, s.Load().Active, "10 s after the first write the reader is given up")
+		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
 		require.Len(t, told, 1)
 		assert.Equal(t, statusGone, told[0].Status)
 		assert.LessOrEqual(t, told[0].Tokens, 1002)
@@ -291,6 +291,59 @@ func TestOthersGoOn(t *testing.T) {
 		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "behind the answers of the five, not their readers")
 		time.Sleep(time.Minute)
+	})
+}
+
+// TestStalled: readers that take nothing of long texts do not keep others waiting, whose answers come at their full
+// speed; more of them than may wait are cut off at once.
+func TestStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		codes := map[string]int{}
+		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ Settings) string {
+			return strings.Repeat("x", map[string]int{"p": 5000}[prompt]+10)
+		}}
+		s := newTestServer(t, m, func(o *Options) {
+			o.Parallel, o.Sessions = 1, 3
+			o.Events = func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				codes[e.Code]++
+			}
+		})
+		for range 5 {
+			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, Load{Stalled: 2, Sessions: 3}, s.Load())
+		begin := time.Now()
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		assert.Equal(t, 10*time.Millisecond, time.Since(begin))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"slow_reader": 5, "": 1}, codes)
+		assert.Zero(t, s.Load().Stalled)
+		assert.LessOrEqual(t, m.most, 4)
+	})
+}
+
+// TestComesBack: an answer whose reader takes something again goes on, when there is room for it.
+func TestComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
+			func(o *Options) { o.Parallel = 1 })
+		take := make(chan struct{})
+		w := newSlowWriter(take)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 1, s.Load().Stalled)
+		close(take) // from now on it takes everything at once
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Contains(t, w.text(), "[DONE]")
+		assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
+		assert.Equal(t, Load{Sessions: 1}, s.Load())
 	})
 }
 

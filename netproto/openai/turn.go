@@ -128,15 +128,23 @@ func (t *turn) write(b []byte) error {
 			return errGone
 		}
 		if _, err := t.w.Write(b[:n]); err != nil {
-			return errGone
+			return left(err)
 		}
 		t.e.Sent += int64(n)
 		b = b[n:]
 	}
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return errGone
+		return left(err)
 	}
 	return nil
+}
+
+// left tells readers that take nothing from those that have gone.
+func left(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
+	}
+	return errGone
 }
 
 // id returns a name that nothing else has.
@@ -158,22 +166,20 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	if err := j.check(t.s); err != nil {
 		return err
 	}
-	leave, err := t.s.gate.enter(ctx)
+	in, err := t.s.gate.enter(ctx)
 	t.e.Queue = time.Since(t.begun)
 	if err != nil {
 		return err
 	}
-	in := time.Now()
-	left := func() { leave(time.Since(in)) }
 	prompts, err := t.prompts(j)
 	if err != nil {
-		left()
+		in.leave()
 		return err
 	}
 	if j.stream {
-		return t.streamed(ctx, j, prompts, left)
+		return t.streamed(ctx, j, prompts, in)
 	}
-	return t.collected(ctx, j, prompts, left)
+	return t.collected(ctx, j, prompts, in)
 }
 
 // prompts returns the ids of what is to be gone on with.
@@ -251,10 +257,10 @@ func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, t
 }
 
 // collected answers all at once.
-func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, left func()) error {
+func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	all := make([]result, len(prompts)*j.n)
 	err := func() error {
-		defer left()
+		defer in.leave()
 		return t.generate(ctx, j, prompts,
 			func(i int, p piece) error { all[i].add(p); return nil },
 			func(i int, why string) error { all[i].finish = why; return nil })
