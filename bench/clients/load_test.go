@@ -6,13 +6,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +28,9 @@ type load struct {
 	connections, seconds, tokens int
 	model                        string // file; "" for one of random weights
 }
+
+// disturbers is how many readers take nothing, and how many clients go away, at a time.
+const disturbers = 8
 
 // readLoad reads PILOTFISH_LOAD, "CONNECTIONS SECONDS TOKENS [MODEL]".
 func readLoad(t *testing.T) (l load) {
@@ -69,7 +75,7 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
-	for range 8 {
+	for range disturbers {
 		all.Go(func() { takesNothing(ctx, s, got) })
 		all.Go(func() { goesAway(ctx, s, got) })
 	}
@@ -96,7 +102,7 @@ func TestLoad(t *testing.T) {
 // one streams an answer, and notes what became of it.
 func one(t *testing.T, s *server, l load, got *tally) {
 	begin := time.Now()
-	answer, err := stream(context.Background(), s, fmt.Sprintf(`{"prompt":"Once upon a time %d","max_tokens":%d,"stream":true}`,
+	answer, err := stream(context.Background(), s, http.DefaultClient, fmt.Sprintf(`{"prompt":"Once upon a time %d","max_tokens":%d,"stream":true}`,
 		begin.UnixNano()%100, l.tokens))
 	got.mu.Lock()
 	defer got.mu.Unlock()
@@ -128,15 +134,24 @@ func one(t *testing.T, s *server, l load, got *tally) {
 	got.first, got.whole = append(got.first, first), append(got.whole, time.Since(begin))
 }
 
+// narrow is a client whose connections take little more than what is read.
+func narrow() *http.Client {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		wrong := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return errors.Join(wrong, err)
+	}}
+	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+}
+
 // stream sends a request.
-func stream(ctx context.Context, s *server, body string) (*http.Response, error) {
+func stream(ctx context.Context, s *server, client *http.Client, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/completions", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+apiKey)
-	return http.DefaultClient.Do(r)
+	return client.Do(r)
 }
 
 // long asks for more text than the buffers of connections hold.
@@ -144,8 +159,9 @@ const long = `{"prompt":"a","max_tokens":8000,"stream":true,"logprobs":5,"logit_
 
 // takesNothing asks for long texts and reads nothing of them.
 func takesNothing(ctx context.Context, s *server, got *tally) {
+	client := narrow()
 	for ctx.Err() == nil {
-		answer, err := stream(ctx, s, long)
+		answer, err := stream(ctx, s, client, long)
 		if err != nil {
 			return
 		}
@@ -162,8 +178,9 @@ func takesNothing(ctx context.Context, s *server, got *tally) {
 
 // goesAway asks for long texts and leaves after the first piece.
 func goesAway(ctx context.Context, s *server, got *tally) {
+	client := narrow()
 	for ctx.Err() == nil {
-		answer, err := stream(ctx, s, long)
+		answer, err := stream(ctx, s, client, long)
 		if err != nil {
 			return
 		}

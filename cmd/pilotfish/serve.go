@@ -278,10 +278,11 @@ func (s *serving) serve(ctx context.Context, m openai.Model, o openai.Options) e
 	}
 	ended := make(chan error, 1)
 	go func() {
+		listener := shallow{s.listener}
 		if s.tls != nil {
-			ended <- web.ServeTLS(s.listener, s.tls.cert, s.tls.key)
+			ended <- web.ServeTLS(listener, s.tls.cert, s.tls.key)
 		} else {
-			ended <- web.Serve(s.listener)
+			ended <- web.Serve(listener)
 		}
 	}()
 	select {
@@ -290,6 +291,20 @@ func (s *serving) serve(ctx context.Context, m openai.Model, o openai.Options) e
 	case <-ctx.Done():
 	}
 	return errors.Join(s.finish(server, web), ignoreClosed(<-ended))
+}
+
+// shallow is a listener whose connections hold little that has not been read: a reader that takes nothing is then known
+// for one before megabytes have been generated for it.
+type shallow struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l shallow) Accept() (net.Conn, error) {
+	const bytes = 64 << 10
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(bytes) // where that is not possible it is the system's choice
+	}
+	return c, err
 }
 
 // finish lets answers finish, and ends them when that takes too long.
