@@ -24,6 +24,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // runningServe is `pilotfish serve` in this process.
@@ -394,7 +395,10 @@ func TestServeLimits(t *testing.T) {
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
-	certificateIn(t, cert, key)
+	certPEM, keyPEM, err := engine.NewCertificate()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
 	s := startServe(t, "-m", tinyModel(t, "q8_0"), "--cert", cert, "--key", key)
 	assert.True(t, strings.HasPrefix(s.url, "https://"))
 	status, _ := s.ask(t, "/health", "")
