@@ -174,7 +174,7 @@ func (c *crew) withdraw(l *entry) bool {
 // remove takes a call out of the queue for good. It keeps nothing alive then.
 func (c *crew) remove(l *entry) {
 	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
-	l.ctx, l.kv, l.rows, l.out = nil, nil, nil, nil
+	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
 // lead runs passes until l is over, and then lets another one lead.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -22,12 +23,6 @@ func openHalf(b *testing.B) *Engine {
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(b, err)
 	path := filepath.Join(b.TempDir(), "half.gguf")
-	if p := os.Getenv("HALF"); p != "" {
-		e, err := Open(p, Options{Context: 1024})
-		require.NoError(b, err)
-		b.Cleanup(func() { e.Close() })
-		return e
-	}
 	f, err := os.Create(path)
 	require.NoError(b, err)
 	require.NoError(b, synth.Half(recipe, 1).Write(f, nil))
@@ -77,11 +72,11 @@ func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duratio
 // BenchmarkSessionsTogether is how much longer n sessions take than one, each for as many tokens, measured in turns.
 func BenchmarkSessionsTogether(b *testing.B) {
 	e := openHalf(b)
-	const tokens = 17
-	sizes := []int{1, 4}
+	const tokens = 65
+	sizes := []int{1, 2, 4, 8}
 	times := map[int][]float64{}
 	shared := map[int]float64{}
-	for round := range 5 {
+	for round := range 7 {
 		for _, n := range sizes {
 			passes, calls := e.crew.passes, e.crew.calls
 			times[n] = append(times[n], decodeAll(b, e, n, tokens, uint64(round)).Seconds()/(tokens-1))
@@ -90,10 +85,10 @@ func BenchmarkSessionsTogether(b *testing.B) {
 	}
 	for _, n := range sizes {
 		slices.Sort(times[n])
-		b.ReportMetric(shared[n], fmt.Sprintf("met-%d", n))
-		b.ReportMetric(1e3*times[n][len(times[n])/2], fmt.Sprintf("ms/pass-%d", n))
-		b.ReportMetric(times[n][len(times[n])/2]/times[1][len(times[1])/2], fmt.Sprintf("times-one-%d", n))
-		b.ReportMetric(times[n][0]/times[1][0], fmt.Sprintf("best-times-one-%d", n))
+		median := times[n][len(times[n])/2]
+		b.ReportMetric(1e3*median, fmt.Sprintf("ms/token-%d", n))
+		b.ReportMetric(median/times[1][len(times[1])/2], fmt.Sprintf("times-one-%d", n))
+		b.ReportMetric(shared[n], fmt.Sprintf("in-a-pass-%d", n))
 	}
 }
 
@@ -118,5 +113,29 @@ func BenchmarkRows(b *testing.B) {
 	}
 	for _, n := range sizes {
 		b.ReportMetric(slices.Min(times[n]), fmt.Sprintf("ms-%d", n))
+	}
+}
+
+// BenchmarkOneSession is what one session takes for a token, with passes that it could share and without, in turns.
+func BenchmarkOneSession(b *testing.B) {
+	e := openHalf(b)
+	both := map[string]*crew{"crew": e.crew, "turns": nil}
+	times, allocs := map[string][]float64{}, map[string]uint64{}
+	const tokens, rounds = 33, 15
+	for round := range rounds {
+		for name, c := range both {
+			e.crew = c
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			times[name] = append(times[name], 1e3*decodeAll(b, e, 1, tokens, uint64(round)).Seconds()/(tokens-1))
+			runtime.ReadMemStats(&after)
+			allocs[name] += after.Mallocs - before.Mallocs
+		}
+	}
+	for name, t := range times {
+		slices.Sort(t)
+		b.ReportMetric(t[len(t)/2], "ms/token-"+name)
+		b.ReportMetric(t[0], "best-ms/token-"+name)
+		b.ReportMetric(float64(allocs[name])/rounds/tokens, "allocs/token-"+name)
 	}
 }
