@@ -241,10 +241,11 @@ func (s *stopper) push(t Token) (shown []Token, stop bool) {
 		return []Token{t}, false
 	}
 	s.held, s.text = append(s.held, t), s.text+t.Text
-	at := -1
+	at, end := -1, 0 // of the one that is whole first, however the text is cut into tokens
 	for _, stop := range s.stops {
-		if i := strings.Index(s.text, stop); i >= 0 && (at < 0 || i < at) {
-			at = i
+		if i := strings.Index(s.text, stop); i >= 0 &&
+			(at < 0 || i+len(stop) < end || i+len(stop) == end && i < at) {
+			at, end = i, i+len(stop)
 		}
 	}
 	if at >= 0 {

@@ -186,19 +186,21 @@ func (s *Sampler) cut(can []backend.Candidate, r Rules) []backend.Candidate {
 
 // atLeast leaves those of some tokens that have a share of the weight of the best one.
 func (s *Sampler) atLeast(can []backend.Candidate, best backend.Candidate, share float64) []backend.Candidate {
-	return slices.DeleteFunc(can, func(c backend.Candidate) bool {
-		return math.Exp(float64(c.Logit-best.Logit)/s.o.Temperature) < share && c.ID != best.ID
-	})
+	least := float64(best.Logit) + s.o.Temperature*math.Log(share)
+	return slices.DeleteFunc(can, func(c backend.Candidate) bool { return float64(c.Logit) < least && c.ID != best.ID })
 }
 
 // top leaves the k best of some tokens, in order.
 func top(can []backend.Candidate, k int) []backend.Candidate {
 	room := max(4*k, 1024)
-	best := can[:0]
+	best, last := can[:0], float32(math.Inf(-1)) // the logit of the k-th best so far
 	for _, c := range can {
+		if c.Logit < last {
+			continue
+		}
 		if len(best) == room {
 			slices.SortFunc(best, compare)
-			best = best[:k]
+			best, last = best[:k], best[k-1].Logit
 		}
 		best = append(best, c)
 	}
