@@ -25,7 +25,7 @@ func tiers() []tier {
 		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
-			"netproto/upstream/llama", "netproto/upstream/openai"}, "the parts, strangers to each other"},
+			"netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"}, "the parts, strangers to each other"},
 		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},

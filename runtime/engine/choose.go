@@ -69,6 +69,19 @@ func (r Route) validate() error {
 	return r.Request.validate()
 }
 
+// Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
+// other, and schemas that are wrong or not supported.
+func (e *Engine) Check(r Route) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
+		return err
+	}
+	_, _, err := e.structured.matcher(e, r.Schema)
+	return err
+}
+
 // chooser is what places of one answer have in common. One goroutine at a time uses it.
 type chooser struct {
 	sampler *sample.Sampler
