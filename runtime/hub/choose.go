@@ -131,14 +131,14 @@ func models(listed []remote) [][]remote {
 
 // hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf" has not.
 func hasKind(name, kind string) bool {
-	name = strings.ToLower(path.Base(name))
+	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "." // something stands behind each word
 	for at := 0; ; {
 		i := strings.Index(name[at:], kind)
 		if i < 0 {
 			return false
 		}
 		begin, end := at+i, at+i+len(kind)
-		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) { // ".gguf" follows: end is inside
+		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) {
 			return true
 		}
 		at = end
