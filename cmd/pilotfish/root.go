@@ -40,6 +40,9 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		newPullCommand(a),
+		newListCommand(a),
+		newRemoveCommand(a),
+		newChatCommand(a),
 		newRunCommand(a),
 		newCloudCommand(a),
 		newDemoCommand(a),
