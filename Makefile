@@ -28,7 +28,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy man terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,13 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
+
+# The program does not link what makes them: a test does.
+man: ## man pages of all commands, into the folder man
+	PILOTFISH_MAN=$(CURDIR)/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/pilotfish
+
+terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
+	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

@@ -74,6 +74,9 @@ func (f *chatFlags) register(c *cobra.Command) {
 	} {
 		p.AddFlag(all.Flags().Lookup(name))
 	}
+	for _, name := range []string{"threshold", "budget"} {
+		p.Lookup(name).Usage = settingFlags().Lookup(name).Usage // as run has them
+	}
 	f.gateway.set, f.route.set = p, p
 	f.model.require(c)
 	p.Var(&f.verify, "verify", "have the cloud look at each token of the small model before it is shown: a `margin` in "+

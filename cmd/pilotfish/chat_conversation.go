@@ -160,6 +160,9 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 	if failed != nil {
 		return failed
 	}
+	if s.Tokens == 0 {
+		fmt.Fprintln(c.a.stderr, "(the answer is empty)")
+	}
 	c.remarks(s)
 	return nil
 }
@@ -254,8 +257,12 @@ func (c *conversation) makeRoom(question string) error {
 	if first = min(first, len(messages)); first > head {
 		c.dropped = append(c.dropped, messages[head:first]...)
 		c.begin(slices.Delete(messages, head, first))
-		fmt.Fprintf(c.a.stderr, "(the context of %d tokens is full: the oldest %d turns are left out from here on; /clear begins "+
-			"anew)\n", context, (first-head+1)/2)
+		turns := "turn is"
+		if n := (first - head + 1) / 2; n > 1 {
+			turns = fmt.Sprintf("%d turns are", n)
+		}
+		fmt.Fprintf(c.a.stderr, "(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n",
+			context, turns)
 	}
 	return nil
 }

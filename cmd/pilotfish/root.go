@@ -52,8 +52,11 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newLogitsCommand(a),
 		newBenchCommand(a),
 		newEvalCommand(a),
+		newConfigCommand(a),
 		newVersionCommand(a),
 	)
+	addSettings(a, root)
+	addValues(a, root)
 	addProfiles(root)
 	root.InitDefaultCompletionCmd()
 	return root
