@@ -319,9 +319,9 @@ func TestChatFullContext(t *testing.T) {
 	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--ctx", "160", "--load", file)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `the oldest \d+ turns are left out`, stderr, "what is loaded must fit, too")
-	code, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--ctx", "64", "--temp", "9", "--seed", "1", "-n", "0")
+	code, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--ctx", "80", "--temp", "9", "--seed", "1", "-n", "0")
 	require.Equal(t, exitDone, code, stderr)
-	assert.Contains(t, stderr, "(cut off: the context of 64 tokens is full.")
+	assert.Contains(t, stderr, "(cut off: the context of 80 tokens is full.")
 	assert.Contains(t, stderr, "the oldest turn is left out")
 }
 

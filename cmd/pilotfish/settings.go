@@ -274,6 +274,9 @@ func (a *app) showSettings(all map[string]given, path string, asJSON bool) error
 	}
 	for _, s := range settings() {
 		line := shownSetting{s.flag, s.variable(), flags.Lookup(s.flag).DefValue, "default"}
+		if s.flag == "max-tokens" {
+			line.Value = fmt.Sprintf("%d, chat: %d", defaultMaxTokens, defaultChatTokens)
+		}
 		if g, ok := all[s.flag]; ok {
 			line.Value, line.From = g.value, g.from
 		}
