@@ -60,7 +60,11 @@ func readQuestion(in chatInput) (text string, command bool, err error) {
 		text, err = readContinued(in, first)
 	}
 	if err == nil && strings.TrimSpace(text) != "" && !strings.HasPrefix(first, " ") {
-		in.remember(text)
+		kept := text
+		if strings.HasSuffix(text, `\`) {
+			kept += `\` // as it would have to be typed
+		}
+		in.remember(kept)
 	}
 	return text, false, err
 }

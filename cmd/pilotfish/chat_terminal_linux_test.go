@@ -249,7 +249,8 @@ func TestChatInterrupt(t *testing.T) {
 	k.press("on and on" + enter)
 	k.expect(lineEnds)
 	for len(strings.TrimSpace(string(k.seen))) < 60 {
-		b := <-k.text
+		b, ok := <-k.text
+		require.True(t, ok, "%q", k.all)
 		k.seen, k.all = append(k.seen, b...), append(k.all, b...)
 	}
 	k.resize(40) // while it answers
