@@ -17,10 +17,15 @@ const (
 	shownTab     = '␉'
 )
 
-var (
-	hideControls = strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab))
-	showControls = strings.NewReplacer(string(shownLineEnd), "\n", string(shownTab), "\t")
-)
+// hideControls makes one line of a text.
+func hideControls(text string) string {
+	return strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab)).Replace(text)
+}
+
+// showControls gives a text its line ends and tabs back.
+func showControls(line string) string {
+	return strings.NewReplacer(string(shownLineEnd), "\n", string(shownTab), "\t").Replace(line)
+}
 
 // editor reads lines that can be edited, with a history.
 type editor struct {
@@ -100,12 +105,12 @@ func (e *editor) line(prompt string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read a line from the terminal: %w", err)
 	}
-	return showControls.Replace(strings.ToValidUTF8(text, "\uFFFD")), nil
+	return showControls(strings.ToValidUTF8(text, "\uFFFD")), nil
 }
 
 // remember implements [chatInput].
 func (e *editor) remember(text string) {
-	line := hideControls.Replace(text)
+	line := hideControls(text)
 	e.state.AppendHistory(line)
 	if e.history == nil {
 		return
