@@ -215,7 +215,11 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 		if len(fields) == 2 {
 			pin = fields[1]
 		}
-		if err := c.connect(ctx, fields[0], pin); err != nil {
+		asking, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		release := takeInterrupts(ctx, func() { stop(fmt.Errorf("connect to %s: stopped by Ctrl-C", fields[0])) })
+		defer release()
+		if err := c.connect(asking, fields[0], pin); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.a.stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())

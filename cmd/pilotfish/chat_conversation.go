@@ -121,13 +121,13 @@ func (c *conversation) do(ctx context.Context, text string, command bool) error 
 
 // ask prints the answer to a question. Ctrl-C stops it.
 func (c *conversation) ask(ctx context.Context, question string) error {
-	if err := c.makeRoom(question); err != nil {
-		return err
-	}
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	release := takeInterrupts(ctx, func() { stop(errStopped) })
 	defer release()
+	if err := c.makeRoom(question); err != nil {
+		return err
+	}
 	options := []pilotfish.Option{c.settings}
 	if c.gateway != nil {
 		route := c.route
@@ -289,15 +289,10 @@ func (c *conversation) connect(ctx context.Context, address, pin string) error {
 	if err != nil {
 		return err
 	}
-	asking, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer takeInterrupts(ctx, func() { stop(errStopped) })()
-	g, err := c.model.Dial(asking, address, o)
+	g, err := c.model.Dial(ctx, address, o)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case asking.Err() != nil:
-		return errStopped
 	case err != nil:
 		told := gatewayFlags{set: c.f.set, address: address}
 		return told.explain(errors.Unwrap(err))

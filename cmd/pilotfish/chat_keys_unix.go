@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux || darwin || freebsd || netbsd || openbsd
 
 package main
 
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/peterh/liner"
@@ -20,11 +21,13 @@ type keys struct {
 	done        chan struct{}
 	unwatch     func() bool
 	count       atomic.Int64 // bytes typed since the prompt
+	prompting   atomic.Bool  // the editor reads a line, whose end has not come
+	interrupts  *interrupts
 }
 
 // newKeys begins to carry keys, until ctx ends or close is called.
 func newKeys(ctx context.Context) (*keys, error) {
-	k := &keys{done: make(chan struct{})}
+	k := &keys{done: make(chan struct{}), interrupts: interruptsOf(ctx)}
 	var err error
 	if k.read, k.write, err = os.Pipe(); err != nil {
 		return nil, err
@@ -38,11 +41,19 @@ func newKeys(ctx context.Context) (*keys, error) {
 }
 
 // newState returns the editor, reading from the pipe in place of stdin. It looks for stdin only when it is made.
+//
+// From here until it is closed, Ctrl-C is a key and no signal: the editor itself changes that for each line only, and a
+// Ctrl-C just before or behind one would end the program.
 func (k *keys) newState() *liner.State {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
 	os.Stdin = k.read
-	return liner.NewLiner()
+	state := liner.NewLiner()
+	if mode, err := unix.IoctlGetTermios(int(stdin.Fd()), getTermios); err == nil {
+		mode.Lflag &^= unix.ISIG
+		_ = unix.IoctlSetTermios(int(stdin.Fd()), setTermios, mode) // it is a signal then, as it was
+	}
+	return state
 }
 
 // carry carries keys until the terminal or the chat ends. The editor then sees the end of its input.
@@ -66,20 +77,45 @@ func (k *keys) carry(stdin, wake int) {
 			return
 		}
 		k.count.Add(int64(n))
-		if _, err := k.write.Write(paste.filter(buf[:n])); err != nil {
+		typed := slices.DeleteFunc(paste.filter(buf[:n]), k.taken)
+		if _, err := k.write.Write(typed); err != nil {
 			return
 		}
 	}
 }
 
+// interruptKey is what Ctrl-C is as a key.
+const interruptKey = 3
+
+// taken reports whether a key is for somebody else than the editor: Ctrl-C is, once a line has ended.
+func (k *keys) taken(key byte) bool {
+	switch key {
+	case '\r', '\n':
+		k.prompting.Store(false)
+	case interruptKey:
+		if !k.prompting.Load() {
+			k.interrupts.key()
+			return true
+		}
+	}
+	return false
+}
+
 // begin asks the terminal to mark what is pasted.
 func (k *keys) begin() {
 	k.count.Store(0)
+	k.prompting.Store(true)
+	if k.interrupts.left() { // one that came too late for an answer, and too soon for this line
+		_, _ = k.write.Write([]byte{interruptKey}) // fails where the chat ends
+	}
 	io.WriteString(os.Stdout, "\x1b[?2004h") // where it cannot be asked, nothing is marked
 }
 
 // end takes that back.
-func (k *keys) end() { io.WriteString(os.Stdout, "\x1b[?2004l") }
+func (k *keys) end() {
+	k.prompting.Store(false)
+	io.WriteString(os.Stdout, "\x1b[?2004l")
+}
 
 // none reports whether nothing but Ctrl-C was typed since the prompt.
 func (k *keys) none() bool { return k.count.Load() <= 1 }

@@ -265,6 +265,12 @@ func TestChatInterrupt(t *testing.T) {
 	k.press(ctrlC)
 	k.expect("(stopped)")
 	k.expect(readyFor)
+	k.press("at once" + enter + ctrlC) // which is not for the next line
+	k.expect("(stopped)")
+	k.expect(readyFor)
+	k.press("/stats" + enter + ctrlC) // nothing to stop: it is for the next line
+	k.expect("(Ctrl-C again, or Ctrl-D, ends the chat)")
+	k.expect(readyFor)
 	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.ends())
 	assert.Contains(t, string(k.all), "terminated")

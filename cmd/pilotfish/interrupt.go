@@ -33,13 +33,22 @@ func (i *interruption) code() int {
 	return 128 + int(n)
 }
 
-// interrupts are the signals of a context.
+// interrupts are the Ctrl-C of a context: signals, and keys of an editor.
 type interrupts struct {
-	mu   sync.Mutex
-	take func() // takes a Ctrl-C; nil: it ends the command
+	mu      sync.Mutex
+	take    func() // takes a Ctrl-C; nil: a signal ends the command
+	pending bool   // there was a key, and nobody to take it
 }
 
 type interruptsKey struct{}
+
+// interruptsOf returns those of ctx, or new ones where nobody watches signals.
+func interruptsOf(ctx context.Context) *interrupts {
+	if i, ok := ctx.Value(interruptsKey{}).(*interrupts); ok {
+		return i
+	}
+	return new(interrupts)
+}
 
 // taken gives a Ctrl-C to who wants it, and reports whether somebody does.
 func (i *interrupts) taken() bool {
@@ -52,19 +61,38 @@ func (i *interrupts) taken() bool {
 	return true
 }
 
+// key gives a Ctrl-C that came as a key to who wants it, or to the next one who will.
+func (i *interrupts) key() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pending = i.take == nil; !i.pending {
+		i.take()
+	}
+}
+
+// left reports whether a key is left that nobody took, and forgets it.
+func (i *interrupts) left() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	left := i.pending
+	i.pending = false
+	return left
+}
+
 // takeInterrupts has Ctrl-C call f instead of ending the command, until release is called.
 func takeInterrupts(ctx context.Context, f func()) (release func()) {
-	i, ok := ctx.Value(interruptsKey{}).(*interrupts)
-	if !ok {
-		return func() {} // nobody watches signals here
+	i := interruptsOf(ctx)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.take = f; i.pending {
+		i.pending = false
+		f()
 	}
-	set := func(f func()) {
+	return func() {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.take = f
+		i.take = nil
 	}
-	set(f)
-	return func() { set(nil) }
 }
 
 // watchSignals returns a context that Ctrl-C and SIGTERM cancel, with an [interruption] as the cause, and what ends the

@@ -1,3 +1,5 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd)
+
 package main
 
 import (
@@ -6,7 +8,7 @@ import (
 	"github.com/peterh/liner"
 )
 
-// keys is what comes from the console: the editor reads it there itself.
+// keys is what comes from the console: the editor reads it there itself, and makes a key of Ctrl-C for each line.
 type keys struct{}
 
 func newKeys(context.Context) (*keys, error) { return new(keys), nil }
