@@ -72,8 +72,6 @@ func (c *conversation) loop(ctx context.Context, in chatInput) error {
 	for {
 		text, command, err := readQuestion(in)
 		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errAborted):

@@ -174,6 +174,10 @@ func TestChatTerminal(t *testing.T) {
 	k.expect("(Ctrl-C again")
 	k.press("/nothing" + enter)
 	k.expect("pilotfish: there is no command /nothing")
+	k.expect(readyFor)
+	k.press(ctrlC)
+	k.expect("(Ctrl-C again") // the first of two
+	k.expect(readyFor)
 	k.press("/quit" + enter)
 	assert.Equal(t, exitDone, k.ends())
 	assert.NoFileExists(t, kept)
@@ -283,6 +287,7 @@ func TestChatInterrupt(t *testing.T) {
 	k.expect(readyFor)
 	k.press("on and on" + enter)
 	k.expect(lineEnds)
+	k.expect("t t t")
 	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.ends(), "also while it answers")
 }

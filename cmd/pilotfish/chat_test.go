@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
@@ -325,6 +330,44 @@ func TestChatFullContext(t *testing.T) {
 	assert.Contains(t, stderr, "the oldest turn is left out")
 }
 
+// TestChatMakeRoom: what is left in the context begins with the system and a question, and what was left out is forgotten
+// with the conversation that it was part of.
+func TestChatMakeRoom(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	m, err := pilotfish.Open(small, pilotfish.Options{Context: 160})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, system := range []string{"", "be brief"} {
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		f.set.StringVar(&f.system, "system", "", "")
+		if system != "" {
+			require.NoError(t, f.set.Set("system", system))
+		}
+		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Route{})
+		defer c.close()
+		for i := range 8 {
+			require.NoError(t, c.ask(t.Context(), question(i)))
+			head, turns := split(c.chat.Messages())
+			assert.Len(t, head, min(len(system), 1))
+			require.NotEmpty(t, turns)
+			assert.Zero(t, len(turns)%2)
+			assert.Equal(t, "user", turns[0].Role)
+			assert.Equal(t, question(i), turns[len(turns)-2].Content)
+			assert.Len(t, c.messages(), min(len(system), 1)+2*i+2)
+		}
+		require.NotEmpty(t, c.dropped)
+		file := filepath.Join(t.TempDir(), "c.json")
+		require.NoError(t, c.save(file))
+		require.NoError(t, c.load(file))
+		assert.Len(t, c.messages(), min(len(system), 1)+16)
+		require.NoError(t, c.ask(t.Context(), question(9)))
+		require.NotEmpty(t, c.dropped)
+		require.NoError(t, c.clear(t.Context(), ""))
+		assert.Len(t, c.messages(), min(len(system), 1))
+	}
+}
+
 // TestChatCloud: the gateway of --cloud or /cloud is asked, and what is wrong with it ends no chat that has begun.
 func TestChatCloud(t *testing.T) {
 	ownFolders(t)
@@ -400,6 +443,15 @@ func TestChatRouting(t *testing.T) {
 	_, verified := asks("--policy", "never", "--verify", "0")
 	assert.Equal(t, cloud, verified)
 	assert.NotEqual(t, local, verified)
+	c := &cobra.Command{}
+	var f chatFlags
+	f.register(c)
+	require.NoError(t, c.ParseFlags(strings.Fields("--mode serial --branches 3 --window 5 --inflight 2 --deadline 2s --ahead 7 --verify 0.5")))
+	route, err := f.routing()
+	require.NoError(t, err)
+	route.Router = nil
+	assert.Equal(t, pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
+		Verify: true, Margin: 0.5}, route)
 	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x", "--budget 2", "--verify x",
 		"--threshold 2"} {
 		code, _, stderr := chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
@@ -410,4 +462,10 @@ func TestChatRouting(t *testing.T) {
 		"--deadline", "1ns")
 	assert.Equal(t, exitDone, code)
 	assert.Contains(t, stderr, "(the cloud did not answer for ")
+}
+
+// TestHarmless: what a model writes is text at a terminal, not commands.
+func TestHarmless(t *testing.T) {
+	assert.Equal(t, "a\tb\n␛[2J␇␡é日\uFFFDx", strings.Map(harmless, "a\tb\n\x1b[2J\a\x7fé日\u009bx"))
+	assert.Equal(t, "␀␍", strings.Map(harmless, "\x00\r"))
 }

@@ -51,11 +51,12 @@ func TestQuantOf(t *testing.T) {
 func TestChooseQuant(t *testing.T) {
 	var listed []remote
 	for _, n := range []string{"m-f16.gguf", "m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf", "m-UD-Q4_K_M.gguf",
-		"m-UD-Q5_K_XL.gguf", "a-q6_k.gguf", "b-q6_k.gguf"} {
+		"m-UD-Q5_K_XL.gguf", "a-q6_k.gguf", "b-q6_k.gguf", "BF16/m-00001-of-00001.gguf"} {
 		listed = append(listed, remote{name: n, size: 1e6})
 	}
 	for quant, want := range map[string][]string{
 		"F16":        {"m-f16.gguf"},
+		"BF16":       {"BF16/m-00001-of-00001.gguf"}, // by its folder
 		"Q4_K_M":     {"m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf"},
 		"UD-Q4_K_M":  {"m-UD-Q4_K_M.gguf"},
 		"UD-Q5_K_XL": {"m-UD-Q5_K_XL.gguf"},
@@ -70,7 +71,7 @@ func TestChooseQuant(t *testing.T) {
 		assert.Equal(t, want, names, quant)
 	}
 	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q8_0"}, listed)
-	assert.ErrorContains(t, err, "it has no file of the quantisation Q8_0; there are:\n  o/n:a-q6_k.gguf")
+	assert.ErrorContains(t, err, "it has no file of the quantisation Q8_0; there are:\n  o/n:BF16/m-00001-of-00001.gguf  (1.0 MB)\n  o/n:a-q6_k.gguf")
 	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q6_K"}, listed)
 	assert.ErrorContains(t, err, "several of its files are of the quantisation Q6_K; there are:\n  o/n:a-q6_k.gguf  (1.0 MB)\n  o/n:b-q6_k.gguf")
 	assert.NotContains(t, err.Error(), "f16", "only those that fit")
