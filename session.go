@@ -2,6 +2,7 @@ package pilotfish
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -62,6 +63,7 @@ type Settings struct {
 	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share, in (0, 1]; 0 means all
 	Seed        uint64  // of the draws: the same one gives the same text
 	IgnoreEnd   bool    // go on after an end token
+	Best        int     // how many of the most probable tokens a [Head] shows at least; 0 means 2
 	Sampler     Sampler // chooses the small model's tokens in place of Temperature, TopK, TopP and Seed; nil: these do
 }
 
@@ -159,13 +161,13 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	}
 	route, end, err := s.m.route(ctx, r)
 	if err != nil {
-		yield(Token{}, err)
+		yield(Token{}, ended(ctx, err))
 		return
 	}
 	defer end()
 	for t, err := range e.Routed(ctx, ids, route) {
 		if err != nil {
-			yield(Token{}, err)
+			yield(Token{}, ended(ctx, err))
 			return
 		}
 		shown := Token{
@@ -177,6 +179,24 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 		}
 	}
 }
+
+// ended returns err, or where it is the cause that ctx ended with, one that is [context.Canceled] or
+// [context.DeadlineExceeded] as well.
+func ended(ctx context.Context, err error) error {
+	if kind := ctx.Err(); kind != nil && !errors.Is(err, kind) && errors.Is(err, context.Cause(ctx)) {
+		return &endError{cause: err, kind: kind}
+	}
+	return err
+}
+
+// endError is the cause that a context ended with.
+type endError struct{ cause, kind error }
+
+// Error is that of the cause.
+func (e *endError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause, and how the context ended.
+func (e *endError) Unwrap() []error { return []error{e.cause, e.kind} }
 
 // open returns the engine's session, made at the first call.
 func (s *Session) open() (*engine.Session, error) {
