@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,18 @@ type Token struct {
 	Confidence float32       // that the small model's token may stand, in [0, 1]: of the router, or without one its probability
 	Unverified bool          // the large model was to look at it, but did not in time
 	At         time.Duration // from the call until the token was there
+}
+
+// Text reads an answer to its end and returns it whole. An error comes with the text before it.
+func Text(answer iter.Seq2[Token, error]) (string, error) {
+	var text strings.Builder
+	for t, err := range answer {
+		if err != nil {
+			return text.String(), err
+		}
+		text.WriteString(t.Text)
+	}
+	return text.String(), nil
 }
 
 // Option is a setting of one answer: [Settings], [Route], or what [Via], [MaxTokens] and [Watch] return.

@@ -75,10 +75,9 @@ func TestExamples(t *testing.T) {
 
 // Each example is run by a test, and none of the tests is of one that is gone.
 func TestAllAreTested(t *testing.T) {
-	text, err := os.ReadFile("examples_test.go")
-	require.NoError(t, err)
+	tests := text(t, "examples_test.go")
 	for _, name := range names(t) {
-		assert.Contains(t, string(text), `"`+name+`"`)
+		assert.Contains(t, tests, `"`+name+`"`)
 	}
 }
 

@@ -32,13 +32,12 @@ func main() {
 		all.Go(func() {
 			s := m.NewSession() // a text as it stands, without a chat's turns
 			defer s.Close()
-			for _, err := range s.Generate(context.Background(), text, pilotfish.MaxTokens(12)) {
-				if err != nil {
-					log.Print(err)
-					return
-				}
+			more, err := pilotfish.Text(s.Generate(context.Background(), text, pilotfish.MaxTokens(12)))
+			if err != nil {
+				log.Print(err)
+				return
 			}
-			texts[i] = text + s.Stats().Text
+			texts[i] = text + more
 		})
 	}
 	all.Wait()
