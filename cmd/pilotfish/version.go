@@ -16,7 +16,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print what this binary was built from",
+		Short:   "Print the version, and what this binary was built from",
 		Example: "  pilotfish version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
