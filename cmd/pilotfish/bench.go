@@ -38,8 +38,8 @@ func newBenchSynthCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "synth FILE [flags]",
 		Short: "Write a model of random weights, for measurements without a real one",
-		Long: `Write a complete model of random weights, for measurements without a real one. The shape 0.5b is that of Qwen2.5-0.5B; a
-tiny one has the same parts and runs instantly. The same flags write the same bytes.
+		Long: `Write a complete model of random weights, for measurements without a real one. The shape 0.5b is that of
+Qwen2.5-0.5B; a tiny one has the same parts and runs instantly. The same flags write the same bytes.
 
 Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,

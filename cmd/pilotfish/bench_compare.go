@@ -22,9 +22,9 @@ func newBenchCompareCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
 		Short: "Compare measurements: what differs, by how much, and how certain that is",
-		Long: `Compare two files of measurements (JSON lines, as printed by --json): what differs, by how much, and how certain that is.
-Lines are matched by what they measure: measurement, link and paces, mode, models, flags. A setting that has one value in all
-of A and another in all of B is what is compared.
+		Long: `Compare two files of measurements (JSON lines, as printed by --json): what differs, by how much, and how
+certain that is. Lines are matched by what they measure: measurement, link and paces, mode, models, flags. A setting
+that has one value in all of A and another in all of B is what is compared.
 
 With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
 edge_tps, or the modes with --by mode.
@@ -57,7 +57,8 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 	}
 	c.Flags().Float64Var(&o.Alpha, "alpha", 0.01, "`probability` of reporting a difference where there is none")
 	c.Flags().StringVar(&o.By, "by", "variant", "with one file: the `setting` whose values are compared, such as edge_tps")
-	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` to compare the others with (default: the first)")
+	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` to compare the others with (default: the "+
+		"first)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per figure")
 	return c
 }

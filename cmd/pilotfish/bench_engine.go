@@ -31,25 +31,26 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 		Short: "Measure the speed and memory use of a model on this machine",
 		Long: `Measure the speed and memory use of a model on this machine.
 
-  prompt      -p tokens are processed at once. This is limited by how fast the CPU multiplies: every token uses every weight.
-              The limit is measured too, and the share of it that was reached is printed.
-  generation  -n tokens, one after another. This is limited by memory bandwidth: every token reads all weights, and the
-              keys and values of the context before it (-d). Bandwidth is measured after each sample, with as many threads.
-              It is no limit for a model that fits into the CPU's cache.
+  prompt      -p tokens are processed at once. This is limited by how fast the CPU multiplies: every token uses every
+              weight. The limit is measured too, and the share of it that was reached is printed.
+  generation  -n tokens, one after another. This is limited by memory bandwidth: every token reads all weights, and
+              the keys and values of the context before it (-d). Bandwidth is measured after each sample, with as many
+              threads. It is no limit for a model that fits into the CPU's cache.
   rows        --rows tokens in one forward pass that all follow the same context, as when drafting guesses at one token.
-  load        from opening the file until model and tokenizer are ready. The file is mapped: weights are read when they are
-              first used. The time to the first token starts at the same moment, with a prompt of 8 tokens.
+  load        from opening the file until model and tokenizer are ready. The file is mapped: weights are read when
+              they are first used. The time to the first token starts at the same moment, with a prompt of 8 tokens.
 
 Speeds are medians of -r samples; everything else is measured once. The spread of the samples is given as the median of
-their distances from the median (MAD) and as the longest minus the shortest, both relative to the median. The machine counts
-as quiet if other processes used no more than 2% of its CPU time while samples were taken, and other virtual machines 1%.
+their distances from the median (MAD) and as the longest minus the shortest, both relative to the median. The machine
+counts as quiet if other processes used no more than 2% of its CPU time while samples were taken, and other virtual
+machines 1%.
 
--p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that share
-one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a different number
-of threads, KV cache type or backend needs another load. -o writes the columns of llama-bench, as json, jsonl, csv or md
-(a table), so that its results and these fit into one table: pp512 is a prompt of 512 tokens, tg64 a generation of 64,
-"@ d4096" a context before it. Without -d, a generation follows 8 tokens here, and none in llama-bench. --json writes one
-line for each combination.`,
+-p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
+share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
+different number of threads, KV cache type or backend needs another load. -o writes the columns of llama-bench, as
+json, jsonl, csv or md (a table), so that its results and these fit into one table: pp512 is a prompt of 512 tokens,
+tg64 a generation of 64, "@ d4096" a context before it. Without -d, a generation follows 8 tokens here, and none in
+llama-bench. --json writes one line for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
   pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
@@ -72,7 +73,8 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	p.VarP(&l.generate, "generate", "n", "tokens to generate, limited by the model's context; 0 skips generation")
 	p.VarP(&l.depth, "depth", "d", "tokens of context before the measured part: 0, or 8 or more. A generation always "+
 		"follows at least 8")
-	p.Var(&l.rows, "rows", "tokens in one forward pass, 1 to 8: reports tokens per second, and the cost relative to a pass "+
+	p.Var(&l.rows, "rows", "tokens in one forward pass, 1 to 8: reports tokens per second, and the cost relative "+
+		"to a pass "+
 		"with one token")
 	p.BoolVar(&f.scaling, "scaling", false, "also measure with 1, 2, … threads, up to -t")
 	p.VarP(&l.threads, "threads", "t", "number of CPU threads; 0 means one per fast core that this process may use")

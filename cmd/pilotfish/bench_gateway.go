@@ -35,14 +35,14 @@ func newBenchGatewayCommand(a *app) *cobra.Command {
 		Long: `Measure how fast a gateway answers many devices, how fairly, and how much memory this takes.
 
 By default the gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per
-question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection. Questions
-are due at times that do not depend on how long others take, and are timed from then to the answer, so waiting behind a
-stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
+question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection.
+Questions are due at times that do not depend on how long others take, and are timed from then to the answer, so
+waiting behind a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
 
-Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and of
-the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With --greedy,
-the first device asks more than the others, which they do not notice if the gateway is fair. Devices only have to wait if
-the model takes fewer questions at a time than there are (--model-parallel).`,
+Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
+of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
+--greedy, the first device asks more than the others, which they do not notice if the gateway is fair. Devices only
+have to wait if the model takes fewer questions at a time than there are (--model-parallel).`,
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
   pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
 		Args: cobra.NoArgs,
@@ -54,9 +54,11 @@ the model takes fewer questions at a time than there are (--model-parallel).`,
 	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes per question")
 	p.Float64Var(&f.seconds, "seconds", 30, "duration of the measurement")
 	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model processes at the same time; others wait")
-	p.Float64Var(&f.o.Greedy, "greedy", 1, "rate of the first device, as a multiple of --rate, in `times`. Fairness is measured among "+
+	p.Float64Var(&f.o.Greedy, "greedy", 1, "rate of the first device, as a multiple of --rate, in `times`. "+
+		"Fairness is measured among "+
 		"the others")
-	p.IntVar(&f.o.Sessions, "sessions", 1000, "number of idle sessions of 512 tokens whose memory is measured; 0 skips this")
+	p.IntVar(&f.o.Sessions, "sessions", 1000, "number of idle sessions of 512 tokens whose memory is measured; 0 "+
+		"skips this")
 	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port` instead of one in this process")
 	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as for run")
 	p.StringVar(&f.gateway.token, "token-file", "",

@@ -32,15 +32,15 @@ func newBenchLinkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "link [flags]",
 		Short: "Measure the network path alone: protocol, QUIC and an emulated link, without models",
-		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without models. Device, link
-and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
+		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
+models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
-  asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They are due
-            at times that do not depend on answers, so waiting behind a stall counts. Prediction: the round trip, the model,
-            and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC, acknowledgements and
-            retransmissions.
-  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips until
-            the gateway's welcome and three until the first answer, and one with 0-RTT.
+  asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
+            are due at times that do not depend on answers, so waiting behind a stall counts. Prediction: the round
+            trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
+            acknowledgements and retransmissions.
+  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
+            until the gateway's welcome and three until the first answer, and one with 0-RTT.
   outage    nothing gets through for --outage while questions continue; how long after its end the first answer arrives.
             Prediction: no later than that of the next question that becomes due.
   loopback  questions per second without the link, with 64 in flight at any time.`,

@@ -52,13 +52,14 @@ func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
 		Short: "Run the gateway: serve a large model to devices, token by token",
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
-The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP (--upstream):
-SGLang, vLLM, llama-server, or anything with OpenAI's /v1/completions that accepts token ids. The engine's vocabulary is
-compared with that of a GGUF file of the same model family (--tokenizer; a file with a vocabulary alone is enough). Several
-engines that serve the same model share the load. To test an engine: pilotfish cloud check URL --tokenizer FILE
+The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP
+(--upstream): SGLang, vLLM, llama-server, or anything with OpenAI's /v1/completions that accepts token ids. The
+engine's vocabulary is compared with that of a GGUF file of the same model family (--tokenizer; a file with a
+vocabulary alone is enough). Several engines that serve the same model share the load. To test an engine: pilotfish
+cloud check URL --tokenizer FILE
 
-The first start creates a self-signed certificate. Its fingerprint is printed to stdout at each start; devices need it for
---pin. To use your own certificate, give --cert and --key.
+The first start creates a self-signed certificate. Its fingerprint is printed to stdout at each start; devices need it
+for --pin. To use your own certificate, give --cert and --key.
 
 Devices need an access token. The first start creates one and prints the command to paste on the device; the token is
 stored next to the certificate. To use your own tokens, list them in a file (--token-file), one per line as NAME:SECRET.
@@ -66,13 +67,13 @@ A secret has at least 16 bytes. Limits may follow it:
 
   lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
 
-A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use the
-same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
+A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
+the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
 
 If the texts of several devices begin alike, for example with the same system prompt, that part is computed and stored
-once. As a consequence, a device that tries out texts token by token can learn from response times whether another device
-has recently asked about the same text. The word private after a token isolates each of its devices from all others;
---share-prefixes=false isolates every text. Answers are the same in all cases.
+once. As a consequence, a device that tries out texts token by token can learn from response times whether another
+device has recently asked about the same text. The word private after a token isolates each of its devices from all
+others; --share-prefixes=false isolates every text. Answers are the same in all cases.
 
 Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
 PILOTFISH_CLOUD_MAX_QUESTIONS. The command line overrides the environment, which overrides the file. The file may list

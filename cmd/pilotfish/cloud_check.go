@@ -19,8 +19,8 @@ func newCloudCheckCommand(a *app) *cobra.Command {
 
 This does what the gateway does when it starts, and asks the engine about a hundred questions: whether it has the
 vocabulary of --tokenizer, gives the same answers when asked again and under load, reports correct probabilities and
-audits, reuses what it has computed, keeps clients apart, and survives requests that are cancelled or too long. No text of
-any user is sent.
+audits, reuses what it has computed, keeps clients apart, and survives requests that are cancelled or too long. No text
+of any user is sent.
 
   pass  as it should be
   note  usable, but with a restriction

@@ -36,12 +36,14 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	number(&l.o.MaxConnsPerAddress, "max-connections-per-address", "half of all",
 		"maximum open connections of one IPv4 address or IPv6 /64")
 	number(&l.o.MaxConnsPerDevice, "max-connections-per-device", "8", "maximum open connections of one device")
-	number(&l.o.MaxAsks, "max-questions", "4096", "maximum open questions of all devices; beyond that, only devices with few are served")
+	number(&l.o.MaxAsks, "max-questions", "4096", "maximum open questions of all devices; beyond that, only "+
+		"devices with few are served")
 	number(&l.o.MaxAsksPerDevice, "max-questions-per-device", "256", "maximum open questions of one device")
 	number(&l.o.MaxStreams, "max-questions-per-connection", "128", "maximum open questions of one connection")
 	number(&l.o.MaxSessions, "max-sessions", "65536", "maximum texts of all devices kept in memory")
 	number(&l.o.MaxSessionsPerDevice, "max-sessions-per-device", "64", "maximum texts of one device kept in memory")
-	number(&l.o.MaxTokens, "max-session-tokens", "16777216", "maximum `tokens` of all texts kept in memory, 12 bytes each")
+	number(&l.o.MaxTokens, "max-session-tokens", "16777216", "maximum `tokens` of all texts kept in memory, 12 "+
+		"bytes each")
 	number(&l.o.MaxSessionTokens, "max-tokens-per-session", "4 contexts",
 		"maximum `tokens` of one text and its drafts kept in memory")
 	f.Float64Var(&l.o.DeviceRate, "device-rate", 0,
@@ -52,8 +54,10 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 		"are decoded for a question while the model is idle, 0 to %d", netproto.MaxAhead))
 	duration(&l.o.SessionIdle, "session-idle", 15*time.Minute, "time after which an unused text is dropped from memory")
 	duration(&l.o.IdleTimeout, "idle-timeout", 30*time.Second, "time after which a silent connection is closed")
-	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "maximum time for a message to arrive completely, or to be accepted")
-	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "maximum time for an answer, whatever deadline the device gives")
+	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "maximum time for a message to arrive "+
+		"completely, or to be accepted")
+	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "maximum time for an answer, whatever deadline the "+
+		"device gives")
 	duration(&l.o.DrainTimeout, "drain-timeout", 10*time.Second,
 		"time for open questions to finish when the gateway shuts down")
 	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "accept devices whose chat template differs from the model's")

@@ -46,8 +46,10 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 			"loopback; off: none. If the default address is in use, the gateway runs without these pages")
 	p.BoolVar(&o.profiles, "admin-pprof", false, "serve /debug/pprof even if --admin is not a loopback address")
 	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with keys for 0-RTT tickets, 32 bytes per line in "+
-		"hex or base64, newest first; shared by replicas (default: created on the first start, with a new key every day)")
-	p.StringVar(&o.level, "log-level", "info", "minimum `level` of the log: debug (which logs every question), info, warn "+
+		"hex or base64, newest first; shared by replicas (default: created on the first start, with a new key "+
+		"every day)")
+	p.StringVar(&o.level, "log-level", "info", "minimum `level` of the log: debug (which logs every question), "+
+		"info, warn "+
 		"or error")
 	p.BoolVar(&o.texts, "log-text", false,
 		"log texts of users: the last 64 tokens of each answered question, and the answer; needs --log-level debug")

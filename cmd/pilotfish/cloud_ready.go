@@ -18,8 +18,8 @@ func newCloudReadyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ready [flags]",
 		Short: "Check whether the gateway on this machine is ready",
-		Long: `Check whether a gateway is ready, by its page /readyz: exit with 0 if it is, and with 1 and the reason if not.
-This is for health checks in containers that have no other program.`,
+		Long: `Check whether a gateway is ready, by its page /readyz: exit with 0 if it is, and with 1 and the reason
+if not. This is for health checks in containers that have no other program.`,
 		Example: `  pilotfish cloud ready`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -19,9 +19,9 @@ func newDemoCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Try the whole system in one process: two tiny models, a gateway, an emulated link",
-		Long: `Run the whole system in one process: a tiny pair of trained models that is part of the program, the gateway, and an
-emulated link between them. The models know an invented world. The small one was taught only part of its facts, so it has
-something to ask the large one.
+		Long: `Run the whole system in one process: a tiny pair of trained models that is part of the program, the
+gateway, and an emulated link between them. The models know an invented world. The small one was taught only part of
+its facts, so it has something to ask the large one.
 
 The same questions are answered in several modes, and the results are printed as tables, with a legend and a summary:
 

@@ -27,9 +27,9 @@ func newEvalCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
 		Short: "Measure accuracy against the share of tokens from the large model",
-		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers: accuracy
-against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and each answer
-of the large model is waited for: this command is about answers; "bench routing" is about time.
+		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
+accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
+each answer of the large model is waited for: this command is about answers; "bench routing" is about time.
 
   csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish eval fetch gsm8k"
@@ -39,16 +39,16 @@ of the large model is waited for: this command is about answers; "bench routing"
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they match the large model's own text
 
-With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of tokens
-per answer: accuracy against questions per answer then shows what they are worth.
+With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
+tokens per answer: accuracy against questions per answer then shows what they are worth.
 
 A router with a certificate is also tried at its threshold, unless --threshold or --budget is given.
 
-With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped, even
-by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
+With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
+even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
 
-Without --json, the output is a table with a legend; --html writes a page with curves and every answer. The exit code is 0
-even if accuracy is no better than guessing: the text says so.`,
+Without --json, the output is a table with a legend; --html writes a page with curves and every answer. The exit code
+is 0 even if accuracy is no better than guessing: the text says so.`,
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
 		Args: cobra.ExactArgs(1),

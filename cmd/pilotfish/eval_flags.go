@@ -51,14 +51,16 @@ func (f *evalFlags) register(c *cobra.Command) {
 		" (default all, learned if there is a router)")
 	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
 		"(default: five or six for each policy)")
-	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens to ask for with each policy, above 0 and up to 1, "+
+	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens to ask for with each policy, above 0 and up "+
+		"to 1, "+
 		"instead of or in addition to thresholds")
 	p.StringVar(&f.router, "router", "",
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.StringVar(&f.verify, "verify", "off",
 		"`list` of verification margins in nats, or off for the router alone, such "+
 			"as off,0,2: each is combined with each policy and threshold")
-	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model has not "+
+	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
+		"has not "+
 		"checked, 1 to 1024")
 	p.StringVar(&f.ahead, "ahead", "1",
 		"`list` of numbers of tokens per answer of the large model, 1 to 64, such as "+

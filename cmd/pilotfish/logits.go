@@ -23,8 +23,8 @@ func newLogitsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logits -m FILE --tokens IDS [flags]",
 		Short: "Print the logits of the next token",
-		Long: `Print the logits of the next token, for comparison with other engines: the best tokens, one "id<TAB>logit" line each, or
-with --json those of the whole vocabulary.`,
+		Long: `Print the logits of the next token, for comparison with other engines: the best tokens, one
+"id<TAB>logit" line each, or with --json those of the whole vocabulary.`,
 		Example: `  pilotfish logits -m model.gguf --tokens 9707,11,1879 --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

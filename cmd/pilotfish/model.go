@@ -42,7 +42,8 @@ func (m *modelFlags) require(c *cobra.Command) {
 func (m *modelFlags) registerOptional(c *cobra.Command) {
 	m.registerCommon(c)
 	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
-		fmt.Sprintf("context size: maximum length of prompt and answer together, in tokens; 0 means %d, or the model's limit if lower",
+		fmt.Sprintf("context size: maximum length of prompt and answer together, in tokens; 0 means %d, or the "+
+			"model's limit if lower",
 			engine.DefaultContext))
 	registerHugePages(c.Flags(), &m.huge)
 }
@@ -58,7 +59,8 @@ func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 func (m *modelFlags) registerCommon(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&m.path, "model", "m", "", "the model, a GGUF `file`")
-	f.IntVarP(&m.threads, "threads", "t", 0, "number of CPU threads; 0 means one per fast core that this process may use")
+	f.IntVarP(&m.threads, "threads", "t", 0, "number of CPU threads; 0 means one per fast core that this process "+
+		"may use")
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false,
@@ -139,7 +141,8 @@ func parseKV(name string) (engine.KVType, error) {
 
 func registerHugePages(f *pflag.FlagSet, huge *string) {
 	f.StringVar(huge, "huge-pages", "auto",
-		"move weights from the file's pages into huge pages, which are faster to read: auto (if the system has them and "+
+		"move weights from the file's pages into huge pages, which are faster to read: auto (if the system has "+
+			"them and "+
 			"enough memory is free), on (even if little memory is free), or off")
 }
 

@@ -10,7 +10,8 @@ import (
 type qlogFlag struct{ path string }
 
 func (q *qlogFlag) register(p *pflag.FlagSet) {
-	p.StringVar(&q.path, "qlog", "", "write a qlog file per QUIC connection, for viewers such as qvis, to this `folder`; "+
+	p.StringVar(&q.path, "qlog", "", "write a qlog file per QUIC connection, for viewers such as qvis, to this "+
+		"`folder`; "+
 		"it is created if necessary, and existing files are not overwritten")
 }
 

@@ -60,7 +60,8 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 		"auto: as many as pay off, up to %d", engine.MostBranches))
 	f.IntVar(&r.window, "window", 32, "maximum number of tokens drafted beyond the oldest open question")
 	f.IntVar(&r.inflight, "inflight", 4, "maximum number of open questions")
-	f.Var(&r.deadline, "deadline", "maximum `time` to wait for an answer before the small model's token is used instead; "+
+	f.Var(&r.deadline, "deadline", "maximum `time` to wait for an answer before the small model's token is used "+
+		"instead; "+
 		"off (or 0): wait as long as it takes, so that pipelined gives the same tokens as serial")
 	f.BoolVar(&r.noAudit, "no-audit", false, "do not let the cloud compare the small model's tokens with its own "+
 		"choices")

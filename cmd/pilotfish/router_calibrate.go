@@ -46,18 +46,18 @@ func newRouterCalibrateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
 		Short: "Find a threshold at which a router provably stays within a budget",
-		Long: `Decode prompts at a few thresholds, from few questions to many, and find the highest threshold for
-which it can be shown that at most --budget of the tokens come from the large model, with probability --confidence over the
+		Long: `Decode prompts at a few thresholds, from few questions to many, and find the highest threshold for which
+it can be shown that at most --budget of the tokens come from the large model, with probability --confidence over the
 choice of prompts. The router is written together with this certificate, and run uses it.
 
 Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
-threshold that cannot be shown to stay within the budget. Without --thresholds, a tenth of the prompts (at least 8, at most
-50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large model
-is waited for.
+threshold that cannot be shown to stay within the budget. Without --thresholds, a tenth of the prompts (at least 8, at
+most 50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large
+model is waited for.
 
-The longest possible answer (-n) matters, because one prompt could be answered entirely by the large model: the closer -n
-is to the real length of answers, the fewer prompts are needed. A certificate applies to one pair of models, one prompt
-format, greedy decoding, and one -n.
+The longest possible answer (-n) matters, because one prompt could be answered entirely by the large model: the closer
+-n is to the real length of answers, the fewer prompts are needed. A certificate applies to one pair of models, one
+prompt format, greedy decoding, and one -n.
 
 Without -m, the models, router and questions of the demo are used. If nothing can be shown, the command says so, exits
 with 1 and writes no file.`,
@@ -83,7 +83,8 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 			"(default: chosen with a tenth of the prompts)")
 	p.Float64Var(&f.budget, "budget", defaultBudget,
 		"maximum `share` of tokens from the large model, above 0 and below 1")
-	p.Float64Var(&f.confidence, "confidence", 0.9, "probability, over the choice of prompts, that the certificate is right")
+	p.Float64Var(&f.confidence, "confidence", 0.9, "probability, over the choice of prompts, that the certificate "+
+		"is right")
 	p.StringVar(&f.method, "method", string(certify.Betting), "`test`: betting (needs the fewest prompts), "+
 		"hoeffding-bentkus, or best (the better of both, each at half the error probability)")
 	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum tokens per answer, at least 1")

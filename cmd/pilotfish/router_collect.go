@@ -57,9 +57,9 @@ Each text is a prompt with an answer (--reference):
   sampled  an answer sampled from the large model (--temp, --seed)
   routed   an answer decoded by both models with a router (--router, with --threshold or --budget)
 
-Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden state,
-margin and entropy, the choices of both models, log-probabilities, and labels (--labels), which say where to ask the large
-model:
+Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
+state, margin and entropy, the choices of both models, log-probabilities, and labels (--labels), which say where to ask
+the large model:
   disagreement  where the choices differ
   citer         where the small model's choice is not the reference's token but the large model's is; where neither is,
                 each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
@@ -82,7 +82,8 @@ left off and ends with the same bytes. See docs/traces.md for the format.`,
 func (f *collectFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or demo for those "+
+	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or "+
+		"demo for those "+
 		"of the built-in demo (required)")
 	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: csqa, gsm8k or "+
 		"arc. Questions are asked and answers graded as with eval")
@@ -97,7 +98,8 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
 	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
 		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
-	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 and up to 1, "+
+	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 and up "+
+		"to 1, "+
 		"instead of a fixed threshold")
 	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
 		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)

@@ -31,10 +31,10 @@ func newRouterShowCommand(a *app) *cobra.Command {
 		Short: "Describe a router file and evaluate it on recorded traces",
 		Long: `Describe a router file, and evaluate it on traces.
 
-With folders that router collect has filled: how well calibrated its confidence is, what share each threshold would send
-to the large model, and how it compares with margin and entropy on the same tokens. On folders that the router was trained
-on, only the prompts held out during training count. All of this describes the recorded texts as they are: in use, each
-token of the large model changes the text that follows.`,
+With folders that router collect has filled: how well calibrated its confidence is, what share each threshold would
+send to the large model, and how it compares with margin and entropy on the same tokens. On folders that the router was
+trained on, only the prompts held out during training count. All of this describes the recorded texts as they are: in
+use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
   pilotfish router show router.gguf traces --svg figures`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,7 +46,8 @@ token of the large model changes the text that follows.`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.label, "label", "", "`rule` of the labels to compare with (default: the one the router was trained on)")
+	p.StringVar(&f.label, "label", "", "`rule` of the labels to compare with (default: the one the router was "+
+		"trained on)")
 	p.StringVar(&f.svg, "svg", "", "`folder` for the curves, as SVG files")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for the file, and one for the traces")
 	return c

@@ -22,12 +22,13 @@ func newBenchRoutingCommand(a *app) *cobra.Command {
 		Long: `Compare routing modes over an emulated link, with everything in this process.
 
 With --upstream, the modes over our protocol ask inference engines over HTTP, through the gateway, instead of the large
-model, at the speed of the engines: --cloud-ms then applies to paper and cloud only. Modes that verify are refused if the
-engines cannot report for each token whether it is their choice; the large model's text is used for comparisons with cloud.
+model, at the speed of the engines: --cloud-ms then applies to paper and cloud only. Modes that verify are refused if
+the engines cannot report for each token whether it is their choice; the large model's text is used for comparisons
+with cloud.
 
-The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON object
-{"question": "…"} per line. If it also has an "answer", an answer that contains that text counts as correct, unless a
-"grader" says otherwise: exact, number, or choice for questions with "choices".
+The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON
+object {"question": "…"} per line. If it also has an "answer", an answer that contains that text counts as correct,
+unless a "grader" says otherwise: exact, number, or choice for questions with "choices".
 
 ` + sweepHelp + `
 

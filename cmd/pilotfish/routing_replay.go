@@ -18,18 +18,19 @@ import (
 )
 
 // replayHelp says what --record and --replay do.
-const replayHelp = `--record FILE records everything that the answers were made of: what the small model said, every question to
-the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from such a file, in
-virtual time: without models, almost instantly, and with the same results each time. Modes, and all flags about when to ask
-and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and --traces replace the link,
---edge-tps and --cloud-ms the speed of the models. Anything a replay needs that is not in the recording is made up, and
-counted. A recording contains the text of questions and answers.`
+const replayHelp = `--record FILE records everything that the answers were made of: what the small model said, every
+question to the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from
+such a file, in virtual time: without models, almost instantly, and with the same results each time. Modes, and all
+flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and
+--traces replace the link, --edge-tps and --cloud-ms the speed of the models. Anything a replay needs that is not in
+the recording is made up, and counted. A recording contains the text of questions and answers.`
 
 // recordFlags are --record and --replay.
 type recordFlags struct{ record, replay string }
 
 func (r *recordFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&r.record, "record", "", "record everything that answers are made of in a new `file`, for --replay")
+	c.Flags().StringVar(&r.record, "record", "", "record everything that answers are made of in a new `file`, for "+
+		"--replay")
 	c.Flags().StringVar(&r.replay, "replay", "", "decode again from a `file` written by --record, in virtual time")
 }
 

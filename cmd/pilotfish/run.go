@@ -65,17 +65,17 @@ calibrate), its threshold applies, and the budget is a proven bound. Otherwise t
 adapts along the text, which keeps the count within 3 tokens of the budget. With --threshold, the large model is asked
 wherever the small one is less confident than that, however often this happens. See docs/routing.md.
 
-With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the large
-model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens that could
-not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
+With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
+large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
+that could not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
 
 --json prints when each token was shown ("ms", from the start of decoding, prompt included) and how long after it was
-drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file until
-a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose because an
-answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null. "passes" counts
-passes over the small model after the prompt, and "passes_per_token" is that number per token after the first, including
-an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and "lookup_accepted" those of
-them that turned out right.`,
+drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file
+until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
+because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
+"passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
+first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
+"lookup_accepted" those of them that turned out right.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
@@ -99,12 +99,15 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.StringVar(&f.system, "system", "",
 		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
-	p.BoolVar(&f.raw, "raw", false, "use the prompt as it is, without chat template; special tokens in it are recognised")
-	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum number of tokens to generate; 0 means as many as fit into the context")
+	p.BoolVar(&f.raw, "raw", false, "use the prompt as it is, without chat template; special tokens in it are "+
+		"recognised")
+	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum number of tokens to generate; 0 means as many "+
+		"as fit into the context")
 	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "continue after an end token")
 	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always picks the most probable token")
 	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
-	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that together reach this probability")
+	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
+		"together reach this probability")
 	p.Uint64Var(&f.sampling.Seed, "seed", 0,
 		"with --temp: random seed, a `number`; the same seed gives the same text "+
 			"(default: a new one each time, which is printed)")
@@ -119,9 +122,12 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	f.route.value = true
 	f.verify.register(p)
 	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
-	p.Lookup("router").Usage += " and value. If it has a certificate, that threshold is used unless another one is given"
-	p.Lookup("threshold").Usage = "ask the cloud where the confidence is below this, 0 (never) to 1, instead of following a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for this `share` of the tokens, above 0 and up to 1: a bound if "+
+	p.Lookup("router").Usage += " and value. If it has a certificate, that threshold is used unless another one " +
+		"is given"
+	p.Lookup("threshold").Usage = "ask the cloud where the confidence is below this, 0 (never) to 1, instead of " +
+		"following a budget"
+	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for this `share` of the tokens, above 0 and up to 1: a "+
+		"bound if "+
 		"the router has a certificate for it, otherwise a target (default %v)", defaultBudget)
 }
 

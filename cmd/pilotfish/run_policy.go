@@ -26,7 +26,8 @@ func (p *policyFlags) register(f *pflag.FlagSet) {
 		"keep to --budget over many runs: the threshold is constant within an answer and "+
 			"adapts after it. It is stored in your cache folder, per router, model and budget")
 	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: store the threshold in this `file`")
-	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it answered: "+
+	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it "+
+		"answered: "+
 		"a table on stderr, or additional fields with --json")
 	f.Float64Var(&p.prices.Gain, "value-gain", 1,
 		"with --policy value: `worth` of replacing a wrong token by the right one")

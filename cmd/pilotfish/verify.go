@@ -21,7 +21,8 @@ const (
 func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
 	f.IntVar(&r.ahead, "ahead", 1, "number of tokens per answer, 1 to 64: the one asked for, and those that the large "+
 		"model goes on to decode while it is idle. This never changes a token")
-	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model has not "+
+	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
+		"has not "+
 		"checked, 1 to 1024")
 }
 
@@ -72,7 +73,8 @@ type verifyFlags struct {
 }
 
 func (v *verifyFlags) register(f *pflag.FlagSet) {
-	f.Var(&v.verify, "verify", "let the cloud check every token of the small model before it is shown: the `margin` in nats "+
+	f.Var(&v.verify, "verify", "let the cloud check every token of the small model before it is shown: the "+
+		"`margin` in nats "+
 		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
 	f.BoolVar(&v.show, "show-unverified", false, "with --verify: show tokens before the cloud has checked them; some "+
 		"are replaced later. Only on a terminal, or with --json")
