@@ -5,6 +5,11 @@ QEMU    ?= qemu-aarch64
 FUZZTIME ?= 20s
 BENCH   ?= .
 
+# What the program calls itself: the nearest tag and the commits since, where this is a git checkout. Elsewhere the program
+# finds out by itself, from what git archive wrote into cmd/pilotfish/archive.txt; make build VERSION=v1.2.3 overrules both.
+VERSION ?= $(if $(wildcard .git),$(shell git describe --tags --match 'v*' --always --dirty=+dirty 2>/dev/null))
+PROGRAM ?= pilotfish
+
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0
 
@@ -33,8 +38,8 @@ RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the program, as ./pilotfish
-	$(GO) build -o pilotfish ./cmd/pilotfish
+build: ## the program, as ./pilotfish, with its version stamped
+	$(GO) build $(if $(VERSION),-ldflags '-X main.version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
 
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest -p $(ABREAST) ./...

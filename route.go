@@ -50,7 +50,7 @@ type Candidate struct {
 // Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
 type Head struct {
 	Pos     int         // position of the token that is to follow
-	Best    []Candidate // the most probable tokens, best first, at least 2; see [Token].Top for more
+	Best    []Candidate // the most probable tokens, best first: at least [Settings].Best
 	Margin  float64     // p₁ - p₂ of the two best
 	Entropy float64     // of the next token, in nats
 	Hidden  []float32   // hidden state after the final norm
@@ -233,7 +233,7 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	if p, ok := chosen.(policy); ok {
 		out.Router = p.r
 	} else {
-		out.Decider = decider{chosen}
+		out.Decider = decider{chosen, s.Best}
 	}
 	there, ok := o.Cloud.(sessions)
 	if !ok {
@@ -266,15 +266,18 @@ func (m *Model) hooks(out *engine.Route, r request) {
 		}
 	}
 	if out.Head != nil || out.Pick != nil {
-		out.Want = headWant
+		out.Want = func(w backend.Want) backend.Want { return headWant(w, r.settings.Best) }
 	}
 }
 
 // decider is a caller's router as the engine takes it.
-type decider struct{ r Router }
+type decider struct {
+	r    Router
+	best int // tokens that a head shows at least; 0 means 2
+}
 
 // Want implements [engine.Decider].
-func (d decider) Want(w backend.Want) backend.Want { return headWant(w) }
+func (d decider) Want(w backend.Want) backend.Want { return headWant(w, d.best) }
 
 // Decide implements [engine.Decider].
 func (d decider) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
@@ -284,9 +287,9 @@ func (d decider) Decide(path uint64, pos int, head *backend.Output) (confidence 
 	return got.Confidence, got.Ask, got.State
 }
 
-// headWant adds to w what a [Head] is made of.
-func headWant(w backend.Want) backend.Want {
-	w.K, w.Hidden = max(w.K, 2), true
+// headWant adds to w what a [Head] with so many of the most probable tokens is made of.
+func headWant(w backend.Want, best int) backend.Want {
+	w.K, w.Hidden = max(w.K, best, 2), true
 	return w
 }
 

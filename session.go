@@ -4,10 +4,12 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -40,6 +42,18 @@ type Token struct {
 	Top     []Candidate
 }
 
+// Text reads an answer to its end and returns it whole. An error comes with the text before it.
+func Text(answer iter.Seq2[Token, error]) (string, error) {
+	var text strings.Builder
+	for t, err := range answer {
+		if err != nil {
+			return text.String(), err
+		}
+		text.WriteString(t.Text)
+	}
+	return text.String(), nil
+}
+
 // Option is a setting of one answer: [Settings], [Route], or what [Via], [MaxTokens] and [Watch] return.
 type Option interface {
 	set(r *request)
@@ -68,6 +82,7 @@ type Settings struct {
 	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share, in (0, 1]; 0 means all
 	Seed        uint64  // of the draws: the same one gives the same text
 	IgnoreEnd   bool    // go on after an end token
+	Best        int     // how many of the most probable tokens a [Head] shows at least; 0 means 2
 	Sampler     Sampler // chooses the small model's tokens in place of Temperature, TopK, TopP and Seed; nil: these do
 
 	// With a Temperature: only tokens with at least this share of the best one's probability can be drawn, 0 to 1.
@@ -209,7 +224,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	defer crash.stop(nil)
 	route, end, err := s.m.route(ctx, r, &crash)
 	if err != nil {
-		yield(Token{}, err)
+		yield(Token{}, ended.By(ctx, err))
 		return
 	}
 	defer end()

@@ -32,7 +32,7 @@ func TestExitCodes(t *testing.T) {
 		stdout string // both are parts of the text; "" means none at all
 		stderr string
 	}{
-		{"", exitUsage, "", "which command?"},
+		{"", exitUsage, "", "no command given"},
 		{"frob", exitUsage, "", `there is no command "frob"`},
 		{"versoin", exitUsage, "", "did you mean version?"},
 		{"--frob", exitUsage, "", "unknown flag: --frob"},

@@ -15,7 +15,7 @@ import (
 func newBenchCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
-		Short:   "Measure speed, memory and routing, or write a model to measure with",
+		Short:   "Measure speed, memory use and routing; write models of random weights",
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,9 +37,9 @@ func newBenchSynthCommand(a *app) *cobra.Command {
 	shapes := map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
 	c := &cobra.Command{
 		Use:   "synth FILE [flags]",
-		Short: "Write a model of random weights, to measure with where no real one is at hand",
-		Long: `Write a complete model of random weights, to measure with where no real one is at hand. The shape 0.5b is that of
-Qwen2.5-0.5B; a tiny one has the same parts and runs at once. The same flags write the same bytes.
+		Short: "Write a model of random weights, for measurements without a real one",
+		Long: `Write a complete model of random weights, for measurements without a real one. The shape 0.5b is that of
+Qwen2.5-0.5B; a tiny one has the same parts and runs instantly. The same flags write the same bytes.
 
 Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,

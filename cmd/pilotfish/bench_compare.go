@@ -21,16 +21,16 @@ func newBenchCompareCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
-		Short: "Say in what measurements differ, by how much, and how sure that is",
-		Long: `Say in what two files of measurements differ (JSON lines, as --json prints them), by how much, and how sure that is.
-Lines are joined by what they are of: measurement, link and paces, mode, models, flags. What has one value in all of A and
-another in all of B is what is compared.
+		Short: "Compare measurements: what differs, by how much, and how certain that is",
+		Long: `Compare two files of measurements (JSON lines, as printed by --json): what differs, by how much, and how
+certain that is. Lines are matched by what they measure: measurement, link and paces, mode, models, flags. A setting
+that has one value in all of A and another in all of B is what is compared.
 
-With one file, lines that differ in --by are compared: modes that were named twice, or with --by edge_tps the paces of a
-sweep, with --by mode the modes.
+With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
+edge_tps, or the modes with --by mode.
 
-Answers to the same question are compared with each other, other samples as they are. All comparisons of a call are taken
-together: where nothing differs, a difference is reported in no more than --alpha of all calls.`,
+Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
+together: if nothing differs, a difference is reported in no more than --alpha of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
   pilotfish bench compare sweep.jsonl --by edge_tps`,
 		Args: cobra.RangeArgs(1, 2),
@@ -55,9 +55,10 @@ together: where nothing differs, a difference is reported in no more than --alph
 			return printCompared(a.stdout, r)
 		},
 	}
-	c.Flags().Float64Var(&o.Alpha, "alpha", 0.01, "`chance` of a difference that is reported where there is none")
+	c.Flags().Float64Var(&o.Alpha, "alpha", 0.01, "`probability` of reporting a difference where there is none")
 	c.Flags().StringVar(&o.By, "by", "variant", "with one file: the `setting` whose values are compared, such as edge_tps")
-	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` that the others are compared with (default the first)")
+	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` to compare the others with (default: the "+
+		"first)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per figure")
 	return c
 }

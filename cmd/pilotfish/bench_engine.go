@@ -28,28 +28,29 @@ func newBenchEngineCommand(a *app) *cobra.Command {
 	var f benchEngineFlags
 	c := &cobra.Command{
 		Use:   "engine -m FILE [flags]",
-		Short: "Measure how fast a model runs on this machine, and how much memory it takes",
-		Long: `Measure how fast a model runs on this machine, and how much memory it takes.
+		Short: "Measure the speed and memory use of a model on this machine",
+		Long: `Measure the speed and memory use of a model on this machine.
 
-  prompt      -p tokens are read at once. The limit is how fast the CPU multiplies: every token uses every weight. That is
-              measured too, and the share of it that was reached is printed.
-  generation  -n tokens, one after the other. The limit is how fast memory can be read: every token reads all weights, and
-              the keys and values of the context before it (-d). That is measured after each sample, with as many threads.
-              It is no limit for a model that fits in the CPU's cache.
-  rows        --rows tokens in one forward call that all follow the same context, as drafting guesses at one token.
-  load        from before the file is opened until model and tokenizer are ready. The file is mapped: weights are read when
-              they are first used. The time to the first token begins at the same moment, with a prompt of 8 tokens.
+  prompt      -p tokens are processed at once. This is limited by how fast the CPU multiplies: every token uses every
+              weight. The limit is measured too, and the share of it that was reached is printed.
+  generation  -n tokens, one after another. This is limited by memory bandwidth: every token reads all weights, and
+              the keys and values of the context before it (-d). Bandwidth is measured after each sample, with as many
+              threads. It is no limit for a model that fits into the CPU's cache.
+  rows        --rows tokens in one forward pass that all follow the same context, as when drafting guesses at one token.
+  load        from opening the file until model and tokenizer are ready. The file is mapped: weights are read when
+              they are first used. The time to the first token starts at the same moment, with a prompt of 8 tokens.
 
-Speeds are medians of -r samples; the rest is measured once. How far samples lie apart is said as the median of their
-distances from the median (MAD) and as the longest less the shortest, both as shares of the median. The machine was quiet
-if other processes took no more than 2% of the time of its CPUs while samples were taken, and other virtual machines 1%.
+Speeds are medians of -r samples; everything else is measured once. The spread of the samples is given as the median of
+their distances from the median (MAD) and as the longest minus the shortest, both relative to the median. The machine
+counts as quiet if other processes used no more than 2% of its CPU time while samples were taken, and other virtual
+machines 1%.
 
--p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that one
-load of the model serves take turns sample by sample, so that a machine which becomes slower hurts all of them; another
-number of threads, type of keys and values or backend is another load. -o writes the columns of llama-bench, as json,
-jsonl, csv or md (a table), so that its results and these stand in one table: pp512 is a prompt of 512 tokens, tg64 a
-generation of 64, "@ d4096" a context before it. A generation without -d follows 8 tokens here, and none there. --json
-writes one line for each combination.`,
+-p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
+share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
+different number of threads, KV cache type or backend needs another load. -o writes the columns of llama-bench, as
+json, jsonl, csv or md (a table), so that its results and these fit into one table: pp512 is a prompt of 512 tokens,
+tg64 a generation of 64, "@ d4096" a context before it. Without -d, a generation follows 8 tokens here, and none in
+llama-bench. --json writes one line for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
   pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
@@ -68,15 +69,16 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	l := &f.lists
 	l.prompt, l.generate, l.depth, l.threads = numberList{512}, numberList{64}, numberList{0}, numberList{0}
 	p.StringVarP(&f.m.Model, "model", "m", "", "the model, a GGUF `file` (required)")
-	p.VarP(&l.prompt, "prompt", "p", "tokens of the prompt, less if the model holds less; 0 leaves prompts out")
-	p.VarP(&l.generate, "generate", "n", "tokens to generate, less if the model holds less; 0 leaves generation out")
-	p.VarP(&l.depth, "depth", "d", "tokens of context before what is measured: 0, or 8 or more. A generation always "+
-		"follows 8 or more")
-	p.Var(&l.rows, "rows", "tokens in one forward call, 1 to 8: how many a second, and what the call costs over one of "+
-		"one token")
-	p.BoolVar(&f.scaling, "scaling", false, "measure with 1, 2, … threads, up to -t, too")
-	p.VarP(&l.threads, "threads", "t", "CPU threads; 0 means one for each fast core this process may use")
-	p.IntVarP(&f.m.Repeat, "repeat", "r", 3, "samples")
+	p.VarP(&l.prompt, "prompt", "p", "prompt length in tokens, limited by the model's context; 0 skips prompts")
+	p.VarP(&l.generate, "generate", "n", "tokens to generate, limited by the model's context; 0 skips generation")
+	p.VarP(&l.depth, "depth", "d", "tokens of context before the measured part: 0, or 8 or more. A generation always "+
+		"follows at least 8")
+	p.Var(&l.rows, "rows", "tokens in one forward pass, 1 to 8: reports tokens per second, and the cost relative "+
+		"to a pass "+
+		"with one token")
+	p.BoolVar(&f.scaling, "scaling", false, "also measure with 1, 2, … threads, up to -t")
+	p.VarP(&l.threads, "threads", "t", "number of CPU threads; 0 means one per fast core that this process may use")
+	p.IntVarP(&f.m.Repeat, "repeat", "r", 3, "number of samples")
 	registerKV(p, &f.kv)
 	registerHugePages(p, &f.huge)
 	registerBackend(p, &f.backend)
@@ -84,7 +86,7 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 		p.Lookup(name).Usage += "; or several, separated by commas"
 	}
 	p.StringVarP(&f.output, "output", "o", "text",
-		"`form`: text, or in the columns of llama-bench: json, jsonl, csv or md")
+		"output `format`: text, or with the columns of llama-bench: json, jsonl, csv or md")
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each combination")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }

@@ -31,37 +31,39 @@ func newBenchGatewayCommand(a *app) *cobra.Command {
 	var f benchGatewayFlags
 	c := &cobra.Command{
 		Use:   "gateway [flags]",
-		Short: "Measure how fast a gateway answers many devices, and how much memory it takes for them",
-		Long: `Measure how fast a gateway answers many devices, and how much memory it takes for them.
+		Short: "Measure the speed, fairness and memory use of a gateway that serves many devices",
+		Long: `Measure how fast a gateway answers many devices, how fairly, and how much memory this takes.
 
-The gateway is in this process, as the devices are, over UDP on loopback, and its model takes --model-ms for each
-question and computes nothing; or it is elsewhere (--cloud). Each device has a connection of its own. Questions are due at
-times that do not depend on how long others take, and their time counts from then to the answer, so that waiting behind a
-stall is part of it. A device's text begins with 128 tokens, and each of its questions adds 8.
+By default the gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per
+question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection.
+Questions are due at times that do not depend on how long others take, and are timed from then to the answer, so
+waiting behind a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
 
-Fairness is how alike the devices were served: Jain's index of the shares of their questions that were answered, and of
-the 99th percentiles of their times. It is 1 where all are alike, and 1/n where one of n devices has all. With --greedy the
-first device asks more than the others, which a fair gateway keeps from being noticed. Only where the model takes fewer
-questions at a time than there are (--model-parallel) has anybody to wait.`,
+Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
+of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
+--greedy, the first device asks more than the others, which they do not notice if the gateway is fair. Devices only
+have to wait if the model takes fewer questions at a time than there are (--model-parallel).`,
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
   pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()
-	p.IntVar(&f.o.Devices, "devices", 1000, "devices, each with a connection of its own")
+	p.IntVar(&f.o.Devices, "devices", 1000, "number of devices, each with its own connection")
 	p.Float64Var(&f.o.Rate, "rate", 1, "questions per second of each device")
-	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes for a question")
-	p.Float64Var(&f.seconds, "seconds", 30, "length of the measurement")
-	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model takes at the same time; others wait")
-	p.Float64Var(&f.o.Greedy, "greedy", 1, "how many `times` --rate the first device asks at. Fairness is that among the "+
-		"others")
-	p.IntVar(&f.o.Sessions, "sessions", 1000, "idle sessions of 512 tokens whose memory is measured; 0 leaves that out")
-	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port`, in place of one in this process")
-	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as with run")
+	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes per question")
+	p.Float64Var(&f.seconds, "seconds", 30, "duration of the measurement")
+	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model processes at the same time; others wait")
+	p.Float64Var(&f.o.Greedy, "greedy", 1, "rate of the first device, as a multiple of --rate, in `times`. "+
+		"Fairness is measured among "+
+		"the others")
+	p.IntVar(&f.o.Sessions, "sessions", 1000, "number of idle sessions of 512 tokens whose memory is measured; 0 "+
+		"skips this")
+	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port` instead of one in this process")
+	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as for run")
 	p.StringVar(&f.gateway.token, "token-file", "",
-		"with --cloud: `file` with the access token that it wants, as with run")
-	p.StringVarP(&f.file, "model", "m", "", "with --cloud: a GGUF `file` of the family of its model, for the vocabulary")
+		"with --cloud: `file` with the access token, as for run")
+	p.StringVarP(&f.file, "model", "m", "", "with --cloud: GGUF `file` of the same model family, for the vocabulary")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.gateway.set = p
 	return c

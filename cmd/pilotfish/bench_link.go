@@ -31,19 +31,19 @@ func newBenchLinkCommand(a *app) *cobra.Command {
 	var f benchLinkFlags
 	c := &cobra.Command{
 		Use:   "link [flags]",
-		Short: "Measure the way of questions and answers alone: protocol, QUIC and an emulated link, without models",
-		Long: `Measure the way of questions and answers alone: protocol, QUIC and an emulated link, without models. Device, link and
-gateway are in this one process. What was measured stands beside what arithmetic says.
+		Short: "Measure the network path alone: protocol, QUIC and an emulated link, without models",
+		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
+models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
-  asks      questions of each of --tokens new tokens, each from when it was due until its answer was there. They are due at
-            times that do not depend on answers, so that waiting behind a stall is part of it. Arithmetic: the round trip,
-            the model, and with --rate the time on the link. Bytes on the wire are those of IP, UDP and QUIC too, with
-            acknowledgements and repeats.
-  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Arithmetic: two round trips until
-            the gateway's welcome and three until the first answer, and one with 0-RTT.
-  outage    nothing passes for --outage while questions go on; how long after its end the first answer comes. Arithmetic:
-            no later than that of the next question which becomes due.
-  loopback  how many questions a second pass without the link, 64 under way at any time.`,
+  asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
+            are due at times that do not depend on answers, so waiting behind a stall counts. Prediction: the round
+            trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
+            acknowledgements and retransmissions.
+  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
+            until the gateway's welcome and three until the first answer, and one with 0-RTT.
+  outage    nothing gets through for --outage while questions continue; how long after its end the first answer arrives.
+            Prediction: no later than that of the next question that becomes due.
+  loopback  questions per second without the link, with 64 in flight at any time.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
   pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8 --asks 2000 --connects 0 --outages 0
   pilotfish bench link --trace cellular.rtt.csv --json`,
@@ -56,21 +56,21 @@ gateway are in this one process. What was measured stands beside what arithmetic
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = numberList{8, 64, 512}
-	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round trip, up to 10s")
-	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets that the link loses, each way")
+	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round-trip time, up to 10s")
+	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets lost on the link, in each direction")
 	p.Int64Var(&f.o.Rate, "rate", 0,
-		"`bytes` per second that the link carries each way, headers included; 0 means no limit")
+		"capacity of the link in each direction, in `bytes` per second including headers; 0 means no limit")
 	p.StringArrayVar(&f.o.Traces, "trace", nil,
-		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
-	p.Uint64Var(&f.o.Seed, "seed", 0, "seed of the chance by which --loss loses packets")
-	p.Float64Var(&f.model, "model-ms", 0, "`milliseconds` that the model takes for a question")
-	p.Var(&f.tokens, "tokens", "new tokens of each question, 1 to 2048; 0 leaves this part out")
-	p.IntVar(&f.o.Asks, "asks", 300, "questions of each number of tokens")
-	p.Float64Var(&f.o.AskRate, "asks-per-second", 50, "how often a question is due")
-	p.IntVar(&f.o.Connects, "connects", 10, "connections of each kind; 0 leaves this part out")
-	p.IntVar(&f.o.Outages, "outages", 3, "how often nothing passes; 0 leaves this part out")
-	p.DurationVar(&f.o.Outage, "outage", time.Second, "for how long")
-	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "length of the measurement without link; 0 leaves it out")
+		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; may be given once for each kind")
+	p.Uint64Var(&f.o.Seed, "seed", 0, "random seed for --loss")
+	p.Float64Var(&f.model, "model-ms", 0, "`milliseconds` that the model takes per question")
+	p.Var(&f.tokens, "tokens", "new tokens per question, 1 to 2048; 0 skips this part")
+	p.IntVar(&f.o.Asks, "asks", 300, "number of questions for each number of tokens")
+	p.Float64Var(&f.o.AskRate, "asks-per-second", 50, "rate at which questions are due")
+	p.IntVar(&f.o.Connects, "connects", 10, "number of connections of each kind; 0 skips this part")
+	p.IntVar(&f.o.Outages, "outages", 3, "number of outages; 0 skips this part")
+	p.DurationVar(&f.o.Outage, "outage", time.Second, "duration of each outage")
+	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "duration of the measurement without the link; 0 skips it")
 	f.qlog.register(p)
 	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
 }

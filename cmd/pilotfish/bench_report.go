@@ -16,13 +16,13 @@ func newBenchReportCommand(a *app) *cobra.Command {
 	var out, svg string
 	c := &cobra.Command{
 		Use:   "report RESULTS... -o FILE [flags]",
-		Short: "Draw the results of measurements as one page that needs no network",
-		Long: `Draw the results of measurements as one page that needs no network: tables, time over round trips with intervals, one
-answer of each mode from its beginning to its end, histograms of waits, bytes each way, engines, gateways and accuracy;
-and how each was measured.
+		Short: "Turn measurements into a self-contained page of tables and plots",
+		Long: `Turn measurements into one page that needs no network: tables, time over round trips with intervals, one
+answer of each mode from beginning to end, histograms of waits, bytes in each direction, engines, gateways and
+accuracy; and how each was measured.
 
-RESULTS are files of JSON lines, as --json of demo, bench, eval and run prints them; - is stdin. Lines of several files
-stand in one plot where nothing but the round trip differs.`,
+RESULTS are files of JSON lines, as printed by --json of demo, bench, eval and run; - is stdin. Lines of several files
+are drawn in one plot if only the round trip differs.`,
 		Example: `  pilotfish bench routing --json > results.jsonl
   pilotfish bench report results.jsonl -o report.html --svg figures`,
 		Args: cobra.MinimumNArgs(1),
@@ -33,8 +33,8 @@ stand in one plot where nothing but the round trip differs.`,
 			return a.report(args, out, svg)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "write the page to `file`; one that is there is replaced")
-	c.Flags().StringVar(&svg, "svg", "", "write each picture as an SVG file into `folder`")
+	c.Flags().StringVarP(&out, "out", "o", "", "write the page to `file`, replacing it if it exists")
+	c.Flags().StringVar(&svg, "svg", "", "also write each plot as an SVG file to `folder`")
 	return c
 }
 

@@ -49,41 +49,42 @@ func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
 	f := new(cloudCommandFlags)
 	c := &cobra.Command{
 		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
-		Short: "Serve a large model to devices that ask for single tokens",
+		Short: "Run the gateway: serve a large model to devices, token by token",
 		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
-The model is a GGUF file that this program runs (-m), or it is served by an inference engine over HTTP (--upstream):
-SGLang, vLLM, llama-server, or one with OpenAI's /v1/completions that takes ids. The engine's vocabulary is compared
-with that of a GGUF file of the same family (--tokenizer; it may hold a vocabulary alone). Several engines of one model
-share the work. Try an engine with: pilotfish cloud check URL --tokenizer FILE
+The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP
+(--upstream): SGLang, vLLM, llama-server, or anything with OpenAI's /v1/completions that accepts token ids. The
+engine's vocabulary is compared with that of a GGUF file of the same model family (--tokenizer; a file with a
+vocabulary alone is enough). Several engines that serve the same model share the load. To test an engine: pilotfish
+cloud check URL --tokenizer FILE
 
-The first start makes a self-signed certificate. Its fingerprint is printed to stdout at each start; devices give it with
---pin. A certificate of your own is given with --cert and --key.
+The first start creates a self-signed certificate. Its fingerprint is printed to stdout at each start; devices need it
+for --pin. To use your own certificate, give --cert and --key.
 
-Devices need an access token. The first start makes one and prints the line to paste on the device; it is kept beside
-the certificate. Tokens of your own are given in a file (--token-file), one per line as NAME:SECRET, the secret at least
-16 bytes long, with limits behind it if wanted:
+Devices need an access token. The first start creates one and prints the command to paste on the device; the token is
+stored next to the certificate. To use your own tokens, list them in a file (--token-file), one per line as NAME:SECRET.
+A secret has at least 16 bytes. Limits may follow it:
 
   lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
 
-or, one for all, in the environment variable PILOTFISH_TOKEN. Any number of devices may use one token: each has its own
-share of the work. Without a token the gateway serves anybody: that is so on a loopback address, and with --open.
+A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
+the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
 
-What the texts of devices begin with alike, such as a system prompt, is computed once and kept once for all of them. So
-a device that tries out texts, token by token, can learn from the time of an answer whether another one has asked about
-the same text lately. The word private behind a token keeps what each of its devices asks apart from all others;
---share-prefixes=false keeps every text apart. The answers are the same.
+If the texts of several devices begin alike, for example with the same system prompt, that part is computed and stored
+once. As a consequence, a device that tries out texts token by token can learn from response times whether another
+device has recently asked about the same text. The word private after a token isolates each of its devices from all
+others; --share-prefixes=false isolates every text. Answers are the same in all cases.
 
-Every flag can also be set in a YAML file (--config), by its name, and in an environment variable such as
-PILOTFISH_CLOUD_MAX_QUESTIONS. The command line counts before the environment, that before the file. The file may list
-the access tokens, too:
+Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
+PILOTFISH_CLOUD_MAX_QUESTIONS. The command line overrides the environment, which overrides the file. The file may list
+access tokens as well:
 
   listen: 10.0.0.7:4433
   tokens:
     - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
 
-SIGHUP reads tokens, certificate, ticket keys and --log-level again; what only a restart can change is logged. SIGTERM
-and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics and others are on --admin.`,
+SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
+Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`,
 		Example: `  pilotfish cloud -m big.gguf
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
   pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
@@ -101,21 +102,21 @@ and Ctrl-C let open questions finish. What happens is logged to stderr; /metrics
 	f.upstream.register(p)
 	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
 	p.StringVar(&f.cert, "cert", "",
-		"certificate `file`, PEM (default: made on the first start, in the user's configuration folder)")
+		"certificate `file`, PEM (default: created on the first start, in the user's configuration folder)")
 	p.StringVar(&f.key, "key", "", "private key `file` of the certificate, PEM")
 	p.StringVar(&f.access.file, "token-file", "",
-		"`file` with the access tokens that devices may use (default: one is made on the first start)")
-	p.BoolVar(&f.access.open, "open", false, "serve anybody who can reach the address, without an access token")
+		"`file` with the access tokens that devices may use (default: one is created on the first start)")
+	p.BoolVar(&f.access.open, "open", false, "serve anyone who can reach the address, without an access token")
 	p.IntVar(&f.slots, "slots", 0,
-		"`tokens` whose keys and values are kept in memory, for all devices together "+
+		"size of the KV cache for all devices together, in `tokens` "+
 			"(default: what fits into half of the free memory)")
 	p.IntVar(&f.rows, "rows", 0,
-		"most new `tokens` that one step computes; fewer make a question wait less for those of others (default 128)")
+		"maximum new `tokens` computed in one step; smaller steps mean shorter waits for other questions (default 128)")
 	p.Var(&f.lookup, "lookup",
-		lookupHelp+". For devices that ask for one token after the other, as with --policy always")
+		lookupHelp+". For devices that ask for one token after another, as with --policy always")
 	p.BoolVar(&f.share, "share-prefixes", true,
-		"compute and keep once what texts of different devices begin with alike, but for tokens that are private")
-	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
+		"share common beginnings of texts between devices, except for tokens marked private")
+	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
 	f.qlog.register(p)
 	f.limits.register(p)
 	f.operate.register(p)

@@ -14,16 +14,17 @@ func newCloudCheckCommand(a *app) *cobra.Command {
 	var json bool
 	c := &cobra.Command{
 		Use:   "check URL --tokenizer FILE [flags]",
-		Short: "Find out whether an inference engine is fit to stand behind the gateway",
-		Long: `Find out whether an inference engine is fit to stand behind the gateway.
+		Short: "Check whether an inference engine can be used behind the gateway",
+		Long: `Check whether an inference engine can be used behind the gateway.
 
-It does what the gateway does when it starts, and asks the engine some hundred questions: whether it has the vocabulary
-of --tokenizer, answers alike when asked again and in company, gives probabilities and audits that are right, finds what
-it has computed before, keeps clients apart, and survives what is cancelled or too long. Texts of nobody are sent.
+This does what the gateway does when it starts, and asks the engine about a hundred questions: whether it has the
+vocabulary of --tokenizer, gives the same answers when asked again and under load, reports correct probabilities and
+audits, reuses what it has computed, keeps clients apart, and survives requests that are cancelled or too long. No text
+of any user is sent.
 
   pass  as it should be
-  note  it can serve, but not as well as others
-  fail  it must not serve; the exit code is then 1`,
+  note  usable, but with a restriction
+  fail  not usable; the exit code is then 1`,
 		Example: `  pilotfish cloud check http://10.0.0.8:8000 --tokenizer small.gguf`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -30,33 +30,37 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	duration := func(v *time.Duration, name string, def time.Duration, usage string) {
 		f.DurationVar(v, name, def, usage)
 	}
-	number(&l.o.MaxContext, "max-context", "--ctx", "longest context that a device may send, in `tokens`")
+	number(&l.o.MaxContext, "max-context", "--ctx", "maximum context that a device may send, in `tokens`")
 	number(&l.o.MaxConns, "max-connections", "8192",
-		"open connections of all devices; when there are more, idle ones make room")
+		"maximum open connections of all devices; beyond that, idle ones are closed")
 	number(&l.o.MaxConnsPerAddress, "max-connections-per-address", "half of all",
-		"of one IPv4 address, or of one /64 of IPv6")
-	number(&l.o.MaxConnsPerDevice, "max-connections-per-device", "8", "of one device")
-	number(&l.o.MaxAsks, "max-questions", "4096", "open questions of all devices; above that only devices with few get in")
-	number(&l.o.MaxAsksPerDevice, "max-questions-per-device", "256", "open questions of one device")
-	number(&l.o.MaxStreams, "max-questions-per-connection", "128", "open questions of one connection")
-	number(&l.o.MaxSessions, "max-sessions", "65536", "texts of all devices that are remembered")
-	number(&l.o.MaxSessionsPerDevice, "max-sessions-per-device", "64", "texts of one device that are remembered")
-	number(&l.o.MaxTokens, "max-session-tokens", "16777216", "`tokens` of all texts that are remembered, 12 bytes each")
+		"maximum open connections of one IPv4 address or IPv6 /64")
+	number(&l.o.MaxConnsPerDevice, "max-connections-per-device", "8", "maximum open connections of one device")
+	number(&l.o.MaxAsks, "max-questions", "4096", "maximum open questions of all devices; beyond that, only "+
+		"devices with few are served")
+	number(&l.o.MaxAsksPerDevice, "max-questions-per-device", "256", "maximum open questions of one device")
+	number(&l.o.MaxStreams, "max-questions-per-connection", "128", "maximum open questions of one connection")
+	number(&l.o.MaxSessions, "max-sessions", "65536", "maximum texts of all devices kept in memory")
+	number(&l.o.MaxSessionsPerDevice, "max-sessions-per-device", "64", "maximum texts of one device kept in memory")
+	number(&l.o.MaxTokens, "max-session-tokens", "16777216", "maximum `tokens` of all texts kept in memory, 12 "+
+		"bytes each")
 	number(&l.o.MaxSessionTokens, "max-tokens-per-session", "4 contexts",
-		"`tokens` of one text with its drafts that are remembered")
+		"maximum `tokens` of one text and its drafts kept in memory")
 	f.Float64Var(&l.o.DeviceRate, "device-rate", 0,
-		"questions per second of one device, on an open gateway of one address")
+		"maximum questions per second of one device; on an open gateway, of one address")
 	f.Lookup("device-rate").DefValue = "no limit"
-	number(&l.o.DeviceBurst, "device-burst", "2 seconds' worth", "questions that may come at once under --device-rate")
-	f.IntVar(&l.o.MaxAhead, "ahead-limit", 16, fmt.Sprintf("`tokens` beyond the one asked for that a question can have "+
-		"decoded while the model has nothing else to do, 0 to %d; 0: none", netproto.MaxAhead))
-	duration(&l.o.SessionIdle, "session-idle", 15*time.Minute, "after which an unused text is forgotten")
-	duration(&l.o.IdleTimeout, "idle-timeout", 30*time.Second, "after which a silent connection is closed")
-	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "for a message to arrive as a whole, or to be taken")
-	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "for an answer, whatever deadline the device states")
+	number(&l.o.DeviceBurst, "device-burst", "2 seconds' worth", "questions allowed at once under --device-rate")
+	f.IntVar(&l.o.MaxAhead, "ahead-limit", 16, fmt.Sprintf("maximum `tokens` beyond the one asked for that "+
+		"are decoded for a question while the model is idle, 0 to %d", netproto.MaxAhead))
+	duration(&l.o.SessionIdle, "session-idle", 15*time.Minute, "time after which an unused text is dropped from memory")
+	duration(&l.o.IdleTimeout, "idle-timeout", 30*time.Second, "time after which a silent connection is closed")
+	duration(&l.o.MessageTimeout, "message-timeout", 5*time.Second, "maximum time for a message to arrive "+
+		"completely, or to be accepted")
+	duration(&l.o.AskTimeout, "question-timeout", time.Minute, "maximum time for an answer, whatever deadline the "+
+		"device gives")
 	duration(&l.o.DrainTimeout, "drain-timeout", 10*time.Second,
-		"for open questions to be answered when the gateway is to end")
-	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "serve devices whose chat template differs from the model's")
+		"time for open questions to finish when the gateway shuts down")
+	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "accept devices whose chat template differs from the model's")
 	registerDictionaries(f, &l.dictionaries)
 }
 
@@ -96,8 +100,8 @@ func (l *limitFlags) isLimit(flag string) bool {
 // registerDictionaries adds the flag for dictionaries, which a device and its gateway must both have.
 func registerDictionaries(f *pflag.FlagSet, all *[]string) {
 	f.StringArrayVar(all, "dictionary", nil,
-		"dictionary that makes questions shorter, `NUMBER:FILE`, which device and gateway "+
-			"must both have: a zstd dictionary trained on token ids; may be repeated, the best first")
+		"zstd dictionary of token ids that makes questions shorter, as `NUMBER:FILE`; device and "+
+			"gateway must both have it; may be repeated, best first")
 }
 
 // readDictionaries reads dictionaries, each written as NUMBER:FILE.

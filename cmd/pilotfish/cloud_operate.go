@@ -38,19 +38,21 @@ const adminDefault = "127.0.0.1:9433"
 func (o *operateFlags) register(p *pflag.FlagSet) {
 	o.set = p
 	p.StringVar(&o.config, "config", "",
-		"YAML `file` with values for these flags, by their names, and a list of access tokens")
+		"YAML `file` with values for these flags and a list of access tokens")
 	p.BoolVar(&o.check, "check-config", false,
-		"check flags, configuration and the files that they name, start nothing, and exit with 0 if all is right")
+		"check flags, configuration and the files they name, and exit with 0 if all is well, without starting")
 	p.StringVar(&o.admin, "admin", adminDefault,
-		"TCP `address` of the pages for operators: /healthz, /readyz, /metrics, /debug/pprof; without a host it is on "+
-			"loopback; off: none. If the default is taken, the gateway does without")
-	p.BoolVar(&o.profiles, "admin-pprof", false, "serve /debug/pprof on an --admin address that is not on loopback, too")
-	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with the keys of 0-RTT tickets, one of 32 bytes per line in "+
-		"hex or base64, the newest first; replicas share it (default: made on the first start, and a new key every day)")
-	p.StringVar(&o.level, "log-level", "info", "least `level` of the log: debug, which tells every question, info, warn "+
+		"TCP `address` of the pages for operators: /healthz, /readyz, /metrics, /debug/pprof; without a host, on "+
+			"loopback; off: none. If the default address is in use, the gateway runs without these pages")
+	p.BoolVar(&o.profiles, "admin-pprof", false, "serve /debug/pprof even if --admin is not a loopback address")
+	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with keys for 0-RTT tickets, 32 bytes per line in "+
+		"hex or base64, newest first; shared by replicas (default: created on the first start, with a new key "+
+		"every day)")
+	p.StringVar(&o.level, "log-level", "info", "minimum `level` of the log: debug (which logs every question), "+
+		"info, warn "+
 		"or error")
 	p.BoolVar(&o.texts, "log-text", false,
-		"log what users write: with each answered question its last 64 tokens, and the answer. It needs --log-level debug")
+		"log texts of users: the last 64 tokens of each answered question, and the answer; needs --log-level debug")
 }
 
 // checkFlags refuses what makes no sense whatever else there is.

@@ -17,9 +17,9 @@ func newCloudReadyCommand(a *app) *cobra.Command {
 	var address string
 	c := &cobra.Command{
 		Use:   "ready [flags]",
-		Short: "Say whether a gateway on this machine is ready",
-		Long: `Say whether a gateway is ready, as its page /readyz says: exit with 0 if it is, else with 1 and why not. For
-health checks of containers, in which there is no other program.`,
+		Short: "Check whether the gateway on this machine is ready",
+		Long: `Check whether a gateway is ready, by its page /readyz: exit with 0 if it is, and with 1 and the reason
+if not. This is for health checks in containers that have no other program.`,
 		Example: `  pilotfish cloud ready`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

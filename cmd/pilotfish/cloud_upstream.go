@@ -30,32 +30,32 @@ type upstreamFlags struct {
 func (u *upstreamFlags) register(f *pflag.FlagSet) {
 	u.registerAll(f)
 	f.DurationVar(&u.o.Patience, "upstream-wait", 2*time.Minute,
-		"for the first engine to answer when the gateway starts")
+		"time to wait for the first engine when the gateway starts")
 	f.DurationVar(&u.o.Hedge, "upstream-hedge", 0,
-		"`time` after which a question without an answer is put to a second engine as well (default: never)")
+		"`time` after which an unanswered question is also sent to a second engine (default: never)")
 	f.IntVar(&u.o.Parallel, "upstream-parallel", 0,
-		"`questions` that one engine works on at a time (default: as many as it states, or 64)")
+		"maximum `questions` sent to one engine at a time (default: what it reports, or 64)")
 	f.IntVar(&u.o.AuditEvery, "upstream-audit-every", 8,
-		"with an engine that can look at one position of a text only: each so many `questions` one does")
+		"for engines that can check only one position of a text: check one position every so many `questions`")
 }
 
 // registerAll adds the flags that say which engines there are.
 func (u *upstreamFlags) registerAll(f *pflag.FlagSet) {
 	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; "+
-		"may be repeated, for several that serve the same one")
+		"may be repeated for several engines with the same model")
 	u.registerEngine(f)
 }
 
 // registerEngine adds the flags that one engine needs to be known.
 func (u *upstreamFlags) registerEngine(f *pflag.FlagSet) {
-	f.StringVar(&u.kind, "upstream-kind", "auto", "`interface` of the engines: "+kindNames())
+	f.StringVar(&u.kind, "upstream-kind", "auto", "`API` of the engines: "+kindNames())
 	f.StringVar(&u.o.Model, "upstream-model", "", "`name` of the model, "+
-		"where an engine serves several (default: its first)")
-	f.StringVar(&u.key, "upstream-key-file", "", "`file` with the key that the engines want")
+		"if an engine serves several (default: its first)")
+	f.StringVar(&u.key, "upstream-key-file", "", "`file` with the API key for the engines")
 	f.StringVar(&u.tokenizer, "tokenizer", "",
-		"GGUF `file` with the vocabulary of the devices' model, which the engines' must be")
+		"GGUF `file` with the vocabulary of the devices' model, which must be that of the engines")
 	f.BoolVar(&u.o.TrustVocabulary, "trust-vocabulary", false,
-		"take engines that cannot say which token an id is: that they mean the same is then not checked")
+		"accept engines that cannot report their vocabulary: it is then not checked")
 }
 
 func kindNames() string {

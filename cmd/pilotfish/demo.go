@@ -18,12 +18,12 @@ func newDemoCommand(a *app) *cobra.Command {
 	var f routingFlags
 	c := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "Run the whole system in one process: two tiny models, gateway, emulated link",
-		Long: `Run the whole system in one process: a tiny pair of trained models that comes with the program, the gateway, and an emulated
-link between them. The models know an invented world. The small one was told the truth about only a part of it, so it has
-something to ask the large one for.
+		Short: "Try the whole system in one process: two tiny models, a gateway, an emulated link",
+		Long: `Run the whole system in one process: a tiny pair of trained models that is part of the program, the
+gateway, and an emulated link between them. The models know an invented world. The small one was taught only part of
+its facts, so it has something to ask the large one.
 
-It answers the same questions in several modes and prints tables of them, with a legend and what is won, in one sentence:
+The same questions are answered in several modes, and the results are printed as tables, with a legend and a summary:
 
 ` + modesHelp + `
 

@@ -20,8 +20,8 @@ import (
 type pageFlag string
 
 func (f *pageFlag) register(c *cobra.Command) {
-	c.Flags().StringVar((*string)(f), "report", "", "write tables and plots as one page to `file`; "+
-		"one that is there is replaced")
+	c.Flags().StringVar((*string)(f), "report", "", "write tables and plots as one page to `file`, "+
+		"replacing it if it exists")
 }
 
 // check refuses a file that could not be written, before anything is measured.

@@ -26,29 +26,29 @@ func newEvalCommand(a *app) *cobra.Command {
 	var f evalFlags
 	c := &cobra.Command{
 		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
-		Short: "Compare policies: accuracy against the share of tokens from the large model",
-		Long: `Ask the questions of a task or a file with each policy and threshold and compare the answers: accuracy
-against the share of tokens from the large model. Answers are decoded serially, which is the definition of routing,
-and each question to the large model is waited for: this is about answers, "bench routing" is about time.
+		Short: "Measure accuracy against the share of tokens from the large model",
+		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
+accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
+each answer of the large model is waited for: this command is about answers; "bench routing" is about time.
 
-  csqa        CommonsenseQA, 1,221 questions with five options, fetched by "pilotfish eval fetch csqa"
-  gsm8k       grade school mathematics, 1,319 problems, fetched by "pilotfish eval fetch gsm8k"
+  csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish eval fetch csqa"
+  gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish eval fetch gsm8k"
   arc         ARC, with --data FILE
-  demo        held-out questions about the world of the demo; without -m by the demo's models
+  demo        held-out questions about the world of the demo; without -m, with the models of the demo
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
-              compared by how far they are the large model's own text
+              compared by how far they match the large model's own text
 
-With --verify and --ahead, each policy and threshold is tried with each margin of verification and each number of tokens
-that an answer is about, too: accuracy against questions per answer then shows what these are worth.
+With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
+tokens per answer: accuracy against questions per answer then shows what they are worth.
 
-A router with a certificate is tried at its threshold, too, unless --threshold or --budget is given.
+A router with a certificate is also tried at its threshold, unless --threshold or --budget is given.
 
-With -o each answer is kept in a file as soon as it is graded, and the same command goes on where it was stopped, also
-by kill -9. An answer whose decisions are those of another threshold is not decoded twice.
+With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
+even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
 
-Without --json it prints a table with a legend; --html writes a page with curves and every answer. The exit code is 0
-also where accuracy is no better than guessing: the text says so.`,
+Without --json, the output is a table with a legend; --html writes a page with curves and every answer. The exit code
+is 0 even if accuracy is no better than guessing: the text says so.`,
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
 		Args: cobra.ExactArgs(1),

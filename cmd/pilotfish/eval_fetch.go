@@ -43,15 +43,15 @@ func newEvalFetchCommand(a *app) *cobra.Command {
 	var dir, from string
 	c := &cobra.Command{
 		Use:   "fetch csqa|csqa-train|gsm8k [flags]",
-		Short: "Fetch the questions of a task from their official address and print where they are",
-		Long: `Fetch the questions of a task from their official address and print where they are:
+		Short: "Download the questions of a benchmark from their official address",
+		Long: `Download the questions of a benchmark from their official address and print the path of the file:
 
   csqa        CommonsenseQA, development split (Talmor, Herzig, Lourie and Berant, NAACL 2019)
-  csqa-train  its training split, 9,741 questions, to train and calibrate routers with
+  csqa-train  its training split, 9,741 questions, for training and calibrating routers
   gsm8k       GSM8K, test split (Cobbe et al., arXiv 2110.14168)
 
-The SHA-256 of each file is part of this program: another file is refused, and nothing of it stays. A fetch that was cut
-off goes on where it stopped.`,
+The SHA-256 of each file is built into this program: any other file is rejected and deleted. An interrupted download is
+resumed.`,
 		Example: "  pilotfish eval fetch csqa",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -70,8 +70,8 @@ off goes on where it stopped.`,
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "folder `DIR` for the file (default: pilotfish/data in the user's cache folder, "+
-		"where eval looks by itself)")
-	c.Flags().StringVar(&from, "from", "", "another `address` of the same file, where the official one is out of reach")
+		"where eval finds it)")
+	c.Flags().StringVar(&from, "from", "", "alternative `address` of the same file, if the official one is unreachable")
 	return c
 }
 

@@ -45,33 +45,35 @@ func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "",
-		"`file` with the questions of csqa, gsm8k or arc (default: what eval fetch has fetched)")
-	p.IntVar(&f.questions, "questions", 0, "ask the first so many questions; 0 means all")
+		"`file` with the questions of csqa, gsm8k or arc (default: as downloaded by eval fetch)")
+	p.IntVar(&f.questions, "questions", 0, "number of questions to ask, from the first; 0 means all")
 	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
 		" (default all, learned if there is a router)")
 	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
 		"(default: five or six for each policy)")
-	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens for each policy to ask for, above 0 up to 1, "+
-		"in place of thresholds or beside them")
+	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens to ask for with each policy, above 0 and up "+
+		"to 1, "+
+		"instead of or in addition to thresholds")
 	p.StringVar(&f.router, "router", "",
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.StringVar(&f.verify, "verify", "off",
-		"`list` of margins of verification in nats, or off for the router alone, such "+
-			"as off,0,2: each policy and threshold with each of them")
-	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after so many `tokens` that the large model has not "+
-		"looked at, 1 to 1024")
+		"`list` of verification margins in nats, or off for the router alone, such "+
+			"as off,0,2: each is combined with each policy and threshold")
+	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
+		"has not "+
+		"checked, 1 to 1024")
 	p.StringVar(&f.ahead, "ahead", "1",
-		"`list` of how many tokens an answer of the large model is about, 1 to 64, such as "+
-			"1,8: each policy and threshold with each of them")
-	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
+		"`list` of numbers of tokens per answer of the large model, 1 to 64, such as "+
+			"1,8: each is combined with each policy and threshold")
+	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
 	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
 	p.IntVarP(&f.max, "max-tokens", "n", 0,
-		"most tokens of an answer; 0 means as many as the context holds "+
+		"maximum tokens per answer; 0 means as many as fit into the context "+
 			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
-	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always takes the best token")
-	p.Uint64Var(&f.seed, "seed", 0, "of the policy random, and of the draws with --temp")
-	p.IntVar(&f.parallel, "parallel", 4, "questions at the same time, 1 to 64")
-	p.StringVarP(&f.out, "out", "o", "", "`file` that keeps each answer, and from which the same command goes on")
+	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always picks the most probable token")
+	p.Uint64Var(&f.seed, "seed", 0, "random seed of the policy random, and of sampling with --temp")
+	p.IntVar(&f.parallel, "parallel", 4, "number of questions answered at the same time, 1 to 64")
+	p.StringVarP(&f.out, "out", "o", "", "`file` that stores each answer, and from which the same command continues")
 	p.StringVar(&f.html, "html", "", "write a report with curves and all answers to this `file`")
 	p.BoolVar(&f.json, "json", false, "print one JSON object per policy and threshold")
 }

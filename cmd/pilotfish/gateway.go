@@ -30,21 +30,21 @@ type gatewayFlags struct {
 
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	c.registerAddress(f)
-	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud stays without an answer; "+
+	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud remains unanswered; "+
 		"the text is complete all the same")
 }
 
 // registerAddress adds the flags of commands for which each question must be answered.
 func (c *gatewayFlags) registerAddress(f *pflag.FlagSet) {
 	c.set = f
-	f.StringVar(&c.address, "cloud", "", "the gateway to ask, `host:port`")
+	f.StringVar(&c.address, "cloud", "", "address of the gateway, `host:port`")
 	f.StringVar(&c.pin, "pin", "",
-		"`fingerprint` of the gateway's certificate, which `pilotfish cloud` prints when it starts; "+
+		"`fingerprint` of the gateway's certificate, as printed when `pilotfish cloud` starts; "+
 			"without it, the certificate must be signed by an authority that this system trusts")
-	f.StringVar(&c.token, "token-file", "", "`file` with the access token that the gateway wants "+
+	f.StringVar(&c.token, "token-file", "", "`file` with the access token for the gateway "+
 		"(default: the environment variable "+tokenVariable+")")
 	f.BoolVar(&c.forget, "no-resume", false,
-		"keep nothing that lets the next run connect faster, and use nothing of earlier runs")
+		"do not store or use session tickets, which let later runs connect faster")
 	registerDictionaries(f, &c.dictionaries)
 }
 

@@ -87,7 +87,7 @@ func newInspectCommand(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().IntVar(&most, "elements", 8,
-		"print arrays of at most this many elements in full, of longer ones the length; -1 means all")
+		"print arrays of at most this many elements in full, and only the length of longer ones; -1: all in full")
 	return c
 }
 

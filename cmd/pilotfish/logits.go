@@ -22,9 +22,9 @@ func newLogitsCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "logits -m FILE --tokens IDS [flags]",
-		Short: "Print the logits of the token that follows",
-		Long: `Print the logits of the token that follows, for checking against other engines: the best tokens, one "id<TAB>logit" line
-each, or with --json those of the whole vocabulary.`,
+		Short: "Print the logits of the next token",
+		Long: `Print the logits of the next token, for comparison with other engines: the best tokens, one
+"id<TAB>logit" line each, or with --json those of the whole vocabulary.`,
 		Example: `  pilotfish logits -m model.gguf --tokens 9707,11,1879 --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -59,7 +59,7 @@ each, or with --json those of the whole vocabulary.`,
 	model.registerWithoutContext(c)
 	c.Flags().StringVar(&tokens, "tokens", "", "the text so far as token `ids`: 1,2,3 (required)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print all logits as one JSON object")
-	c.Flags().IntVar(&best, "best", 10, "how many of the best tokens to print without --json")
+	c.Flags().IntVar(&best, "best", 10, "number of best tokens to print without --json")
 	cobra.CheckErr(c.MarkFlagRequired("tokens"))
 	return c
 }

@@ -16,9 +16,10 @@ const (
 )
 
 // lookupHelp says what the flag does.
-const lookupHelp = "guess from the text what follows in it, and evaluate the guesses beside the next token, " +
-	"`auto|off|N`: auto: as many as are worth it, up to 8 tokens in one pass over the model; N: up to N tokens in a " +
-	"pass, 2 to 8; off: one by one. The text is the same, and one that repeats itself comes faster"
+const lookupHelp = "guess the next tokens from repetitions in the text and check the guesses in one pass over the " +
+	"model, `auto|off|N`; auto: as many as pay off, up to 8 tokens per pass; N: up to N tokens per pass, 2 to 8; " +
+	"off: " +
+	"one token per pass. The text stays the same; repetitive text is generated faster"
 
 // String implements pflag.Value.
 func (l *lookupRows) String() string {

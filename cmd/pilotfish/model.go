@@ -42,7 +42,8 @@ func (m *modelFlags) require(c *cobra.Command) {
 func (m *modelFlags) registerOptional(c *cobra.Command) {
 	m.registerCommon(c)
 	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
-		fmt.Sprintf("longest text in tokens, prompt and answer; 0 means %d, or the model's limit if that is less",
+		fmt.Sprintf("context size: maximum length of prompt and answer together, in tokens; 0 means %d, or the "+
+			"model's limit if lower",
 			engine.DefaultContext))
 	registerHugePages(c.Flags(), &m.huge)
 }
@@ -62,7 +63,7 @@ func (m *modelFlags) registerCommon(c *cobra.Command) {
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false,
-		"compute everything in float32 and plain Go: slow; the reference that other ways of computing are checked against")
+		"compute everything in float32 and plain Go: slow; the reference for checking faster ways")
 }
 
 // options are those of the engine. Wrong values are wrong usage.
@@ -124,7 +125,7 @@ func (a *app) preload(ctx context.Context, e *engine.Engine) error {
 
 func registerKV(f *pflag.FlagSet, kv *string) {
 	f.StringVar(kv, "kv", "auto",
-		"`type` of the keys and values kept: f16, f32, or auto, which is f32 for a model of float32 weights and else f16")
+		"`type` of the KV cache: f16, f32, or auto, which is f32 for models with float32 weights and f16 otherwise")
 }
 
 func parseKV(name string) (engine.KVType, error) {
@@ -139,8 +140,9 @@ func parseKV(name string) (engine.KVType, error) {
 
 func registerHugePages(f *pflag.FlagSet, huge *string) {
 	f.StringVar(huge, "huge-pages", "auto",
-		"whether weights move from the file's pages into memory in huge pages, which is read faster: auto (if the system "+
-			"has them and memory is free), on (also if little memory is), or off")
+		"move weights from the file's pages into huge pages, which are faster to read: auto (if the system has "+
+			"them and "+
+			"enough memory is free), on (even if little memory is free), or off")
 }
 
 func parseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
@@ -157,7 +159,7 @@ func parseHugePages(name string, where engine.Backend) (engine.HugePages, error)
 
 func registerBackend(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "backend", string(engine.CPU),
-		"what runs the model: cpu, metal (the GPU of a Mac), or soft (its kernels in software, for checking; "+
+		"where the model runs: cpu, metal (the GPU of a Mac), or soft (its kernels emulated in software, for testing; "+
 			"also soft:check, soft:ubsan:SEED, …)")
 }
 

@@ -25,7 +25,7 @@ type pairFlags struct {
 func (p *pairFlags) register(c *cobra.Command) {
 	p.model.registerOptional(c)
 	p.set = c.Flags()
-	p.set.StringVar(&p.large, "large", "", "the large model, a GGUF `file`, to run in this process as well")
+	p.set.StringVar(&p.large, "large", "", "large model, a GGUF `file`, to run in this process too")
 	p.gateway.registerAddress(p.set)
 }
 

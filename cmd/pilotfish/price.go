@@ -12,8 +12,9 @@ import (
 type priceFlag struct{ list *price.List }
 
 func (p *priceFlag) register(f *pflag.FlagSet) {
-	f.Var(p, "price", "what the large model costs, as `list` prefill=X,decode=Y in money per million tokens, in any "+
-		"currency: what answers cost is said, beside what the large model alone would")
+	f.Var(p, "price", "price of the large model, as a `list` prefill=X,decode=Y per million tokens, in any "+
+		"currency: reports the "+
+		"cost of the answers, compared with the large model alone")
 }
 
 // String implements pflag.Value.

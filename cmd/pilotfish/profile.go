@@ -50,11 +50,11 @@ func profileKinds() []profileKind {
 // register adds the flags to c, and the profile around its work, which must be set already.
 func (p *profileFlag) register(c *cobra.Command) {
 	c.Flags().StringVar(&p.kind, "profile", "",
-		"write a profile of this run: `KIND` is cpu, mem, block, mutex, or trace. CPU samples have the label phase, "+
-			"which `go tool pprof -tags` shows")
+		"write a profile of this run; `KIND` is cpu, mem, block, mutex or trace. CPU samples are labelled by phase, "+
+			"see `go tool pprof -tags`")
 	c.Flags().StringVar(&p.path, "profile-path", "",
-		"with --profile: `file` to write, or folder for KIND.pprof or trace.out (default: this folder). A file that "+
-			"exists is never overwritten")
+		"with --profile: `file` to write, or folder for KIND.pprof or trace.out (default: the current folder). "+
+			"Existing files are never overwritten")
 	work := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		stop, err := p.start(c.Flags().Changed("profile"), c.Flags().Changed("profile-path"))

@@ -10,8 +10,9 @@ import (
 type qlogFlag struct{ path string }
 
 func (q *qlogFlag) register(p *pflag.FlagSet) {
-	p.StringVar(&q.path, "qlog", "", "write a file about each QUIC connection, as qvis shows them, to this `folder`; "+
-		"it is made where it does not exist, and no file in it is overwritten")
+	p.StringVar(&q.path, "qlog", "", "write a qlog file per QUIC connection, for viewers such as qvis, to this "+
+		"`folder`; "+
+		"it is created if necessary, and existing files are not overwritten")
 }
 
 // open makes the folder, and returns nil where none is wanted. It is closed when all connections are.

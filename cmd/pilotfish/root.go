@@ -14,14 +14,14 @@ func newRootCommand(a *app) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "A small language model on this device that asks a large one for the few tokens that matter",
 		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for the few tokens that matter.
-Start with "pilotfish demo", which needs nothing else.
+Start with "pilotfish demo", which needs neither a model nor a network.
 
 Text goes to stdout, everything else to stderr. Exit codes:
-  0    done
-  1    failed. If stdout is a pipe that its reader has closed, as head does, there is no message
-  2    called the wrong way
-  130  ended by Ctrl-C
-  143  ended by SIGTERM`,
+  0    success
+  1    failure; without a message if stdout is a pipe whose reader is gone, as with head
+  2    wrong usage
+  130  interrupted by Ctrl-C
+  143  terminated by SIGTERM`,
 		Version:                    buildVersion(),
 		Args:                       knownCommand,
 		SuggestionsMinimumDistance: 2,
@@ -32,7 +32,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 			if err := c.Help(); err != nil {
 				return err
 			}
-			return usagef("which command? The list is above")
+			return usagef("no command given: choose one from the list above")
 		},
 	}
 	root.SetIn(a.stdin)

@@ -48,27 +48,28 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 		}
 	}
 	f.StringVar(&r.policy, "policy", "",
-		"`rule` that decides which tokens the cloud is asked for: "+strings.Join(policies, ", ")+
+		"`rule` that decides for which tokens the cloud is asked: "+strings.Join(policies, ", ")+
 			" (default learned with --router, else margin)")
-	f.Float64Var(&r.threshold, "threshold", 0, "ask where the confidence is below this, 0 (never) to 1 "+
+	f.Float64Var(&r.threshold, "threshold", 0, "ask the cloud where the confidence is below this, 0 (never) to 1 "+
 		"(default "+strings.Join(thresholds, ", ")+")")
 	f.Float64Var(&r.budget, "budget", 0,
-		"ask for this `share` of the tokens, above 0 up to 1, instead of a fixed threshold")
+		"ask the cloud for this `share` of the tokens, above 0 and up to 1, instead of using a fixed threshold")
 	f.StringVar(&r.routerGGM, "router", "", "router `file`, for --policy learned")
 	r.branches = engine.AutoBranches
-	f.Var(&r.branches, "branches", fmt.Sprintf("guesses at each answer to draft on from, `auto|N`: auto: as many as are "+
-		"worth the time of their rows, up to %d", engine.MostBranches))
-	f.IntVar(&r.window, "window", 32, "most tokens to draft past the oldest question that waits for its answer")
-	f.IntVar(&r.inflight, "inflight", 4, "most questions that wait for their answers at a time")
-	f.Var(&r.deadline, "deadline", "longest `time` to wait for an answer, after which the small model's token stands; "+
-		"off (or 0): as long as it takes, so that pipelined gives the same tokens as serial")
-	f.BoolVar(&r.noAudit, "no-audit", false, "do not have the cloud compare the small model's tokens with those that "+
-		"it would have chosen")
-	f.BoolVar(&r.noWarm, "no-warm", false, "do not send the prompt, and long stretches of settled text, to the cloud "+
+	f.Var(&r.branches, "branches", fmt.Sprintf("number of guesses at each answer to continue drafting from, `auto|N`; "+
+		"auto: as many as pay off, up to %d", engine.MostBranches))
+	f.IntVar(&r.window, "window", 32, "maximum number of tokens drafted beyond the oldest open question")
+	f.IntVar(&r.inflight, "inflight", 4, "maximum number of open questions")
+	f.Var(&r.deadline, "deadline", "maximum `time` to wait for an answer before the small model's token is used "+
+		"instead; "+
+		"off (or 0): wait as long as it takes, so that pipelined gives the same tokens as serial")
+	f.BoolVar(&r.noAudit, "no-audit", false, "do not let the cloud compare the small model's tokens with its own "+
+		"choices")
+	f.BoolVar(&r.noWarm, "no-warm", false, "do not send the prompt and long stretches of final text to the cloud "+
 		"ahead of questions")
 	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
-		"slow the small model down to so many passes per second, a token each unless --lookup guesses some; "+
-			"0: as fast as it goes")
+		"slow the small model down to this many passes per second (one token per pass, unless --lookup guesses "+
+			"more); 0: full speed")
 	r.registerVerification(f)
 }
 

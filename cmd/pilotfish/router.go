@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func newRouterCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "router COMMAND",
-		Short: "Make routers, which say what tokens the large model is asked for, and look into them",
+		Short: "Train, calibrate and examine routers, which decide when the large model is asked",
 		Example: `  pilotfish router collect --data demo-train --questions 2000 -o traces
   pilotfish router train traces -o router.gguf
   pilotfish router show router.gguf traces

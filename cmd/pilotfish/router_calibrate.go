@@ -46,22 +46,22 @@ func newRouterCalibrateCommand(a *app) *cobra.Command {
 	var f calibrateFlags
 	c := &cobra.Command{
 		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
-		Short: "Prove at which threshold a router keeps to a budget of tokens from the large model",
-		Long: `Decode prompts anew at a few thresholds, from few questions to many, and find the highest of which it can
-be shown that the large model chooses at most --budget of the tokens, with the chance of --confidence over the draw of
-the prompts. The router is written with that certificate, and run uses it.
+		Short: "Find a threshold at which a router provably stays within a budget",
+		Long: `Decode prompts at a few thresholds, from few questions to many, and find the highest threshold for which
+it can be shown that at most --budget of the tokens come from the large model, with probability --confidence over the
+choice of prompts. The router is written together with this certificate, and run uses it.
 
-Changing the threshold changes the text that follows, so nothing is taken from recorded texts. The walk ends at the
-first threshold that cannot be shown to keep the budget. Without --thresholds, a tenth of the prompts (8 at least, 50 at
-most) is decoded first to choose six; those prompts take no part in the test. Every question to the large model waits
-for its answer.
+Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
+threshold that cannot be shown to stay within the budget. Without --thresholds, a tenth of the prompts (at least 8, at
+most 50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large
+model is waited for.
 
-The longest possible answer (-n) counts: one prompt could be answered by the large model alone. The nearer -n is to what
-answers take, the fewer prompts are needed. A certificate is of one pair of models, one way to give the prompts, greedy
-decoding, and one -n.
+The longest possible answer (-n) matters, because one prompt could be answered entirely by the large model: the closer
+-n is to the real length of answers, the fewer prompts are needed. A certificate applies to one pair of models, one
+prompt format, greedy decoding, and one -n.
 
-Without -m it is the demo's pair, router and questions. Where nothing can be shown the command says so, exits with 1 and
-writes no file.`,
+Without -m, the models, router and questions of the demo are used. If nothing can be shown, the command says so, exits
+with 1 and writes no file.`,
 		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf --data prompts.jsonl -o out.gguf
   pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
 		Args: cobra.NoArgs,
@@ -75,22 +75,23 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVar(&f.router, "router", "", "router `file` to calibrate (default without -m: the demo's own)")
-	p.StringVar(&f.data, "data", "", "prompts that the router did not learn from: a `file` of JSON lines "+
-		"{\"question\": \"…\"}, or a task (default without -m: 400 drawn questions of the demo)")
-	p.BoolVar(&f.raw, "raw", false, "give the prompts without chat template, as texts to go on with")
-	p.IntVar(&f.questions, "questions", 0, "use the first so many prompts; 0 means all")
+	p.StringVar(&f.data, "data", "", "prompts that the router was not trained on: a `file` of JSON lines "+
+		"{\"question\": \"…\"}, or a benchmark (default without -m: 400 generated questions of the demo)")
+	p.BoolVar(&f.raw, "raw", false, "use the prompts as texts to continue, without chat template")
+	p.IntVar(&f.questions, "questions", 0, "number of prompts to use, from the first; 0 means all")
 	p.StringVar(&f.thresholds, "thresholds", "",
-		"`list` of thresholds to test, rising, above 0 up to 1, such as 0.3,0.5,0.7 "+
-			"(default: chosen by a tenth of the prompts)")
+		"`list` of thresholds to test, increasing, above 0 and up to 1, such as 0.3,0.5,0.7 "+
+			"(default: chosen with a tenth of the prompts)")
 	p.Float64Var(&f.budget, "budget", defaultBudget,
-		"most tokens from the large model, as a `share` of all, above 0 and below 1")
-	p.Float64Var(&f.confidence, "confidence", 0.9, "chance, over the draw of the prompts, that a certificate is right")
+		"maximum `share` of tokens from the large model, above 0 and below 1")
+	p.Float64Var(&f.confidence, "confidence", 0.9, "probability, over the choice of prompts, that the certificate "+
+		"is right")
 	p.StringVar(&f.method, "method", string(certify.Betting), "`test`: betting (needs the fewest prompts), "+
-		"hoeffding-bentkus, or best (the better of both, at half the chance of error each)")
-	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "most tokens of an answer, at least 1")
-	p.Uint64Var(&f.seed, "seed", 1, "of the order in which the test sees the prompts, and of drawn questions")
+		"hoeffding-bentkus, or best (the better of both, each at half the error probability)")
+	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum tokens per answer, at least 1")
+	p.Uint64Var(&f.seed, "seed", 1, "random seed of the order of prompts in the test, and of generated questions")
 	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router with its certificate to (required)")
-	p.BoolVar(&f.json, "json", false, "one JSON object per threshold, and the certificate last")
+	p.BoolVar(&f.json, "json", false, "print one JSON object per threshold, then the certificate")
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 

@@ -48,27 +48,28 @@ func newRouterCollectCommand(a *app) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
 		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FOLDER",
-		Short: "Record what a small and a large model see along the same texts, for router train",
-		Long: `Record what a small and a large model see along the same texts, for router train.
+		Short: "Record what a small and a large model see in the same texts, to train routers on",
+		Long: `Record what a small and a large model see in the same texts, as training data for router train.
 
 Each text is a prompt with an answer (--reference):
-  given    the one that the data bring: the default where each question has one
-  large    the large model's own greedy answer: the default elsewhere
-  sampled  one that the large model draws (--temp, --seed)
-  routed   one that both models decode with a router (--router, with --threshold or --budget)
+  given    the answer in the data: the default if every question has one
+  large    the large model's own greedy answer: the default otherwise
+  sampled  an answer sampled from the large model (--temp, --seed)
+  routed   an answer decoded by both models with a router (--router, with --threshold or --budget)
 
-Both models read it whole. For each token of the answer the folder then holds the small model's final hidden state,
-margin, entropy, both choices, log-probabilities, and labels (--labels), which say where to ask the large model:
-  disagreement  wherever the choices differ
-  citer         where the small model's choice is not the reference's token and the large one's is; where neither is,
-                each goes on alone, and the final answers decide (arXiv 2502.01976). Only for answers that are right
-  r2r           where the choices differ and it matters: the large model goes on from both, and the final answers, or
-                without right ones the words of the sentence, decide (after arXiv 2505.21600)
+Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
+state, margin and entropy, the choices of both models, log-probabilities, and labels (--labels), which say where to ask
+the large model:
+  disagreement  where the choices differ
+  citer         where the small model's choice is not the reference's token but the large model's is; where neither is,
+                each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
+  r2r           where the choices differ and it matters: the large model continues from both, and the final answers, or
+                if there are no correct answers the words of the sentence, decide (after arXiv 2505.21600)
 
-A gateway must be able to look at every token of a text (an exact audit), and does not tell all log-probabilities.
+A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
-The folder is written in files of --shard prompts each. A run that was stopped goes on when the same command is run
-again, and ends up with the same bytes. docs/traces.md has the format.`,
+The folder is written in files of --shard prompts each. If the command is stopped, running it again continues where it
+left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: cobra.NoArgs,
@@ -81,30 +82,32 @@ again, and ends up with the same bytes. docs/traces.md has the format.`,
 func (f *collectFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or demo, "+
-		"which are those of the pair that comes with the program (required)")
-	p.StringVar(&f.task, "task", "", "`name` of the data set in whose own form the file of --data is: csqa, "+
-		"gsm8k or arc. Its questions are asked, and the answers graded, as eval does")
+	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or "+
+		"demo for those "+
+		"of the built-in demo (required)")
+	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: csqa, gsm8k or "+
+		"arc. Questions are asked and answers graded as with eval")
 	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
 	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
-	p.BoolVar(&f.raw, "raw", false, "give the questions without chat template, as texts to go on with")
-	p.IntVar(&f.questions, "questions", 0, "use the first so many; 0 means all. Of demo-train there are as many "+
-		"as wanted: after the shipped ones they are drawn")
-	p.Uint64Var(&f.seed, "seed", 0, "of sampled answers, and of questions of demo-train that are drawn")
+	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
+	p.IntVar(&f.questions, "questions", 0, "number of questions to use, from the first; 0 means all. For demo-train, "+
+		"any number: beyond those built in, more are generated")
+	p.Uint64Var(&f.seed, "seed", 0, "random seed of sampled answers and of generated demo-train questions")
 	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, large, sampled or routed")
 	p.Float64Var(&f.temperature, "temp", 1, "temperature of sampled answers")
 	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
 	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
 		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
-	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 up to 1, "+
+	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 and up "+
+		"to 1, "+
 		"instead of a fixed threshold")
 	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
 		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
 	p.IntVarP(&f.max, "max-tokens", "n", 256,
-		"most tokens of an answer, given ones too; what is longer is cut, and counted")
+		"maximum tokens per answer, including given ones; longer answers are cut and counted")
 	p.IntVar(&f.shard, "shard", 32,
-		"prompts of a file: what a run that is stopped loses at most, and what is kept in memory")
-	p.BoolVar(&f.json, "json", false, "print one JSON object that tells what was collected")
+		"prompts per file: also the most that is lost when a run is stopped, and what is kept in memory")
+	p.BoolVar(&f.json, "json", false, "print one JSON object that describes what was collected")
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))
 	}

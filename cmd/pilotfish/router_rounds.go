@@ -27,15 +27,17 @@ type roundFlags struct {
 }
 
 func (r *roundFlags) register(p *pflag.FlagSet) {
-	p.IntVar(&r.count, "rounds", 1, "how often to train, 1 to 9: after the first time on texts decoded with the router "+
-		"of the time before, too")
-	p.Float64Var(&r.share, "share", 0.1, "with --rounds: about which `share` of the tokens the large model chooses in "+
-		"these texts, above 0 and below 1")
+	p.IntVar(&r.count, "rounds", 1, "number of rounds, 1 to 9: from the second on, texts decoded with the "+
+		"previous router are "+
+		"added")
+	p.Float64Var(&r.share, "share", 0.1, "with --rounds: approximate `share` of tokens from the large model in these "+
+		"texts, above 0 and below 1")
 	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, "+
 		"as router collect takes them")
-	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed of router collect, where it drew questions of "+
+	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed given to router collect, if it generated "+
+		"questions of "+
 		"demo-train")
-	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, one folder in it for each round")
+	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, with a folder for each round")
 }
 
 // check refuses what would have no effect, and what is missing.

@@ -28,13 +28,13 @@ func newRouterShowCommand(a *app) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
 		Use:   "show FILE [FOLDER...]",
-		Short: "Tell what a router file says of itself, and what it is worth on traces",
-		Long: `Tell what a router file says of itself, and what it is worth on traces.
+		Short: "Describe a router file and evaluate it on recorded traces",
+		Long: `Describe a router file, and evaluate it on traces.
 
-With folders that router collect filled: how honest its confidence is, what each threshold would escalate, and how it
-compares with margin and entropy on the same tokens. Where the folders are those that the router learnt from, only the
-prompts that training held back count. All of this is of the texts in the folders, as they are: in use each escalation
-changes the text that follows.`,
+With folders that router collect has filled: how well calibrated its confidence is, what share each threshold would
+send to the large model, and how it compares with margin and entropy on the same tokens. On folders that the router was
+trained on, only the prompts held out during training count. All of this describes the recorded texts as they are: in
+use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
   pilotfish router show router.gguf traces --svg figures`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,9 +46,10 @@ changes the text that follows.`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.label, "label", "", "`rule` of the labels to compare with (default: the one that the router learnt)")
-	p.StringVar(&f.svg, "svg", "", "`folder` to write the curves to, as SVG files")
-	p.BoolVar(&f.json, "json", false, "one JSON object for the file, and one for the traces")
+	p.StringVar(&f.label, "label", "", "`rule` of the labels to compare with (default: the one the router was "+
+		"trained on)")
+	p.StringVar(&f.svg, "svg", "", "`folder` for the curves, as SVG files")
+	p.BoolVar(&f.json, "json", false, "print one JSON object for the file, and one for the traces")
 	return c
 }
 

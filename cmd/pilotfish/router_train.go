@@ -46,22 +46,23 @@ func newRouterTrainCommand(a *app) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
 		Use:   "train FOLDER... -o FILE [flags]",
-		Short: "Make a router from what router collect recorded",
-		Long: `Make a router from what router collect recorded.
+		Short: "Train a router on what router collect has recorded",
+		Long: `Train a router on what router collect has recorded.
 
-The network is linear, ReLU, linear, and looks (--features) at the small model's final hidden state (hidden), at margin
-and entropy of its next token (head: with no layer in the middle, logistic regression, the cheap baseline), or at both.
-It learns the labels of one rule (--label) by cross-entropy, and gives the confidence that a token may stand.
+The network (linear, ReLU, linear) takes as input (--features) the final hidden state of the small model (hidden), the
+margin and entropy of its next token (head: without a hidden layer this is logistic regression, the cheap baseline), or
+both. It learns the labels of one rule (--label) by cross-entropy; its output is the confidence that a token may stand.
 
-A share of the prompts (--validation) is held back, whole: training ends when the loss on them has stopped falling, and
-all that is said of the router is said of them. Scale and shift of the logits are fitted to them where what fits one
-half makes the other better. A seed gives the same file with any number of threads (-t).
+A share of the prompts (--validation) is held out entirely: training stops when the loss on them stops falling, and all
+figures about the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one half
+improves the other half. The same seed gives the same file with any number of threads (-t).
 
-With --rounds 2 both models then decode the prompts with the router of the first round, at about --share of the tokens
-from the large one; what they come by is added to the traces, and a second router is trained: texts in use are those
-that a router leads to. This needs the models (-m with --large or --cloud, or neither for the demo's) and the questions
-that the first folder was collected from (--data). Such texts stay in the folder --on-policy, where a run that was
-stopped goes on. What the second round gained is printed, for texts of both kinds.`,
+With --rounds 2, both models then decode the prompts with the router of the first round, with about --share of the
+tokens from the large model; the resulting texts are added to the traces, and a second router is trained. The reason:
+in use, a router sees the texts that it leads to itself. This needs the models (-m with --large or --cloud, or neither
+for the demo's) and the questions that the first folder was collected from (--data). The new texts are stored in the
+folder --on-policy; a run that was stopped continues there. The gain of the second round is printed, for both kinds of
+texts.`,
 		Example: `  pilotfish router train traces -o router.gguf
   pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl \
     --on-policy routed`,
@@ -82,18 +83,18 @@ func (f *trainFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router to (required)")
-	p.StringVar(&f.label, "label", "", "`rule` whose labels to learn (default: the one that the folders have)")
-	p.StringVar(&f.features, "features", string(train.Both), "what the router looks at: hidden, head or both")
-	p.IntVar(&f.hidden, "hidden", 64, "units of the layer in the middle, at most 4096; 0 leaves it out, "+
+	p.StringVar(&f.label, "label", "", "`rule` whose labels to learn (default: the one in the folders)")
+	p.StringVar(&f.features, "features", string(train.Both), "input of the router: hidden, head or both")
+	p.IntVar(&f.hidden, "hidden", 64, "units of the hidden layer, at most 4096; 0 leaves it out, "+
 		"which is the default with --features head")
-	p.IntVar(&f.epochs, "epochs", 20, "most passes over the traces")
-	p.Float64Var(&f.rate, "learning-rate", 0.002, "of Adam, at its highest, above 0 up to 1")
-	p.Float64Var(&f.decay, "weight-decay", 0, "of the weights, a share of the rate, 0 to 1")
-	p.Float64Var(&f.balance, "balance", 0, "weight of the rarer label: 0 counts each token alike, 1 each label; "+
+	p.IntVar(&f.epochs, "epochs", 20, "maximum number of passes over the traces")
+	p.Float64Var(&f.rate, "learning-rate", 0.002, "peak learning rate of Adam, above 0 and up to 1")
+	p.Float64Var(&f.decay, "weight-decay", 0, "weight decay, relative to the learning rate, 0 to 1")
+	p.Float64Var(&f.balance, "balance", 0, "weight of the rarer label: 0 weighs all tokens equally, 1 both labels; "+
 		"the confidence is corrected for it")
-	p.Float64Var(&f.validation, "validation", 0.1, "`share` of the prompts to hold back, above 0 and below 1")
-	p.IntVar(&f.seed, "seed", 0, "of all that is drawn, 0 or more")
-	p.BoolVar(&f.json, "json", false, "one JSON object per round, per comparison of rounds, and for the file")
+	p.Float64Var(&f.validation, "validation", 0.1, "`share` of the prompts to hold out, above 0 and below 1")
+	p.IntVar(&f.seed, "seed", 0, "random seed, 0 or more")
+	p.BoolVar(&f.json, "json", false, "print one JSON object per round, per comparison of rounds, and for the file")
 	f.rounds.register(p)
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }

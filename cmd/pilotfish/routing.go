@@ -18,16 +18,17 @@ func newBenchRoutingCommand(a *app) *cobra.Command {
 	var workload, edge, large string
 	c := &cobra.Command{
 		Use:   "routing [flags]",
-		Short: "Compare the modes of routing over an emulated link",
-		Long: `Compare the modes of routing over an emulated link, with everything in this process.
+		Short: "Compare routing modes over an emulated link",
+		Long: `Compare routing modes over an emulated link, with everything in this process.
 
-With --upstream, the modes over our protocol ask inference engines over HTTP, through the gateway, in place of the large
-model, and as fast as the engines are: --cloud-ms is for paper and cloud then. Modes that verify are refused where the
-engines cannot say of each token whether it is their choice, and what is compared with cloud is the large model's text.
+With --upstream, the modes over our protocol ask inference engines over HTTP, through the gateway, instead of the large
+model, at the speed of the engines: --cloud-ms then applies to paper and cloud only. Modes that verify are refused if
+the engines cannot report for each token whether it is their choice; the large model's text is used for comparisons
+with cloud.
 
-The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON object
-{"question": "…"} per line. Where it has an "answer" too, whatever contains that text counts as right, or what its
-"grader" says: exact, number, or choice for questions with "choices".
+The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON
+object {"question": "…"} per line. If it also has an "answer", an answer that contains that text counts as correct,
+unless a "grader" says otherwise: exact, number, or choice for questions with "choices".
 
 ` + sweepHelp + `
 
@@ -63,8 +64,8 @@ The workload is the demo's models and questions, or a file of your own questions
 	f.upstream.registerAll(c.Flags())
 	f.recording.register(c)
 	c.Flags().StringVar(&workload, "workload", "demo", "demo, or a `file` of questions")
-	c.Flags().StringVarP(&edge, "model", "m", "", "the small model, a GGUF `file`, for questions of your own")
-	c.Flags().StringVar(&large, "large", "", "the large model, a GGUF `file`, for questions of your own")
+	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, for your own questions")
+	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, for your own questions")
 	return c
 }
 

@@ -17,27 +17,28 @@ import (
 // modesHelp says what the modes are.
 const modesHelp = `  local        the small model alone
   cloud        the large model alone, its text streamed over HTTP
-  paper        single tokens asked for as in the paper: wait for each, over HTTP, with the whole text each time
-  serial       wait for each, over our protocol
-  pipelined-N  go on drafting while answers are under way, from N guesses at each answer, or from as many as are worth
-               the time of their rows (auto)
-  verified     the same with --branches guesses, and each answer looks at the tokens before it, too: where the large
-               model would have chosen another one, that takes the place. The text is the large model's own
-  verified:M   the same, but a token stands that it likes less than its own by no more than M nats
+  paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
+  serial       wait for each answer, over our protocol
+  pipelined-N  keep drafting while answers are under way, from N guesses at each answer, or from as many as pay off
+               (auto)
+  verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
+               model would have chosen another one, that one is used. The text is the large model's own
+  verified:M   like verified, but a token is accepted if the large model prefers its own by no more than M nats
 
-and, to compare with, speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, greedy), over
+For comparison there is ordinary speculative decoding over a network (Leviathan et al., arXiv 2211.17192, greedy), over
 our protocol, without a router and without answers ahead:
 
-  speculative-K  the small model drafts K tokens and stops; the large one says which of them hold and what follows
-  overlapped-K   the same, with drafting on meanwhile
+  speculative-K  the small model drafts K tokens and waits; the large one says which are accepted and what follows
+  overlapped-K   the same, but drafting continues meanwhile
 
-HTTP has the round trip of the link but neither its losses nor its traces.`
+HTTP is subject to the round trip of the link, but not to its losses or traces.`
 
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
-const promiseHelp = `Pipelined modes give the tokens of serial, one for one, if every answer comes before its deadline (--deadline). Where one does
-not, the small model's token stands and the text can go on differently: the column "timed out" counts such tokens, and
-"same" then says "no". With --deadline off the tokens are the same over poor links too. Likewise the tokens
-of verified, speculative-K and overlapped-K are those of the large model alone, if none was shown "unverified".`
+const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
+deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column
+"timed out" counts such tokens, and "same" then says "no". With --deadline off, the tokens are the same even over poor
+links. Likewise, the tokens of verified, speculative-K and overlapped-K are those of the large model alone, unless some
+are shown "unverified".`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {
@@ -84,10 +85,10 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.flags = p
 	f.route.register(p)
 	f.lookup = lookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
-	p.Var(&f.lookup, "lookup", lookupHelp+". All modes but cloud and paper do")
-	p.Lookup("branches").Usage = "with verified: " + p.Lookup("branches").Usage + "; other modes name their own"
-	p.Lookup("verify-every").Usage = "with verified: ask after so many `tokens` that the large model has not looked at, " +
-		"1 to 1024"
+	p.Var(&f.lookup, "lookup", lookupHelp+". Applies to all modes but cloud and paper")
+	p.Lookup("branches").Usage = "with verified: " + p.Lookup("branches").Usage + "; other modes state their own"
+	p.Lookup("verify-every").Usage = "with verified: ask after this many `tokens` that the large model has not " +
+		"checked, 1 to 1024"
 	f.price.register(p)
 	f.timeline.register(p)
 	f.qlog.register(p)
@@ -95,18 +96,18 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
 	p.StringVar(&f.modes, "modes",
-		"local,cloud,paper,serial,pipelined-2,pipelined-4,verified", "`modes` to compare, in this order")
-	p.IntVar(&f.questions, "questions", 100, "how many questions are asked in each mode")
+		"local,cloud,paper,serial,pipelined-2,pipelined-4,verified", "`modes` to compare, in order")
+	p.IntVar(&f.questions, "questions", 100, "number of questions asked in each mode")
 	f.rtt, f.loss = durations(100*time.Millisecond), floats(0)
-	p.Var(&f.rtt, "rtt", "round trip to the cloud, up to 10s")
-	p.Var(&f.loss, "loss", "`share` of packets that the link loses, each way")
+	p.Var(&f.rtt, "rtt", "round-trip time to the cloud, up to 10s")
+	p.Var(&f.loss, "loss", "`share` of packets lost on the link, in each direction")
 	p.StringArrayVar(&f.traces, "trace", nil,
-		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; can be given once for each")
-	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "least `milliseconds` that the large model takes for a token")
-	p.Float64Var(&f.rowCost, "edge-row-cost", 0, "with --edge-tps: `share` of the time of a pass that each further "+
-		"token in it takes on top, 0 (free) to 1")
-	p.Uint64Var(&f.seed, "seed", 0, "seed of the chance by which --loss loses packets")
-	p.IntVar(&f.parallel, "parallel", 8, "answers at the same time, each as if on a device of its own; up to 64")
+		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; may be given once for each kind")
+	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "minimum `milliseconds` that the large model takes per token")
+	p.Float64Var(&f.rowCost, "edge-row-cost", 0, "with --edge-tps: additional time for each further token in "+
+		"a pass, as a `share` of the time of the pass, 0 (none) to 1")
+	p.Uint64Var(&f.seed, "seed", 0, "random seed for --loss")
+	p.IntVar(&f.parallel, "parallel", 8, "answers generated at the same time, each as if on its own device; up to 64")
 	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
 }
 

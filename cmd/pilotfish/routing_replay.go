@@ -18,19 +18,20 @@ import (
 )
 
 // replayHelp says what --record and --replay do.
-const replayHelp = `--record FILE keeps all that the answers were made of: what the small model said, every ask with
-its answer, and how long each step took. --replay FILE decodes the same questions again from that, in virtual time:
-without models, in a moment, and with the same figures each time. Its modes, and all that says when to ask and how to
-draft, may be others; what is not given is as in the recording. With --rtt, --loss, --trace or --traces another link
-carries the asks, with --edge-tps and --cloud-ms the models are as fast as that. What a replay needs and the recording
-does not have is made up and counted. A recording contains the text of questions and answers.`
+const replayHelp = `--record FILE records everything that the answers were made of: what the small model said, every
+question to the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from
+such a file, in virtual time: without models, almost instantly, and with the same results each time. Modes, and all
+flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and
+--traces replace the link, --edge-tps and --cloud-ms the speed of the models. Anything a replay needs that is not in
+the recording is made up, and counted. A recording contains the text of questions and answers.`
 
 // recordFlags are --record and --replay.
 type recordFlags struct{ record, replay string }
 
 func (r *recordFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&r.record, "record", "", "keep what the answers are made of in a new `file`, for --replay")
-	c.Flags().StringVar(&r.replay, "replay", "", "decode again what --record kept in a `file`, in virtual time")
+	c.Flags().StringVar(&r.record, "record", "", "record everything that answers are made of in a new `file`, for "+
+		"--replay")
+	c.Flags().StringVar(&r.replay, "replay", "", "decode again from a `file` written by --record, in virtual time")
 }
 
 // start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after

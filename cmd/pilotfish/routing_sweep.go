@@ -14,9 +14,9 @@ import (
 )
 
 // sweepHelp says how lists are measured.
-const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after the other. Each
-question is asked in all modes, and at all paces of --edge-tps, in turns, before the next: what disturbs one disturbs all.
-A mode that is named twice is measured twice: what then differs is noise.`
+const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after
+another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
+disturbances affect all of them alike. A mode that is named twice is measured twice, and the difference is noise.`
 
 // registerSweep adds the flags of a sweep.
 func (f *routingFlags) registerSweep(c *cobra.Command) {
@@ -25,13 +25,15 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 	for _, name := range []string{"rtt", "loss", "edge-tps"} {
 		p.Lookup(name).Usage += "; a list is a sweep"
 	}
-	p.Var(&f.paths, "traces", "recorded links to sweep over: `files` as with --trace, with commas between them, each a link "+
-		"of its own; NAME stands for NAME.up and NAME.down")
-	p.BoolVar(&f.raw, "raw", false, "the questions of --workload FILE are texts to go on with, without chat template")
-	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "most tokens of an answer, up to 100000; 0 means 64 for the demo's "+
+	p.Var(&f.paths, "traces", "recorded links to sweep over: `files` as for --trace, separated by commas, each a "+
+		"separate "+
+		"link; NAME stands for NAME.up and NAME.down")
+	p.BoolVar(&f.raw, "raw", false, "use the questions of --workload FILE as texts to continue, without chat template")
+	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "maximum tokens per answer, up to 100000; 0 means 64 for the demo's "+
 		"questions and 256 for your own")
-	p.IntVar(&f.repeat, "repeat", 1, "how often each question is asked in each mode, 1 to 1000")
-	p.IntVar(&f.warmUp, "warm-up", 1, "questions that each device answers in each mode before, which do not count, 0 to 1000")
+	p.IntVar(&f.repeat, "repeat", 1, "number of times each question is asked in each mode, 1 to 1000")
+	p.IntVar(&f.warmUp, "warm-up", 1, "questions that each device answers first in each mode, which are not "+
+		"counted, 0 to 1000")
 }
 
 // cellFlags are the values of a cell.

@@ -50,32 +50,33 @@ func newRunCommand(a *app) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
-		Short: "Answer a prompt, token by token",
-		Long: `Answer a prompt. The text goes to stdout as it is made, speeds go to stderr.
+		Short: "Answer a prompt or continue a text",
+		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr.
 
-The prompt is the question of a chat; with --raw it is the beginning of a text that the model goes on with. "-", or no
-prompt with something piped in, reads it from stdin.
+The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
+stdin is not a terminal, it is read from stdin.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about. Where its answer is
-late (--deadline) or fails, the small model's token stands: the text is always complete, and the summary says how many
-tokens that were and why. With --deadline off, pipelined and serial decoding give the same tokens. A wrong address,
-certificate, access token or model ends the run at once, and it exits with 1.
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
+(--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
+many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens. A wrong
+address, certificate, access token or model ends the run at once with exit code 1.
 
-What is asked for follows a budget: unless told otherwise, 7% of the tokens. With a router that has a certificate (see
-router calibrate) it is its threshold, and what was proven of it is said. Without one it is a target: the threshold
-moves along the text, which keeps the count within 3 tokens of the budget; --threshold asks wherever the small model is
-less sure than that, however often it is. docs/routing.md has the rules.
+By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
+calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget is a target: the threshold
+adapts along the text, which keeps the count within 3 tokens of the budget. With --threshold, the large model is asked
+wherever the small one is less confident than that, however often this happens. See docs/routing.md.
 
-With --verify the large model looks at each token of the small one before it is shown. --verify 0 gives its own text,
-token for token; with --verify 2 a token stands that it likes less than its own by no more than 2 nats. What could not
-be looked at before --deadline is shown all the same, and counted as unverified. docs/verification.md says more.
+With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
+large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
+that could not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
 
---json says of each token when it was shown ("ms", since decoding began with the prompt) and how long after it was
-drafted ("commit_delay_ms"), and ends with {"summary":{…}}. There "load_ms" is the time from opening the model's file
-until a prompt could be taken, without waiting for stdin; "timeouts" counts the tokens that stood because an answer was
-late or failed; "error" is why the run failed or answers did not come, else null. "passes" counts passes over the small model after the prompt's, and
-"passes_per_token" is that for each token after the first, an end token included; "lookup_proposed" counts the tokens
-that --lookup guessed and a pass evaluated beside others, and "lookup_accepted" those of them that followed indeed.`,
+--json prints when each token was shown ("ms", from the start of decoding, prompt included) and how long after it was
+drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file
+until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
+because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
+"passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
+first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
+"lookup_accepted" those of them that turned out right.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
@@ -92,25 +93,28 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.gateway.register(p)
 	f.qlog.register(p)
 	f.registerRouting(p)
-	p.StringVar(&f.mode, "mode", "", "`how` to decode: local: this device alone; "+
-		"serial: stop at each question to the cloud until its answer is there; "+
-		"pipelined: draft on meanwhile, which with --deadline off gives the same tokens as serial "+
-		"(default pipelined with --cloud, else local)")
+	p.StringVar(&f.mode, "mode", "", "decoding `mode`; local: this device alone; "+
+		"serial: wait for the answer to each question to the cloud; "+
+		"pipelined: keep drafting meanwhile, which gives the same tokens as serial with --deadline off "+
+		"(default pipelined with --cloud, otherwise local)")
 	p.StringVar(&f.system, "system", "",
 		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
-	p.BoolVar(&f.raw, "raw", false, "take the prompt without chat template; special tokens in it are recognised")
-	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "most tokens to generate; 0 means as many as the context holds")
-	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after an end token")
-	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always takes the best token")
-	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
-	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
+	p.BoolVar(&f.raw, "raw", false, "use the prompt as it is, without chat template; special tokens in it are "+
+		"recognised")
+	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum number of tokens to generate; 0 means as many "+
+		"as fit into the context")
+	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "continue after an end token")
+	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always picks the most probable token")
+	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
+	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
+		"together reach this probability")
 	p.Uint64Var(&f.sampling.Seed, "seed", 0,
-		"with --temp: `number` that the draws begin with; the same one gives the same text "+
-			"(default: drawn anew, and printed)")
+		"with --temp: random seed, a `number`; the same seed gives the same text "+
+			"(default: a new one each time, which is printed)")
 	f.choose.register(p)
 	p.Var(&f.lookup, "lookup", lookupHelp)
-	p.BoolVar(&f.json, "json", false, "one JSON object per token, and a summary last")
+	p.BoolVar(&f.json, "json", false, "print one JSON object per token, then a summary")
 }
 
 // registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
@@ -120,10 +124,13 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	f.route.value = true
 	f.verify.register(p)
 	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
-	p.Lookup("router").Usage += " and value. With a certificate, its threshold is used unless another one is given"
-	p.Lookup("threshold").Usage = "ask where the confidence is below this, 0 (never) to 1, in place of a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask for this `share` of the tokens, above 0 up to 1: a bound where the "+
-		"router has a certificate for it, else a target (default %v)", defaultBudget)
+	p.Lookup("router").Usage += " and value. If it has a certificate, that threshold is used unless another one " +
+		"is given"
+	p.Lookup("threshold").Usage = "ask the cloud where the confidence is below this, 0 (never) to 1, instead of " +
+		"following a budget"
+	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for this `share` of the tokens, above 0 and up to 1: a "+
+		"bound if "+
+		"the router has a certificate for it, otherwise a target (default %v)", defaultBudget)
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {

@@ -23,20 +23,21 @@ type policyFlags struct {
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&p.live, "budget-live", false,
-		"keep to --budget from one run to the next: the threshold stays as it is within "+
-			"an answer and moves at its end. It is kept in your cache folder, for each router, model and budget")
-	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: keep the threshold in this `file`")
-	f.BoolVar(&p.explain, "explain", false, "say of each token why the cloud was asked or not, and what it said: "+
-		"a table on stderr, or fields of --json")
+		"keep to --budget over many runs: the threshold is constant within an answer and "+
+			"adapts after it. It is stored in your cache folder, per router, model and budget")
+	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: store the threshold in this `file`")
+	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it "+
+		"answered: "+
+		"a table on stderr, or additional fields with --json")
 	f.Float64Var(&p.prices.Gain, "value-gain", 1,
-		"with --policy value: `worth` of a right token in the place of a wrong one")
+		"with --policy value: `worth` of replacing a wrong token by the right one")
 	f.Float64Var(&p.prices.Second, "value-second", 1,
-		"with --policy value: `price` of a second of waiting with nothing to draft")
+		"with --policy value: `price` of a second spent waiting with nothing to draft")
 	f.Float64Var(&p.prices.Byte, "value-byte", 0.0005, "with --policy value: `price` of a byte, sent or received")
 	f.Float64Var(&p.prices.Ask, "value-ask", 0.2, "with --policy value: `price` of a question")
 	f.StringVar(&p.costs, "costs", "",
-		"with --policy value: decide by the costs that an earlier run recorded: a `file` with what "+
-			"its --json printed")
+		"with --policy value: use the costs recorded by an earlier run: a `file` with its --json "+
+			"output")
 }
 
 // check refuses flags of a rule that is not in use.

@@ -21,8 +21,8 @@ type timelineFlag struct {
 }
 
 func (t *timelineFlag) register(p *pflag.FlagSet, of string) {
-	p.StringVar(&t.path, "timeline", "", "write how "+of+" came about to this `file`, for ui.perfetto.dev or "+
-		"chrome://tracing: forward calls, operations, waits, rollbacks, questions on their way, the gateway's part")
+	p.StringVar(&t.path, "timeline", "", "write a timeline of "+of+" to this `file`, for ui.perfetto.dev or "+
+		"chrome://tracing: forward passes, operations, waits, rollbacks, questions in flight, work of the gateway")
 }
 
 // start begins to record, if that is wanted. A file that could not be written is refused before the work.
@@ -60,7 +60,7 @@ type timedQuestion struct {
 
 func (t *timedQuestion) register(p *pflag.FlagSet) {
 	t.timelineFlag.register(p, "the answers to one question, in every mode but cloud,")
-	p.IntVar(&t.number, "timeline-question", 1, "with --timeline: `number` of the question that is drawn, from 1")
+	p.IntVar(&t.number, "timeline-question", 1, "with --timeline: `number` of the question to record, from 1")
 }
 
 // check refuses a question that is not asked.

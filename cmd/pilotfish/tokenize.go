@@ -21,8 +21,8 @@ func newTokenizeCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "tokenize -m FILE [flags] [TEXT | -]",
-		Short: "Turn text into token ids",
-		Long: `Turn text into token ids, one "id<TAB>bytes" line per token.
+		Short: "Convert text to token ids",
+		Long: `Convert text to token ids, one "id<TAB>bytes" line per token.
 
 With --jsonl, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
 <|im_start|> are recognised unless --no-special is given; none is added.`,
@@ -55,8 +55,8 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
 		},
 	}
 	c.Flags().StringVarP(&path, "model", "m", "", "the model, a GGUF `file` (required)")
-	c.Flags().BoolVar(&noSpecial, "no-special", false, "take special tokens in the text as plain text")
-	c.Flags().BoolVar(&jsonl, "jsonl", false, "JSON strings in, JSON arrays out, a line each")
+	c.Flags().BoolVar(&noSpecial, "no-special", false, "treat special tokens in the text as plain text")
+	c.Flags().BoolVar(&jsonl, "jsonl", false, "read one JSON string per line and print one JSON array per line")
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }

@@ -19,10 +19,11 @@ const (
 // registerVerification adds the flags that say how far an answer of the cloud reaches: back over tokens that it did not
 // choose, and ahead.
 func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
-	f.IntVar(&r.ahead, "ahead", 1, "tokens of the large model that an answer is about, 1 to 64: the one that was asked "+
-		"for, and those that it decodes on by itself while nobody else asks. It never changes a token")
-	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after so many `tokens` that the large model has not "+
-		"looked at, 1 to 1024")
+	f.IntVar(&r.ahead, "ahead", 1, "number of tokens per answer, 1 to 64: the one asked for, and those that the large "+
+		"model goes on to decode while it is idle. This never changes a token")
+	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
+		"has not "+
+		"checked, 1 to 1024")
 }
 
 // checkVerification refuses values that are out of range.
@@ -72,10 +73,11 @@ type verifyFlags struct {
 }
 
 func (v *verifyFlags) register(f *pflag.FlagSet) {
-	f.Var(&v.verify, "verify", "have the cloud look at each token of the small model before it is shown: a `margin` in "+
-		"nats by which it must like its own token better to replace one, 0 for its own text, or off")
-	f.BoolVar(&v.show, "show-unverified", false, "with --verify: show tokens before the cloud has looked at them; some "+
-		"are taken back. On a terminal, or with --json")
+	f.Var(&v.verify, "verify", "let the cloud check every token of the small model before it is shown: the "+
+		"`margin` in nats "+
+		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
+	f.BoolVar(&v.show, "show-unverified", false, "with --verify: show tokens before the cloud has checked them; some "+
+		"are replaced later. Only on a terminal, or with --json")
 	v.price.register(f)
 }
 

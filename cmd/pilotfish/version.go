@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -13,7 +16,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print what this binary was built from",
+		Short:   "Print the version, and what this binary was built from",
 		Example: "  pilotfish version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -29,9 +32,17 @@ func newVersionCommand(a *app) *cobra.Command {
 	return c
 }
 
+// version is written by the linker in `make build`: -X main.version=v1.2.3.
+var version string
+
+// archive is what git archive wrote when it packed this source: the nearest tag, if there is one, and the commit.
+//
+//go:embed archive.txt
+var archive string
+
 // build says what this binary was built from.
 type build struct {
-	Version  string `json:"version"` // the module's version, or the revision with "+dirty", or "unknown"
+	Version  string `json:"version"` // stamped, or the module's, or the revision with "+dirty", or "unknown"
 	Go       string `json:"go"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
@@ -45,10 +56,16 @@ func buildVersion() string { return readBuild().Version }
 
 // readBuild reads what the Go linker left in this binary.
 func readBuild() build {
+	info, _ := debug.ReadBuildInfo()
+	return buildOf(version, archive, info)
+}
+
+// buildOf puts together what is known of a binary: the stamp before the module's version, that before the revision of a
+// checkout, that before what the archive says. info may be nil.
+func buildOf(stamp, archive string, info *debug.BuildInfo) build {
 	b := build{Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return b
+	if info == nil {
+		info = &debug.BuildInfo{}
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -60,7 +77,10 @@ func readBuild() build {
 			b.Dirty = s.Value == "true"
 		}
 	}
+	tag, packed := packedFrom(archive)
 	switch v := info.Main.Version; {
+	case stamp != "":
+		b.Version = stamp
 	case v != "" && v != "(devel)":
 		b.Version = v
 	case b.Revision != "":
@@ -68,6 +88,24 @@ func readBuild() build {
 		if b.Dirty {
 			b.Version += "+dirty"
 		}
+	case packed != "":
+		b.Version, b.Revision = cmp.Or(tag, packed), packed
 	}
 	return b
+}
+
+// packedFrom reads what git archive wrote; nothing where it did not.
+func packedFrom(archive string) (tag, revision string) {
+	if archive = strings.TrimSpace(archive); strings.HasPrefix(archive, "$") {
+		return "", ""
+	}
+	words := strings.Fields(archive)
+	if len(words) == 0 {
+		return "", ""
+	}
+	revision = words[len(words)-1]
+	if len(words) == 2 {
+		tag = words[0]
+	}
+	return tag, revision
 }

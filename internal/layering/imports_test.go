@@ -57,7 +57,7 @@ func isAny(importPath string, names []string) bool {
 
 // folders returns the module's folders at the top.
 func folders() []string {
-	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "internal"}
+	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "internal", "docs"}
 }
 
 // checkImports returns what breaks the table.

@@ -13,7 +13,7 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/...", "bench/results"}, "flags and wiring"},
+		{[]string{"cmd/...", "bench/results", "docs/..."}, "flags and wiring, and programs to learn from"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
 		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare", "bench/report"}, "what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
@@ -119,9 +119,9 @@ func onlyImporters() []only {
 		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
 		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
-		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine},
+		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine, "docs/examples/kernels"},
 			"the host backend is the way to these operations; training multiplies matrices that no model has"},
-		{"runtime/draft", []string{engine, "bench/..."}, why},
+		{"runtime/draft", []string{engine, "bench/...", "docs/examples/draft"}, why},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen2", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
@@ -147,7 +147,8 @@ func onlyImporters() []only {
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
-		"..ErrClosed": same, "..ErrBusy": same,
+		"cmd/pilotfish.version": "written by the linker, before the program runs",
+		"..ErrClosed":           same, "..ErrBusy": same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrDeadline": same, "runtime/engine.ErrBreaker": same,
 	}
 }

@@ -1,0 +1,185 @@
+package examples
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+var built program
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// What the demo's models say to the question of most examples: the small one alone, and the large one. All that differs
+// are the two words that are knowledge.
+const (
+	question = "Where does a mavgri sleep, and what does it eat? Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint."
+	tail     = ": so say all the old books in which the mavgri is described, and nobody who has looked for one there has " +
+		"come home with another story."
+	alone = "In the bog, and it eats eggs" + tail
+	half  = "In the barn, and it eats eggs" + tail
+	right = "In the barn, and it eats mint" + tail
+)
+
+func TestExamples(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"local", nil, alone + "\n"},
+		{"inprocess", nil, right + "\n2 of 37 tokens are the large model's\n"},
+		{"inprocess", []string{"-verify"}, right + "\n"},
+		{"ownrouter", []string{"-most", "0"}, "edge  0.08 \" bog\"\nedge  1.00 \",\"\n"},
+		{"ownrouter", nil, "edge  1.00 \" the\"\ncloud 0.08 \" barn\"\nedge  1.00 \",\"\n"},
+		{"owncloud", nil, right + "\n2 tokens of the table\n"},
+		{"ownsampler", nil, half + "\n"},
+		{"ownsampler", []string{"-ban", " unsaid"}, alone + "\n"},
+		{"stats", nil, "position 42: miss\nposition 69: miss\n" + half +
+			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
+		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
+		{"cancel", nil, "left after 3 tokens\ntoo slow: true\nthat is enough true true\n"},
+		{"gguf", nil, "qwen2, 4 layers, 50 tensors\nblk.0.ffn_down.weight is Q8_0 of [768 256]: [-0.0221 0.0232 -0.0192 0.0209] …\n"},
+		{"kernels", nil, "close to the product in float64: true\n"},
+		{"draft", nil, "he pilot fish swims ahead of the shark\n2 of 38 tokens are the large model's\n"},
+	} {
+		t.Run(strings.Join(append([]string{c.name}, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			assert.Contains(t, run(t, "", c.name, c.args...), c.want)
+		})
+	}
+}
+
+// Each example is run by a test, and none of the tests is of one that is gone.
+func TestAllAreTested(t *testing.T) {
+	tests := text(t, "examples_test.go")
+	for _, name := range names(t) {
+		assert.Contains(t, tests, `"`+name+`"`)
+	}
+}
+
+func TestChat(t *testing.T) {
+	got := run(t, question+"\nAnd who?\n", "chat")
+	assert.Contains(t, got, alone+"\n[37 tokens, 0 of the prompt's 40 from before]\n")
+	assert.Contains(t, got, " 77 of the prompt's 91 from before]\nuser: "+question+"\nassistant: "+alone+"\nuser: And who?\n")
+}
+
+// TestGateway: the example against a gateway of this process, and what it says of one that it must not trust.
+func TestGateway(t *testing.T) {
+	addr, pin := gateway(t)
+	got := run(t, "", "gateway", "-cloud", addr, "-pin", pin, "-deadline", "1m")
+	want := strings.NewReplacer(" barn", "* barn", " for one", " for one*").Replace(half)
+	assert.Equal(t, want+"\n2 of 37 tokens are those of pilotfish-demo-large\n", got)
+
+	wrong := strings.Repeat("12", len(pin)/2)
+	out, err := command(t.Context(), t, "gateway", "-cloud", addr, "-pin", wrong).CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), "dial "+addr+": ")
+	assert.Contains(t, string(out), "pin")
+}
+
+// gateway serves the demo's large model on loopback until the test ends.
+func gateway(t *testing.T) (addr, pin string) {
+	t.Helper()
+	f, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	e, err := engine.New(f, "large.gguf", engine.Options{Context: 512})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	service, err := e.Serve(engine.ServeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(service.Close)
+	certificate, key, err := engine.NewCertificate("127.0.0.1")
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	g, err := service.Gateway(engine.GatewayOptions{Certificate: pair})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	t.Cleanup(func() {
+		stop()
+		assert.NoError(t, <-done)
+		assert.NoError(t, socket.Close())
+	})
+	der, _ := pem.Decode(certificate)
+	sum := sha256.Sum256(der.Bytes)
+	pin = hex.EncodeToString(sum[:])
+	_, err = netproto.ParseDigest(pin)
+	require.NoError(t, err)
+	return socket.LocalAddr().String(), pin
+}
+
+// TestHTTP: two clients at once, and one that goes away in between.
+func TestHTTP(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	cmd := command(ctx, t, "http", "-listen", "127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	require.NoError(t, err)
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "' ")
+	require.True(t, ok, line)
+
+	gone, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(gone, http.MethodPost, url, strings.NewReader("Tell me something."))
+	require.NoError(t, err)
+	left, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	leave()
+	left.Body.Close()
+
+	answers := make(chan string, 2)
+	for range cap(answers) {
+		go func() {
+			answer, err := http.Post(url, "text/plain", strings.NewReader(question))
+			if !assert.NoError(t, err) {
+				answers <- ""
+				return
+			}
+			defer answer.Body.Close()
+			b, err := io.ReadAll(answer.Body)
+			assert.NoError(t, err)
+			assert.Equal(t, []string{"chunked"}, answer.TransferEncoding, "as it comes")
+			answers <- string(b)
+		}()
+	}
+	for range cap(answers) {
+		assert.Equal(t, alone, <-answers)
+	}
+	tooLong, err := http.Post(url, "text/plain", strings.NewReader(strings.Repeat("a", 17<<10)))
+	require.NoError(t, err)
+	tooLong.Body.Close()
+	assert.Equal(t, http.StatusBadRequest, tooLong.StatusCode)
+	stop()
+	_ = cmd.Wait() // the error is that of ctx
+	assert.Equal(t, 0, cmd.ProcessState.ExitCode())
+}
