@@ -159,7 +159,7 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o sample.Options, rul
 	for range n {
 		cache, err := e.newCache(len(text))
 		require.NoError(t, err)
-		out, err := e.forward(t.Context(), cache, text, backend.Want{K: 1, Logits: true})
+		out, err := e.forward(t.Context(), newMember(), cache, text, backend.Want{K: 1, Logits: true})
 		require.NoError(t, err)
 		recent := text[max(0, len(text)-sample.RepeatWindow):]
 		id := sampler.PickBy(len(text), out, rules, sample.Place{Recent: recent, Counts: counts})
@@ -221,7 +221,7 @@ func TestLogProbs(t *testing.T) {
 		for _, x := range all {
 			cache, err := e.newCache(len(text))
 			require.NoError(t, err)
-			out, err := e.forward(t.Context(), cache, text, backend.Want{K: 5, Logits: true})
+			out, err := e.forward(t.Context(), newMember(), cache, text, backend.Want{K: 5, Logits: true})
 			require.NoError(t, err)
 			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProbs.Token)
 			require.Len(t, x.LogProbs.Top, 5)

@@ -252,7 +252,7 @@ func TestPanics(t *testing.T) {
 			for name, r := range map[string]Route{
 				"observe": {Observe: func(Event) { step() }},
 				"head":    {Head: func(int, *backend.Output) { step() }},
-				"pick":    {Pick: func(int, *backend.Output) int32 { step(); return 5 }},
+				"pick":    {Pick: func(int, []int32, *backend.Output) int32 { step(); return 5 }},
 				"decide":  {Decider: decides(step), Cloud: cloud, Draft: soon},
 				"yield":   {},
 				"waiting": {Router: all, Cloud: cloud, Draft: soon, Head: func(int, *backend.Output) { step() }},
