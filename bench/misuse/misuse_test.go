@@ -35,7 +35,6 @@ var (
 // bad is one of the caller's own parts, which panics, hangs or does what it should.
 type bad struct {
 	mu    sync.Mutex
-	r     *rand.Rand
 	after int  // calls until it panics; -1: never
 	hangs bool // clouds do, until their context ends
 }

@@ -252,10 +252,10 @@ func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service
 	return s
 }
 
-// seeds is how many random runs a test makes: with -short, as under the race detector, a quarter.
+// seeds is how many random runs a test makes: half with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
-		return max(n/4, 1)
+		return n / 2
 	}
 	return n
 }
