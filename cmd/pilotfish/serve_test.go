@@ -152,7 +152,11 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), raw.Choices[0].Text)
 	_, text = s.ask(t, "/health", "")
 	assert.Contains(t, text, `"ok"`)
-	_, text = s.ask(t, "/metrics", "")
+	for range 1000 { // a request is counted when its answer has been sent
+		if _, text = s.ask(t, "/metrics", ""); strings.Contains(text, "generated_tokens_total 21\n") {
+			break
+		}
+	}
 	assert.Contains(t, text, "pilotfish_serve_generated_tokens_total 21\n")
 	assert.Contains(t, text, "pilotfish_serve_sessions 2\n")
 	assert.Contains(t, text, `pilotfish_serve_requests_total{code="none",endpoint="chat",status="200"} 2`)
