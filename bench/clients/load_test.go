@@ -94,7 +94,8 @@ func TestLoad(t *testing.T) {
 	t.Logf("first token: %s", quantiles(got.first))
 	t.Logf("whole answer: %s", quantiles(got.whole))
 	t.Logf("beside them %d readers that took nothing, %d clients that went away", got.cut, got.gone)
-	t.Logf("memory: %d MiB after the first answer, %d MiB at most, %d MiB in the end", before>>10, got.most>>10, s.memory(t)>>10)
+	t.Logf("memory: %d MiB after the first answer, %d MiB at most, %d MiB in the end", before>>10, got.most>>10,
+		s.memory(t)>>10)
 	assert.Less(t, got.most, before+512<<10, "KiB")
 	idle(t, s)
 }
@@ -102,8 +103,9 @@ func TestLoad(t *testing.T) {
 // one streams an answer, and notes what became of it.
 func one(t *testing.T, s *server, l load, got *tally) {
 	begin := time.Now()
-	answer, err := stream(context.Background(), s, http.DefaultClient, fmt.Sprintf(`{"prompt":"Once upon a time %d","max_tokens":%d,"stream":true}`,
-		begin.UnixNano()%100, l.tokens))
+	answer, err := stream(context.Background(), s, http.DefaultClient,
+		fmt.Sprintf(`{"prompt":"Once upon a time %d","max_tokens":%d,"stream":true}`,
+			begin.UnixNano()%100, l.tokens))
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	if err != nil {
@@ -137,7 +139,10 @@ func one(t *testing.T, s *server, l load, got *tally) {
 // narrow is a client whose connections take little more than what is read.
 func narrow() *http.Client {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
-		wrong := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		wrong := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF,
+				4096)
+		})
 		return errors.Join(wrong, err)
 	}}
 	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}

@@ -48,7 +48,8 @@ func startServer(t *testing.T, model string, args ...string) *server {
 	program := filepath.Join(t.TempDir(), "pilotfish")
 	out, err := exec.Command("go", "build", "-o", program, "../../cmd/pilotfish").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := exec.Command(program, append([]string{"serve", "-m", model, "--listen", "127.0.0.1:0", "--log", "off"}, args...)...)
+	c := exec.Command(program, append([]string{"serve", "-m", model, "--listen", "127.0.0.1:0", "--log", "off"},
+		args...)...)
 	c.Env = append(os.Environ(), "PILOTFISH_API_KEY="+apiKey)
 	c.Stderr = os.Stderr
 	stdout, err := c.StdoutPipe()

@@ -119,7 +119,10 @@ func flagTests() map[string]map[string]string {
 			"ahead": "TestFlagsOfRouting", "verify": "TestFlagsOfRouting", "verify-every": "TestFlagsOfRouting",
 			"show-unverified": "TestFlagsOfRouting", "price": "TestRunPrice",
 			"value-gain": "TestPlan", "value-second": "TestPlan", "value-byte": "TestPlan", "value-ask": "TestPlan",
-			"costs":  "TestCostsReplay",
+			"costs": "TestCostsReplay",
+			"stop":  "TestChooseFlags", "min-p": "TestChooseFlags", "repeat-penalty": "TestChooseFlags",
+			"presence-penalty": "TestChooseFlags", "frequency-penalty": "TestChooseFlags",
+			"logit-bias": "TestChooseFlags", "logprobs": "TestChooseFlags", "json-schema": "TestChooseFlags",
 			"lookup": "TestRunLookup", "top-p": "TestFlagsOfRouting", "seed": "TestFlagsOfRouting", "json": "TestRunJSON",
 		}),
 		"pilotfish router calibrate": joined(model, map[string]string{

@@ -83,11 +83,13 @@ func (f *serveFlags) register(c *cobra.Command) {
 	f.model.registerServed(c)
 	f.via.register(p)
 	p.StringVar(&f.listen, "listen", "127.0.0.1:8080", "TCP `address` to listen on")
-	p.StringArrayVar(&f.names, "alias", nil, "`name` under which programs may ask for the model, beside that of its file; "+
-		"can be given more than once")
+	p.StringArrayVar(&f.names, "alias", nil,
+		"`name` under which programs may ask for the model, beside that of its file; "+
+			"can be given more than once")
 	p.Float64Var(&f.temp, "temp", 1, "temperature of requests that say none, 0 to 2")
-	p.BoolVar(&f.provenance, "provenance", false, "tell of each token which model chose it, also where a request does not "+
-		"ask for that")
+	p.BoolVar(&f.provenance, "provenance", false,
+		"tell of each token which model chose it, also where a request does not "+
+			"ask for that")
 	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
 	f.access.register(p)
 	f.limits.register(p)
@@ -135,7 +137,8 @@ func (l *serveLimits) check(given func(string) bool) error {
 	case l.drain < 0:
 		return usagef("--drain %v is negative: give a time, or 0 to end answers at once", l.drain)
 	case given("sessions") && l.sessions < l.parallel:
-		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions, l.parallel)
+		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions,
+			l.parallel)
 	}
 	return nil
 }

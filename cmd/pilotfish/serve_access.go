@@ -31,8 +31,9 @@ func (s *serveAccess) register(p *pflag.FlagSet) {
 	p.StringVar(&s.keys, "api-key-file", "", "`file` with the API keys that clients may show, one per line, at least "+
 		fmt.Sprint(leastKey)+" bytes each (default: the environment variable "+apiKeyVariable+")")
 	p.BoolVar(&s.open, "open", false, "serve anybody who can reach the address, without an API key")
-	p.StringArrayVar(&s.origins, "cors-origin", nil, "`origin` of web pages that may ask, such as https://example.org, or "+
-		"* for any; can be given more than once")
+	p.StringArrayVar(&s.origins, "cors-origin", nil,
+		"`origin` of web pages that may ask, such as https://example.org, or "+
+			"* for any; can be given more than once")
 	p.StringVar(&s.cert, "cert", "", "certificate `file` for HTTPS, PEM (default: plain HTTP)")
 	p.StringVar(&s.key, "key", "", "private key `file` of the certificate, PEM")
 }
@@ -109,7 +110,8 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 		keys = append(keys, line)
 	}
 	if len(keys) == 0 {
-		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from, leastKey)
+		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
+			leastKey)
 	}
 	return keys, from, nil
 }

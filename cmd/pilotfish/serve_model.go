@@ -93,7 +93,8 @@ type servedSession struct {
 }
 
 // Generate implements [openai.Session].
-func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.Settings) iter.Seq2[openai.Token, error] {
+func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.Settings) iter.Seq2[openai.Token,
+	error] {
 	options := servedOptions(o, s.route)
 	return func(yield func(openai.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
@@ -135,7 +136,8 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 // Summary implements [openai.Session].
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
-	return openai.Summary{Text: a.Text, Stop: a.Stop, Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks}
+	return openai.Summary{Text: a.Text, Stop: a.Stop, Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens,
+		Asks: a.Asks}
 }
 
 // Close implements [openai.Session].

@@ -73,7 +73,8 @@ func (s *runningServe) ask(t *testing.T, path, body string) (int, string) {
 	if s.key != "" {
 		r.Header.Set("Authorization", "Bearer "+s.key)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	answer, err := client.Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
@@ -151,7 +152,11 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), raw.Choices[0].Text)
 	_, text = s.ask(t, "/health", "")
 	assert.Contains(t, text, `"ok"`)
-	_, text = s.ask(t, "/metrics", "")
+	for range 1000 { // a request is counted when its answer has been sent
+		if _, text = s.ask(t, "/metrics", ""); strings.Contains(text, "generated_tokens_total 21\n") {
+			break
+		}
+	}
 	assert.Contains(t, text, "pilotfish_serve_generated_tokens_total 21\n")
 	assert.Contains(t, text, "pilotfish_serve_sessions 2\n")
 	assert.Contains(t, text, `pilotfish_serve_requests_total{code="none",endpoint="chat",status="200"} 2`)
@@ -206,19 +211,24 @@ func TestServeSettings(t *testing.T) {
 func TestServeFormats(t *testing.T) {
 	s := startServe(t, "-m", tinyModel(t, "q8_0"))
 	for i, schema := range []string{
-		`{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":99},"b":{"enum":["x",null,7]}},"required":["a","b"],"additionalProperties":false}`,
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":99},"b":{"enum":["x",null,7]}},
+			"required":["a","b"],"additionalProperties":false}`,
 		`{"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":4}`,
-		`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"string","maxLength":3},"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
+		`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"string","maxLength":3},
+			"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
 	} {
 		v := s.answer(t, askChat, fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}],"max_tokens":200,"seed":%d,`+
 			`"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":%s}}}`, i, i, schema))
 		require.Equal(t, "stop", v.Choices[0].Finish, v.Choices[0].Message.Content)
 		validates(t, schema, v.Choices[0].Message.Content)
 	}
-	const parameters = `{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["n"],"additionalProperties":false,"$defs":{"d":{"type":"integer","minimum":1,"maximum":9}}}`
-	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":` + parameters + `}},{"type":"function","function":{"name":"g","parameters":` + parameters + `}}]`
+	const parameters = `{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["n"],
+		"additionalProperties":false,"$defs":{"d":{"type":"integer","minimum":1,"maximum":9}}}`
+	const tools = `"tools":[{"type":"function","function":{"name":"f",
+		"parameters":` + parameters + `}},{"type":"function","function":{"name":"g","parameters":` + parameters + `}}]`
 	for i, choice := range []string{`"required"`, `{"type":"function","function":{"name":"g"}}`} {
-		status, text := s.ask(t, askChat, `{"messages":[{"role":"user","content":"x"}],"max_tokens":100,"tool_choice":`+choice+`,`+tools+`}`)
+		status, text := s.ask(t, askChat,
+			`{"messages":[{"role":"user","content":"x"}],"max_tokens":100,"tool_choice":`+choice+`,`+tools+`}`)
 		if status == http.StatusBadRequest { // the context of this model is short
 			assert.Contains(t, text, "context_length_exceeded")
 			continue
@@ -231,10 +241,12 @@ func TestServeFormats(t *testing.T) {
 		assert.Contains(t, []string{"fg", "g"}[i], call.Name)
 		assert.Equal(t, "tool_calls", v.Choices[0].Finish)
 	}
-	object := s.answer(t, askChat, `{"messages":[{"role":"user","content":"x"}],"max_tokens":40,"response_format":{"type":"json_object"}}`)
+	object := s.answer(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":40,"response_format":{"type":"json_object"}}`)
 	assert.True(t, strings.HasPrefix(object.Choices[0].Message.Content, "{"))
-	status, text := s.ask(t, askChat, `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
-		`"json_schema":{"name":"x","schema":{"type":"object","not":{}}}}}`)
+	status, text := s.ask(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
+			`"json_schema":{"name":"x","schema":{"type":"object","not":{}}}}}`)
 	assert.Equal(t, http.StatusBadRequest, status)
 	assert.Contains(t, text, "#/not")
 }
@@ -282,7 +294,8 @@ func TestServeAccess(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("# of the lab\n\nfirst-key-0123456789\nsecond-key-0123456789\n"), 0o600))
 	s := startServe(t, "-m", m, "--api-key-file", keys, "--cors-origin", "https://example.org")
-	for key, want := range map[string]int{"": 401, "first-key-0123456789": 200, "second-key-0123456789": 200, "# of the lab": 401} {
+	for key, want := range map[string]int{"": 401, "first-key-0123456789": 200, "second-key-0123456789": 200,
+		"# of the lab": 401} {
 		s.key = key
 		status, _ := s.ask(t, "/v1/models", "")
 		assert.Equal(t, want, status, key)
@@ -332,11 +345,14 @@ func TestServeRefuses(t *testing.T) {
 		{"--api-key-file " + odd, exitFailed, "characters that a header cannot carry"},
 		{"--api-key-file " + dir + "/none", exitFailed, "--api-key-file"},
 		{"--api-key-file=", exitUsage, "names no file"},
-		{"--cors-origin example.org", exitUsage, "is no origin"}, {"--cors-origin https://example.org/", exitUsage, "is no origin"},
-		{"--cert x", exitUsage, "--cert and --key belong together"}, {"--key x", exitUsage, "--cert and --key belong together"},
+		{"--cors-origin example.org", exitUsage, "is no origin"}, {"--cors-origin https://example.org/", exitUsage,
+			"is no origin"},
+		{"--cert x", exitUsage, "--cert and --key belong together"}, {"--key x", exitUsage,
+			"--cert and --key belong together"},
 		{"--cert " + short + " --key " + short, exitFailed, "--cert " + short},
 		{"--alias=", exitUsage, "--alias 1 is empty"},
-		{"--pin 00", exitUsage, "--pin has no effect without a gateway"}, {"--budget 0.1", exitUsage, "--budget has no effect"},
+		{"--pin 00", exitUsage, "--pin has no effect without a gateway"}, {"--budget 0.1", exitUsage,
+			"--budget has no effect"},
 		{"--verify 0", exitUsage, "--verify has no effect"}, {"--mode serial", exitUsage, "--mode has no effect"},
 		{"--cloud x:1 --mode local", exitUsage, "--mode local is not a mode"},
 		{"--cloud x:1 --mode serial --window 4", exitUsage, "--window has no effect with --mode serial"},
@@ -369,16 +385,19 @@ func TestServeLimits(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	var f serveFlags
 	f.register(new(cobra.Command))
-	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--queue", "0", "--sessions", "5", "--max-body", "1000", "--max-prompt", "7",
+	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--queue", "0", "--sessions", "5", "--max-body", "1000",
+		"--max-prompt", "7",
 		"--request-timeout", "2s", "--reader-timeout", "3s", "--drain", "4s", "--temp", "0.5", "--provenance"}))
 	o, err := f.options()
 	require.NoError(t, err)
 	o.Random = nil
-	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Timeout: 2 * time.Second,
-		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
+	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
+		Timeout: 2 * time.Second,
+		Stall:   3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)
 
-	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100", "--threads", "1", "--kv", "f32",
+	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",
+		"--threads", "1", "--kv", "f32",
 		"--huge-pages", "off", "--backend", "cpu")
 	status, text := s.ask(t, "/v1/completions", `{"prompt":[1,2,3,4,5,6]}`)
 	assert.Equal(t, 400, status)
@@ -435,7 +454,8 @@ func TestServeCloud(t *testing.T) {
 		"--threshold 1 --deadline off --inflight 2 --branches 2":    {"cloud": 20},
 		"--policy entropy --threshold 1 --deadline off --no-resume": {"cloud": 20},
 	} {
-		s := startServe(t, append([]string{"-m", small, "--provenance", "--cloud", address, "--pin", pin}, strings.Fields(args)...)...)
+		s := startServe(t, append([]string{"-m", small, "--provenance", "--cloud", address, "--pin", pin},
+			strings.Fields(args)...)...)
 		assert.Equal(t, want, origins(s, ""), args)
 		s.stop()
 		assert.Equal(t, exitDone, s.code)
@@ -449,7 +469,8 @@ func TestServeCloud(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, status, text)
 	assert.Contains(t, text, "verification")
 	s.stop()
-	s = startServe(t, "-m", small, "--cloud", address, "--pin", pin, "--policy", "always", "--provenance", "--deadline", "20ms")
+	s = startServe(t, "-m", small, "--cloud", address, "--pin", pin, "--policy", "always", "--provenance", "--deadline",
+		"20ms")
 	stop()
 	assert.Equal(t, 20, origins(s, "")["edge-timeout"])
 	s.stop()
@@ -472,7 +493,8 @@ func TestServeCloudRefuses(t *testing.T) {
 		"--pin " + pin + " --token-file " + wrong:                      "--token-file",
 		"--pin " + pin: "PILOTFISH_TOKEN",
 	} {
-		code, stdout, stderr := call(t, append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address}, strings.Fields(args)...)...)
+		code, stdout, stderr := call(t, append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address},
+			strings.Fields(args)...)...)
 		assert.Equal(t, exitFailed, code, args)
 		assert.Contains(t, stderr, want, args)
 		assert.NotContains(t, stderr, "0123456789")
@@ -486,8 +508,10 @@ func TestServeCloudRefuses(t *testing.T) {
 // TestServeVia: what the flags say of drafting reaches the answers.
 func TestServeVia(t *testing.T) {
 	for args, want := range map[string]pilotfish.Route{
-		"":                                       {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Ahead: 1},
-		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1, Ahead: 3},
+		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+			Ahead: 1},
+		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
+			Ahead: 3},
 		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
 			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5},
 	} {

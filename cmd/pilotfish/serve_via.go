@@ -38,8 +38,9 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 		p.AddFlag(all.Lookup(name))
 	}
 	v.set, v.route.set, v.gateway.set = p, p, p
-	p.StringVar(&v.mode, "mode", "pipelined", "`how` to decode with --cloud: serial: stop at each question until its answer "+
-		"is there; pipelined: draft on meanwhile")
+	p.StringVar(&v.mode, "mode", "pipelined",
+		"`how` to decode with --cloud: serial: stop at each question until its answer "+
+			"is there; pipelined: draft on meanwhile")
 }
 
 // check refuses wrong values and flags without effect, before the model is opened.

@@ -58,7 +58,8 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") {
-		send(w, &Error{http.StatusForbidden, "web pages of " + shown(from) + " may not ask this server: it allows them with " +
+		send(w, &Error{http.StatusForbidden, "web pages of " + shown(from) +
+			" may not ask this server: it allows them with " +
 			"--cors-origin", invalidRequest, "", "origin_not_allowed"})
 		return false
 	}

@@ -49,7 +49,8 @@ func TestTagScanner(t *testing.T) {
 // TestTagScannerShows what it can at once.
 func TestTagScannerShows(t *testing.T) {
 	var s tagScanner
-	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""}, {"<tool_call>", ""}} {
+	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""},
+		{"<tool_call>", ""}} {
 		got, _ := s.push(c[0])
 		assert.Equal(t, c[1], got, "%q", c[0])
 	}
@@ -57,8 +58,9 @@ func TestTagScannerShows(t *testing.T) {
 
 // TestPlain: what may become a call is not yet plain text.
 func TestPlain(t *testing.T) {
-	for text, want := range map[string]bool{"": false, " \n": false, "<": false, "\n<tool_call>": false, "<tool_call>x": false,
-		"{": true, "<b": true, " a": true} {
+	for text, want := range map[string]bool{"": false, " \n": false, "<": false, "\n<tool_call>": false,
+		"<tool_call>x": false,
+		"{":            true, "<b": true, " a": true} {
 		assert.Equal(t, want, plain(text), "%q", text)
 	}
 }
@@ -124,7 +126,8 @@ func TestCallsShow(t *testing.T) {
 		piece     string
 		named     bool
 		arguments string
-	}{{`{"name"`, false, ""}, {`:"f"`, false, ""}, {`,"arg`, true, ""}, {`uments": {"a`, false, `{"a`}, {`":1`, false, `":1`},
+	}{{`{"name"`, false, ""}, {`:"f"`, false, ""}, {`,"arg`, true, ""}, {`uments": {"a`, false, `{"a`}, {`":1`, false,
+		`":1`},
 		{`} `, false, "}"}, {"}", false, ""}} {
 		named, arguments, err := s.push(c.piece)
 		require.NoError(t, err)
@@ -136,7 +139,8 @@ func TestCallsShow(t *testing.T) {
 
 // FuzzCalls: what is taken for a call is one, in whatever pieces.
 func FuzzCalls(f *testing.F) {
-	for _, s := range []string{`{"name": "f", "arguments": {"a": [1, "}"]}}`, `{"arguments":{},"name":"g"}`, `{"name":"f"}`, `{`, `{"a":{"b":[`} {
+	for _, s := range []string{`{"name": "f", "arguments": {"a": [1, "}"]}}`, `{"arguments":{},"name":"g"}`,
+		`{"name":"f"}`, `{`, `{"a":{"b":[`} {
 		f.Add(s, uint8(1))
 		f.Add(s, uint8(200))
 	}

@@ -200,7 +200,8 @@ func (f *fields) end() *Error {
 func shown(name string) string {
 	plain := utf8.RuneCountInString(name) <= 40
 	for _, r := range name {
-		plain = plain && (strings.ContainsRune("_-./", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		plain = plain && (strings.ContainsRune("_-./", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
+			r <= 'Z')
 	}
 	if plain {
 		return name

@@ -49,7 +49,8 @@ func TestRefused(t *testing.T) {
 			"messages[0].tool_calls[0].function.name", "missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"assistant","content":"x","audio":{"id":"a"}}]}`, "messages[0].audio",
 			"unsupported_parameter", ""},
-		{chat, `{` + user + `,"model":"big"}`, "model", "model_not_found", "there is no model big: this server has fish, small"},
+		{chat, `{` + user + `,"model":"big"}`, "model", "model_not_found",
+			"there is no model big: this server has fish, small"},
 		{chat, `{` + user + `,"model":7}`, "model", "invalid_value", "give a string"},
 		{chat, `{` + user + `,"temperature":-0.1}`, "temperature", "invalid_value", "from 0 to 2"},
 		{chat, `{` + user + `,"temperature":"1"}`, "temperature", "invalid_value", ""},
@@ -104,7 +105,8 @@ func TestRefused(t *testing.T) {
 			"invalid_value", "letters"},
 		{chat, `{` + user + `,"tools":[{"type":"function","function":{"name":"f","parameters":[]}}]}`,
 			"tools[0].function.parameters", "invalid_value", ""},
-		{chat, `{` + user + `,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]}`,
+		{chat, `{` + user +
+			`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]}`,
 			"tools", "invalid_value", "two functions are called f"},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":"sometimes"}`, "tool_choice", "invalid_value", ""},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":7}`, "tool_choice", "invalid_value", ""},
@@ -192,7 +194,8 @@ func TestPromptTooLong(t *testing.T) {
 
 // FuzzRequests: no request is more than an error.
 func FuzzRequests(f *testing.F) {
-	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`, `{"stop":[1]}`,
+	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`,
+		`{"stop":[1]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f","arguments":"{}"}}]}],` +
 			`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`,
 		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`} {

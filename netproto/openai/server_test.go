@@ -100,7 +100,8 @@ func TestKeys(t *testing.T) {
 		assert.Equal(t, 200, ask(t, s, "/health", "").Code)
 	}
 	open := newTestServer(t, &fakeModel{}, nil)
-	assert.Equal(t, 200, ask(t, open, "/v1/completions", body, "Authorization", "Bearer anything").Code, "without keys any will do")
+	assert.Equal(t, 200, ask(t, open, "/v1/completions", body, "Authorization", "Bearer anything").Code,
+		"without keys any will do")
 	assert.Equal(t, 404, ask(t, open, "/metrics", "").Code)
 }
 
@@ -112,7 +113,8 @@ func TestOrigins(t *testing.T) {
 		from    string
 		status  int
 	}{
-		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403}, {[]string{page}, page, 200}, {[]string{page}, page + ".evil", 403},
+		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403}, {[]string{page}, page, 200}, {[]string{page}, page + ".evil",
+			403},
 		{[]string{"*"}, page, 200}, {[]string{page}, "", 200},
 	} {
 		m := &fakeModel{}
@@ -196,7 +198,8 @@ func TestHangUp(t *testing.T) {
 	s := newTestServer(t, m, func(o *Options) { o.Events = func(e Event) { ended <- e } })
 	web := httptest.NewServer(s)
 	defer web.Close()
-	answer, err := web.Client().Post(web.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":1000000}`))
+	answer, err := web.Client().Post(web.URL+"/v1/completions", "application/json",
+		strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":1000000}`))
 	require.NoError(t, err)
 	_, err = io.ReadFull(answer.Body, make([]byte, 100))
 	require.NoError(t, err)
@@ -218,13 +221,15 @@ func TestLog(t *testing.T) {
 	})
 	key := []string{"Authorization", "Bearer a-very-secret-key"}
 	ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...)
-	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"private":1,"user":"private"}`, key...)
+	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"private":1,"user":"private"}`,
+		key...)
 	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"stream":true}`, key...)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	require.Len(t, lines, 3)
 	assert.NotContains(t, log.String(), "private")
 	assert.NotContains(t, log.String(), "secret")
-	assert.Contains(t, lines[0], "endpoint=completions status=200 stream=false answers=2 prompt_tokens=14 cached_tokens=0 tokens=30 finish=stop")
+	assert.Contains(t, lines[0],
+		"endpoint=completions status=200 stream=false answers=2 prompt_tokens=14 cached_tokens=0 tokens=30 finish=stop")
 	assert.Contains(t, lines[0], "cloud_tokens=2 asks=2")
 	assert.Contains(t, lines[1], "status=400")
 	assert.Contains(t, lines[1], "code=unknown_parameter")
@@ -243,7 +248,10 @@ func TestPanic(t *testing.T) {
 		return "ok"
 	}}
 	var log bytes.Buffer
-	s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue, o.Log = 1, -1, slog.New(slog.NewTextHandler(&log, nil)) })
+	s := newTestServer(t, m, func(o *Options) {
+		o.Parallel, o.Queue, o.Log = 1, -1, slog.New(slog.NewTextHandler(&log,
+			nil))
+	})
 	for _, body := range []string{`{"prompt":"panic"}`, `{"prompt":"panic","stream":true}`} {
 		w := ask(t, s, "/v1/completions", body)
 		assert.Equal(t, http.StatusInternalServerError, w.Code)

@@ -61,7 +61,10 @@ func TestKeepAlive(t *testing.T) {
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &fakeModel{step: step, answer: func(string, Settings) string { return strings.Repeat("x", int(step/time.Second)/20) },
+			m := &fakeModel{step: step, answer: func(string, Settings) string {
+				return strings.Repeat("x",
+					int(step/time.Second)/20)
+			},
 				fail: func(string) error { return fmt.Errorf("broken at /secret") }}
 			var log bytes.Buffer
 			s := newTestServer(t, m, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -166,7 +169,8 @@ func TestQueue(t *testing.T) {
 // TestRetryAfter grows with what answers take, up to a minute.
 func TestRetryAfter(t *testing.T) {
 	g := newGate(2, 8, 1)
-	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second}, {time.Hour, time.Minute}} {
+	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second},
+		{time.Hour, time.Minute}} {
 		g.mean, g.waiting = c.took, 3
 		assert.Equal(t, c.want, g.after())
 	}
@@ -175,7 +179,10 @@ func TestRetryAfter(t *testing.T) {
 // TestNoQueue: with none that waits, only what has room is taken.
 func TestNoQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
+			o.Parallel, o.Queue = 1,
+				-1
+		})
 		go s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", streaming))
 		synctest.Wait()
 		assert.Equal(t, http.StatusTooManyRequests, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
@@ -187,7 +194,8 @@ func TestNoQueue(t *testing.T) {
 // TestTimeout: a request that takes too long ends: with a status, or as a stream with an error.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(1000)}, func(o *Options) { o.Timeout = 30 * time.Second })
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(1000)},
+			func(o *Options) { o.Timeout = 30 * time.Second })
 		begin := time.Now()
 		w := ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":5000}`)
 		assert.Equal(t, http.StatusGatewayTimeout, w.Code)

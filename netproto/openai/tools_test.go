@@ -37,7 +37,8 @@ func newToolModel(steps ...string) *toolModel {
 	return m
 }
 
-const twoTools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}}},
+const twoTools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",
+	"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}}},
 	{"type":"function","function":{"name":"g","description":"d","strict":false}}]`
 
 // callsOf are the calls of an answer, as NAME(ARGUMENTS).
@@ -91,16 +92,21 @@ func TestToolCalls(t *testing.T) {
 	}{
 		{"none", []string{"Hello <b>"}, "", "Hello <b>", nil, "stop"},
 		{"one", []string{"", `{"name": "f", "arguments": {"x": 1}}`}, "", "", []string{`f({"x": 1})`}, "tool_calls"},
-		{"behind text", []string{"Let me see.\n\n", `{"name":"g","arguments":{}}`, "\n"}, "", "Let me see.", []string{"g({})"}, "tool_calls"},
+		{"behind text", []string{"Let me see.\n\n", `{"name":"g","arguments":{}}`, "\n"}, "", "Let me see.",
+			[]string{"g({})"}, "tool_calls"},
 		{"two", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`, ""}, "", "",
 			[]string{`f({"x":1})`, "g({})"}, "tool_calls"},
-		{"not in parallel", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`}, `,"parallel_tool_calls":false`, "",
+		{"not in parallel", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`},
+			`,"parallel_tool_calls":false`, "",
 			[]string{`f({"x":1})`}, "tool_calls"},
-		{"required", []string{"unused", `{"name":"g","arguments":{}}`, "more"}, `,"tool_choice":"required"`, "", []string{"g({})"}, "tool_calls"},
-		{"named", []string{"unused", `{"name":"g","arguments":{"é":"\""}}`}, `,"tool_choice":{"type":"function","function":{"name":"g"}}`, "",
+		{"required", []string{"unused", `{"name":"g","arguments":{}}`, "more"}, `,"tool_choice":"required"`, "",
+			[]string{"g({})"}, "tool_calls"},
+		{"named", []string{"unused", `{"name":"g","arguments":{"é":"\""}}`},
+			`,"tool_choice":{"type":"function","function":{"name":"g"}}`, "",
 			[]string{`g({"é":"\""})`}, "tool_calls"},
 		{"none wanted", []string{"text"}, `,"tool_choice":"none"`, "text", nil, "stop"},
-		{"text behind", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"}, "tool_calls"},
+		{"text behind", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"},
+			"tool_calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newToolModel(c.steps...)
@@ -119,7 +125,8 @@ func TestToolCalls(t *testing.T) {
 			assert.Equal(t, c.calls, calls)
 			assert.Equal(t, c.finish, finish)
 			for _, p := range m.prompts {
-				assert.Equal(t, c.name != "none wanted", strings.Contains(p, "tool {"), "the prompt has the tools, unless none is wanted")
+				assert.Equal(t, c.name != "none wanted", strings.Contains(p, "tool {"),
+					"the prompt has the tools, unless none is wanted")
 				assert.Zero(t, strings.Count(p, callBegin+"\n{"+callBegin))
 			}
 		})
@@ -133,7 +140,8 @@ func TestCallSchema(t *testing.T) {
 	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
 	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`,"tool_choice":{"type":"function","function":{"name":"f"}}}`)
 	require.Len(t, m.schemas, 2)
-	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object","properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
+	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
+		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
 		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
 	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},` +
 		`"required":["name","arguments"],"additionalProperties":false}`
@@ -151,8 +159,9 @@ func TestStrictTools(t *testing.T) {
 			}
 			return nil
 		}
-		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"tools":[{"type":"function","function":{"name":"f","strict":`+
-			strict+`,"parameters":{"type":"object","not":{}}}}]}`)
+		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+			`{`+hello+`,"tools":[{"type":"function","function":{"name":"f","strict":`+
+				strict+`,"parameters":{"type":"object","not":{}}}}]}`)
 		assert.Equal(t, status, w.Code)
 		if status != http.StatusOK {
 			assert.Contains(t, w.Body.String(), "parameters of f: not: this cannot be decided")
@@ -188,12 +197,14 @@ func TestToolsAndFormat(t *testing.T) {
 		}
 		return "Well, no"
 	}
-	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
 	assert.Equal(t, `{"a":1}`, at(answer, "choices", 0, "message", "content"))
 	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
 
 	m = newToolModel("\n", `{"name":"f","arguments":{}}`, "")
-	answer = object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
+	answer = object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
 	assert.Equal(t, []string{"f({})"}, callsOf(answer))
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }

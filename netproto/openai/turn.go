@@ -25,7 +25,8 @@ type turn struct {
 }
 
 // posted answers a request that has content.
-func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *turn, body []byte) error) http.HandlerFunc {
+func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *turn,
+	body []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &turn{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
@@ -66,7 +67,8 @@ func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) erro
 func (t *turn) read() ([]byte, error) {
 	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return nil, &Error{http.StatusUnsupportedMediaType, "send JSON, and say so in the header Content-Type: application/json",
+		return nil, &Error{http.StatusUnsupportedMediaType,
+			"send JSON, and say so in the header Content-Type: application/json",
 			invalidRequest, "", "unsupported_media_type"}
 	}
 	if err := t.rc.SetReadDeadline(time.Now().Add(t.s.o.Read)); err == nil {

@@ -84,7 +84,8 @@ func (w *world) streaming() {
 		expect(all.AddChunk(stream.Current()), "a chunk does not fit: %v", stream.Current())
 	}
 	must(stream.Err())
-	expect(all.Choices[0].Message.Content == whole.Choices[0].Message.Content, "streamed %q", all.Choices[0].Message.Content)
+	expect(all.Choices[0].Message.Content == whole.Choices[0].Message.Content, "streamed %q",
+		all.Choices[0].Message.Content)
 	expect(all.Usage.CompletionTokens == whole.Usage.CompletionTokens, "usage %v", all.Usage)
 }
 
@@ -93,7 +94,8 @@ func (w *world) tools() {
 	p.MaxCompletionTokens = openai.Int(200)
 	p.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
 		Name: "weather", Parameters: shared.FunctionParameters{
-			"type": "object", "properties": map[string]any{"days": map[string]any{"type": "integer", "minimum": 1, "maximum": 7}},
+			"type": "object", "properties": map[string]any{"days": map[string]any{"type": "integer", "minimum": 1,
+				"maximum": 7}},
 			"required": []string{"days"}, "additionalProperties": false,
 		}})}
 	p.ToolChoice = openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: openai.String("required")}
@@ -126,10 +128,11 @@ func (w *world) schemas() {
 	p := w.ask(4)
 	p.MaxCompletionTokens = openai.Int(200)
 	p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
-		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "s", Strict: openai.Bool(true), Schema: map[string]any{
-			"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}}, "required": []string{"a"},
-			"additionalProperties": false,
-		}}}}
+		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "s", Strict: openai.Bool(true),
+			Schema: map[string]any{
+				"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}}, "required": []string{"a"},
+				"additionalProperties": false,
+			}}}}
 	a, err := w.client.Chat.Completions.New(context.Background(), p)
 	must(err)
 	var v map[string]bool
