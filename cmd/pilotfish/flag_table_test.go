@@ -161,7 +161,8 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish serve": {
-			"model": "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
+			"config": "TestSettingsRefused",
+			"model":  "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
 			"kv": "TestServeLimits", "backend": "TestServeLimits", "huge-pages": "TestServeLimits",
 			"listen": "TestServeRefuses", "temp": "TestServeLimits", "provenance": "TestServeLimits", "log": "TestServeLimits",
 			"api-key-file": "TestServeAccess", "open": "TestServeOpen", "cors-origin": "TestServeAccess",
@@ -325,7 +326,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 	ownFolders(t)
 	lines := calls(tinyModel(t, "q8_0"))
 	negative := map[string]string{ // what is the first refused value where it is not -1
-		"pilotfish inspect --elements": "-2",
+		"pilotfish inspect --elements":      "-2",
+		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
 	}
 	commands(func(c *cobra.Command, flags []*pflag.Flag) {
 		line, ok := lines[c.CommandPath()]

@@ -84,7 +84,7 @@ func TestSettingsRefused(t *testing.T) {
 		strings.Repeat("# long\n", 200_000): "has more than 1048576 bytes: is it the right file?",
 	} {
 		path := configuredBy(t, text)
-		for _, command := range []string{"run", "chat", "config"} {
+		for _, command := range []string{"run", "chat", "serve", "config"} {
 			code, stdout, stderr := call(t, command)
 			assert.Equal(t, exitUsage, code, "%s: %s", text[:min(len(text), 50)], stderr)
 			assert.Contains(t, stderr, want)
