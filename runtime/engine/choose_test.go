@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -292,12 +293,15 @@ func TestSchema(t *testing.T) {
 // known is a cloud that is a large model of this process, and counts what is asked.
 type known struct {
 	draft.Cloud
+	mu          sync.Mutex // questions are asked at once
 	best, asked int
 }
 
 func (k *known) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	k.mu.Lock()
 	k.asked++
 	k.best = max(k.best, q.K)
+	k.mu.Unlock()
 	return k.Cloud.Ask(ctx, q)
 }
 
@@ -404,4 +408,20 @@ func TestStructuredKept(t *testing.T) {
 	b, _, err = e.structured.matcher(e, []byte(schemas[0]))
 	require.NoError(t, err)
 	assert.NotSame(t, a, b, "others took its place")
+}
+
+// TestHeadAndWrap: who is shown heads sees them behind a wrapped model too.
+func TestHeadAndWrap(t *testing.T) {
+	s, err := tiny(t, demo.Small()).NewSession()
+	require.NoError(t, err)
+	wrapped, heads := 0, 0
+	r := Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}}
+	r.Head = func(int, *backend.Output) { heads++ }
+	r.Wrap = func(m draft.Model) draft.Model {
+		wrapped++
+		return m
+	}
+	said(t, s, []int32{70, 71}, r)
+	assert.Equal(t, 1, wrapped)
+	assert.GreaterOrEqual(t, heads, 5)
 }

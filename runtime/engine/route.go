@@ -293,7 +293,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 		model = headed{model, r.Head}
 	}
 	if r.Wrap != nil {
-		model = r.Wrap(m)
+		model = r.Wrap(model)
 	}
 	return draft.New(model, policy, r.Cloud, o)
 }
