@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -180,7 +179,7 @@ func (a *app) ask(ctx context.Context, question string) (yes bool, err error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// readLine reads a line from stdin, and no byte more. A read that waits cannot be ended: when ctx ends first, it is left
+// readLine reads a line from stdin, which is a terminal and gives one at a time. A read that waits cannot be ended: when ctx ends first, it is left
 // behind, and the program with it.
 func (a *app) readLine(ctx context.Context) (string, error) {
 	type result struct {
@@ -189,7 +188,7 @@ func (a *app) readLine(ctx context.Context) (string, error) {
 	}
 	got := make(chan result, 1)
 	go func() {
-		line, err := bufio.NewReaderSize(oneByte{a.stdin}, 16).ReadString('\n')
+		line, err := bufio.NewReader(a.stdin).ReadString('\n')
 		got <- result{line, err}
 	}()
 	select {
@@ -199,12 +198,6 @@ func (a *app) readLine(ctx context.Context) (string, error) {
 		return "", context.Cause(ctx)
 	}
 }
-
-// oneByte gives no more than a byte at a time, so that what follows a line stays for whoever reads next.
-type oneByte struct{ r io.Reader }
-
-// Read implements [io.Reader].
-func (o oneByte) Read(b []byte) (int, error) { return o.r.Read(b[:min(len(b), 1)]) }
 
 // findModels puts the path of a pulled model in the place of its name, in the flags that name models. On a terminal it
 // offers to fetch one that is not here.
