@@ -132,7 +132,7 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, filepath.Join(dir, filepath.FromSlash(want)), got, name)
 	}
-	for _, path := range []string{"o/one", "o/n", "m.gguf", "/nowhere/m", "models/m.gguf", "./o/s", "a/b/c", "", "-", `c:\m.gguf`, "https://x/y"} {
+	for _, path := range []string{"o/one", "o/n", "m.gguf", "/nowhere/m", "models/m.gguf", "./o/s", "a/b/c", "a b/c", "../n", "", "-", `c:\m.gguf`, "https://x/y"} {
 		got, err := Resolve(dir, path)
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or a file that is there")
