@@ -33,7 +33,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy
+.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy clients load
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
 	$(GO) vet -tags live ./bench
+	$(GO) vet -tags clients ./bench/clients
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -113,6 +114,14 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
+
+clients: ## the official clients for Python, Node and Go against serve; needs python3, npm and a network for what is missing
+	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients
+
+# With MODEL=FILE against that model; CONNECTIONS, SECONDS and TOKENS say how much.
+load: ## serve under CONNECTIONS (64) for SECONDS (30): nothing lost, memory bounded, times of answers
+	PILOTFISH_LOAD="$(or $(CONNECTIONS),64) $(or $(SECONDS),30) $(or $(TOKENS),32) $(MODEL)" \
+		$(GO) test -tags clients -count=1 -timeout 20m -v -run TestLoad ./bench/clients
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

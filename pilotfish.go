@@ -29,6 +29,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Errors of use at the wrong time.
@@ -105,6 +106,9 @@ func (m *Model) Close() error { return m.e.Close() }
 // Name is what the file says the model is called; "" where it says nothing.
 func (m *Model) Name() string { return m.e.Name() }
 
+// Fingerprint tells files of models apart: equal ones have equal weights, vocabulary and metadata.
+func (m *Model) Fingerprint() (string, error) { return m.e.Fingerprint() }
+
 // Context is the longest text of a chat or session, in tokens.
 func (m *Model) Context() int { return m.e.Context() }
 
@@ -124,6 +128,54 @@ func (m *Model) Detokenize(ids []int32) (string, error) {
 		return "", err
 	}
 	return t.Decode(ids), nil
+}
+
+// TokenBytes is what a token stands for in a text: often no whole characters. Special tokens stand for their names.
+func (m *Model) TokenBytes(id int32) ([]byte, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Bytes(id), nil
+}
+
+// Vocabulary is the number of tokens that the model knows; their ids are below it.
+func (m *Model) Vocabulary() (int, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return 0, err
+	}
+	return t.Size(), nil
+}
+
+// TextTokens returns the ids of a text as a model is given one to go on with: special tokens in it are recognised, and
+// the token for the beginning of a text stands before it if the file asks for one.
+func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(text) }
+
+// Check reports what of the options of an answer cannot be, before one is begun: values out of range, options that
+// exclude each other, and schemas that are wrong or not supported. It asks no cloud.
+func (m *Model) Check(options ...Option) error {
+	r := newRequest(options)
+	route := engine.Route{Request: r.settings.request()}
+	route.Draft.Verify = r.route != nil && r.route.Verify
+	return m.e.Check(route)
+}
+
+// Turn is a turn of a chat with tools, and ToolCall a call of one by the model.
+type (
+	Turn     = tokenizer.Turn
+	ToolCall = tokenizer.ToolCall
+)
+
+// ChatTokens returns the ids of a chat up to where the model's turn begins, by the template of Qwen2.5. Tools are JSON
+// texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without any it is an ordinary chat. What the
+// model says of a tool it writes between <tool_call> and </tool_call>.
+func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.ChatTools(turns, tools)
 }
 
 // DialOptions say how a gateway is trusted, and what is shown to it. The zero value is for one whose certificate is

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -15,7 +18,8 @@ import (
 )
 
 // Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own. Many
-// calls may run at once, and return in any order. Its tokens must be those of the small model.
+// calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call panics, the
+// answer ends, and the panic goes on in the goroutine that ranges over it.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
 	Ask(ctx context.Context, q Question) (Answer, error)
@@ -50,6 +54,7 @@ type Head struct {
 	Margin  float64     // p₁ - p₂ of the two best
 	Entropy float64     // of the next token, in nats
 	Hidden  []float32   // hidden state after the final norm
+	Answer  []int32     // tokens of the answer before Pos; only for a [Sampler]
 	State   uint64      // what the decision before on this text left, 0 at its beginning; only for a [Router]
 }
 
@@ -70,7 +75,8 @@ type Decision struct {
 
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
-	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says.
+	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may not
+	// stand, by [Settings].Schema, the best one does that may.
 	Pick(h Head) int32
 }
 
@@ -192,9 +198,9 @@ func WatchHeads(f func(Head)) Option {
 }
 
 // route returns a request as the engine takes it, and what ends it.
-func (m *Model) route(ctx context.Context, r request) (engine.Route, func(), error) {
+func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
 	s := r.settings
-	out := engine.Route{Request: engine.Request{MaxTokens: s.MaxTokens, Sampling: s.sampling(), IgnoreEnd: s.IgnoreEnd}}
+	out := engine.Route{Request: s.request()}
 	if len(r.watch) > 0 {
 		out.Observe = func(e Event) {
 			for _, f := range r.watch {
@@ -234,7 +240,7 @@ func (m *Model) route(ctx context.Context, r request) (engine.Route, func(), err
 		if o.Verify {
 			return out, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
 		}
-		out.Cloud = foreign{o.Cloud}
+		out.Cloud = foreign{o.Cloud, c}
 		return out, func() {}, nil
 	}
 	cloud, end, err := there.session(ctx)
@@ -253,7 +259,11 @@ func (m *Model) hooks(out *engine.Route, r request) {
 		}
 	}
 	if r.settings.Sampler != nil {
-		out.Pick = func(pos int, head *backend.Output) int32 { return r.settings.Sampler.Pick(headOf(pos, head)) }
+		out.Pick = func(pos int, answer []int32, head *backend.Output) int32 {
+			h := headOf(pos, head)
+			h.Answer = answer
+			return r.settings.Sampler.Pick(h)
+		}
 	}
 	if out.Head != nil || out.Pick != nil {
 		out.Want = func(w backend.Want) backend.Want { return headWant(w, r.settings.Best) }
@@ -321,7 +331,7 @@ func askOnce(ctx context.Context, s sessions, q Question) (Answer, error) {
 		Sampling: sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed},
 	})
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, ended.By(ctx, err)
 	}
 	out := Answer{Token: a.Token}
 	for _, c := range a.Top {
@@ -331,10 +341,14 @@ func askOnce(ctx context.Context, s sessions, q Question) (Answer, error) {
 }
 
 // foreign is a caller's cloud as the engine takes it.
-type foreign struct{ c Cloud }
+type foreign struct {
+	c     Cloud
+	crash *crash
+}
 
-// Ask implements [engine.Cloud].
-func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+// Ask implements [engine.Cloud]. It runs in a goroutine that nobody can recover in.
+func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
+	defer f.crash.catch(&err)
 	s := q.Sampling
 	a, err := f.c.Ask(ctx, Question{
 		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
@@ -344,4 +358,44 @@ func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudA
 		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	return out, err
+}
+
+// crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.
+type crash struct {
+	stop context.CancelCauseFunc // of the answer
+	mu   sync.Mutex
+	why  any // nil: there was none
+}
+
+// errCrash ends an answer whose cloud panicked.
+var errCrash = errors.New("the cloud panicked")
+
+// catch is deferred by what may panic.
+func (c *crash) catch(err *error) {
+	why := recover()
+	if why == nil {
+		return
+	}
+	*err = errCrash
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := why.(error); ok {
+		c.why = fmt.Errorf("%w\n\n%s", e, debug.Stack())
+	} else {
+		c.why = fmt.Sprintf("%v\n\n%s", why, debug.Stack())
+	}
+	c.stop(errCrash)
+}
+
+func (c *crash) happened() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why != nil
+}
+
+// raise panics if there was one.
+func (c *crash) raise() {
+	if c.happened() {
+		panic(c.why)
+	}
 }

@@ -2,7 +2,6 @@ package pilotfish
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -34,6 +33,12 @@ type Token struct {
 	Confidence float32       // that the small model's token may stand, in [0, 1]: of the router, or without one its probability
 	Unverified bool          // the large model was to look at it, but did not in time
 	At         time.Duration // from the call until the token was there
+
+	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model did
+	// not tell), and the best tokens with theirs, best first. They are of the model's own distribution: before
+	// temperature, penalties, bias and schema.
+	LogProb float32
+	Top     []Candidate
 }
 
 // Text reads an answer to its end and returns it whole. An error comes with the text before it.
@@ -78,7 +83,35 @@ type Settings struct {
 	IgnoreEnd   bool    // go on after an end token
 	Best        int     // how many of the most probable tokens a [Head] shows at least; 0 means 2
 	Sampler     Sampler // chooses the small model's tokens in place of Temperature, TopK, TopP and Seed; nil: these do
+
+	// With a Temperature: only tokens with at least this share of the best one's probability can be drawn, 0 to 1.
+	MinP float64
+	// RepeatPenalty divides the logits of the last 64 tokens, of prompt and answer, by it, or multiplies them if they are
+	// negative, as llama.cpp does; 0 and 1 change nothing.
+	RepeatPenalty float64
+	// PresencePenalty is taken off the logit of each token that the answer has, FrequencyPenalty as often as it has it,
+	// as OpenAI defines them.
+	PresencePenalty, FrequencyPenalty float64
+	LogitBias                         map[int32]float32 // added to the logits of tokens, -100 to 100
+
+	// Stop are texts that end the answer where they come: nothing of them is shown, and tokens that may be the beginning
+	// of one are held back until they are not. [Stats].Stop is "stop" then.
+	Stop []string
+	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
+
+	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead to
+	// such a value are chosen, and the end token where it is whole. Where MaxTokens or the context end the answer before,
+	// it is cut, and [Stats].Stop says so. What docs/structured.md does not list is refused with a [SchemaError].
+	//
+	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token may
+	// not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
+	// model's does. Verification goes with a Schema alone.
+	Schema []byte
+	JSON   bool
 }
+
+// SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
+type SchemaError = engine.SchemaError
 
 func (s Settings) set(r *request) { r.settings = s }
 
@@ -98,7 +131,7 @@ func (s Settings) sampling() sample.Options {
 // Stats is what one answer took.
 type Stats struct {
 	Text         string        // all of it, also what an incomplete character at the end left
-	Stop         string        // why it ended: "end", "length" or "context"; "" while it runs and after an error
+	Stop         string        // why it ended: "end", "stop", "length" or "context"; "" while it runs and after an error
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Tokens       int           // tokens generated, the end token not counted
@@ -114,6 +147,18 @@ type Stats struct {
 	Hidden       time.Duration // of waiting for answers, spent on drafting that held
 	Exposed      time.Duration // of waiting for answers, lost
 	Err          error         // why answers of the large model did not come: the first reason; nil if all came
+}
+
+// request returns the settings as the engine takes them.
+func (s Settings) request() engine.Request {
+	return engine.Request{
+		MaxTokens: s.MaxTokens, Sampling: s.sampling(), IgnoreEnd: s.IgnoreEnd,
+		Rules: engine.Rules{
+			MinP: s.MinP, RepeatPenalty: s.RepeatPenalty, PresencePenalty: s.PresencePenalty,
+			FrequencyPenalty: s.FrequencyPenalty, Bias: s.LogitBias,
+		},
+		Stop: s.Stop, Top: s.Top, Schema: s.Schema, JSON: s.JSON,
+	}
 }
 
 // statsOf returns what the last answer of s took.
@@ -172,44 +217,38 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 		yield(Token{}, err)
 		return
 	}
-	route, end, err := s.m.route(ctx, r)
+	var crash crash
+	defer crash.raise()
+	ctx, crash.stop = context.WithCancelCause(ctx)
+	defer crash.stop(nil)
+	route, end, err := s.m.route(ctx, r, &crash)
 	if err != nil {
-		yield(Token{}, ended(ctx, err))
+		yield(Token{}, err)
 		return
 	}
 	defer end()
 	for t, err := range e.Routed(ctx, ids, route) {
 		if err != nil {
-			yield(Token{}, ended(ctx, err))
+			if !crash.happened() {
+				yield(Token{}, err)
+			}
 			return
 		}
 		shown := Token{
 			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin), Confidence: t.Confidence, Unverified: t.Unverified,
 			At: time.Since(begin),
 		}
+		if p := t.LogProbs; p != nil {
+			shown.LogProb = p.Token
+			for _, c := range p.Top {
+				shown.Top = append(shown.Top, Candidate{c.ID, c.Logit})
+			}
+		}
 		if !yield(shown, nil) {
 			return
 		}
 	}
 }
-
-// ended returns err, or where it is the cause that ctx ended with, one that is [context.Canceled] or
-// [context.DeadlineExceeded] as well.
-func ended(ctx context.Context, err error) error {
-	if kind := ctx.Err(); kind != nil && !errors.Is(err, kind) && errors.Is(err, context.Cause(ctx)) {
-		return &endError{cause: err, kind: kind}
-	}
-	return err
-}
-
-// endError is the cause that a context ended with.
-type endError struct{ cause, kind error }
-
-// Error is that of the cause.
-func (e *endError) Error() string { return e.cause.Error() }
-
-// Unwrap returns the cause, and how the context ended.
-func (e *endError) Unwrap() []error { return []error{e.cause, e.kind} }
 
 // open returns the engine's session, made at the first call.
 func (s *Session) open() (*engine.Session, error) {

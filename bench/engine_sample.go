@@ -199,7 +199,7 @@ func (m *measurement) tree(ctx context.Context, tokens int) (*qwen2.Cache, error
 // kvBytes is the memory for keys and values of a full context.
 func (m *measurement) kvBytes() int64 {
 	for _, s := range m.sessions {
-		return s.KVBytes()
+		return s.KVLimit()
 	}
 	return 0
 }

@@ -30,8 +30,16 @@ func (a *app) measured() result.Run {
 
 // valueOf is the value of a flag, but for those that hold text of a user.
 func valueOf(p *pflag.Flag) string {
-	if (p.Name == "system" || p.Name == "tokens") && p.Changed && p.Value.Type() == "string" {
+	if !p.Changed {
+		return p.Value.String()
+	}
+	switch p.Name {
+	case "stop", "json-schema":
 		return "…"
+	case "system", "tokens":
+		if p.Value.Type() == "string" {
+			return "…"
+		}
 	}
 	return p.Value.String()
 }

@@ -11,7 +11,10 @@ import (
 
 // TestMeasuredWithoutText: a measurement has the flags of its command, but no text of a user.
 func TestMeasuredWithoutText(t *testing.T) {
-	for _, prompt := range [][]string{{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"}} {
+	for _, prompt := range [][]string{
+		{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"}, {"--stop", "a secret", "another secret"},
+		{"--json-schema", `{"const":"secret"}`, "a"},
+	} {
 		args := append([]string{"run", "-m", demoFile("small.gguf"), "-n", "2", "--json"}, prompt...)
 		code, stdout, stderr := call(t, args...)
 		require.Equal(t, exitDone, code, stderr)

@@ -41,6 +41,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.AddCommand(
 		newPullCommand(a),
 		newRunCommand(a),
+		newServeCommand(a),
 		newCloudCommand(a),
 		newDemoCommand(a),
 		newRouterCommand(a),

@@ -39,6 +39,7 @@ type runFlags struct {
 	lookup    lookupRows
 	json      bool
 	sampling  sample.Options
+	choose    chooseFlags
 }
 
 // defaultMaxTokens is the longest answer where nothing else is said.
@@ -111,6 +112,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.Uint64Var(&f.sampling.Seed, "seed", 0,
 		"with --temp: random seed, a `number`; the same seed gives the same text "+
 			"(default: a new one each time, which is printed)")
+	f.choose.register(p)
 	p.Var(&f.lookup, "lookup", lookupHelp)
 	p.BoolVar(&f.json, "json", false, "print one JSON object per token, then a summary")
 }
@@ -182,6 +184,9 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 	}
 	r.Request = engine.Request{
 		MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd, Lookup: int(f.lookup),
+	}
+	if err := f.choose.request(&r.Request); err != nil {
+		return r, o, nil, err
 	}
 	if !f.set.Changed("cloud") {
 		return r, o, nil, nil

@@ -25,6 +25,9 @@ func (f *runFlags) check(args []string) error {
 	if err := f.checkSampling(); err != nil {
 		return err
 	}
+	if err := f.choose.check(f.set.Changed, f.sampling.Temperature, f.json, f.ignoreEnd); err != nil {
+		return err
+	}
 	return f.checkRouting()
 }
 

@@ -213,7 +213,7 @@ func TestFlagsOfRouting(t *testing.T) {
 		Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
 		Audit: true, Ahead: 1,
 	}, usual.Draft)
-	assert.Equal(t, engine.Request{MaxTokens: 256, Sampling: sample.Options{TopP: 1}}, usual.Request)
+	assert.Equal(t, plainRequest(256), usual.Request)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
@@ -240,12 +240,19 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	local, _, none, err := parsedRun(t, "-n 3").routing(&app{})
 	require.NoError(t, err)
-	assert.Equal(t, engine.Route{Request: engine.Request{MaxTokens: 3, Sampling: sample.Options{TopP: 1}}},
+	assert.Equal(t, engine.Route{Request: plainRequest(3)},
 		local, "nothing to ask")
 	assert.Nil(t, none)
 }
 
 func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
+
+// plainRequest is the request of a run without flags, but for the most tokens.
+func plainRequest(most int) engine.Request {
+	return engine.Request{
+		MaxTokens: most, Sampling: sample.Options{TopP: 1}, Rules: engine.Rules{RepeatPenalty: 1},
+	}
+}
 
 // TestFlagsOfRoutingAct: what the flags say happens, with a gateway.
 func TestFlagsOfRoutingAct(t *testing.T) {

@@ -60,6 +60,7 @@ type tokenEvent struct {
 	CommitDelayMS float64 `json:"commit_delay_ms"`
 
 	*Decision // with --explain only
+	*LogProbs // with --logprobs only
 }
 
 // Decision is what the decision about a token was made of. (It has a capital because encoding/json sets only such
@@ -74,7 +75,7 @@ type Decision struct {
 type summaryEvent struct {
 	Tokens          []int32 `json:"tokens"`
 	Text            string  `json:"text"`
-	Stop            string  `json:"stop"` // end, length (-n), context (it is full), interrupted, or failed
+	Stop            string  `json:"stop"` // end, stop, length (-n), context (it is full), interrupted, or failed
 	PromptTokens    int     `json:"prompt_tokens"`
 	GeneratedTokens int     `json:"generated_tokens"`
 	Seed            *uint64 `json:"seed,omitempty"` // of the draws, with a temperature only
@@ -216,6 +217,10 @@ func (o *runOutput) token(t engine.Token) error {
 				e.Decision = &Decision{Margin: why.Margin, Entropy: why.Entropy, Threshold: why.Threshold}
 			}
 		}
+		var err error
+		if e.LogProbs, err = o.logProbsOf(t); err != nil {
+			return err
+		}
 		return o.a.printJSON(e)
 	}
 	o.printed += len(t.Text)
@@ -256,7 +261,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	e := summaryEvent{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens,
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
-		KVBytes: o.session.KVBytes(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
+		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed, LookupAccepted: s.Accepted,
 	}
@@ -435,6 +440,8 @@ func (o *runOutput) stopped(why string) string {
 	switch {
 	case why == "end":
 		return "stopped at the end token"
+	case why == engine.StopString:
+		return "stopped at a text of --stop"
 	case why == "length" && o.f.max > 0:
 		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.max)
 	case why == "length" || why == "context":

@@ -52,7 +52,7 @@ func TestModelFlags(t *testing.T) {
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		device, _, _ := strings.Cut(e.Device(), ", threads")
-		return model{f.path, device, e.Threads(), e.Context(), s.KVBytes()}
+		return model{f.path, device, e.Threads(), e.Context(), s.KVLimit()}
 	}
 	usual := open("-t 2 -m " + m)
 	assert.Equal(t, model{m, usual.device, 2, 512, 512 * 512 * 2}, usual)

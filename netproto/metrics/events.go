@@ -21,7 +21,7 @@ type Events struct {
 
 // NewEvents returns counters that stand at 0, in a registry.
 func NewEvents(to prometheus.Registerer) *Events {
-	r := maker{to}
+	r := maker{to, prefix}
 	return &Events{
 		asks: r.counters("asks_total", "Questions by what became of them: answered, resent (more of the context was "+
 			"asked for), refused, or dropped (cancelled, or the device has gone).", "outcome", "client"),
@@ -139,25 +139,29 @@ func codeName(c netproto.Code) string {
 	return "other"
 }
 
-// maker makes metrics of a gateway.
-type maker struct{ to prometheus.Registerer }
+// maker makes metrics whose names begin alike.
+type maker struct {
+	to     prometheus.Registerer
+	prefix string
+}
 
+// prefix begins the names of the metrics of a gateway.
 const prefix = "pilotfish_gateway_"
 
 func (r maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: r.prefix + name, Help: help}, labels)
 	r.to.MustRegister(c)
 	return c
 }
 
 func (r maker) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: r.prefix + name, Help: help})
 	r.to.MustRegister(c)
 	return c
 }
 
 func (r maker) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets})
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: r.prefix + name, Help: help, Buckets: buckets})
 	r.to.MustRegister(h)
 	return h
 }

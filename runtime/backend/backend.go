@@ -73,10 +73,16 @@ func (c KVConfig) Frequencies() []float64 {
 	return freq
 }
 
+// KVChunk is for how many slots, those from a multiple of it on, a [KV] takes memory at a time, if it grows.
+const KVChunk = 256
+
 // KV is the memory of attention: per layer one key row and one value row [KVHeads·HeadSize] in each slot. Which slot
 // means what is the caller's business.
 type KV interface {
 	Config() KVConfig
+	// Bytes is the memory that is taken. A store may begin with less than [KVConfig.Bytes], and take more as slots are
+	// used, for [KVChunk] of them at a time. It may be called while a pass runs.
+	Bytes() int64
 	// Copy copies the keys and values of slot src over those of slot dst in every layer.
 	Copy(dst, src int32)
 	// Swap exchanges the keys and values of two slots in every layer.
@@ -93,6 +99,13 @@ type Row struct {
 	Pos   int32  // position in its text, from 0: the angle of the rotation
 	Slot  int32  // where its key and value go; no two rows of a pass share one
 	See   []Span // the slots it attends to, by rising position, its own last: settled prefix, then ancestors
+	KV    KV     // whose slots these are, only for a [Mixer]; nil: those of the pass
+}
+
+// Mixer is a device whose passes may have rows of several KV stores of one shape: [Row.KV].
+type Mixer interface {
+	Device
+	Mixes()
 }
 
 // Pass is one forward evaluation in the words of the model. T is the number of rows given to Begin, and every tensor
@@ -148,6 +161,23 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
+	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only for a
+	// [Mixer].
+	Each []WantRow
+}
+
+// WantRow is what [Want] says, for one row.
+type WantRow struct {
+	K              int
+	Logits, Hidden bool
+}
+
+// Of is what is wanted for row Rows[i].
+func (w Want) Of(i int) WantRow {
+	if len(w.Each) > 0 {
+		return w.Each[i]
+	}
+	return WantRow{K: w.K, Logits: w.Logits, Hidden: w.Hidden}
 }
 
 // Router is a small network over the hidden state after the final norm, as a [RouterDevice] holds it.

@@ -68,6 +68,12 @@ func Watch(ctx context.Context, w *Watcher) context.Context {
 	return context.WithValue(ctx, watchKey{}, w)
 }
 
+// IsWatched reports whether somebody is told of the forward calls of ctx.
+func IsWatched(ctx context.Context) bool {
+	_, ok := ctx.Value(watchKey{}).(*Watcher)
+	return ok
+}
+
 // Watched returns a pass that tells who watches of each operation, where somebody does and operations run as they are
 // called. The passes of a [Runner] do not: see [TellRun].
 func Watched(ctx context.Context, p Pass, rows int) Pass {

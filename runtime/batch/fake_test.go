@@ -91,6 +91,7 @@ func (m made) depth() int {
 type slots int
 
 func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
+func (s slots) Bytes() int64             { return 0 }
 func (s slots) Copy(_, _ int32)          {}
 func (s slots) Swap(_, _ int32)          {}
 

@@ -90,7 +90,9 @@ func (r *run) answer(e *escalation, res result) {
 	r.learn(e, res.answer)
 	r.review()
 	if !e.answered() {
-		r.resolve(e, Miss, res.answer.Token, FromCloud, nil)
+		token, origin := r.taken(e, res.answer)
+		e.Kept = origin == Edge
+		r.resolve(e, Miss, token, origin, nil)
 	}
 }
 
@@ -181,7 +183,10 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 	if keep == nil {
 		keep = r.child(e.at, token, e.Confidence)
 	}
-	keep.origin, keep.looked = origin, true
+	keep.origin, keep.looked, keep.probs = origin, true, e.local
+	if origin == FromCloud {
+		keep.probs = r.answered(e.Top, token)
+	}
 	if origin == EdgeTimeout && r.Verify {
 		keep.unverified = true
 		r.giveUp(e)

@@ -13,6 +13,7 @@ type escalation struct {
 	Escalation
 	at      *node
 	guesses []guess
+	local   *LogProbs // of the small model's token
 	wanted  time.Time // decided
 	sent    time.Time // asked
 	cancel  context.CancelCauseFunc

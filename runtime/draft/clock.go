@@ -64,6 +64,15 @@ func (r *run) returning() (came bool) {
 	}
 }
 
+// await waits until nothing runs beside the decoder any more. Results are left as they are.
+func (r *run) await() {
+	if r.Clock != nil {
+		r.Clock.Wait(time.Time{}, func() bool { return r.running == 0 })
+		return
+	}
+	r.asks.Wait()
+}
+
 // pause waits for a result, for the end of ctx, or until it is due; the zero time is never. It reports whether there is
 // a result, and not whether one came at the very moment at which it was due.
 func (r *run) pause(ctx context.Context, due time.Time) (came bool) {

@@ -188,8 +188,13 @@ type Options struct {
 	End       func(id int32) bool // tokens that end the text; nil: none
 	Sampling  sample.Options      // how the cloud chooses, and the edge unless Pick is set
 	// a pure function of its arguments; nil: as Sampling says
-	Pick    func(pos int, head *backend.Output) int32
-	K       int  // best tokens wanted with each answer
+	Pick func(pos int, head *backend.Output) int32
+	// Place says how tokens are chosen behind the prompt, by the small model and of what the large one answers; nil: by
+	// Pick, and as the large one answers. With verification a token of the small model stands where the large one would
+	// choose one that may not.
+	Place   Place
+	K       int  // best tokens wanted with each answer; with a Place, more of them are more to choose from
+	Top     int  // best tokens told with each token, and its log-probability; 0: none of that
 	Audit   bool // have the small model's tokens compared with what the large one would have said
 	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
 	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent ahead. 0 means 128. The prompt
@@ -244,7 +249,7 @@ func (o Options) Validate() error {
 		v    int
 	}{
 		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
-		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K},
+		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K}, {"best tokens of a token", o.Top},
 		{"tokens ahead", o.Ahead}, {"tokens between questions of verification", o.VerifyEvery},
 	} {
 		if f.v < 0 && !(f.name == "branches" && f.v == AutoBranches) {
@@ -282,7 +287,7 @@ func (o Options) limit() (tokens int, stop string) {
 // Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
 // need comes on top.
 func (o Options) Want(w backend.Want) backend.Want {
-	w.K = max(w.K, o.mostGuesses())
+	w.K = max(w.K, o.mostGuesses(), o.Top)
 	if !o.Sampling.Greedy() {
 		w.K = max(w.K, MostBranches) // the most probable to be drawn are not the most probable ones
 	}
@@ -323,7 +328,8 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
 // emit returns false. When it returns, the model holds settled text alone: the prompt and the tokens shown, of which
 // the last may be missing. No question is open then, and nothing started here runs. The error is that of the model, or
-// the cause of ctx; a cloud that fails is no error.
+// the cause of ctx; a cloud that fails is no error. Where the model, the router, [Options.Pick] or emit panic, nothing
+// started here runs any more either, but the model holds what it may.
 func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
@@ -336,10 +342,17 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.began = r.now()
+	over := false
 	defer func() {
 		cancel(errDecodeOver)
+		if !over { // a panic of the caller's, in emit for example, goes by: the tree may be in the midst of a change
+			r.await()
+			return
+		}
 		r.close()
 		sum = r.summary
 	}()
-	return sum, r.decode(ctx)
+	err = r.decode(ctx)
+	over = true
+	return sum, err
 }

@@ -104,6 +104,7 @@ type Token struct {
 	CommitDelay time.Duration // from when it was drafted until it was shown
 	Unverified  bool          // it was to be verified, but no answer came in time
 	Reason      *Reason       // only with [Options.Explain], and where there is a router
+	LogProbs    *LogProbs     // only with [Options.Top]
 }
 
 // Reason is what a decision about a token was made of, for people.
@@ -155,6 +156,8 @@ type Escalation struct {
 	ByAhead     bool // asked, but tokens ahead told what it is about before its own answer: that is not used
 	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
 	Branches    int  // guesses at its answer
+	// Kept says that the small model's token stands because none of the answer may stand there: see [Options.Place].
+	Kept bool
 }
 
 // Why says who wants to know the token of an escalation.
@@ -169,7 +172,7 @@ const (
 
 // Needless reports whether the router wanted to know, and the large model said what the small one would have said.
 func (q *Escalation) Needless() bool {
-	return q.Why == Routed && (q.answer() || q.Outcome == Known) && q.Token == q.Local
+	return q.Why == Routed && !q.Kept && (q.answer() || q.Outcome == Known) && q.Token == q.Local
 }
 
 // answer reports whether the cloud's answer decided.
@@ -194,6 +197,7 @@ type Summary struct {
 	Needless    int   // of Answered and Known, those that the router wanted and whose token is the small model's own
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
+	Kept       int // of Answered and Known, those where none of the answer could stand: see [Escalation.Kept]
 	Known      int // escalations that needed no question, since another answer told
 	Unverified int // tokens that were to be verified and were shown without
 	Turned     int // tokens of the small model that verification replaced before they were shown
@@ -308,6 +312,9 @@ func (s *Summary) addEscalation(q *Escalation) {
 	s.Drafted += q.Drafted
 	if q.Needless() {
 		s.Needless++
+	}
+	if q.Kept {
+		s.Kept++
 	}
 	s.addOutcome(q)
 }

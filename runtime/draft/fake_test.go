@@ -58,6 +58,8 @@ type world struct {
 	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
 	honest   bool      // answers are as likely as the small model says
 	repeats  float64   // of texts after which the small model goes on as after any that ends with the same two tokens
+	masked   float64   // share of tokens that may not follow a text
+	ranked   bool      // answers are chosen from their best tokens, by another measure than the large model's
 }
 
 // head has fakeTop different candidates, the first the most probable.
@@ -156,7 +158,7 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 	compared, choices := 0, []int32(nil) // the large model's, by position
 	for pos := len(prompt); ; pos++ {
 		head := w.head(text)
-		t := Token{Pos: pos, ID: w.pick(pos, &head), Origin: Edge}
+		t := Token{Pos: pos, ID: w.local(text, pos, &head), Origin: Edge}
 		var escalate bool
 		why := Reason{Local: t.ID}
 		why.Margin, why.Entropy, why.Threshold = w.Explain(path, pos, &head)
@@ -167,10 +169,12 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 			if id, err := cloud(text); err != nil {
 				t.Origin = EdgeTimeout
 			} else {
-				if id == t.ID {
-					s.Needless++
+				if id, ok := w.taken(text, id); ok {
+					if id == t.ID {
+						s.Needless++
+					}
+					t.ID, t.Origin = id, FromCloud
 				}
-				t.ID, t.Origin = id, FromCloud
 				from := w.audits(text, compared+len(prompt), pos) - len(prompt)
 				only, weight := w.sampled(text, from+len(prompt), pos)
 				for i := max(from, compared); i < len(s.Tokens); i++ {
@@ -448,7 +452,9 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	if a.Audited > 0 && q.Verify == AsItComes { // and more nonsense: findings where it did not look
 		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
-	a.Token, err = w.answer(text)
+	if a.Token, err = w.answer(text); q.K > 0 && w.masked > 0 {
+		a.Top = w.best(text, a.Token)
+	}
 	return a, err
 }
 

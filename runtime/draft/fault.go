@@ -30,6 +30,10 @@ const (
 	faultGuessMax                          // guess the last token allowed
 	faultGuessEnd                          // guess an end token, and what follows
 	faultGuessCount                        // count every guess as one that held
+	faultUnmasked                          // take an answer that may not stand there
+	faultParentPlace                       // choose behind a guess as behind the token before it
+	faultKnownPlace                        // take what another answer told, whether it may stand there or not
+	faultTurnPlace                         // turn a token into one that may not stand there
 	faultEager                             // no fault: guess whatever there is a row for, likely or not
 	faultTwice                             // no fault: deliver each answer twice, as a network may
 )

@@ -124,6 +124,8 @@ func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 		return at, false
 	}
 	switch {
+	case ahead < len(s.tokens) && !e.at.allows(s.tokens[ahead]):
+		return at, false // it has come, and may not stand there
 	case len(s.tokens) > 0:
 		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.pace), true
 	case typical == 0:

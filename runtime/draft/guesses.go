@@ -22,13 +22,13 @@ func (o Options) mostGuesses() int {
 	return o.withDefaults().Branches
 }
 
-// guesses returns the tokens that can become branches at a position: the local one, then the best others, most probable
-// first.
-func (r *run) guesses(pos int, local int32, head *backend.Output) []guess {
+// guesses returns the tokens that can become branches behind a node: the local one, then the best others that may stand
+// there, most probable first.
+func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	if r.Mode == Serial {
 		return nil
 	}
-	all := r.likely(pos, local, head)
+	all := possible(n, r.likely(n.pos+1, local, head))
 	at := slices.IndexFunc(all, func(g guess) bool { return g.token == local })
 	first := all[at]
 	copy(all[1:], all[:at])

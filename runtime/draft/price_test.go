@@ -323,7 +323,7 @@ func TestGuessesAt(t *testing.T) {
 		head.Top = append(head.Top, backend.Candidate{ID: int32(10 + i), Logit: 1 + float32(math.Log(p))})
 	}
 	of := func(o Options, local int32) (ids []int32, ps []float64) {
-		for _, g := range (&run{Options: o.withDefaults()}).guesses(7, local, head) {
+		for _, g := range (&run{Options: o.withDefaults()}).guesses(&node{pos: 6}, local, head) {
 			ids, ps = append(ids, g.token), append(ps, g.p)
 		}
 		return ids, ps
@@ -380,7 +380,7 @@ func TestGuessesOfDraws(t *testing.T) {
 		answer := large.Pick(pos, &other)
 		for seen, guessing := range map[*int]sample.Options{&with: o, &without: {}} {
 			run := &run{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
-			for _, g := range run.guesses(pos, small.Top[0].ID, &small) {
+			for _, g := range run.guesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
 				if g.token == answer {
 					*seen++
 				}

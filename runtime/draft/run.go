@@ -64,7 +64,7 @@ func (r *run) decode(ctx context.Context) error {
 		return err
 	}
 	r.tracePrompt(start)
-	root := &node{pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true}
+	root := &node{pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place}
 	r.base, r.tip = root, root
 	r.decide(root, &head)
 	if r.Mode == Serial {
@@ -199,7 +199,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 	if r.fault.has(faultSharedState) {
 		n.state = r.shared
 	}
-	local := r.Pick(n.pos+1, head)
+	local := r.pick(n, head)
 	var why Why
 	if r.router != nil {
 		before := n.state
@@ -213,10 +213,10 @@ func (r *run) decide(n *node, head *backend.Output) {
 		why, escalate = r.wanted(n, local)
 	}
 	r.lately.decided(escalate)
-	if !escalate {
-		r.child(n, local, confidence)
+	if says := r.scored(head, local); !escalate {
+		r.child(n, local, confidence).probs = says
 	} else {
-		n.esc = &escalation{at: n, wanted: r.now(), guesses: r.guesses(n.pos+1, local, head)}
+		n.esc = &escalation{at: n, wanted: r.now(), guesses: r.guesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
 			Pos: n.pos + 1, Decided: r.since(r.began), Outcome: waiting, Why: why, Local: local, Confidence: confidence,
 		}
@@ -236,8 +236,13 @@ func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *
 	return &why
 }
 
-// probability of a token under the small model, before temperature: that of a candidate, or from all logits.
+// probability of a token under the small model, before temperature.
 func probability(head *backend.Output, id int32) float32 {
+	return float32(math.Exp(float64(logProb(head, id))))
+}
+
+// logProb is the logarithm of the probability of a token: of a candidate, or from all logits.
+func logProb(head *backend.Output, id int32) float32 {
 	logit := float32(math.Inf(-1))
 	if len(head.Logits) > 0 {
 		logit = head.Logits[id]
@@ -247,7 +252,7 @@ func probability(head *backend.Output, id int32) float32 {
 			logit = c.Logit
 		}
 	}
-	return float32(math.Exp(float64(logit - head.LogSumExp)))
+	return logit - head.LogSumExp
 }
 
 // tell counts an event and passes it on, unless emit wants no more.

@@ -29,6 +29,9 @@ type node struct {
 	unverified bool    // looked, but for the last
 	by         *stream // whose tokens ahead told; nil: an answer did
 	turn       *Turn   // that put it in the place of another
+
+	place Place     // how tokens are chosen behind it; nil: by [Options.Pick]
+	probs *LogProbs // by who chose it; nil where nobody wants to know
 }
 
 // pass is one forward call: what it took, and how many of its nodes were in the draft tree and are not dropped.
@@ -49,6 +52,11 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 	}
 	if r.knows() {
 		c.fact = n.fact.behind(token)
+	}
+	if n.place != nil {
+		if c.place = n.place.Behind(token); r.fault.has(faultParentPlace) && n.open() {
+			c.place = n.place
+		}
 	}
 	if n.esc != nil {
 		c.since = c.pos + 1
@@ -171,7 +179,7 @@ func (r *run) show(next *node, reason *Reason) {
 	}
 	r.tell(Event{Token: &Token{
 		Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
-		CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason,
+		CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason, LogProbs: next.probs,
 	}})
 	switch {
 	case next.end:

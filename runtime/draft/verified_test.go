@@ -32,7 +32,7 @@ type small struct {
 
 func (w *world) small(text, path uint64, pos int) (s small) {
 	head := w.head(text)
-	s.token = w.pick(pos, &head)
+	s.token = w.local(text, pos, &head)
 	s.why.Local = s.token
 	s.why.Margin, s.why.Entropy, s.why.Threshold = w.Explain(path, pos, &head)
 	s.c, s.escalate, s.next = w.Decide(path, pos, &head)
@@ -57,6 +57,7 @@ type verifying struct {
 	o                  Options
 	texts, paths       []uint64 // before each token
 	pending            audit    // of tokens that are verified, and that no escalation has told of
+	asked              bool     // the next token was asked for
 }
 
 // step adds a token, or puts another one in the place of one.
@@ -91,16 +92,18 @@ func (v *verifying) step() {
 	v.AuditedFor, v.MissedFor = v.AuditedFor+v.pending.Audited, v.MissedFor+v.pending.Missed
 	v.Audited, v.Missed = v.AuditedFor, v.MissedFor
 	v.pending = audit{}
-	if s.escalate && id == t.ID {
-		v.Needless++
+	v.Escalated, v.since, v.asked = append(v.Escalated, pos), pos+1, true
+	if v.allowed(text, id) {
+		if s.escalate && id == t.ID {
+			v.Needless++
+		}
+		t.ID, t.Origin = id, FromCloud
 	}
-	t.ID, t.Origin, v.since = id, FromCloud, pos+1
-	v.Escalated = append(v.Escalated, pos)
 	v.add(t, s)
 }
 
 func (v *verifying) turns(text uint64, choice, token int32) bool {
-	return choice != token && (v.o.Margin == 0 || float64(v.gap(text, token)) > v.o.Margin)
+	return choice != token && v.allowed(text, choice) && (v.o.Margin == 0 || float64(v.gap(text, token)) > v.o.Margin)
 }
 
 // look counts the small model's tokens from since to the one at i.
@@ -129,7 +132,8 @@ func (v *verifying) add(t Token, s small) {
 	t.End = v.end(t.ID)
 	v.Tokens, v.Reasons = append(v.Tokens, t), append(v.Reasons, s.why)
 	v.texts, v.paths = append(v.texts, then(v.texts[len(v.texts)-1], t.ID)), append(v.paths, s.next)
-	sure := t.Origin != Edge // a small model's token that would end the text is asked about
+	sure := t.Origin != Edge || v.asked // a small model's token that would end the text is asked about
+	v.asked = false
 	switch {
 	case t.End && sure:
 		v.Stop = "end"
@@ -344,7 +348,7 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 	if sum.Turned != turned {
 		return sum, fmt.Errorf("%d tokens turned, want %d", sum.Turned, turned)
 	}
-	if s.Margin == 0 && s.world.failures == 0 {
+	if s.Margin == 0 && s.world.failures == 0 && s.world.masked == 0 {
 		for i, text := 0, hashOf(s.prompt); i < len(got.Tokens); i++ {
 			choice, _ := s.world.answer(text)
 			if got.Tokens[i].ID != choice {

@@ -125,10 +125,10 @@ func (r *run) apply(n *node) {
 	if !r.Verify || c.looked {
 		return
 	}
-	switch n.fact.of(c.token, r.Margin) {
-	case stands:
+	switch verdict := n.fact.of(c.token, r.Margin); {
+	case verdict == stands, verdict == turns && !n.allows(n.fact.token) && !r.fault.has(faultTurnPlace):
 		c.looked, c.by = true, n.fact.from
-	case turns:
+	case verdict == turns:
 		r.turn(n)
 	}
 }
@@ -144,6 +144,13 @@ func (r *run) answerKnown(e *escalation) {
 			return
 		}
 	}
+	token, origin := e.at.fact.token, FromCloud
+	if !e.at.allows(token) && !r.fault.has(faultKnownPlace) {
+		if !r.Verify {
+			return // the best tokens of an answer of its own may stand there
+		}
+		token, origin, e.Kept = e.Local, Edge, true
+	}
 	outcome := Known
 	if e.Outcome == inFlight {
 		outcome = Miss // or a hit: it was asked, and another answer came first
@@ -151,7 +158,7 @@ func (r *run) answerKnown(e *escalation) {
 	} else {
 		e.Held = r.since(e.wanted)
 	}
-	r.resolve(e, outcome, e.at.fact.token, FromCloud, nil)
+	r.resolve(e, outcome, token, origin, nil)
 	e.at.children[0].by = e.at.fact.from
 }
 
@@ -161,8 +168,11 @@ func (r *run) turn(n *node) {
 	r.drop(old, cost)
 	n.children = n.children[:0]
 	c := r.child(n, n.fact.token, old.confidence)
-	c.origin, c.looked, c.by, c.since = FromCloud, true, n.fact.from, c.pos+1
+	c.origin, c.looked, c.by, c.since, c.probs = FromCloud, true, n.fact.from, c.pos+1, r.answered(nil, c.token)
 	found, told := n.fact.found[old.token]
+	if told && c.probs != nil {
+		c.probs.Token = found.LogProb
+	}
 	if !told {
 		found = Finding{Pos: c.pos, Token: c.token}
 	}
@@ -191,11 +201,14 @@ func (r *run) auditVerified(e *escalation) {
 
 // compared notes what is to be told of the token that is about to be shown.
 func (r *run) compared(next *node) {
-	if !r.Verify || next.origin != Edge || next.unverified {
-		return
+	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
+		return // of a token that was asked for an answer tells, even where it could not stand
 	}
 	r.looks = append(r.looks, next.pos)
-	if found, told := r.tip.fact.found[next.token]; told {
+	f := r.tip.fact
+	if found, told := f.found[next.token]; told {
 		r.within = append(r.within, found)
+	} else if f.known && f.token != next.token { // one that may not stand there
+		r.within = append(r.within, Finding{Pos: next.pos, Token: f.token})
 	}
 }

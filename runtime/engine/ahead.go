@@ -39,6 +39,9 @@ func (e *Engine) newAhead() *ahead {
 // one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds,
 // which lasts until the next call.
 func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
+	if s.ahead.depth == 0 || s.ahead.off || want.Logits || want.Hidden {
+		return s.alone(ctx, token, path, want)
+	}
 	done, err := s.e.hold(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -54,14 +57,6 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 			return 0, nil, err
 		}
 		f.row = s.cache.Node(token, slot, path...)
-		if s.ahead.depth == 0 || s.ahead.off || want.Logits || want.Hidden {
-			want.Rows = []int{0}
-			if err := s.e.model.Forward(ctx, s.cache.KV(), []backend.Row{f.row}, s.out[:], want); err != nil {
-				s.cache.Free(slot)
-				return 0, nil, err
-			}
-			return slot, &s.out[0], nil
-		}
 		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, nil); err != nil {
 			s.cache.Free(slot)
 			return 0, nil, err
@@ -70,6 +65,21 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 	s.follow(f, want)
 	out, err := s.land(ctx, f)
 	return f.row.Slot, out, err
+}
+
+// alone is one where nothing runs ahead.
+func (s *Session) alone(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
+	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
+	if err != nil {
+		return 0, nil, err
+	}
+	s.row[0] = s.cache.Node(token, slot, path...)
+	want.Rows = s.first[:]
+	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want, false); err != nil {
+		s.cache.Free(slot)
+		return 0, nil, err
+	}
+	return slot, &s.out[0], nil
 }
 
 // follow lets others run behind a flight that is about to be waited for.

@@ -72,13 +72,20 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 // ahead beside guesses from the text: it would be in the way of the next ones.
 func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
+	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
+	if s.ahead.depth == 0 {
+		err := m.together(ctx, nodes, -1, s.share)
+		if err != nil {
+			m.lose(nodes)
+		}
+		return err
+	}
 	done, err := s.e.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	s.e.label(ctx)
-	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
 	guesses := m.guesses(nodes)
 	running, at := flight{}, -1
 	for i, n := range nodes[:len(nodes)-guesses] {
@@ -91,7 +98,7 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	if at < 0 || guesses > 0 {
 		s.dropAhead()
 	}
-	if err := m.together(ctx, nodes, at); err != nil {
+	if err := m.together(ctx, nodes, at, s.e.pass); err != nil {
 		if at >= 0 {
 			s.dropAhead()
 			running.Drop()
@@ -129,7 +136,7 @@ func (m *edge) guesses(nodes []draft.Node) int {
 }
 
 // together evaluates all nodes but the one at position but in one forward call. After an error it may hold some.
-func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) error {
+func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forward forward) error {
 	cache := m.s.cache
 	want, rows := m.want, []backend.Row(nil)
 	want.Rows = nil
@@ -147,10 +154,9 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int) error 
 		rows = append(rows, cache.Node(n.Token, slot, m.path(n.Path)...))
 		out = append(out, m.out[i])
 	}
-	if err := m.s.e.model.Forward(ctx, cache.KV(), rows, out, want); err != nil {
+	if err := forward(ctx, cache.KV(), rows, out, want); err != nil {
 		return err
 	}
-	m.s.e.called()
 	for i := range nodes {
 		if i != but {
 			m.out[i], out = out[0], out[1:]

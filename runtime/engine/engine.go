@@ -62,8 +62,11 @@ type Engine struct {
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	wide   bool // keys and values are kept as float32
-	move   move // of the weights into huge pages
+	wide   bool  // keys and values are kept as float32
+	move   move  // of the weights into huge pages
+	crew   *crew // of the sessions; nil where the device cannot mix their rows
+
+	structured structured // for answers that are JSON
 
 	unlabelled func() // takes labels of profiles away
 
@@ -100,6 +103,10 @@ func (e *Engine) load() (err error) {
 		return err
 	}
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
+	if e.model.Mixes() {
+		e.crew = newCrew()
+		e.crew.hold, e.crew.label, e.crew.forward = e.hold, e.label, e.pass
+	}
 	return e.setDefaults()
 }
 
@@ -128,14 +135,19 @@ func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
 		return nil, err
 	}
 	defer done()
-	if e.wide {
-		return e.model.NewCache(slots, gguf.F32)
-	}
-	return e.model.NewCache(slots, gguf.F16)
+	return e.model.NewCache(slots, e.kvType())
 }
 
-// wideKV reports whether keys and values are kept as float32.
-func (e *Engine) wideKV() bool { return e.wide }
+// kvType is how keys and values are kept.
+func (e *Engine) kvType() gguf.Type {
+	if e.wide {
+		return gguf.F32
+	}
+	return gguf.F16
+}
+
+// kvBytes is the memory of keys and values of so many tokens.
+func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType()).Bytes() }
 
 // onlyF32 reports whether every tensor is float32: rounding keys and values would then be the only rounding of the model.
 func (e *Engine) onlyF32() bool {
@@ -220,7 +232,7 @@ func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []b
 	if err != nil {
 		return nil, nil, e.named(ctx, err)
 	}
-	out, err := e.forward(ctx, cache, ids, backend.Want{K: k, Logits: true})
+	out, err := e.forward(ctx, newMember(), cache, ids, backend.Want{K: k, Logits: true})
 	if err != nil {
 		return nil, nil, e.named(ctx, err)
 	}
@@ -228,7 +240,9 @@ func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []b
 }
 
 // forward appends ids to cache and returns what the head finds for the last of them. On an error the cache is as before.
-func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, want backend.Want) (*backend.Output, error) {
+func (e *Engine) forward(
+	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, want backend.Want,
+) (*backend.Output, error) {
 	if len(ids) == 0 {
 		return nil, errors.New("no tokens: a prompt needs at least one")
 	}
@@ -239,7 +253,7 @@ func (e *Engine) forward(ctx context.Context, cache *qwen2.Cache, ids []int32, w
 	}
 	out := make([]backend.Output, 1)
 	want.Rows = []int{len(rows) - 1}
-	if err := e.run(ctx, cache.KV(), rows, out, want); err != nil {
+	if err := e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
 		cache.Truncate(before)
 		return nil, err
 	}
@@ -257,6 +271,19 @@ func (e *Engine) label(ctx context.Context) {
 	}
 }
 
+// forward is a forward call, by whoever may use the model or waits for that.
+type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
+
+// share is a forward call of a session. If long, no row sees a later one, and they may be run a few at a time.
+func (e *Engine) share(
+	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want, long bool,
+) error {
+	if e.crew == nil {
+		return e.run(ctx, kv, rows, out, want)
+	}
+	return e.crew.run(ctx, m, kv, rows, out, want, long)
+}
+
 // run is a forward call of the model, when it is this caller's turn.
 func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	done, err := e.hold(ctx)
@@ -265,7 +292,12 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 	}
 	defer done()
 	e.label(ctx)
-	err = e.model.Forward(ctx, kv, rows, out, want)
+	return e.pass(ctx, kv, rows, out, want)
+}
+
+// pass is a forward call by whoever may use the model.
+func (e *Engine) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	err := e.model.Forward(ctx, kv, rows, out, want)
 	e.called()
 	return err
 }

@@ -173,7 +173,7 @@ func (s *scratch) after(text []int32) backend.Output {
 	if !ok {
 		cache, err := s.e.newCache(len(text))
 		require.NoError(s.t, err)
-		found, err := s.e.forward(s.t.Context(), cache, text, backend.Want{K: 3})
+		found, err := s.e.forward(s.t.Context(), newMember(), cache, text, backend.Want{K: 3})
 		require.NoError(s.t, err)
 		out = copied(*found)
 		s.all[key] = out

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
@@ -143,7 +144,7 @@ func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 		case <-e.closing.Done():
 			return w, e.named(ctx, ErrClosed)
 		case <-ctx.Done():
-			return w, context.Cause(ctx)
+			return w, ended.By(ctx, context.Cause(ctx))
 		}
 	}
 	w.Stay = e.move.stay

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
@@ -86,10 +87,14 @@ func (l *life) hold(ctx context.Context) (done func(), err error) {
 	return nil, err
 }
 
-// named puts the name of the model file before an error, unless ctx ended and that is all that the error says.
+// named puts the name of the model file before an error, unless ctx ended and that is all that the error says: then
+// errors.Is finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
 func (e *Engine) named(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil && !errors.Is(err, ErrClosed) && errors.Is(err, context.Cause(ctx)) {
-		return err
+	if err == nil {
+		return nil
+	}
+	if why := context.Cause(ctx); why != nil && !errors.Is(err, ErrClosed) && errors.Is(err, why) {
+		return ended.By(ctx, err)
 	}
 	return fmt.Errorf("%s: %w", e.path, err)
 }
@@ -99,5 +104,6 @@ func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 	if s.e.closed() {
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
 	}
-	return s.Service.Ask(ctx, q)
+	a, err := s.Service.Ask(ctx, q)
+	return a, ended.By(ctx, err)
 }

@@ -302,10 +302,14 @@ func TestErrorsNameTheFile(t *testing.T) {
 	why := errors.New("the user pressed ^C")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	_, err = last(session(t, e), ctx, engine.Route{})
-	assert.Equal(t, why, err)
-	_, _, err = e.Logits(ctx, []int32{1}, 1)
-	assert.Equal(t, why, err)
+	for _, err := range []error{
+		func() error { _, err := last(session(t, e), ctx, engine.Route{}); return err }(),
+		func() error { _, _, err := e.Logits(ctx, []int32{1}, 1); return err }(),
+	} {
+		assert.ErrorIs(t, err, why)
+		assert.ErrorIs(t, err, context.Canceled, "and how it ended")
+		assert.EqualError(t, err, "the user pressed ^C", "that is all")
+	}
 	timeout, stop := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer stop()
 	_, err = last(session(t, e), timeout, engine.Route{})

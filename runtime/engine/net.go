@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
@@ -145,7 +146,7 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 	}
 	c, err := client.Dial(ctx, addr, o)
 	if err != nil {
-		return nil, err
+		return nil, ended.By(ctx, err)
 	}
 	return &Remote{c}, nil
 }
@@ -177,7 +178,7 @@ func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
 	w, err := r.c.Connect(ctx)
 	if err != nil {
-		return err
+		return ended.By(ctx, err)
 	}
 	return verifies(w, sampling)
 }
@@ -210,7 +211,7 @@ func verifies(w netproto.Welcome, sampling sample.Options) error {
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.c.NewSession(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, ended.By(ctx, err)
 	}
 	return remote{s}, func() { s.Close() }, nil
 }

@@ -66,7 +66,8 @@ func TestKVOption(t *testing.T) {
 		if c.want == gguf.F32 {
 			size *= 2
 		}
-		assert.Equal(t, 2*size, s.KVBytes(), name)
+		assert.Equal(t, 2*size, s.KVLimit(), name)
+		assert.Zero(t, s.KVBytes(), name)
 		service, err := e.Serve(ServeOptions{Slots: 30})
 		require.NoError(t, err, name)
 		assert.Equal(t, c.want, service.kv.Type, name)

@@ -30,13 +30,12 @@ type Seen struct {
 // holds of the text already is not run again, but for those. from is at least 1: nothing comes before the first token.
 // The text may be as long as the session's. An error of see ends it and is returned.
 func (s *Session) Read(ctx context.Context, text []int32, from int, see func(Seen) error) error {
-	if !s.busy.CompareAndSwap(false, true) {
-		return s.e.named(ctx, ErrBusy)
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return s.e.named(ctx, err)
 	}
-	defer s.busy.Store(false)
+	defer done()
 	defer s.note()
-	ctx, release := s.e.bind(ctx)
-	defer release()
 	return s.e.named(ctx, s.read(ctx, text, from, see))
 }
 
@@ -113,7 +112,7 @@ func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Outp
 	for i := range out {
 		want.Rows = append(want.Rows, i)
 	}
-	if err := s.e.run(ctx, s.cache.KV(), rows, out, want); err != nil {
+	if err := s.e.share(ctx, s.member, s.cache.KV(), rows, out, want, true); err != nil {
 		s.cache.Truncate(before)
 		return err
 	}

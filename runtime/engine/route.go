@@ -76,8 +76,9 @@ type Route struct {
 	// Head, if given, is shown what the small model finds behind each token that it evaluates, of the prompt the last
 	// one, and drafts that do not hold included. Slices of the head last until it returns.
 	Head func(pos int, head *backend.Output)
-	// Pick, if given, chooses the small model's tokens, by what it finds for the token at pos. It is a pure function.
-	Pick func(pos int, head *backend.Output) int32
+	// Pick, if given, chooses the small model's tokens, by the tokens of the answer before pos and what the model finds
+	// behind them. It is a pure function. Where its token may not stand, by the schema, the best one does that may.
+	Pick func(pos int, answer []int32, head *backend.Output) int32
 	// Want adds what Head and Pick need of heads, if given.
 	Want func(backend.Want) backend.Want
 	// Watch is told of each operation of the small model's forward calls, if given.
@@ -111,15 +112,11 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 
 // routed is one text, which nothing else of the session disturbs.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	if !s.busy.CompareAndSwap(false, true) {
-		return s.e.named(ctx, ErrBusy)
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return s.e.named(ctx, err)
 	}
-	defer s.busy.Store(false)
-	if s.closed.Load() {
-		return s.e.named(ctx, ErrClosed)
-	}
-	ctx, release := s.e.bind(ctx)
-	defer release()
+	defer done()
 	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
 	s.note()
 	defer s.note()
@@ -127,7 +124,17 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	if r.Watch != nil {
 		ctx = backend.Watch(ctx, r.Watch)
 	}
-	return s.text(ctx, prompt, r, yield)
+	whole := false
+	defer func() {
+		if !whole { // a function of the caller's panicked: what the cache holds of a draft nobody knows
+			s.stopAhead()
+			s.ids = nil
+			s.cache.Clear()
+		}
+	}()
+	err = s.text(ctx, prompt, r, yield)
+	whole = true
+	return err
 }
 
 // text generates a text.
@@ -156,8 +163,17 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	if err != nil {
 		return err
 	}
-	text := tokens.NewDecoder()
+	text, stop := tokens.NewDecoder(), stopper{stops: r.Stop}
 	var all strings.Builder
+	show := func(tokens []Token) bool {
+		for _, t := range tokens {
+			if all.WriteString(t.Text); !yield(t) {
+				return false
+			}
+		}
+		return true
+	}
+	stopped, more := false, true
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		if r.Observe != nil {
 			r.Observe(e)
@@ -180,16 +196,26 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		s.summary.Tokens++
 		shown := Token{
 			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-			Confidence: t.Confidence,
+			Confidence: t.Confidence, LogProbs: t.LogProbs,
 		}
-		all.WriteString(shown.Text)
 		s.note()
-		return yield(shown) && !s.over()
+		var some []Token
+		some, stopped = stop.push(shown)
+		more = show(some) && !s.over()
+		return more && !stopped
 	})
 	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
 	}
-	s.summary.Text, s.summary.Stop = all.String()+text.Flush(), sum.Stop
+	if s.summary.Stop = sum.Stop; stopped {
+		s.summary.Stop = StopString
+	} else {
+		if err == nil && more {
+			show(stop.held)
+		}
+		all.WriteString(text.Flush())
+	}
+	s.summary.Text = all.String()
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
@@ -228,27 +254,21 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.MaxTokens < 0 {
-		return nil, fmt.Errorf("the most tokens to generate must not be negative, but are %d", r.MaxTokens)
-	}
-	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
-		return nil, fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
-	}
-	if !(r.RowCost >= 0) || math.IsInf(r.RowCost, 1) || r.RowCost > 0 && r.Pace == 0 {
-		return nil, fmt.Errorf(
-			"the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
+	if err := r.validate(); err != nil {
+		return nil, err
 	}
 	o := r.Draft
-	o.Sampling, o.Pick, o.Vocab = r.Sampling, sampler.Pick, s.e.model.Config().Vocab
+	o.Sampling, o.Vocab = r.Sampling, s.e.model.Config().Vocab
 	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
 	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
-	if r.Pick != nil {
-		o.Pick = r.Pick
+	want, err := s.choose(&o, sampler, prompt, r)
+	if err != nil {
+		return nil, err
 	}
-	want := o.Want(sampler.Want(backend.Want{K: 1}))
+	want = o.Want(want)
 	if r.Want != nil {
 		want = r.Want(want)
 	}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -49,16 +48,12 @@ type Service struct {
 
 // Serve starts a service. Close it before the engine.
 func (e *Engine) Serve(o ServeOptions) (*Service, error) {
-	kind := gguf.F16
-	if e.wideKV() {
-		kind = gguf.F32
-	}
 	if o.Slots == 0 {
 		free, err := FreeMemory()
 		if err != nil {
 			return nil, fmt.Errorf("%w; say how many tokens to keep", err)
 		}
-		o.Slots = fitSlots(free, uint64(e.file.Size()), e.model.KVConfig(1, kind).Bytes(), e.o.Context)
+		o.Slots = fitSlots(free, uint64(e.file.Size()), e.kvBytes(1), e.o.Context)
 	}
 	if o.Slots < e.o.Context {
 		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context",
@@ -68,7 +63,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	kv, err := e.model.NewKV(o.Slots, kind)
+	kv, err := e.model.NewKV(o.Slots, e.kvType())
 	done()
 	if err != nil {
 		return nil, err

@@ -28,6 +28,17 @@ type Request struct {
 	// each token has its own call. The tokens are the same with any value; how many are guessed follows from how
 	// often guesses hold, and from what it costs.
 	Lookup int
+
+	Rules Rules // min-p, penalties and bias; the zero value changes nothing
+	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of one
+	// is held back until it is not.
+	Stop []string
+	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
+	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
+	// to such a value can be chosen, and the end token where it is whole. If the room or MaxTokens is over before,
+	// the answer is cut. Which schemas are possible says docs/structured.md; others are a [SchemaError].
+	Schema []byte
+	JSON   bool
 }
 
 // Token is one generated token.
@@ -38,6 +49,8 @@ type Token struct {
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
+	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with [Request.Top].
+	LogProbs *LogProbs
 }
 
 // Why a text ended: the values of [Summary.Stop].
@@ -45,6 +58,7 @@ const (
 	StopEnd     = "end"     // an end token
 	StopLength  = "length"  // as many tokens as were asked for: [Request.MaxTokens]
 	StopContext = "context" // the context is full
+	StopString  = "stop"    // one of [Request.Stop]
 )
 
 // Summary is what one call of [Session.Generate] did.
@@ -79,19 +93,24 @@ func (s Summary) PassesPerToken() float64 {
 // another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
 	e      *Engine
-	closed atomic.Bool // by Close
-	busy   atomic.Bool // a text is being generated; what follows belongs to it
-	cache  *qwen2.Cache
+	closed atomic.Bool  // by Close
+	busy   atomic.Bool  // a text is being generated; what follows belongs to it
+	cache  *qwen2.Cache // nil once it is closed
+	member *member
 	ahead  *ahead
 	cost   lookup.Cost       // of forward calls, learnt from all texts
 	waits  draft.Waits       // for answers of the cloud, alike
-	out    [1]backend.Output // the head of a token evaluated by itself, until the next one
+	row    [1]backend.Row    // of a token evaluated by itself
+	out    [1]backend.Output // its head, until the next one
+	first  [1]int            // says that the head of the first row is wanted
 	ids    []int32           // what the cache holds
 	told
 	now func() time.Time
 
 	mu   sync.Mutex
-	last told // as of the last token
+	last told                    // as of the last token
+	kv   *qwen2.Cache            // the cache, to be asked for its memory
+	stop context.CancelCauseFunc // of the text that is being generated
 }
 
 // told is what a session tells of itself.
@@ -107,22 +126,93 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	return &Session{e: e, cache: cache, ahead: e.newAhead(), now: time.Now}, nil
+	return &Session{e: e, cache: cache, kv: cache, member: newMember(), ahead: e.newAhead(), now: time.Now}, nil
 }
 
 // Close gives the memory of the session back when no text is being generated any more: one that is ends with
-// [ErrClosed] at its next token, and every later one at once. It may be called from anywhere, also from within a loop
-// over [Session.Generate], and more than once.
+// [ErrClosed], and every later one at once. It may be called from anywhere, also from within a loop over
+// [Session.Generate], and more than once. A session that nobody holds any more need not be closed.
 func (s *Session) Close() error {
 	s.closed.Store(true)
+	s.mu.Lock()
+	if s.stop != nil {
+		s.stop(ErrClosed)
+	}
+	s.mu.Unlock()
+	s.release()
 	return nil
+}
+
+// release gives the memory of a closed session back, unless a text is being generated: that does so at its end.
+func (s *Session) release() {
+	if !s.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.busy.Store(false)
+	s.cache, s.ids = nil, nil
+	s.row, s.out = [1]backend.Row{}, [1]backend.Output{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kv = nil
+}
+
+// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls done.
+func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
+	if !s.busy.CompareAndSwap(false, true) {
+		if s.closed.Load() {
+			return ctx, nil, ErrClosed
+		}
+		return ctx, nil, ErrBusy
+	}
+	bound, release := s.e.bind(ctx)
+	bound, stop := context.WithCancelCause(bound)
+	s.mu.Lock()
+	s.stop = stop
+	s.mu.Unlock()
+	done = func() {
+		if s.e.crew != nil {
+			s.e.crew.leave(s.member)
+		}
+		stop(nil)
+		release()
+		s.mu.Lock()
+		s.stop = nil
+		s.mu.Unlock()
+		s.busy.Store(false)
+		if s.closed.Load() { // meanwhile
+			s.release()
+		}
+	}
+	if s.closed.Load() {
+		done()
+		return ctx, nil, ErrClosed
+	}
+	if s.e.crew != nil {
+		s.e.crew.join(s.member)
+	}
+	return bound, done, nil
+}
+
+// share is a forward call of the session's text, together with those of others where the device can.
+func (s *Session) share(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	return s.e.share(ctx, s.member, kv, rows, out, want, false)
 }
 
 // Summary tells what the last call of [Session.Generate] did, or has done so far.
 func (s *Session) Summary() Summary { return s.tell().summary }
 
-// KVBytes is the memory for keys and values when the context is full.
-func (s *Session) KVBytes() int64 { return s.cache.Bytes() }
+// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
+func (s *Session) KVBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kv == nil {
+		return 0
+	}
+	return s.kv.Bytes()
+}
+
+// KVLimit is that memory when the context is full.
+func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
 // KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the
 // drafts.
@@ -164,7 +254,7 @@ func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want
 	s.cache.Truncate(same)
 	s.ids = s.ids[:same]
 	s.summary.ReusedTokens = same
-	out, err := s.e.forward(ctx, s.cache, prompt[same:], want)
+	out, err := s.e.forward(ctx, s.member, s.cache, prompt[same:], want)
 	if err == nil {
 		s.ids = append(s.ids, prompt[same:]...)
 	}

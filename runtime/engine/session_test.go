@@ -83,9 +83,9 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		require.Equal(t, []Token{
-			{3, says[0], "h", "cloud", 0, false}, {4, says[1], "", "cloud", 0, false},
-			{5, says[2], "é", "cloud", 0, false}, {6, says[3], "!", "cloud", 0, false},
-			{7, says[4], "", "cloud", 0, false},
+			{3, says[0], "h", "cloud", 0, false, nil}, {4, says[1], "", "cloud", 0, false, nil},
+			{5, says[2], "é", "cloud", 0, false, nil}, {6, says[3], "!", "cloud", 0, false, nil},
+			{7, says[4], "", "cloud", 0, false, nil},
 		}, tokens(t, s, prompt, r))
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
@@ -196,7 +196,7 @@ func TestRouteReaches(t *testing.T) {
 	for _, x := range tokens(t, s, text, Route{Request: Request{MaxTokens: 20, IgnoreEnd: true, Sampling: drawn}}) {
 		cache, err := e.newCache(40)
 		require.NoError(t, err)
-		out, err := e.forward(t.Context(), cache, text, sampler.Want(backend.Want{K: 3}))
+		out, err := e.forward(t.Context(), newMember(), cache, text, sampler.Want(backend.Want{K: 3}))
 		require.NoError(t, err)
 		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
 		text = append(text, x.ID)

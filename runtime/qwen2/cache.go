@@ -37,8 +37,11 @@ func (c *Cache) Len() int { return int(c.prefix) }
 // Slots is how many tokens fit, prefix and draft tree together.
 func (c *Cache) Slots() int { return len(c.used) }
 
-// Bytes is the memory of keys and values when every slot is in use.
-func (c *Cache) Bytes() int64 { return c.kv.Config().Bytes() }
+// Bytes is the memory that keys and values have taken: see [backend.KV].
+func (c *Cache) Bytes() int64 { return c.kv.Bytes() }
+
+// MostBytes is their memory when every slot is in use.
+func (c *Cache) MostBytes() int64 { return c.kv.Config().Bytes() }
 
 // InUse counts the slots in use, prefix and draft tree together.
 func (c *Cache) InUse() int {
@@ -51,20 +54,38 @@ func (c *Cache) InUse() int {
 	return n
 }
 
+// aside is how many slots at least lie between the text and a node that is not in its place: the text takes this long to
+// get there.
+const aside = 64
+
 // Alloc takes a free slot for a node at position pos. It is slot pos itself where that is free, so that a draft without
-// branches settles without copying; otherwise the last free one. [ErrContext] if none is free.
+// branches settles without copying; otherwise one further behind, near enough that memory that grows with the text stays
+// small. [ErrContext] if none is free.
 func (c *Cache) Alloc(pos int) (int32, error) {
-	if pos >= int(c.prefix) && pos < len(c.used) && !c.used[pos] {
+	first, slots := int(c.prefix), len(c.used)
+	if pos >= first && pos < slots && !c.used[pos] {
 		c.used[pos] = true
 		return int32(pos), nil
 	}
-	for s := len(c.used) - 1; s >= int(c.prefix); s-- {
-		if !c.used[s] {
-			c.used[s] = true
+	end := min(slots, (max(pos, first)+aside+backend.KVChunk)/backend.KVChunk*backend.KVChunk)
+	for s := end - 1; s >= first; s-- {
+		if c.take(s) {
 			return int32(s), nil
 		}
 	}
-	return 0, fmt.Errorf("all %d slots of the KV cache are in use: %w", len(c.used), ErrContext)
+	for s := end; s < slots; s++ {
+		if c.take(s) {
+			return int32(s), nil
+		}
+	}
+	return 0, fmt.Errorf("all %d slots of the KV cache are in use: %w", slots, ErrContext)
+}
+
+// take takes a slot if it is free.
+func (c *Cache) take(slot int) bool {
+	was := c.used[slot]
+	c.used[slot] = true
+	return !was
 }
 
 // Free gives slots of the draft tree back. Freeing a slot that is free or in the prefix is a bug and panics.
@@ -112,6 +133,12 @@ func (c *Cache) Truncate(n int) {
 	}
 	clear(c.used[n:])
 	c.prefix = int32(n)
+}
+
+// Clear drops everything, the draft tree too.
+func (c *Cache) Clear() {
+	clear(c.used)
+	c.prefix = 0
 }
 
 // Extend returns the rows that append tokens to the prefix and settles their slots: the caller runs them through

@@ -15,6 +15,7 @@ import (
 type fakeKV struct{ slots []int }
 
 func (f *fakeKV) Config() backend.KVConfig { return backend.KVConfig{Slots: len(f.slots)} }
+func (f *fakeKV) Bytes() int64             { return 0 }
 func (f *fakeKV) Copy(dst, src int32)      { f.slots[dst] = f.slots[src] }
 func (f *fakeKV) Swap(a, b int32)          { f.slots[a], f.slots[b] = f.slots[b], f.slots[a] }
 

@@ -31,7 +31,8 @@ type Model struct {
 	config Config
 	device backend.Device
 	w      weights
-	rows   int // most rows of a pass
+	rows   int  // most rows of a pass
+	mixes  bool // passes may have rows of several KV stores
 
 	x, a    backend.Tensor // [T, D] residual stream; [T, H·Dh] attention
 	q, k, v backend.Tensor // [T, H·Dh], [T, Hkv·Dh] twice
@@ -46,6 +47,7 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{config: c, device: d}
+	_, m.mixes = d.(backend.Mixer)
 	if m.w, err = loadWeights(f, d, c); err != nil {
 		return nil, err
 	}
@@ -114,6 +116,9 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 			part.Rows = append(part.Rows, want.Rows[n]-first)
 			n++
 		}
+		if len(want.Each) > 0 {
+			part.Each, want.Each = want.Each[:n], want.Each[n:]
+		}
 		if err := m.pass(ctx, kv, piece, out[:n], part); err != nil {
 			return err
 		}
@@ -121,6 +126,9 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 	}
 	return nil
 }
+
+// Mixes reports whether rows of several KV stores may go through one forward call: [backend.Row].KV.
+func (m *Model) Mixes() bool { return m.mixes }
 
 // pass runs rows through all layers.
 func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
@@ -164,8 +172,15 @@ func finite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 
 // check refuses a batch that cannot be run as a whole.
 func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	slots := int32(kv.Config().Slots)
+	whole := int32(kv.Config().Slots)
 	for i, r := range rows {
+		slots := whole
+		if r.KV != nil {
+			if !m.mixes {
+				return fmt.Errorf("row %d: %s takes no rows of several KV stores", i, m.device.Name())
+			}
+			slots = int32(r.KV.Config().Slots)
+		}
 		switch {
 		case r.Token < 0 || int(r.Token) >= m.config.Vocab:
 			return fmt.Errorf("row %d: token %d is not in the vocabulary of %d", i, r.Token, m.config.Vocab)
@@ -181,8 +196,13 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 	if len(out) != len(want.Rows) {
 		return fmt.Errorf("%d outputs for %d wanted rows", len(out), len(want.Rows))
 	}
-	if len(want.Rows) > 0 && want.K < 1 {
-		return fmt.Errorf("%d best tokens wanted, at least 1 is possible", want.K)
+	if n := len(want.Each); n > 0 && n != len(want.Rows) {
+		return fmt.Errorf("it is said of %d rows what is wanted, but %d are", n, len(want.Rows))
+	}
+	for i := range want.Rows {
+		if k := want.Of(i).K; k < 1 {
+			return fmt.Errorf("%d best tokens wanted, at least 1 is possible", k)
+		}
 	}
 	last := -1
 	for _, r := range want.Rows {

@@ -46,6 +46,7 @@ func (paperWeight) Shape() (out, in int)       { return 0, 0 }
 func (paperNorm) Len() int                     { return 0 }
 func (t *paperTensor) Shape() (rows, cols int) { return t.rows, t.cols }
 func (k *paperKV) Config() backend.KVConfig    { return k.c }
+func (*paperKV) Bytes() int64                  { return 0 }
 func (*paperKV) Copy(dst, src int32)           {}
 func (*paperKV) Swap(a, b int32)               {}
 func (*paper) Name() string                    { return "paper" }

@@ -43,6 +43,7 @@ func (o Options) Greedy() bool { return o.Temperature == 0 || o.TopK == 1 }
 type Sampler struct {
 	o     Options
 	order []backend.Candidate // the tokens that can be drawn, most probable first
+	about []int32             // tokens that rules are about
 }
 
 // New returns a sampler for valid options.
@@ -185,10 +186,13 @@ func (s *Sampler) candidates(logits []float32, least float64) []backend.Candidat
 // sorted is candidates by falling logit, of equal ones by rising id.
 func (s *Sampler) sorted(logits []float32, least float64) []backend.Candidate {
 	c := s.candidates(logits, least)
-	slices.SortFunc(c, func(a, b backend.Candidate) int {
-		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(c, compare)
 	return c
+}
+
+// compare orders by falling logit, of equal ones by rising id.
+func compare(a, b backend.Candidate) int {
+	return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.ID, b.ID))
 }
 
 // cuts reports whether top-p excludes anything.

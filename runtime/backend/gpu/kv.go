@@ -93,6 +93,9 @@ func (d *Device) bury() {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
+// Bytes implements [backend.KV]. All memory is taken from the beginning: the kernels find a slot by the number of slots.
+func (s *kv) Bytes() int64 { return s.c.Bytes() }
+
 // each calls f with the bytes of slots a and b for every layer, keys and values, and head, when no pass is under way.
 func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	s.d.land(nil)

@@ -20,24 +20,32 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	if p.err != nil {
 		return
 	}
-	out, qs, ks, vs, l := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor), p.kv.layers[layer]
+	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
 	p.eachRow(func(t int) {
 		p.turn(t, qs.row(t))
 		p.turn(t, ks.row(t))
-		l.store(p.rows[t].Slot, ks.row(t), vs.row(t))
+		p.layer(t, layer).store(p.rows[t].Slot, ks.row(t), vs.row(t))
 	})
 	switch {
 	case p.d.exact:
-		p.attendExact(out, qs, l)
+		p.attendExact(out, qs, layer)
 	case len(p.rows) < fewRows:
-		p.attendFew(out, qs, l)
+		p.attendFew(out, qs, layer)
 	default:
-		p.attendMany(out, qs, l)
+		p.attendMany(out, qs, layer)
 	}
 }
 
+// layer is the one of the KV store of row t.
+func (p *pass) layer(t, layer int) layer {
+	if store := p.rows[t].KV; store != nil {
+		return store.(*kv).layers[layer]
+	}
+	return p.kv.layers[layer]
+}
+
 // attendMany shares the teams of all rows among the workers.
-func (p *pass) attendMany(out, qs *tensor, l layer) {
+func (p *pass) attendMany(out, qs *tensor, layer int) {
 	teams := p.kv.teams
 	p.d.pool.Run(len(p.rows)*len(teams), 4, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].attention
@@ -47,7 +55,7 @@ func (p *pass) attendMany(out, qs *tensor, l layer) {
 			ws.sums.resize(n, p.kv.c.HeadSize)
 			ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
 			for i := range n {
-				ws.attendWindow(ws.sums.from(i, 1), l, m, p.rows[t].See, i)
+				ws.attendWindow(ws.sums.from(i, 1), p.layer(t, layer), m, p.rows[t].See, i)
 			}
 			ws.join(out.row(t), ws.sums, m)
 		}
@@ -55,7 +63,7 @@ func (p *pass) attendMany(out, qs *tensor, l layer) {
 }
 
 // attendFew shares the windows of a few rows among the workers.
-func (p *pass) attendFew(out, qs *tensor, l layer) {
+func (p *pass) attendFew(out, qs *tensor, layer int) {
 	teams, most := p.kv.teams, 0
 	for _, r := range p.rows {
 		most = max(most, windows(r.See))
@@ -68,7 +76,7 @@ func (p *pass) attendFew(out, qs *tensor, l layer) {
 			if t, number := u/len(teams), i%most; number < windows(p.rows[t].See) {
 				ws, m := &p.d.workers[worker].attention, teams[u%len(teams)]
 				ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
-				ws.attendWindow(all.from(i, 1), l, m, p.rows[t].See, number)
+				ws.attendWindow(all.from(i, 1), p.layer(t, layer), m, p.rows[t].See, number)
 			}
 		}
 	})
@@ -209,13 +217,14 @@ func visible(spans []backend.Span) int {
 }
 
 // attendExact is attention by its definition, in float64.
-func (p *pass) attendExact(out, qs *tensor, l layer) {
+func (p *pass) attendExact(out, qs *tensor, layer int) {
 	c := p.kv.c
 	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			t, h := i/c.Heads, i%c.Heads
 			at := h * c.HeadSize
-			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], l, h/(c.Heads/c.KVHeads), p.rows[t].See)
+			kv := p.layer(t, layer)
+			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], kv, h/(c.Heads/c.KVHeads), p.rows[t].See)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
@@ -26,12 +27,12 @@ var lengths = []int{1, 2, 16, 17, 100, 127, 128, 129, 255, 256, 257, 258, 384, 5
 // crowd is rows of many texts over one store, and what each gives alone, evaluated one after the other. The last of
 // them are a draft tree, parents first.
 type crowd struct {
-	t     *testing.T
-	m     *small
-	store *kv
-	rows  []backend.Row
-	alone []backend.Output
-	after [][]uint32 // the store when all have been evaluated
+	t            *testing.T
+	m            *small
+	store, other *kv // the other with the same contents
+	rows         []backend.Row
+	alone        []backend.Output
+	after        [][]uint32 // the store when all have been evaluated
 }
 
 // The first slots of a crowd hold what the texts have in common, though not all see the same of it; of those beyond,
@@ -50,6 +51,7 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 	for i := range nan {
 		nan[i] = float32(math.NaN())
 	}
+	c.store.reach(0, common+101)
 	for slot := range int32(common + 101) {
 		for _, l := range c.store.layers {
 			k, v := slices.Clone(nan), slices.Clone(nan)
@@ -70,6 +72,32 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 		c.alone = append(c.alone, out...)
 	}
 	c.after = contents(c.store)
+	c.other = clone(t, d, c.store)
+	return c
+}
+
+// clone is another store with the same keys and values.
+func clone(t *testing.T, d *Device, s *kv) *kv {
+	made, err := d.NewKV(s.c)
+	require.NoError(t, err)
+	c := made.(*kv)
+	c.reach(0, int32(c.c.Slots))
+	for i := range s.layers {
+		switch from := s.layers[i].(type) {
+		case *rows[uint16]:
+			to := c.layers[i].(*rows[uint16])
+			for n := range from.k {
+				copy(to.k[n], from.k[n])
+				copy(to.v[n], from.v[n])
+			}
+		case *rows[float32]:
+			to := c.layers[i].(*rows[float32])
+			for n := range from.k {
+				copy(to.k[n], from.k[n])
+				copy(to.v[n], from.v[n])
+			}
+		}
+	}
 	return c
 }
 
@@ -124,16 +152,17 @@ func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 
 // contents are the bits of all keys and values of a store, by layer.
 func contents(s *kv) [][]uint32 {
+	s.reach(0, int32(s.c.Slots))
 	var all [][]uint32
 	for _, l := range s.layers {
 		var bits []uint32
 		switch r := l.(type) {
 		case *rows[uint16]:
-			for _, v := range append(slices.Clone(r.k), r.v...) {
+			for _, v := range slices.Concat(append(slices.Clone(r.k), r.v...)...) {
 				bits = append(bits, uint32(v))
 			}
 		case *rows[float32]:
-			for _, v := range append(slices.Clone(r.k), r.v...) {
+			for _, v := range slices.Concat(append(slices.Clone(r.k), r.v...)...) {
 				bits = append(bits, math.Float32bits(v))
 			}
 		}
@@ -149,7 +178,11 @@ func (c *crowd) spoil(rows []backend.Row) {
 		junk[i] = 77
 	}
 	for _, r := range rows {
-		for _, l := range c.store.layers {
+		store := c.store
+		if r.KV != nil {
+			store = c.other
+		}
+		for _, l := range store.layers {
 			l.store(r.Slot, junk, junk)
 		}
 	}
@@ -159,8 +192,11 @@ func (c *crowd) spoil(rows []backend.Row) {
 func (c *crowd) company(d *Device, numbers ...int) {
 	c.t.Helper()
 	var rows []backend.Row
-	for _, i := range numbers {
+	for at, i := range numbers {
 		rows = append(rows, c.rows[i])
+		if (i+len(numbers))%3 == 0 { // of another text altogether, although it looks the same
+			rows[at].KV = c.other
+		}
 	}
 	c.spoil(rows)
 	out, _ := c.m.pass(c.t, d, c.store, rows, everything(len(rows)))
@@ -198,6 +234,7 @@ func (c *crowd) companies(d *Device, r *rand.Rand) {
 	}
 	c.company(d, r.Perm(len(c.rows))...)
 	require.Equal(c.t, c.after, contents(c.store), "%s: keys and values", d.Name())
+	require.Equal(c.t, c.after, contents(c.other), "%s: keys and values of the other store", d.Name())
 }
 
 // TestAloneOrBeside: the head, the hidden state, keys and values of a row have the same bits alone and beside others of
@@ -250,6 +287,49 @@ func TestAloneOrBeside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWantEach: each row gets what is wanted for it and nothing else, the same as if all were given everything.
+func TestWantEach(t *testing.T) {
+	d := devices(t, Options{Threads: 2})[0]
+	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: chunk + 100}
+	f := s.file(t, "q8_0")
+	c := newCrowd(t, newSmall(t, d, s, func(string) *gguf.File { return f }), d, gguf.F32)
+	rows, want := c.rows[:4], backend.Want{Rows: []int{0, 2, 3}, K: 4, Logits: true, Hidden: true}
+	all, _ := c.m.pass(t, d, c.store, rows, want)
+	want.Each = []backend.WantRow{{K: 2, Hidden: true}, {K: 9}, {K: 1, Logits: true}}
+	got, _ := c.m.pass(t, d, c.store, rows, want)
+	require.Equal(t, []int{2, 9, 1}, []int{len(got[0].Top), len(got[1].Top), len(got[2].Top)})
+	assert.Equal(t, all[0].Top[:2], got[0].Top)
+	assert.Equal(t, all[1].Top, got[1].Top[:4])
+	assert.Equal(t, all[2].Top[:1], got[2].Top)
+	assert.Equal(t, all[0].Hidden, got[0].Hidden)
+	assert.Equal(t, all[2].Logits, got[2].Logits)
+	assert.Empty(t, slices.Concat(got[0].Logits, got[1].Logits, got[1].Hidden, got[2].Hidden))
+	for i := range got {
+		assert.Equal(t, all[i].LogSumExp, got[i].LogSumExp)
+		assert.Equal(t, all[i].Entropy, got[i].Entropy)
+	}
+}
+
+// TestOtherShapes: rows of KV stores of different shapes in one pass are a bug of the caller.
+func TestOtherShapes(t *testing.T) {
+	d := devices(t, Options{Threads: 1})[0]
+	c := backend.KVConfig{Layers: 1, Slots: 4, Heads: 2, KVHeads: 2, HeadSize: 4, RopeBase: 1000, Type: gguf.F16}
+	one, err := d.NewKV(c)
+	require.NoError(t, err)
+	begin := func(edit func(*backend.KVConfig)) func() {
+		c := c
+		edit(&c)
+		other, err := d.NewKV(c)
+		require.NoError(t, err)
+		see := []backend.Span{{From: 0, To: 1}}
+		rows := []backend.Row{{See: see}, {See: see, KV: other}}
+		return func() { assert.NoError(t, d.Begin(one, rows).End(t.Context())) }
+	}
+	assert.NotPanics(t, begin(func(c *backend.KVConfig) { c.Slots = 900 }))
+	assert.Panics(t, begin(func(c *backend.KVConfig) { c.Type = gguf.F32 }))
+	assert.Panics(t, begin(func(c *backend.KVConfig) { c.Layers = 2 }))
 }
 
 // TestAloneOrBesideExact is the same on the reference.

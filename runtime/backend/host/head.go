@@ -19,24 +19,27 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	}
 	d, m, in := p.d, w.(*weight), x.(*tensor)
 	d.acts.Resize(len(want.Rows), in.cols)
+	most := 0
 	for i, t := range want.Rows {
+		row := want.Of(i)
+		most = max(most, row.K)
 		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
-		if want.Hidden {
+		if row.Hidden {
 			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
 		}
-		if want.Logits {
+		if row.Logits {
 			out[i].Logits = grow(out[i].Logits, m.Rows)
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk
-	parts := newParts(len(want.Rows)*chunks, min(want.K, chunk)) // [row][chunk]
+	parts := newParts(len(want.Rows)*chunks, min(most, chunk)) // [row][chunk]
 	d.pool.Run(chunks, 1, func(worker, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			p.headChunk(out, parts, m, c, chunks, want, worker)
 		}
 	})
 	for i := range want.Rows {
-		merge(&out[i], parts[i*chunks:(i+1)*chunks], want.K)
+		merge(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
 	}
 }
 
@@ -47,11 +50,12 @@ func (p *pass) headChunk(out []backend.Output, parts []part, m *weight, c, chunk
 	ws.logits = p.part(ws.logits, &p.d.acts, m, lo, hi, worker)
 	for i := range want.Rows {
 		logits := ws.logits[i*(hi-lo) : (i+1)*(hi-lo)]
-		if want.Logits {
+		row := want.Of(i)
+		if row.Logits {
 			copy(out[i].Logits[lo:], logits)
 		}
 		part := &parts[i*chunks+c]
-		part.top = best(part.top, logits, int32(lo), want.K)
+		part.top = best(part.top, logits, int32(lo), row.K)
 		part.max = part.top[0].Logit
 		part.sum, part.sumX = p.d.ops.sumExp(logits, part.max)
 	}

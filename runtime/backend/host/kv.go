@@ -2,17 +2,22 @@ package host
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// kv is the KV store in memory. The operating system gives pages of it when slots are first written.
+// kv is the KV store in memory. It takes memory for [backend.KVChunk] slots at a time, when the first of them is used.
 type kv struct {
 	c      backend.KVConfig
 	teams  []team
 	layers []layer
+	chunk  int             // slots of a chunk
+	taken  []bool          // by chunk
+	slots  atomic.Int64    // of the chunks that are taken
+	take   func(chunk int) // memory for a chunk, in every layer
 }
 
 // layer holds the keys and values of one layer: *rows[uint16] (F16) or *rows[float32] (F32).
@@ -42,15 +47,15 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
 	}
 	s := &kv{c: c, teams: teamsOf(c), layers: make([]layer, c.Layers)}
-	for i := range s.layers {
-		switch c.Type {
-		case gguf.F16:
-			s.layers[i] = newRows(c, rowOps[uint16]{cpu.ToF16, cpu.ScoresF16, cpu.MixF16, gguf.F16ToF32})
-		case gguf.F32:
-			s.layers[i] = newRows(c, rowOps[float32]{toF32, cpu.ScoresF32, cpu.MixF32, func(v float32) float32 { return v }})
-		default:
-			return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
-		}
+	s.chunk = min(backend.KVChunk, blocks(c.Slots)*cpu.KeyBlock)
+	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
+	switch c.Type {
+	case gguf.F16:
+		s.take = newRows(s, rowOps[uint16]{cpu.ToF16, cpu.ScoresF16, cpu.MixF16, gguf.F16ToF32})
+	case gguf.F32:
+		s.take = newRows(s, rowOps[float32]{toF32, cpu.ScoresF32, cpu.MixF32, func(v float32) float32 { return v }})
+	default:
+		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
 	return s, nil
 }
@@ -58,8 +63,28 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
+// Bytes implements [backend.KV].
+func (s *kv) Bytes() int64 {
+	c := s.c
+	c.Slots = min(c.Slots, int(s.slots.Load()))
+	return c.Bytes()
+}
+
+// reach makes sure of memory for the slots [from, to).
+func (s *kv) reach(from, to int32) {
+	for i := int(from) / s.chunk; i*s.chunk < int(to); i++ {
+		if !s.taken[i] {
+			s.take(i)
+			s.taken[i] = true
+			s.slots.Add(int64(s.chunk))
+		}
+	}
+}
+
 // Copy implements [backend.KV].
 func (s *kv) Copy(dst, src int32) {
+	s.reach(dst, dst+1)
+	s.reach(src, src+1)
 	for _, l := range s.layers {
 		l.copy(dst, src)
 	}
@@ -67,18 +92,22 @@ func (s *kv) Copy(dst, src int32) {
 
 // Swap implements [backend.KV].
 func (s *kv) Swap(a, b int32) {
+	s.reach(a, a+1)
+	s.reach(b, b+1)
 	for _, l := range s.layers {
 		l.swap(a, b)
 	}
 }
 
-// rows is the layer over elements of one type. Each head has its keys and values in one run of memory, which attention reads from first to
-// last: values as rows [KVHeads, slots, Dh], keys by blocks of slots, transposed, as [cpu.ScoresF16] takes them: [KVHeads, slots/16, Dh, 16].
+// rows is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values in one
+// run of memory, which attention reads from first to last: values as rows [KVHeads, chunk, Dh], keys by blocks of slots,
+// transposed, as [cpu.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
 type rows[E uint16 | float32] struct {
 	rowOps[E]
 	heads, size int // Dh
-	k, v        []E
-	run         int // elements of a head, of either
+	chunk       int // slots of a chunk
+	k, v        [][]E
+	run         int // elements of a head in a chunk, of either
 }
 
 // rowOps are the operations on elements of one type.
@@ -89,75 +118,106 @@ type rowOps[E uint16 | float32] struct {
 	wide   func(E) float32
 }
 
-func newRows[E uint16 | float32](c backend.KVConfig, ops rowOps[E]) *rows[E] {
-	whole := (c.Slots + cpu.KeyBlock - 1) / cpu.KeyBlock * cpu.KeyBlock
-	r := &rows[E]{rowOps: ops, heads: c.KVHeads, size: c.HeadSize, run: whole * c.HeadSize}
-	r.k, r.v = make([]E, c.KVHeads*r.run), make([]E, c.KVHeads*r.run)
-	return r
+// newRows makes the layers of s, and returns what takes memory for a chunk.
+func newRows[E uint16 | float32](s *kv, ops rowOps[E]) (take func(chunk int)) {
+	all := make([]*rows[E], s.c.Layers)
+	for i := range all {
+		all[i] = &rows[E]{rowOps: ops, heads: s.c.KVHeads, size: s.c.HeadSize, chunk: s.chunk, run: s.chunk * s.c.HeadSize}
+		all[i].k, all[i].v = make([][]E, len(s.taken)), make([][]E, len(s.taken))
+		s.layers[i] = all[i]
+	}
+	each := s.c.KVHeads * s.chunk * s.c.HeadSize
+	return func(chunk int) {
+		memory := make([]E, 2*len(all)*each)
+		for i, r := range all {
+			at := 2 * i * each
+			r.k[chunk], r.v[chunk] = memory[at:at+each:at+each], memory[at+each:at+2*each:at+2*each]
+		}
+	}
 }
+
+// blocks counts the blocks of keys that so many slots begin.
+func blocks(slots int) int { return (slots + cpu.KeyBlock - 1) / cpu.KeyBlock }
 
 func toF32(dst, src []float32) { copy(dst, src) }
 
 // values returns the values of a head in a slot.
 func (r *rows[E]) values(slot int32, head int) []E {
-	at := head*r.run + int(slot)*r.size
-	return r.v[at : at+r.size]
+	at := head*r.run + int(slot)%r.chunk*r.size
+	return r.v[int(slot)/r.chunk][at : at+r.size]
 }
 
-// column returns where the key of a head in a slot begins in k; its elements follow each [cpu.KeyBlock] places.
-func (r *rows[E]) column(slot int32, head int) int {
-	return head*r.run + int(slot)/cpu.KeyBlock*cpu.KeyBlock*r.size + int(slot)%cpu.KeyBlock
+// column returns the chunk of a slot, and where in its k the key of a head begins; the elements of the key follow each
+// [cpu.KeyBlock] places.
+func (r *rows[E]) column(slot int32, head int) (k []E, at int) {
+	in := int(slot) % r.chunk
+	return r.k[int(slot)/r.chunk], head*r.run + in/cpu.KeyBlock*cpu.KeyBlock*r.size + in%cpu.KeyBlock
 }
 
 func (r *rows[E]) store(slot int32, k, v []float32) {
 	for h := range r.heads {
-		row, at := r.values(slot, h), r.column(slot, h)
+		row := r.values(slot, h)
+		to, at := r.column(slot, h)
 		r.put(row, k[h*r.size:(h+1)*r.size]) // the key passes through the place of the value
 		for i, e := range row {
-			r.k[at+i*cpu.KeyBlock] = e
+			to[at+i*cpu.KeyBlock] = e
 		}
 		r.put(row, v[h*r.size:(h+1)*r.size])
 	}
 }
 
 func (r *rows[E]) key(slot int32, head, i int) float32 {
-	return r.wide(r.k[r.column(slot, head)+i*cpu.KeyBlock])
+	k, at := r.column(slot, head)
+	return r.wide(k[at+i*cpu.KeyBlock])
 }
 
 func (r *rows[E]) value(slot int32, head, i int) float32 { return r.wide(r.values(slot, head)[i]) }
 
+// part returns the chunk in which a span begins, the slot that this is in it, and how many slots of the span it holds.
+func (r *rows[E]) part(s backend.Span) (chunk, first, n int) {
+	first = int(s.From) % r.chunk
+	return int(s.From) / r.chunk, first, min(int(s.To-s.From), r.chunk-first)
+}
+
 func (r *rows[E]) scores(dst, block, q []float32, head int, see []backend.Span) {
 	step := cpu.KeyBlock * r.size
 	for _, s := range see {
-		n, lead := int(s.To-s.From), int(s.From)%cpu.KeyBlock
-		keys := r.k[head*r.run+int(s.From)/cpu.KeyBlock*step:]
-		blocks := (lead + n + cpu.KeyBlock - 1) / cpu.KeyBlock
-		if lead == 0 { // what the last block holds beyond s gives way to the next span
-			r.scored(dst, scoreStride, q, keys, step, blocks)
-		} else {
-			r.scored(block, scoreStride, q, keys, step, blocks)
-			for g := range cpu.Queries {
-				copy(dst[g*scoreStride:][:n], block[g*scoreStride+lead:])
+		for s.From < s.To {
+			chunk, first, n := r.part(s)
+			lead := first % cpu.KeyBlock
+			keys := r.k[chunk][head*r.run+first/cpu.KeyBlock*step:]
+			if lead == 0 { // what the last block holds beyond s gives way to what follows
+				r.scored(dst, scoreStride, q, keys, step, blocks(n))
+			} else {
+				r.scored(block, scoreStride, q, keys, step, blocks(lead+n))
+				for g := range cpu.Queries {
+					copy(dst[g*scoreStride:][:n], block[g*scoreStride+lead:])
+				}
 			}
+			dst = dst[n:]
+			s.From += int32(n)
 		}
-		dst = dst[n:]
 	}
 }
 
 func (r *rows[E]) mix(acc, p []float32, head int, see []backend.Span) {
 	for _, s := range see {
-		n := int(s.To - s.From)
-		r.mixed(acc, p, scoreStride, n, r.v[head*r.run+int(s.From)*r.size:], r.size)
-		p = p[n:]
+		for s.From < s.To {
+			chunk, first, n := r.part(s)
+			r.mixed(acc, p, scoreStride, n, r.v[chunk][head*r.run+first*r.size:], r.size)
+			p = p[n:]
+			s.From += int32(n)
+		}
 	}
 }
 
 func (r *rows[E]) copy(dst, src int32) {
 	for h := range r.heads {
 		copy(r.values(dst, h), r.values(src, h))
-		to, from := r.column(dst, h), r.column(src, h)
-		for i := 0; i < r.size*cpu.KeyBlock; i += cpu.KeyBlock {
-			r.k[to+i] = r.k[from+i]
+		to, i := r.column(dst, h)
+		from, j := r.column(src, h)
+		for e := 0; e < r.size*cpu.KeyBlock; e += cpu.KeyBlock {
+			to[i+e] = from[j+e]
 		}
 	}
 }
@@ -168,9 +228,10 @@ func (r *rows[E]) swap(a, b int32) {
 		for i := range x {
 			x[i], y[i] = y[i], x[i]
 		}
-		i, j := r.column(a, h), r.column(b, h)
+		k, i := r.column(a, h)
+		l, j := r.column(b, h)
 		for range r.size {
-			r.k[i], r.k[j] = r.k[j], r.k[i]
+			k[i], l[j] = l[j], k[i]
 			i, j = i+cpu.KeyBlock, j+cpu.KeyBlock
 		}
 	}

@@ -20,6 +20,7 @@ func TestMoves(t *testing.T) {
 			{Layers: 3, Slots: 37, Heads: 6, KVHeads: 3, HeadSize: 10},
 			{Layers: 1, Slots: 16, Heads: 1, KVHeads: 1, HeadSize: 2},
 			{Layers: 2, Slots: 1, Heads: 2, KVHeads: 2, HeadSize: 4},
+			{Layers: 2, Slots: backend.KVChunk + 21, Heads: 2, KVHeads: 2, HeadSize: 4},
 		} {
 			c.Type, c.RopeBase = kind, 1000
 			made, err := d.NewKV(c)
@@ -44,6 +45,9 @@ func TestMoves(t *testing.T) {
 					model[at].k, model[at].v = append(model[at].k, k), append(model[at].v, v)
 				}
 			}
+			assert.Zero(t, made.Bytes())
+			s.reach(0, int32(c.Slots))
+			assert.Equal(t, c.Bytes(), made.Bytes())
 			for at := range int32(c.Slots) {
 				fill(at)
 			}
@@ -79,6 +83,7 @@ func TestMovedIsSeen(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
 			store := x.kv(40, kind)
+			store.(*kv).reach(0, 40)
 			for _, l := range store.(*kv).layers {
 				for at := range int32(40) {
 					l.store(at, x.floats(32), x.floats(32))

@@ -21,9 +21,32 @@ type pass struct {
 // Begin implements [backend.Device]. It wakes the workers; End lets them sleep again.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
+	p.reach()
 	p.turnTables()
 	d.pool.Begin()
 	return p
+}
+
+// Mixes implements [backend.Mixer].
+func (d *Device) Mixes() {}
+
+// reach makes sure of memory for the slots of all rows. A store of another shape is a bug of the caller.
+func (p *pass) reach() {
+	for _, r := range p.rows {
+		store := p.kv
+		if r.KV != nil {
+			store = r.KV.(*kv)
+			if shape := store.c; shape != p.kv.c {
+				if shape.Slots = p.kv.c.Slots; shape != p.kv.c {
+					panic("host: the KV stores of a pass have different shapes")
+				}
+			}
+		}
+		for _, s := range r.See {
+			store.reach(s.From, s.To)
+		}
+		store.reach(r.Slot, r.Slot+1)
+	}
 }
 
 // turnTables sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.

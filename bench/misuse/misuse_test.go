@@ -1,0 +1,246 @@
+// Package misuse uses the root package in every wrong way at once.
+package misuse_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+)
+
+// rounds is how many models are opened and used; `make misuse` takes 1000.
+var rounds = flag.Int("misuse.rounds", 12, "models to open, use in wrong ways, and close")
+
+// small is a model of the program's own.
+const small = "../demo/small.gguf"
+
+// errWhy is why contexts end, and errPanic what panics.
+var (
+	errWhy   = errors.New("the caller's own reason")
+	errPanic = errors.New("the caller's own panic")
+)
+
+// bad is one of the caller's own parts, which panics, hangs or does what it should.
+type bad struct {
+	mu    sync.Mutex
+	r     *rand.Rand
+	after int  // calls until it panics; -1: never
+	hangs bool // clouds do, until their context ends
+}
+
+func (b *bad) step() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.after--; b.after == 0 {
+		panic(errPanic)
+	}
+}
+
+func (b *bad) Ask(ctx context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
+	b.step()
+	if b.hangs {
+		<-ctx.Done()
+		return pilotfish.Answer{}, context.Cause(ctx)
+	}
+	return pilotfish.Answer{Token: q.Context[len(q.Context)-1]}, nil
+}
+
+func (b *bad) Decide(h pilotfish.Head) pilotfish.Decision {
+	b.step()
+	return pilotfish.Decision{Confidence: 0.5, Ask: h.Pos%5 == 0}
+}
+
+func (b *bad) Pick(h pilotfish.Head) int32 {
+	b.step()
+	return h.Best[len(h.Best)-1].ID
+}
+
+// options are those of an answer, of which one part may panic.
+func (b *bad) options(r *rand.Rand) []pilotfish.Option {
+	good := &bad{after: -1}
+	part := func(chance float64) *bad {
+		if r.Float64() < chance {
+			return b
+		}
+		return good
+	}
+	all := []pilotfish.Option{pilotfish.Settings{MaxTokens: 1 + r.IntN(30), IgnoreEnd: true}}
+	if r.IntN(3) == 0 {
+		all[0] = pilotfish.Settings{MaxTokens: 1 + r.IntN(30), Sampler: part(0.5)}
+	}
+	if r.IntN(2) == 0 {
+		cloud := &bad{after: -1, hangs: r.IntN(3) == 0}
+		if r.IntN(3) == 0 {
+			cloud.after = 1 + r.IntN(3)
+		}
+		all = append(all, pilotfish.Route{
+			Cloud: cloud, Router: part(0.3), Serial: r.IntN(3) == 0, Deadline: time.Duration(1+r.IntN(30)) * time.Millisecond,
+			Branches: r.IntN(4) - 1,
+		})
+	}
+	if r.IntN(3) == 0 {
+		watch := part(0.5)
+		all = append(all, pilotfish.Watch(func(pilotfish.Event) { watch.step() }))
+	}
+	if r.IntN(3) == 0 {
+		heads := part(0.5)
+		all = append(all, pilotfish.WatchHeads(func(pilotfish.Head) { heads.step() }))
+	}
+	return all
+}
+
+// known reports whether an error is one that misuse may give. One of a context says both how it ended and why.
+func known(err error) bool {
+	switch {
+	case err == nil, errors.Is(err, pilotfish.ErrClosed), errors.Is(err, pilotfish.ErrBusy):
+		return true
+	case errors.Is(err, context.Canceled):
+		return errors.Is(err, errWhy)
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// answer asks for an answer once, in some way, and returns its error.
+func answer(t *testing.T, r *rand.Rand, m *pilotfish.Model, s *pilotfish.Session, c *pilotfish.Chat) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			e, ok := why.(error)
+			if !ok || !errors.Is(e, errPanic) {
+				panic(why)
+			}
+		}
+	}()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	if r.IntN(6) == 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(r.IntN(8))*time.Millisecond)
+		defer stop()
+	}
+	b := &bad{after: 1 + r.IntN(20)}
+	options, end := b.options(r), 1+r.IntN(40)
+	do, n := r.IntN(8), 0
+	stream := s.Generate(ctx, "One day", options...)
+	if r.IntN(2) == 0 {
+		stream = c.Send(ctx, "and then?", options...)
+	}
+	for _, e := range stream {
+		if err = e; err != nil {
+			break
+		}
+		if n++; n < end {
+			continue
+		}
+		switch do {
+		case 0:
+			cancel(errWhy)
+		case 1:
+			panic(errPanic)
+		case 2:
+			assert.NoError(t, s.Close())
+		case 3:
+			assert.NoError(t, c.Close())
+		case 4:
+			assert.NoError(t, m.Close())
+		case 5:
+			return nil
+		case 6:
+			return answer(t, r, m, s, c) // often of the same session, which is busy
+		}
+	}
+	return err
+}
+
+// TestMisuse opens models again and again, and has several goroutines use and close all there is at random moments, with
+// parts of their own that panic and hang. Nothing faults, errors are those that are promised, a model can be used after a
+// panic, and in the end nothing is left: no goroutine, no mapping of a file, no memory.
+func TestMisuse(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed: %d", seed)
+	before := runtime.NumGoroutine()
+	var heap uint64
+	for round := range *rounds {
+		r := rand.New(rand.NewPCG(seed, uint64(round)))
+		m, err := pilotfish.Open(small, pilotfish.Options{Threads: 1 + r.IntN(2), Context: 256 + r.IntN(257)})
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		shared := m.NewSession()
+		for range 1 + r.IntN(4) {
+			r := rand.New(rand.NewPCG(r.Uint64(), 1))
+			all.Go(func() {
+				s, c := m.NewSession(), m.NewChat(pilotfish.ChatOptions{System: "Be brief."})
+				if r.IntN(3) == 0 {
+					s = shared
+				}
+				for range 1 + r.IntN(4) {
+					err := answer(t, r, m, s, c)
+					assert.True(t, known(err), "%v", err)
+					s.Stats()
+				}
+				if r.IntN(2) == 0 {
+					assert.NoError(t, s.Close())
+					assert.NoError(t, c.Close())
+				}
+			})
+		}
+		all.Wait()
+		works(t, m)
+		assert.NoError(t, m.Close())
+		if round == *rounds/2 {
+			heap = inUse()
+		}
+	}
+	assert.LessOrEqual(t, inUse(), heap+4<<20, "memory")
+	left := 0
+	for range 1000 { // those that have been told to end may need a moment
+		if left = runtime.NumGoroutine() - before; left <= 0 {
+			break
+		}
+		runtime.Gosched()
+		time.Sleep(time.Millisecond)
+	}
+	if left > 0 {
+		stacks := make([]byte, 1<<20)
+		assert.Fail(t, "goroutines are left", "%d: %s", left, stacks[:runtime.Stack(stacks, true)])
+	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		assert.NotContains(t, string(maps), "small.gguf")
+	}
+}
+
+// works has a new session of m answer, unless m is closed.
+func works(t *testing.T, m *pilotfish.Model) {
+	s := m.NewSession()
+	var text strings.Builder
+	n := 0
+	for tok, err := range s.Generate(t.Context(), "One day", pilotfish.MaxTokens(5)) {
+		if errors.Is(err, pilotfish.ErrClosed) {
+			return
+		}
+		require.NoError(t, err)
+		n++
+		fmt.Fprint(&text, tok.Text)
+	}
+	assert.Equal(t, 5, n, "%q", text.String())
+}
+
+// inUse is the memory that is held after a collection.
+func inUse() uint64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestChooseFlags: each flag changes what it is named after, and nothing else.
+func TestChooseFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"type":"null"}`), 0o600))
+	parse := func(args ...string) engine.Request {
+		f := parsedRun(t, "")
+		require.NoError(t, f.set.Parse(append([]string{"--temp", "1", "--seed", "1", "--json"}, args...)))
+		require.NoError(t, f.check(nil), args)
+		r, _, _, err := f.routing(&app{})
+		require.NoError(t, err)
+		return r.Request
+	}
+	for _, c := range []struct {
+		args   []string
+		change func(r *engine.Request)
+	}{
+		{[]string{"--stop", `\n`, "--stop", "end,\"\\\\\\u00e9\xff\\xff"}, func(r *engine.Request) {
+			r.Stop = []string{"\n", "end,\"\\é\ufffd\xff"}
+		}},
+		{[]string{"--min-p", "0.25"}, func(r *engine.Request) { r.Rules.MinP = 0.25 }},
+		{[]string{"--repeat-penalty", "1.5"}, func(r *engine.Request) { r.Rules.RepeatPenalty = 1.5 }},
+		{[]string{"--presence-penalty", "-0.5"}, func(r *engine.Request) { r.Rules.PresencePenalty = -0.5 }},
+		{[]string{"--frequency-penalty", "2"}, func(r *engine.Request) { r.Rules.FrequencyPenalty = 2 }},
+		{[]string{"--logit-bias", "5=-1.5", "--logit-bias", "0=100"}, func(r *engine.Request) {
+			r.Rules.Bias = map[int32]float32{5: -1.5, 0: 100}
+		}},
+		{[]string{"--logprobs", "20"}, func(r *engine.Request) { r.Top = 20 }},
+		{[]string{"--json-schema", file}, func(r *engine.Request) { r.Schema = []byte(`{"type":"null"}`) }},
+		{[]string{"--json-schema", ` {"type":"array"}`}, func(r *engine.Request) { r.Schema = []byte(` {"type":"array"}`) }},
+	} {
+		want := parse()
+		c.change(&want)
+		assert.Equal(t, want, parse(c.args...), c.args)
+	}
+}
+
+// TestChooseRefused: what makes no sense is refused with the name of the flag, before the model is opened.
+func TestChooseRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"--stop=":                       "--stop is empty",
+		`--stop=\q`:                     "--stop \"\\\\q\" has an escape",
+		"--min-p 0.1":                   "--min-p has no effect without a temperature",
+		"--temp 1 --min-p 1.5":          "--min-p 1.5 is out of range",
+		"--repeat-penalty -1":           "--repeat-penalty -1 is too small",
+		"--presence-penalty NaN":        "--presence-penalty NaN",
+		"--frequency-penalty 1000":      "--frequency-penalty 1000 is out of range",
+		"--logit-bias 5":                "--logit-bias 5 is not a token id and a bias",
+		"--logit-bias 5=101":            "--logit-bias 5=101",
+		"--logit-bias -1=1":             "--logit-bias -1=1",
+		"--logit-bias 5=NaN":            "--logit-bias 5=NaN",
+		"--logprobs 3":                  "--logprobs has no effect without --json",
+		"--json --logprobs 0":           "--logprobs 0 is out of range: give 1 to 20",
+		"--json --logprobs 21":          "--logprobs 21 is out of range",
+		"--json-schema {} --ignore-eos": "--json-schema ends with the value",
+		"--json-schema /nowhere/at/all": "--json-schema: open /nowhere/at/all",
+		"-m " + demoFile("small.gguf") + ` --json-schema {"type":"x"}`: `JSON schema: #/type: "x" is no type`,
+	} {
+		if !strings.HasPrefix(args, "-m ") {
+			args = "-m nothing.gguf " + args
+		}
+		code, stdout, stderr := call(t, append([]string{"run"}, append(strings.Fields(args), "hi")...)...)
+		assert.NotEqual(t, exitDone, code, args)
+		assert.Contains(t, stderr, want, args)
+		assert.Empty(t, stdout, args)
+	}
+}
+
+// TestChooseAct: what the flags say happens.
+func TestChooseAct(t *testing.T) {
+	m := demoFile("small.gguf")
+	do := func(args ...string) ([]runEvent, *summaryEvent) {
+		t.Helper()
+		code, stdout, stderr := call(t, append([]string{"run", "-m", m, "--json", "-n", "40", "a"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		all := lines[runEvent](t, stdout)
+		return all[:len(all)-1], all[len(all)-1].Summary
+	}
+	whole, plain := do()
+	assert.Nil(t, whole[0].LogProbs)
+	_, s := do("--stop", plain.Text[3:6])
+	assert.Equal(t, "stop", s.Stop)
+	before, _, _ := strings.Cut(plain.Text, plain.Text[3:6])
+	assert.Equal(t, before, s.Text)
+	for _, args := range [][]string{
+		{"--logit-bias", "97=50"}, {"--ignore-eos", "--presence-penalty", "20"}, {"--ignore-eos", "--frequency-penalty", "20"},
+		{"--ignore-eos", "--repeat-penalty", "9"},
+	} {
+		_, s := do(args...)
+		assert.NotEqual(t, plain.Text, s.Text, args)
+	}
+	_, s = do("--json-schema", `{"enum":["yes","no"]}`)
+	assert.Contains(t, []string{`"yes"`, `"no"`}, s.Text)
+	assert.Equal(t, "end", s.Stop)
+	all, _ := do("--logprobs", "3")
+	require.NotNil(t, all[0].LogProbs)
+	require.Len(t, all[0].LogProbs.Top, 3)
+	assert.Equal(t, *all[0].LogProb, all[0].LogProbs.Top[0].LogProb)
+	assert.Equal(t, all[0].ID, all[0].LogProbs.Top[0].ID)
+	assert.Equal(t, all[0].Text, all[0].LogProbs.Top[0].Text)
+	code, stdout, stderr := call(t, "run", "-m", m, "--stop", plain.Text[3:6], "a")
+	assert.Equal(t, exitDone, code)
+	assert.Equal(t, before+"\n", stdout)
+	assert.Contains(t, stderr, "stopped at a text of --stop")
+}

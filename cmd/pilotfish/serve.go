@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+)
+
+// serveFlags are the flags of `pilotfish serve`.
+type serveFlags struct {
+	set    *pflag.FlagSet
+	model  modelFlags
+	via    viaFlags
+	access serveAccess
+	limits serveLimits
+
+	listen     string
+	names      []string
+	temp       float64
+	provenance bool
+	log        string
+}
+
+// newServeCommand serves a model to programs.
+func newServeCommand(a *app) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve -m FILE [flags]",
+		Short: "Serve a model to programs, in the form of OpenAI's API",
+		Long: `Serve a model to programs over HTTP, in the form of OpenAI's API: /v1/chat/completions, /v1/completions and
+/v1/models. Clients of that API work with the address that is printed to stdout as their base URL, and with any API key
+unless there is one. /health says whether requests are taken, /metrics what was done, in the form of Prometheus. There
+are no embeddings.
+
+Answers can be streamed, called tools for, and held to JSON or to a JSON schema. A parameter that would change the answer
+and is not supported is refused by its name. Where a request names no seed one is drawn, and told in the field pilotfish
+of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer tells of each
+token which model chose it.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about, as in run. Where
+its answer is late or fails, the small model's token stands.
+
+The model is loaded once. Texts stay in memory when their answer is over, so that a chat that goes on has only what is
+new computed: usage tells so as cached_tokens. So many answers as --parallel says are generated at once, --queue more
+wait, and others get status 429. A client that goes away frees its place at once. One that reads slowly holds nobody up:
+its answer waits in memory, and is cut off when it has kept the model waiting for --reader-timeout in all.
+
+Anybody on this machine may ask a server on a loopback address. On others it needs an API key, in a file
+(--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may ask if their
+origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for --drain at most.
+
+The log on stderr has a line for each request, without texts.`,
+		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
+  pilotfish serve -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --budget 0.1
+  pilotfish serve -m small.gguf --listen 10.0.0.7:8080 --api-key-file keys.txt --cert host.crt --key host.key`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *serveFlags) register(c *cobra.Command) {
+	p := c.Flags()
+	f.set = p
+	f.model.registerServed(c)
+	f.via.register(p)
+	p.StringVar(&f.listen, "listen", "127.0.0.1:8080", "TCP `address` to listen on")
+	p.StringArrayVar(&f.names, "alias", nil,
+		"`name` under which programs may ask for the model, beside that of its file; "+
+			"can be given more than once")
+	p.Float64Var(&f.temp, "temp", 1, "temperature of requests that say none, 0 to 2")
+	p.BoolVar(&f.provenance, "provenance", false,
+		"tell of each token which model chose it, also where a request does not "+
+			"ask for that")
+	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
+	f.access.register(p)
+	f.limits.register(p)
+}
+
+// serveLimits bound what clients may take.
+type serveLimits struct {
+	parallel, queue, sessions int
+	body, prompt              int
+	request, reader, drain    time.Duration
+}
+
+func (l *serveLimits) register(p *pflag.FlagSet) {
+	p.IntVar(&l.parallel, "parallel", 4, "most answers that are generated at once")
+	p.IntVar(&l.queue, "queue", 64, "most requests that wait; others get status 429. 0: none waits")
+	p.IntVar(&l.sessions, "sessions", 0, "most texts that are kept in memory (default twice --parallel)")
+	p.IntVar(&l.body, "max-body", 4<<20, "most `bytes` of a request")
+	p.IntVar(&l.prompt, "max-prompt", 0, "most `tokens` of a prompt (default: what the context holds)")
+	p.DurationVar(&l.request, "request-timeout", 10*time.Minute, "longest `time` for a request, waiting included")
+	p.DurationVar(&l.reader, "reader-timeout", 10*time.Second, "longest `time` that a slow reader may keep the model "+
+		"waiting, in all, and take nothing at all")
+	p.DurationVar(&l.drain, "drain", 30*time.Second, "longest `time` for answers to finish after SIGTERM or Ctrl-C")
+}
+
+// check refuses what makes no sense.
+func (l *serveLimits) check(given func(string) bool) error {
+	for _, n := range []struct {
+		name         string
+		value, least int
+	}{{"parallel", l.parallel, 1}, {"queue", l.queue, 0}, {"sessions", l.sessions, 1}, {"max-body", l.body, 1},
+		{"max-prompt", l.prompt, 1}} {
+		if n.value < n.least && given(n.name) {
+			return usagef("--%s %d is too few: it must be at least %d", n.name, n.value, n.least)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"request-timeout", l.request}, {"reader-timeout", l.reader}} {
+		if d.value <= 0 {
+			return usagef("--%s %v is too short: give a time above 0, such as 10s", d.name, d.value)
+		}
+	}
+	switch {
+	case l.drain < 0:
+		return usagef("--drain %v is negative: give a time, or 0 to end answers at once", l.drain)
+	case given("sessions") && l.sessions < l.parallel:
+		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions,
+			l.parallel)
+	}
+	return nil
+}
+
+// options returns the options of the server that the flags alone say.
+func (f *serveFlags) options() (o openai.Options, err error) {
+	if err := f.limits.check(f.set.Changed); err != nil {
+		return o, err
+	}
+	if err := inRange("temp", f.temp, 0, 2); err != nil {
+		return o, err
+	}
+	l := &f.limits
+	o = openai.Options{
+		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
+		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
+		Timeout: l.request, Stall: l.reader, Random: rand.Uint64,
+	}
+	if l.queue == 0 {
+		o.Queue = -1
+	}
+	for i, name := range f.names {
+		if strings.TrimSpace(name) == "" {
+			return o, usagef("--alias %d is empty: give a name, or leave it out", i+1)
+		}
+	}
+	return o, nil
+}
+
+// run serves until ctx ends.
+func (f *serveFlags) run(ctx context.Context, a *app) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	log, _, err := a.newLog(f.log, "info")
+	if err != nil {
+		return err
+	}
+	o.Log = log
+	settings, err := f.model.served()
+	if err != nil {
+		return err
+	}
+	dial, err := f.via.check(a)
+	if err != nil {
+		return err
+	}
+	say := ""
+	if o.Keys, o.Origins, say, err = f.access.allow(f.listen); err != nil {
+		return err
+	}
+	tls, err := f.access.tls()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	defer listener.Close()
+	m, err := pilotfish.Open(f.model.path, settings)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	model, err := newServedModel(m)
+	if err != nil {
+		return err
+	}
+	route, hangUp, err := f.via.open(ctx, a, m, dial, log)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	model.route = route
+	o.Names = f.modelNames(m)
+	if o.Fingerprint, err = f.fingerprint(m); err != nil {
+		return err
+	}
+	where := (&serving{listener: listener, tls: tls, drain: f.limits.drain, log: log})
+	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), say)
+	fmt.Fprintln(a.stdout, where.url())
+	return where.serve(ctx, model, o)
+}
+
+// modelNames are those under which programs may ask for the model: the aliases, and its file's without what says that
+// it is a GGUF file.
+func (f *serveFlags) modelNames(*pilotfish.Model) []string {
+	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.path), ".gguf"))
+}
+
+// fingerprint names what answers with the same seed depend on: the model's file, what runs it, and the program.
+func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
+	file, err := m.Fingerprint()
+	if err != nil {
+		return "", err
+	}
+	version := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r == '.' {
+			return r
+		}
+		return '-'
+	}, buildVersion())
+	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, f.model.backend, version), nil
+}
+
+// serving is a server on its address.
+type serving struct {
+	listener net.Listener
+	tls      *certificateFiles
+	drain    time.Duration
+	log      *slog.Logger
+}
+
+// url is what programs take as their base URL.
+func (s *serving) url() string {
+	scheme := "http"
+	if s.tls != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.listener.Addr().String() + "/v1"
+}
+
+// serve answers until ctx ends, and lets answers finish then.
+func (s *serving) serve(ctx context.Context, m openai.Model, o openai.Options) error {
+	registry := prometheus.NewRegistry()
+	counts := metrics.NewServing(registry)
+	o.Events = counts.Event
+	o.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 8})
+	server := openai.New(m, o)
+	defer server.Close()
+	registry.MustRegister(collectors.NewGoCollector(), buildMetric(), metrics.ServingState(server.Load),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	web := &http.Server{
+		Handler: server, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	ended := make(chan error, 1)
+	go func() {
+		listener := shallow{s.listener}
+		if s.tls != nil {
+			ended <- web.ServeTLS(listener, s.tls.cert, s.tls.key)
+		} else {
+			ended <- web.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	return errors.Join(s.finish(server, web), ignoreClosed(<-ended))
+}
+
+// shallow is a listener whose connections hold little that has not been read: a reader that takes nothing is then known
+// for one before megabytes have been generated for it.
+type shallow struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l shallow) Accept() (net.Conn, error) {
+	const bytes = 64 << 10
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(bytes) // where that is not possible it is the system's choice
+	}
+	return c, err
+}
+
+// finish lets answers finish, and ends them when that takes too long.
+func (s *serving) finish(server *openai.Server, web *http.Server) error {
+	l := server.Load()
+	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
+	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
+	defer cancel()
+	if err := server.Drain(ctx); err != nil {
+		s.log.Warn("answers were cut off, as --drain was over")
+	}
+	const patience = time.Second // for what has been answered to be sent
+	last, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if web.Shutdown(last) != nil {
+		return web.Close()
+	}
+	return nil
+}
+
+// ignoreClosed takes the orderly end of a server for none.
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

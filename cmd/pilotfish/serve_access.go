@@ -1,0 +1,147 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// apiKeyVariable is the environment variable with the API key that clients show.
+const apiKeyVariable = "PILOTFISH_API_KEY"
+
+// leastKey is the length of the shortest API key, in bytes.
+const leastKey = 16
+
+// serveAccess says who may ask a server.
+type serveAccess struct {
+	set       *pflag.FlagSet
+	keys      string // file
+	open      bool
+	origins   []string
+	cert, key string // files
+}
+
+func (s *serveAccess) register(p *pflag.FlagSet) {
+	s.set = p
+	p.StringVar(&s.keys, "api-key-file", "", "`file` with the API keys that clients may show, one per line, at least "+
+		fmt.Sprint(leastKey)+" bytes each (default: the environment variable "+apiKeyVariable+")")
+	p.BoolVar(&s.open, "open", false, "serve anybody who can reach the address, without an API key")
+	p.StringArrayVar(&s.origins, "cors-origin", nil,
+		"`origin` of web pages that may ask, such as https://example.org, or "+
+			"* for any; can be given more than once")
+	p.StringVar(&s.cert, "cert", "", "certificate `file` for HTTPS, PEM (default: plain HTTP)")
+	p.StringVar(&s.key, "key", "", "private key `file` of the certificate, PEM")
+}
+
+// allow returns the API keys, the origins, and who is served in words.
+func (s *serveAccess) allow(listen string) (keys, origins []string, say string, err error) {
+	for _, o := range s.origins {
+		if err := checkOrigin(o); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	keys, from, err := s.apiKeys()
+	switch {
+	case err != nil:
+		return nil, nil, "", err
+	case s.open && len(keys) > 0:
+		return nil, nil, "", usagef("--open serves anybody: leave out --open, or the API keys of %s", from)
+	case len(keys) > 0:
+		return keys, s.origins, "to programs that show an API key of " + from, nil
+	case s.open:
+		return nil, s.origins, "open to anybody who can reach it (--open)", nil
+	case listensOnLoopback(listen):
+		return nil, s.origins, "open to programs on this machine, as it listens on loopback only", nil
+	}
+	return nil, nil, "", usagef("--listen %s can be reached by others: give API keys with --api-key-file or in %s, or "+
+		"serve anybody with --open", listen, apiKeyVariable)
+}
+
+// listensOnLoopback reports whether only this machine reaches an address.
+func listensOnLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// checkOrigin refuses what no browser sends as the origin of a page.
+func checkOrigin(o string) error {
+	if o == "*" {
+		return nil
+	}
+	u, err := url.Parse(o)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+		return usagef("--cors-origin %.100q is no origin: give scheme://host[:port] without a path, or *", o)
+	}
+	return nil
+}
+
+// apiKeys reads the keys. A key that is there but empty is an error, since whoever gave it meant to have one. No error
+// repeats what was read.
+func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
+	if !s.set.Changed("api-key-file") {
+		key, set := os.LookupEnv(apiKeyVariable)
+		if !set {
+			return nil, "", nil
+		}
+		key = strings.TrimSpace(key)
+		return []string{key}, apiKeyVariable, checkKey(apiKeyVariable, key)
+	}
+	from = "--api-key-file " + s.keys
+	if s.keys == "" {
+		return nil, "", usagef(`--api-key-file "" names no file`)
+	}
+	b, err := readSmall(s.keys, 1<<20)
+	if err != nil {
+		return nil, "", fmt.Errorf("--api-key-file: %w", err)
+	}
+	for n, line := range strings.Split(string(b), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := checkKey(fmt.Sprintf("%s, line %d", from, n+1), line); err != nil {
+			return nil, "", err
+		}
+		keys = append(keys, line)
+	}
+	if len(keys) == 0 {
+		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
+			leastKey)
+	}
+	return keys, from, nil
+}
+
+// checkKey refuses keys that are easily guessed, and such as no header can carry.
+func checkKey(from, key string) error {
+	if len(key) < leastKey {
+		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), leastKey)
+	}
+	for _, c := range []byte(key) {
+		if c <= ' ' || c > '~' {
+			return fmt.Errorf("%s: the API key has characters that a header cannot carry: give letters, digits and signs", from)
+		}
+	}
+	return nil
+}
+
+// certificateFiles are for HTTPS.
+type certificateFiles struct{ cert, key string }
+
+// tls returns the files of --cert and --key, if they are given and fit together.
+func (s *serveAccess) tls() (*certificateFiles, error) {
+	if s.cert == "" && s.key == "" && !s.set.Changed("cert") && !s.set.Changed("key") {
+		return nil, nil
+	}
+	if s.cert == "" || s.key == "" {
+		return nil, usagef("--cert and --key belong together: give both or none")
+	}
+	if _, err := tls.LoadX509KeyPair(s.cert, s.key); err != nil {
+		return nil, fmt.Errorf("--cert %s, --key %s: %w", s.cert, s.key, err)
+	}
+	return &certificateFiles{s.cert, s.key}, nil
+}

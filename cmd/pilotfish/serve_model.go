@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+)
+
+// registerServed adds the flags of a model that programs are served with: all but those that check others.
+func (m *modelFlags) registerServed(c *cobra.Command) {
+	var all cobra.Command
+	m.registerOptional(&all)
+	for _, name := range []string{"model", "threads", "ctx", "kv", "backend", "huge-pages"} {
+		c.Flags().AddFlag(all.Flags().Lookup(name))
+	}
+	m.require(c)
+}
+
+// served are the options of a model that programs are served with.
+func (m *modelFlags) served() (pilotfish.Options, error) {
+	o, err := m.options()
+	return pilotfish.Options{
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV), HugePages: string(o.HugePages),
+	}, err
+}
+
+// servedModel is an open model as the server knows it.
+type servedModel struct {
+	m     *pilotfish.Model
+	size  int              // of the vocabulary
+	route *pilotfish.Route // nil: this device alone
+}
+
+func newServedModel(m *pilotfish.Model) (*servedModel, error) {
+	size, err := m.Vocabulary()
+	return &servedModel{m: m, size: size}, err
+}
+
+// Context implements [openai.Model].
+func (s *servedModel) Context() int { return s.m.Context() }
+
+// Vocabulary implements [openai.Model].
+func (s *servedModel) Vocabulary() int { return s.size }
+
+// Chat implements [openai.Model].
+func (s *servedModel) Chat(c openai.Conversation) ([]int32, error) {
+	var turns []pilotfish.Turn
+	for _, m := range c.Messages {
+		t := pilotfish.Turn{Role: m.Role, Content: m.Content}
+		for _, call := range m.Calls {
+			t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
+		}
+		turns = append(turns, t)
+	}
+	var tools [][]byte
+	for _, t := range c.Tools {
+		tools = append(tools, t)
+	}
+	return s.m.ChatTokens(turns, tools)
+}
+
+// Tokenize implements [openai.Model].
+func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
+	if special {
+		return s.m.TextTokens(text)
+	}
+	return s.m.Tokenize(text, false)
+}
+
+// Bytes implements [openai.Model].
+func (s *servedModel) Bytes(id int32) []byte {
+	b, err := s.m.TokenBytes(id)
+	if err != nil {
+		return nil // the model is closed: nothing is shown any more
+	}
+	return b
+}
+
+// Check implements [openai.Model].
+func (s *servedModel) Check(o openai.Settings) error { return s.m.Check(servedOptions(o, s.route)...) }
+
+// NewSession implements [openai.Model].
+func (s *servedModel) NewSession() openai.Session { return &servedSession{s.m.NewSession(), s.route} }
+
+// servedSession is a text as the server knows it.
+type servedSession struct {
+	s     *pilotfish.Session
+	route *pilotfish.Route
+}
+
+// Generate implements [openai.Session].
+func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.Settings) iter.Seq2[openai.Token,
+	error] {
+	options := servedOptions(o, s.route)
+	return func(yield func(openai.Token, error) bool) {
+		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
+			if !yield(servedToken(t, o), err) {
+				return
+			}
+		}
+	}
+}
+
+// servedToken is a token as the server knows it.
+func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
+	out := openai.Token{
+		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified, At: t.At,
+		LogProb: float64(t.LogProb),
+	}
+	for _, c := range t.Top[:min(len(t.Top), o.Top)] {
+		out.Top = append(out.Top, openai.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
+	}
+	return out
+}
+
+// servedOptions are the options of an answer.
+func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option {
+	s := pilotfish.Settings{
+		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
+		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
+		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
+	}
+	if o.LogProbs {
+		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
+	}
+	if route == nil {
+		return []pilotfish.Option{s}
+	}
+	return []pilotfish.Option{s, *route}
+}
+
+// Summary implements [openai.Session].
+func (s *servedSession) Summary() openai.Summary {
+	a := s.s.Stats()
+	return openai.Summary{Text: a.Text, Stop: a.Stop, Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens,
+		Asks: a.Asks}
+}
+
+// Close implements [openai.Session].
+func (s *servedSession) Close() error { return s.s.Close() }

@@ -1,0 +1,574 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// runningServe is `pilotfish serve` in this process.
+type runningServe struct {
+	url  string
+	errs *lockedBuffer // all of stderr
+	code int           // once it has stopped
+	stop func()
+	key  string // API key to show; "" for none
+}
+
+// startServe starts one on loopback, which runs until the test ends or stop is called.
+func startServe(t *testing.T, args ...string) *runningServe {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	outRead, outWrite := io.Pipe()
+	s := &runningServe{errs: new(lockedBuffer)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+		s.code = run(ctx, args, strings.NewReader(""), outWrite, s.errs)
+		outWrite.Close()
+	}()
+	s.stop = sync.OnceFunc(func() {
+		cancel(&interruption{signal: syscall.SIGTERM})
+		<-ended
+	})
+	t.Cleanup(s.stop)
+	url, err := bufio.NewReader(outRead).ReadString('\n')
+	require.NoError(t, err, s.errs.String())
+	s.url = strings.TrimSuffix(strings.TrimSpace(url), "/v1")
+	return s
+}
+
+// ask sends a request and returns the status and the answer.
+func (s *runningServe) ask(t *testing.T, path, body string) (int, string) {
+	t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	if s.key != "" {
+		r.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(b)
+}
+
+// served is an answer, of either kind.
+type served struct {
+	Model       string
+	Fingerprint string `json:"system_fingerprint"`
+	Choices     []struct {
+		Text    string
+		Message struct {
+			Content string
+			Calls   []struct {
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		}
+		Finish   string `json:"finish_reason"`
+		LogProbs struct {
+			Content []struct {
+				LogProb float64
+				Top     []struct{ LogProb float64 } `json:"top_logprobs"`
+			}
+		}
+		Own struct{ Tokens []struct{ Origin string } } `json:"pilotfish"`
+	}
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	Own struct{ Seed uint64 } `json:"pilotfish"`
+}
+
+// answer sends a request that is answered.
+func (s *runningServe) answer(t *testing.T, path, body string) (v served) {
+	t.Helper()
+	status, text := s.ask(t, path, body)
+	require.Equal(t, http.StatusOK, status, text)
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	require.NotEmpty(t, v.Choices, text)
+	return v
+}
+
+const askChat = "/v1/chat/completions"
+
+// TestServe: a whole server over a model: what it is called, a chat and its text like those of run, a second turn from
+// memory, health, metrics, and an end in order.
+func TestServe(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	s := startServe(t, "-m", m, "--alias", "gpt-fish")
+	_, text := s.ask(t, "/v1/models", "")
+	assert.Contains(t, text, `"id":"q8_0"`)
+	assert.Contains(t, text, `"id":"gpt-fish"`)
+	first := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":9}`)
+	assert.Equal(t, "gpt-fish", first.Model)
+	assert.Regexp(t, `^fp_[0-9a-f]{12}_cpu_`, first.Fingerprint)
+	code, stdout, stderr := call(t, "run", "-m", m, "-n", "9", "hi")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), first.Choices[0].Message.Content)
+	said, err := json.Marshal(first.Choices[0].Message.Content)
+	require.NoError(t, err)
+	next := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":`+string(said)+
+		`},{"role":"user","content":"more"}],"temperature":0,"max_tokens":3}`)
+	assert.GreaterOrEqual(t, next.Usage.Details.Cached, first.Usage.Prompt)
+	assert.Less(t, next.Usage.Details.Cached, next.Usage.Prompt)
+	raw := s.answer(t, "/v1/completions", `{"prompt":"hi","temperature":0,"max_tokens":9,"model":"q8_0"}`)
+	code, stdout, stderr = call(t, "run", "-m", m, "-n", "9", "--raw", "hi")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), raw.Choices[0].Text)
+	_, text = s.ask(t, "/health", "")
+	assert.Contains(t, text, `"ok"`)
+	for range 1000 { // a request is counted when its answer has been sent
+		if _, text = s.ask(t, "/metrics", ""); strings.Contains(text, "generated_tokens_total 21\n") {
+			break
+		}
+	}
+	assert.Contains(t, text, "pilotfish_serve_generated_tokens_total 21\n")
+	assert.Contains(t, text, "pilotfish_serve_sessions 2\n")
+	assert.Contains(t, text, `pilotfish_serve_requests_total{code="none",endpoint="chat",status="200"} 2`)
+	s.stop()
+	assert.Equal(t, exitDone, s.code)
+	assert.Contains(t, s.errs.String(), "draining")
+	assert.NotContains(t, s.errs.String(), "GOROUTINE")
+}
+
+// TestServeSettings: each setting has its effect on a real model, and the seed that is told gives the same answer again.
+func TestServeSettings(t *testing.T) {
+	s := startServe(t, "-m", tinyModel(t, "q8_0"))
+	ask := func(more string) served {
+		return s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":12`+more+`}`)
+	}
+	text := func(more string) string { return ask(more).Choices[0].Message.Content }
+	greedy := text(`,"temperature":0`)
+	assert.Equal(t, greedy, text(`,"top_p":0`))
+	drawn := ask("")
+	assert.NotEqual(t, greedy, drawn.Choices[0].Message.Content)
+	assert.Equal(t, drawn.Choices[0].Message.Content, text(fmt.Sprintf(`,"seed":%d`, drawn.Own.Seed)))
+	assert.NotEqual(t, text(`,"seed":1`), text(`,"seed":2`))
+	for _, more := range []string{`,"top_p":0.01`, `,"min_p":0.99`, `,"top_k":1`} {
+		assert.Equal(t, greedy, text(`,"seed":1`+more), more)
+	}
+	for _, more := range []string{`,"presence_penalty":2`, `,"frequency_penalty":2`, `,"repeat_penalty":9`} {
+		assert.NotEqual(t, text(`,"seed":1,"temperature":0.1`), text(`,"seed":1,"temperature":0.1`+more), more)
+	}
+	assert.Equal(t, strings.Repeat("A", 12), text(`,"temperature":0,"logit_bias":{"65":100}`))
+	stopped := ask(`,"temperature":0,"logit_bias":{"65":100},"stop":["x","AAA"]`)
+	assert.Empty(t, stopped.Choices[0].Message.Content)
+	assert.Equal(t, "stop", stopped.Choices[0].Finish)
+	probs := ask(`,"temperature":0,"logprobs":true,"top_logprobs":3`).Choices[0].LogProbs.Content
+	require.Len(t, probs, 12)
+	for _, p := range probs {
+		require.Len(t, p.Top, 3)
+		assert.Equal(t, p.Top[0].LogProb, p.LogProb, "greedy takes the best")
+		assert.Less(t, p.Top[1].LogProb, p.LogProb)
+		assert.Negative(t, p.LogProb)
+	}
+	alone := ask(`,"logprobs":true,"seed":1`).Choices[0].LogProbs.Content
+	require.Len(t, alone, 12)
+	assert.Negative(t, alone[0].LogProb)
+	assert.Empty(t, alone[0].Top)
+	two := ask(`,"n":2,"seed":3`)
+	require.Len(t, two.Choices, 2)
+	assert.NotEqual(t, two.Choices[0].Message.Content, two.Choices[1].Message.Content)
+	assert.Equal(t, text(`,"seed":4`), two.Choices[1].Message.Content, "the next one has the next seed")
+}
+
+// TestServeFormats: answers and calls of a model of random weights follow their schemas.
+func TestServeFormats(t *testing.T) {
+	s := startServe(t, "-m", tinyModel(t, "q8_0"))
+	for i, schema := range []string{
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":99},"b":{"enum":["x",null,7]}},
+			"required":["a","b"],"additionalProperties":false}`,
+		`{"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":4}`,
+		`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"string","maxLength":3},
+			"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
+	} {
+		v := s.answer(t, askChat, fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}],"max_tokens":200,"seed":%d,`+
+			`"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":%s}}}`, i, i, schema))
+		require.Equal(t, "stop", v.Choices[0].Finish, v.Choices[0].Message.Content)
+		validates(t, schema, v.Choices[0].Message.Content)
+	}
+	const parameters = `{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["n"],
+		"additionalProperties":false,"$defs":{"d":{"type":"integer","minimum":1,"maximum":9}}}`
+	const tools = `"tools":[{"type":"function","function":{"name":"f",
+		"parameters":` + parameters + `}},{"type":"function","function":{"name":"g","parameters":` + parameters + `}}]`
+	for i, choice := range []string{`"required"`, `{"type":"function","function":{"name":"g"}}`} {
+		status, text := s.ask(t, askChat,
+			`{"messages":[{"role":"user","content":"x"}],"max_tokens":100,"tool_choice":`+choice+`,`+tools+`}`)
+		if status == http.StatusBadRequest { // the context of this model is short
+			assert.Contains(t, text, "context_length_exceeded")
+			continue
+		}
+		var v served
+		require.NoError(t, json.Unmarshal([]byte(text), &v))
+		require.Len(t, v.Choices[0].Message.Calls, 1, text)
+		call := v.Choices[0].Message.Calls[0].Function
+		validates(t, parameters, call.Arguments)
+		assert.Contains(t, []string{"fg", "g"}[i], call.Name)
+		assert.Equal(t, "tool_calls", v.Choices[0].Finish)
+	}
+	object := s.answer(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":40,"response_format":{"type":"json_object"}}`)
+	assert.True(t, strings.HasPrefix(object.Choices[0].Message.Content, "{"))
+	status, text := s.ask(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
+			`"json_schema":{"name":"x","schema":{"type":"object","not":{}}}}}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Contains(t, text, "#/not")
+}
+
+// validates checks JSON text by a schema.
+func validates(t *testing.T, schema, text string) {
+	t.Helper()
+	var s, v any
+	require.NoError(t, json.Unmarshal([]byte(schema), &s))
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("s.json", s))
+	compiled, err := c.Compile("s.json")
+	require.NoError(t, err)
+	assert.NoError(t, compiled.Validate(v), text)
+}
+
+// TestServeCalls: a chat with tools reaches the model as the template writes it. The context of the models here is too
+// short for definitions, so the conversation alone is sent.
+func TestServeCalls(t *testing.T) {
+	m, err := pilotfish.Open(tinyModel(t, "q8_0"), pilotfish.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	model, err := newServedModel(m)
+	require.NoError(t, err)
+	ids, err := model.Chat(openai.Conversation{
+		Messages: []openai.Message{{Role: "user", Content: "x"},
+			{Role: "assistant", Calls: []openai.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
+			{Role: "tool", Content: "y"}},
+		Tools: []json.RawMessage{json.RawMessage(`{"type":"function"}`)},
+	})
+	require.NoError(t, err)
+	text, err := m.Detokenize(ids)
+	require.NoError(t, err)
+	assert.Contains(t, text, "<tools>\n{\"type\": \"function\"}\n</tools>")
+	assert.Contains(t, text, "assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>")
+	assert.Contains(t, text, "user\n<tool_response>\ny\n</tool_response>")
+	assert.Equal(t, 512, model.Vocabulary())
+	assert.Equal(t, []byte("A"), model.Bytes(65))
+}
+
+// TestServeAccess: keys from a file and from the environment, origins, and where none is needed.
+func TestServeAccess(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("# of the lab\n\nfirst-key-0123456789\nsecond-key-0123456789\n"), 0o600))
+	s := startServe(t, "-m", m, "--api-key-file", keys, "--cors-origin", "https://example.org")
+	for key, want := range map[string]int{"": 401, "first-key-0123456789": 200, "second-key-0123456789": 200,
+		"# of the lab": 401} {
+		s.key = key
+		status, _ := s.ask(t, "/v1/models", "")
+		assert.Equal(t, want, status, key)
+	}
+	for origin, want := range map[string]int{"https://example.org": 200, "https://example.com": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
+		require.NoError(t, err)
+		r.Header.Set("Origin", origin)
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, origin)
+	}
+	assert.NotContains(t, s.errs.String(), "0123456789")
+	t.Setenv(apiKeyVariable, "key-of-the-environment")
+	s = startServe(t, "-m", m)
+	status, _ := s.ask(t, "/v1/models", "")
+	assert.Equal(t, 401, status)
+	s.key = "key-of-the-environment"
+	status, _ = s.ask(t, "/v1/models", "")
+	assert.Equal(t, 200, status)
+}
+
+// TestServeRefuses: wrong calls, before the model is opened and before anything is served.
+func TestServeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	empty, short, odd := write("empty", "\n# none\n"), write("short", "secret"), write("odd", "secret with a blank in it")
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
+		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
+		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
+		{"--request-timeout 0s", exitUsage, "--request-timeout"}, {"--reader-timeout 0s", exitUsage, "--reader-timeout"},
+		{"--temp 2.1", exitUsage, "--temp 2.1 is out of range"}, {"--log loud", exitUsage, "--log loud"},
+		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"}, {"--listen :0", exitUsage, "can be reached by others"},
+		{"--listen nonsense", exitUsage, "--listen nonsense"},
+		{"--api-key-file " + empty, exitFailed, "there is no API key in it"},
+		{"--api-key-file " + short, exitFailed, "line 1: the API key has 6 bytes"},
+		{"--api-key-file " + odd, exitFailed, "characters that a header cannot carry"},
+		{"--api-key-file " + dir + "/none", exitFailed, "--api-key-file"},
+		{"--api-key-file=", exitUsage, "names no file"},
+		{"--cors-origin example.org", exitUsage, "is no origin"}, {"--cors-origin https://example.org/", exitUsage,
+			"is no origin"},
+		{"--cert x", exitUsage, "--cert and --key belong together"}, {"--key x", exitUsage,
+			"--cert and --key belong together"},
+		{"--cert " + short + " --key " + short, exitFailed, "--cert " + short},
+		{"--alias=", exitUsage, "--alias 1 is empty"},
+		{"--pin 00", exitUsage, "--pin has no effect without a gateway"}, {"--budget 0.1", exitUsage,
+			"--budget has no effect"},
+		{"--verify 0", exitUsage, "--verify has no effect"}, {"--mode serial", exitUsage, "--mode has no effect"},
+		{"--cloud x:1 --mode local", exitUsage, "--mode local is not a mode"},
+		{"--cloud x:1 --mode serial --window 4", exitUsage, "--window has no effect with --mode serial"},
+		{"--cloud x", exitUsage, `--cloud "x"`}, {"--cloud x:1 --pin 00", exitUsage, "--pin"},
+		{"--cloud x:1 --policy value", exitUsage, "--policy value"}, {"--cloud x:1 --window 0", exitUsage, "--window 0"},
+		{"--cloud x:1 --budget 0.1 --threshold 0.2", exitUsage, "exclude each other"},
+	} {
+		args := append([]string{"serve", "-m", dir + "/no-such.gguf"}, strings.Fields(c.args)...)
+		code, stdout, stderr := call(t, args...)
+		assert.Equal(t, c.code, code, "%s: %s", c.args, stderr)
+		assert.Contains(t, stderr, c.want, c.args)
+		assert.NotContains(t, stderr, "secret")
+		assert.Empty(t, stdout)
+	}
+	code, _, stderr := call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no-such.gguf")
+	t.Setenv(apiKeyVariable, " ")
+	code, _, stderr = call(t, "serve", "-m", dir+"/no-such.gguf")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, apiKeyVariable+": the API key has 0 bytes")
+	t.Setenv(apiKeyVariable, "key-of-the-environment")
+	code, _, stderr = call(t, "serve", "-m", dir+"/no-such.gguf", "--open")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--open serves anybody")
+}
+
+// TestServeLimits: limits of the flags are those of the server.
+func TestServeLimits(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	var f serveFlags
+	f.register(new(cobra.Command))
+	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--queue", "0", "--sessions", "5", "--max-body", "1000",
+		"--max-prompt", "7",
+		"--request-timeout", "2s", "--reader-timeout", "3s", "--drain", "4s", "--temp", "0.5", "--provenance"}))
+	o, err := f.options()
+	require.NoError(t, err)
+	o.Random = nil
+	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
+		Timeout: 2 * time.Second,
+		Stall:   3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
+	assert.Equal(t, 4*time.Second, f.limits.drain)
+
+	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",
+		"--threads", "1", "--kv", "f32",
+		"--huge-pages", "off", "--backend", "cpu")
+	status, text := s.ask(t, "/v1/completions", `{"prompt":[1,2,3,4,5,6]}`)
+	assert.Equal(t, 400, status)
+	assert.Contains(t, text, "the prompt has 6 tokens, and this server takes at most 5 of a context of 100")
+	v := s.answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`)
+	require.Len(t, v.Choices[0].Own.Tokens, 4)
+	assert.Equal(t, "edge", v.Choices[0].Own.Tokens[0].Origin)
+	assert.Equal(t, v.Choices[0].Text, s.answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`).Choices[0].Text)
+	s.stop()
+	assert.Contains(t, s.errs.String(), `"msg":"request"`)
+}
+
+// TestServeTLS: with a certificate it is HTTPS.
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
+	certPEM, keyPEM, err := engine.NewCertificate()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
+	s := startServe(t, "-m", tinyModel(t, "q8_0"), "--cert", cert, "--key", key)
+	assert.True(t, strings.HasPrefix(s.url, "https://"))
+	status, _ := s.ask(t, "/health", "")
+	assert.Equal(t, 200, status)
+}
+
+// TestServeOpen: an address that others can reach takes --open.
+func TestServeOpen(t *testing.T) {
+	s := startServe(t, "-m", tinyModel(t, "q8_0"), "--open", "--listen", "0.0.0.0:0")
+	assert.Contains(t, s.errs.String(), "open to anybody")
+}
+
+// TestServeCloud: tokens come from the large model behind a gateway, each setting of routing has its effect, and a
+// gateway that is away costs nothing but its tokens.
+func TestServeCloud(t *testing.T) {
+	ownFolders(t)
+	small, large := tinyModel(t, "q8_0"), tinyModel(t, "f16")
+	address, pin, stop := startCloud(t, "-m", large)
+	origins := func(s *runningServe, more string) map[string]int {
+		v := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":20`+more+`}`)
+		count := map[string]int{}
+		for _, o := range v.Choices[0].Own.Tokens {
+			count[o.Origin]++
+		}
+		return count
+	}
+	for args, want := range map[string]map[string]int{
+		"--policy always --deadline off":                            {"cloud": 20},
+		"--policy always --deadline off --mode serial":              {"cloud": 20},
+		"--policy never":                                            {"edge": 20},
+		"--budget 1 --deadline off":                                 {"cloud": 20},
+		"--threshold 0 --deadline off":                              {"edge": 20},
+		"--threshold 1 --deadline off --ahead 2 --window 8":         {"cloud": 20},
+		"--threshold 1 --deadline off --inflight 2 --branches 2":    {"cloud": 20},
+		"--policy entropy --threshold 1 --deadline off --no-resume": {"cloud": 20},
+	} {
+		s := startServe(t, append([]string{"-m", small, "--provenance", "--cloud", address, "--pin", pin},
+			strings.Fields(args)...)...)
+		assert.Equal(t, want, origins(s, ""), args)
+		s.stop()
+		assert.Equal(t, exitDone, s.code)
+	}
+	s := startServe(t, "-m", small, "--cloud", address, "--pin", pin, "--verify", "0", "--deadline", "off")
+	v := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":12}`)
+	code, stdout, stderr := call(t, "run", "-m", large, "-n", "12", "hi")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), v.Choices[0].Message.Content, "the large model's own text")
+	status, text := s.ask(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"presence_penalty":1}`)
+	assert.Equal(t, http.StatusBadRequest, status, text)
+	assert.Contains(t, text, "verification")
+	s.stop()
+	s = startServe(t, "-m", small, "--cloud", address, "--pin", pin, "--policy", "always", "--provenance", "--deadline",
+		"20ms")
+	stop()
+	assert.Equal(t, 20, origins(s, "")["edge-timeout"])
+	s.stop()
+	code, _, stderr = call(t, "serve", "-m", small, "--listen", "127.0.0.1:0", "--cloud", "no-such-host.invalid:1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no-such-host.invalid")
+}
+
+// TestServeCloudRefuses: what is wrong with the gateway's configuration ends it at once; a gateway that is away does not.
+func TestServeCloudRefuses(t *testing.T) {
+	ownFolders(t)
+	m := tinyModel(t, "q8_0")
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("right-0123456789abcdef\n"), 0o600))
+	address, pin, _ := startCloud(t, "-m", m, "--token-file", token)
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	require.NoError(t, os.WriteFile(wrong, []byte("wrong-0123456789abcdef\n"), 0o600))
+	for args, want := range map[string]string{
+		"--pin " + strings.Repeat("ab", 32) + " --token-file " + token: "fingerprint",
+		"--pin " + pin + " --token-file " + wrong:                      "--token-file",
+		"--pin " + pin: "PILOTFISH_TOKEN",
+	} {
+		code, stdout, stderr := call(t, append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address},
+			strings.Fields(args)...)...)
+		assert.Equal(t, exitFailed, code, args)
+		assert.Contains(t, stderr, want, args)
+		assert.NotContains(t, stderr, "0123456789")
+		assert.Empty(t, stdout)
+	}
+	s := startServe(t, "-m", m, "--cloud", closedPort, "--pin", pin, "--deadline", "10ms", "--policy", "always")
+	assert.Contains(t, s.errs.String(), "the gateway is away")
+	s.answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
+}
+
+// TestServeVia: what the flags say of drafting reaches the answers.
+func TestServeVia(t *testing.T) {
+	for args, want := range map[string]pilotfish.Route{
+		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+			Ahead: 1},
+		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
+			Ahead: 3},
+		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
+			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5},
+	} {
+		var f viaFlags
+		var p pflag.FlagSet
+		f.register(&p)
+		require.NoError(t, p.Parse(strings.Fields("--cloud x:1 "+args)))
+		_, err := f.check(&app{env: os.Getenv})
+		require.NoError(t, err)
+		assert.Equal(t, want, f.routing(nil), args)
+	}
+}
+
+// TestServeRouter: the router of a file decides, and one that is not there is named.
+func TestServeRouter(t *testing.T) {
+	_, _, net := demoPairFiles(t)
+	for file, want := range map[string]string{net: "", "no-such-router.gguf": "no-such-router.gguf"} {
+		var f viaFlags
+		var p pflag.FlagSet
+		f.register(&p)
+		require.NoError(t, p.Parse([]string{"--cloud", "x:1", "--router", file}))
+		_, err := f.check(&app{env: os.Getenv})
+		if want != "" {
+			assert.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		chosen, err := f.router()
+		require.NoError(t, err)
+		width := f.route.file.Net.Dim()
+		assert.Positive(t, width)
+		sure := chosen.Decide(pilotfish.Head{Hidden: make([]float32, width), Best: make([]pilotfish.Candidate, 2)})
+		assert.GreaterOrEqual(t, sure.Confidence, float32(0))
+	}
+}
+
+// TestServeDrain: an answer that runs finishes, new ones are refused; after --drain it is cut off.
+func TestServeDrain(t *testing.T) {
+	for drain, whole := range map[string]bool{"1m": true, "0s": false} {
+		s := startServe(t, "-m", tinyModel(t, "q8_0"), "--drain", drain)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions",
+			strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":450,"logit_bias":{"65":100}}`))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		first := make([]byte, 10)
+		_, err = io.ReadFull(answer.Body, first)
+		require.NoError(t, err)
+		go s.stop()
+		rest, err := io.ReadAll(answer.Body)
+		require.NoError(t, answer.Body.Close())
+		if whole {
+			require.NoError(t, err)
+			assert.Contains(t, string(rest), "[DONE]")
+		}
+		s.stop()
+		assert.Equal(t, exitDone, s.code)
+	}
+}

@@ -1,0 +1,42 @@
+package ended_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/internal/ended"
+)
+
+// TestBy: an error that says why a context ended also says how, in the same words; others stay as they are.
+func TestBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why, other := errors.New("why"), errors.New("other")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		assert.Equal(t, why, ended.By(ctx, why), "it goes on")
+		cancel(why)
+		err := ended.By(ctx, fmt.Errorf("a question: %w", why))
+		assert.ErrorIs(t, err, why)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+		assert.EqualError(t, err, "a question: why")
+		assert.Equal(t, other, ended.By(ctx, other), "what went wrong has nothing to do with it")
+		assert.NoError(t, ended.By(ctx, nil))
+
+		ctx, stop := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer stop()
+		time.Sleep(time.Second)
+		<-ctx.Done()
+		assert.ErrorIs(t, ended.By(ctx, why), context.DeadlineExceeded)
+		assert.NotErrorIs(t, ended.By(ctx, why), context.Canceled)
+
+		plain, cancelPlain := context.WithCancel(t.Context())
+		cancelPlain()
+		assert.Equal(t, context.Canceled, ended.By(plain, context.Canceled), "nothing to add")
+	})
+}

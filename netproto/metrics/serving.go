@@ -1,0 +1,120 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+)
+
+// servingPrefix begins the names of the metrics of a server for programs.
+const servingPrefix = "pilotfish_serve_"
+
+// Serving counts the requests of a server for programs. Its Event method is for openai.Options.Events.
+type Serving struct {
+	requests, finished                       *prometheus.CounterVec
+	prompt, cached, generated, cloud, asks   prometheus.Counter
+	received, sent                           prometheus.Counter
+	queue, first, whole, perToken, promptLen prometheus.Histogram
+}
+
+// NewServing returns counters that stand at 0, in a registry.
+func NewServing(to prometheus.Registerer) *Serving {
+	r := maker{to, servingPrefix}
+	return &Serving{
+		requests: r.counters("requests_total", "Requests by where they went, the status of HTTP, and the code of the error; "+
+			"none: there was none. Status 499: the client went away, or read too slowly.", "endpoint", "status", "code"),
+		finished:  r.counters("finished_total", "Requests with an answer, by why the last one ended.", "reason"),
+		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
+		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
+		generated: r.counter("generated_tokens_total", "Tokens of answers."),
+		cloud:     r.counter("cloud_tokens_total", "Tokens of these that the large model chose."),
+		asks:      r.counter("asks_total", "Questions to the large model."),
+		received:  r.counter("received_bytes_total", "Bytes of requests."),
+		sent:      r.counter("sent_bytes_total", "Bytes of answers."),
+		queue:     r.seconds("queue_seconds", "Time that requests waited for others."),
+		first:     r.seconds("first_token_seconds", "Time from there to the first piece of an answer."),
+		whole:     r.seconds("request_seconds", "Time of requests in all."),
+		perToken:  r.seconds("token_seconds", "Time per token of answers, after the first piece."),
+		promptLen: r.histogram("prompt_tokens", "Lengths of prompts in tokens.", prometheus.ExponentialBuckets(16, 2, 12)),
+	}
+}
+
+// Event counts a request that is over.
+func (m *Serving) Event(e openai.Event) {
+	code := e.Code
+	if code == "" {
+		code = "none"
+	}
+	m.requests.WithLabelValues(e.Endpoint, strconv.Itoa(e.Status), code).Inc()
+	m.prompt.Add(float64(e.Prompt))
+	m.cached.Add(float64(e.Cached))
+	m.generated.Add(float64(e.Tokens))
+	m.cloud.Add(float64(e.Cloud))
+	m.asks.Add(float64(e.Asks))
+	m.received.Add(float64(e.Received))
+	m.sent.Add(float64(e.Sent))
+	m.whole.Observe(e.Took.Seconds())
+	if e.Finish != "" {
+		m.finished.WithLabelValues(e.Finish).Inc()
+	}
+	if e.Prompt > 0 {
+		m.queue.Observe(e.Queue.Seconds())
+		m.promptLen.Observe(float64(e.Prompt))
+	}
+	if e.First > 0 {
+		m.first.Observe(e.First.Seconds())
+	}
+	if rest := e.Took - e.Queue - e.First; e.First > 0 && e.Tokens > 1 {
+		m.perToken.Observe(rest.Seconds() / float64(e.Tokens-1))
+	}
+}
+
+// ServingState tells what a server is doing, read when it is asked for.
+func ServingState(load func() openai.Load) prometheus.Collector {
+	s := &servingState{load: load}
+	for _, g := range []struct {
+		name, help string
+		value      func(openai.Load) int
+	}{
+		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
+		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
+		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},
+		{"sessions", "Texts whose keys and values are kept.", func(l openai.Load) int { return l.Sessions }},
+		{"draining", "1 when no more requests are taken.", func(l openai.Load) int {
+			if l.Draining {
+				return 1
+			}
+			return 0
+		}},
+	} {
+		s.gauges = append(s.gauges, loadGauge{prometheus.NewDesc(servingPrefix+g.name, g.help, nil, nil), g.value})
+	}
+	return s
+}
+
+type loadGauge struct {
+	desc  *prometheus.Desc
+	value func(openai.Load) int
+}
+
+type servingState struct {
+	load   func() openai.Load
+	gauges []loadGauge
+}
+
+// Describe implements [prometheus.Collector].
+func (s *servingState) Describe(to chan<- *prometheus.Desc) {
+	for _, g := range s.gauges {
+		to <- g.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s *servingState) Collect(to chan<- prometheus.Metric) {
+	now := s.load()
+	for _, g := range s.gauges {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(now)))
+	}
+}

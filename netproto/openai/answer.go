@@ -1,0 +1,274 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// piece is what is new of an answer.
+type piece struct {
+	text   string
+	tokens []Token // that the text was made of
+	call   *callPiece
+}
+
+// callPiece is what is new of a call.
+type callPiece struct {
+	index     int
+	name      string // with the first piece
+	arguments string
+}
+
+// answer generates one answer of a chat or completion, in one stretch or in several: where the model begins to call a
+// tool, it goes on with the grammar of calls, and after that without.
+type answer struct {
+	model   Model
+	session Session
+	prompt  []int32
+	s       Settings
+	schema  []byte // of calls; nil: no tools
+	forced  bool   // it must be a call
+	single  bool   // at most one
+	format  format // of what is no call
+	emit    func(piece) error
+
+	ids   []int32 // of the answer so far
+	calls int
+	total Summary // of all stretches
+	first bool    // the first stretch is over: total.Reused is set
+}
+
+// Why an answer ended, as clients are told.
+const (
+	finishStop   = "stop"
+	finishLength = "length"
+	finishCalls  = "tool_calls"
+)
+
+// run generates the answer and returns why it ended.
+func (a *answer) run(ctx context.Context) (finish string, err error) {
+	switch {
+	case a.schema == nil:
+		return a.plain(ctx)
+	case a.forced:
+		return a.call(ctx)
+	case a.format.constrained():
+		return a.either(ctx)
+	}
+	return a.text(ctx)
+}
+
+// stretch generates from where the answer stands, until visit returns false.
+func (a *answer) stretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
+	if s.MaxTokens > 0 {
+		if s.MaxTokens -= len(a.ids); s.MaxTokens <= 0 {
+			return Summary{Stop: StopLength}, nil
+		}
+	}
+	prompt := append(append([]int32{}, a.prompt...), a.ids...)
+	if len(prompt) >= a.model.Context() {
+		return Summary{Stop: StopContext}, nil
+	}
+	var err error
+	for t, wrong := range a.session.Generate(ctx, prompt, s) {
+		if err = wrong; err != nil {
+			break
+		}
+		a.ids = append(a.ids, t.ID)
+		if !visit(t) {
+			break
+		}
+	}
+	sum := a.session.Summary()
+	if !a.first {
+		a.first, a.total.Reused = true, sum.Reused
+	}
+	a.total.Tokens += sum.Tokens
+	a.total.Cloud += sum.Cloud
+	a.total.Asks += sum.Asks
+	return sum, err
+}
+
+// plain generates a text without calls.
+func (a *answer) plain(ctx context.Context) (string, error) {
+	s := a.s
+	s.JSON, s.Schema = a.format.json, a.format.schema
+	var sent int
+	var out error
+	sum, err := a.stretch(ctx, s, func(t Token) bool {
+		sent += len(t.Text)
+		out = a.emit(piece{text: t.Text, tokens: []Token{t}})
+		return out == nil
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if sent < len(sum.Text) { // what has been held back
+		err = a.emit(piece{text: sum.Text[sent:]})
+	}
+	return finishOf(sum), err
+}
+
+// finishOf is why a text ended.
+func finishOf(s Summary) string {
+	if s.Stop == StopLength || s.Stop == StopContext {
+		return finishLength
+	}
+	return finishStop
+}
+
+// text generates a text up to the first call of a tool, and then that.
+func (a *answer) text(ctx context.Context) (string, error) {
+	var scan tagScanner
+	var tokens []Token // whose text is held back
+	var out error
+	begin, sent, found := len(a.ids), 0, false
+	sum, err := a.stretch(ctx, a.s, func(t Token) bool {
+		sent += len(t.Text)
+		var text string
+		text, found = scan.push(t.Text)
+		tokens = append(tokens, t)
+		if text != "" {
+			out = a.emit(piece{text: text, tokens: tokens})
+			tokens = nil
+		}
+		return out == nil && !found
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if found {
+		return a.called(ctx, begin)
+	}
+	rest := scan.flush()
+	if sent < len(sum.Text) {
+		rest += sum.Text[sent:]
+	}
+	if a.calls > 0 && strings.TrimLeft(rest, blanks) == "" {
+		rest, tokens = "", nil // blanks after calls are none of the text
+	}
+	if rest != "" || len(tokens) > 0 {
+		if err := a.emit(piece{text: rest, tokens: tokens}); err != nil {
+			return "", err
+		}
+	}
+	if a.calls > 0 && finishOf(sum) == finishStop {
+		return finishCalls, nil
+	}
+	return finishOf(sum), nil
+}
+
+// called goes on with the call whose mark stands in the answer after its first tokens: begin is where the stretch began.
+// The mark is put there anew, so that its tokens are those that the model was trained on.
+func (a *answer) called(ctx context.Context, begin int) (string, error) {
+	var text []byte
+	var starts []int
+	for _, id := range a.ids[begin:] {
+		starts = append(starts, len(text))
+		text = append(text, a.model.Bytes(id)...)
+	}
+	mark := bytes.Index(text, []byte(callBegin))
+	if mark < 0 {
+		return "", fmt.Errorf("tokens %v do not make the text that they made", a.ids[begin:])
+	}
+	at := len(starts) - 1
+	for starts[at] > mark {
+		at--
+	}
+	before, err := a.model.Tokenize(string(text[starts[at]:mark]), false)
+	if err != nil {
+		return "", err
+	}
+	a.ids = append(a.ids[:begin+at], before...)
+	return a.call(ctx)
+}
+
+// call generates a call of a tool, and what follows it.
+func (a *answer) call(ctx context.Context) (string, error) {
+	mark, err := a.model.Tokenize(callBegin+"\n", false)
+	if err != nil {
+		return "", err
+	}
+	a.ids = append(a.ids, mark...)
+	s := a.s
+	s.Schema, s.JSON, s.Stop, s.LogProbs, s.Top = a.schema, false, nil, false, 0
+	scan := newCallScanner()
+	index, sent := a.calls, 0
+	var out error
+	tell := func(text string) {
+		named, arguments, err := scan.push(text)
+		switch {
+		case err != nil:
+			out = err
+		case named:
+			a.calls++
+			out = a.emit(piece{call: &callPiece{index, scan.name, arguments}})
+		case arguments != "":
+			out = a.emit(piece{call: &callPiece{index: index, arguments: arguments}})
+		}
+	}
+	sum, err := a.stretch(ctx, s, func(t Token) bool {
+		sent += len(t.Text)
+		tell(t.Text)
+		return out == nil
+	})
+	if err == nil && out == nil && sent < len(sum.Text) {
+		tell(sum.Text[sent:])
+	}
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if finishOf(sum) == finishLength {
+		return finishLength, nil
+	}
+	if err := scan.complete(); err != nil {
+		return "", fmt.Errorf("the model wrote a call: %w", err)
+	}
+	return a.after(ctx)
+}
+
+// after goes on behind a call, if there may be more.
+func (a *answer) after(ctx context.Context) (string, error) {
+	if a.single || a.forced {
+		return finishCalls, nil
+	}
+	if a.calls >= mostTools {
+		return finishCalls, nil
+	}
+	end, err := a.model.Tokenize("\n"+callEnd, false)
+	if err != nil {
+		return "", err
+	}
+	a.ids = append(a.ids, end...)
+	if a.format.constrained() {
+		return a.either(ctx)
+	}
+	return a.text(ctx)
+}
+
+// either generates a call, or a text that follows the format: the model's own beginning decides.
+func (a *answer) either(ctx context.Context) (string, error) {
+	begin := len(a.ids)
+	text, found := "", false
+	s := a.s
+	s.Stop, s.LogProbs, s.Top = nil, false, 0
+	sum, err := a.stretch(ctx, s, func(t Token) bool {
+		text += t.Text
+		found = strings.Contains(text, callBegin)
+		return !found && !plain(text)
+	})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case found:
+		return a.called(ctx, begin)
+	case a.calls > 0 && sum.Stop == StopEnd:
+		return finishCalls, nil
+	}
+	a.ids = a.ids[:begin]
+	return a.plain(ctx)
+}

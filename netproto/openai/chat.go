@@ -1,0 +1,165 @@
+package openai
+
+import "context"
+
+// chat answers a request for a turn of a chat.
+func (s *Server) chat(ctx context.Context, t *turn, body []byte) error {
+	r, wrong := parseChat(body, s.o.Defaults)
+	if wrong != nil {
+		return wrong
+	}
+	var schema []byte
+	if r.choice.mode == "auto" || r.choice.mode == "required" {
+		if schema, wrong = r.callSchema(s.model); wrong != nil {
+			return wrong
+		}
+	}
+	shape := &chatShape{s: s, r: r}
+	return t.do(ctx, &job{request: &r.request, shape: shape,
+		prompts: func() ([][]int32, error) {
+			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
+			ids, err := s.model.Chat(r.talk)
+			return [][]int32{ids}, err
+		},
+		plan: func(a *answer) { a.schema, a.forced, a.single = schema, r.choice.mode == "required", r.single },
+	})
+}
+
+// chatShape writes turns of a chat.
+type chatShape struct {
+	s    *Server
+	r    *chatRequest
+	head head
+	open map[int]bool // answers that have begun
+}
+
+// chatObject is a whole answer.
+type chatObject struct {
+	head
+	Choices []chatChoice `json:"choices"`
+	Usage   usage        `json:"usage"`
+	Own     extension    `json:"pilotfish"`
+}
+
+type chatChoice struct {
+	Index    int           `json:"index"`
+	Message  chatMessage   `json:"message"`
+	LogProbs *chatLogProbs `json:"logprobs"`
+	Finish   string        `json:"finish_reason"`
+	Own      *origins      `json:"pilotfish,omitempty"`
+}
+
+type chatMessage struct {
+	Role    string     `json:"role"`
+	Content *string    `json:"content"`
+	Refusal *string    `json:"refusal"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
+}
+
+// toolCall is a call, or in a chunk a piece of one.
+type toolCall struct {
+	Index    *int       `json:"index,omitempty"`
+	ID       string     `json:"id,omitempty"`
+	Type     string     `json:"type,omitempty"`
+	Function toolCalled `json:"function"`
+}
+
+type toolCalled struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+func (c *chatShape) param() string { return "messages" }
+
+func (c *chatShape) all(results []result, u usage) any {
+	o := chatObject{head: c.head, Usage: u, Own: extension{c.r.settings.Seed}}
+	for i, r := range results {
+		text := string(r.text)
+		m := chatMessage{Role: "assistant", Content: &text}
+		for _, call := range r.calls {
+			m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
+				Function: toolCalled{call.name, call.arguments}})
+		}
+		if text == "" && len(m.Calls) > 0 {
+			m.Content = nil
+		}
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, r.tokens), r.finish,
+			c.r.originsOf(r.tokens)})
+	}
+	return o
+}
+
+// chatChunk is a piece of an answer.
+type chatChunk struct {
+	head
+	Choices []chatDelta `json:"choices"`
+	Usage   *usage      `json:"usage,omitempty"`
+	Own     *extension  `json:"pilotfish,omitempty"`
+}
+
+type chatDelta struct {
+	Index    int           `json:"index"`
+	Delta    delta         `json:"delta"`
+	LogProbs *chatLogProbs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+	Own      *origins      `json:"pilotfish,omitempty"`
+}
+
+type delta struct {
+	Role    string     `json:"role,omitempty"`
+	Content *string    `json:"content,omitempty"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
+}
+
+// chunk returns a chunk with one choice.
+func (c *chatShape) chunk(d ...chatDelta) chatChunk {
+	out := chatChunk{head: c.head, Choices: d}
+	out.Object = "chat.completion.chunk"
+	return out
+}
+
+// begin returns the first chunk of an answer.
+func (c *chatShape) begin(index int) (all []any) {
+	if c.open[index] {
+		return nil
+	}
+	if c.open == nil {
+		c.open = map[int]bool{}
+	}
+	c.open[index] = true
+	empty := ""
+	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
+	if index == 0 {
+		first.Own = &extension{c.r.settings.Seed}
+	}
+	return []any{first}
+}
+
+func (c *chatShape) chunks(index int, p piece) []any {
+	all := c.begin(index)
+	d := chatDelta{Index: index, Own: c.r.originsOf(p.tokens)}
+	switch {
+	case p.call != nil:
+		call := toolCall{Index: &p.call.index, Function: toolCalled{p.call.name, p.call.arguments}}
+		if p.call.name != "" {
+			call.ID, call.Type = c.s.id("call_"), "function"
+		}
+		d.Delta.Calls, d.Own = []toolCall{call}, nil
+	case p.text == "" && !c.r.settings.LogProbs && d.Own == nil:
+		return all // a part of a character: nothing to show
+	default:
+		d.Delta.Content = &p.text
+		d.LogProbs = c.s.chatLogProbs(&c.r.request, p.tokens)
+	}
+	return append(all, c.chunk(d))
+}
+
+func (c *chatShape) last(index int, finish string) []any {
+	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &finish}))
+}
+
+func (c *chatShape) usage(u usage) any {
+	out := c.chunk()
+	out.Choices, out.Usage = []chatDelta{}, &u
+	return out
+}

@@ -1,0 +1,223 @@
+package openai
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+)
+
+// chatRequest is a request for a turn of a chat.
+type chatRequest struct {
+	request
+	talk   Conversation
+	tools  []tool
+	choice toolChoice
+	single bool // at most one call
+}
+
+// parseChat reads a request.
+func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
+	r := new(chatRequest)
+	f := parseFields("", body)
+	f.common(&r.request, d)
+	f.chatLimits(&r.request)
+	f.responseFormat(&r.request)
+	f.chatLogProbs(&r.settings)
+	f.messages(r)
+	f.tools(r)
+	f.chatRefusals()
+	return r, f.end()
+}
+
+// chatLimits reads the most tokens, of which there are two names.
+func (f *fields) chatLimits(r *request) {
+	old := f.integerMax("max_tokens", r)
+	first := r.settings.MaxTokens
+	if f.integerMax("max_completion_tokens", r) && old && first != r.settings.MaxTokens {
+		f.fail("max_tokens", "this differs from max_completion_tokens: give one of them")
+	}
+}
+
+// integerMax reads a number of tokens to generate at most.
+func (f *fields) integerMax(name string, r *request) bool {
+	given := f.count(name, 1, math.MaxInt32, &r.settings.MaxTokens)
+	r.maxTokens = r.maxTokens || given
+	return given
+}
+
+// chatLogProbs reads which log-probabilities are wanted.
+func (f *fields) chatLogProbs(s *Settings) {
+	f.flag("logprobs", &s.LogProbs)
+	if f.count("top_logprobs", 0, mostTop, &s.Top) && !s.LogProbs {
+		f.fail("top_logprobs", "this is for answers with log-probabilities: set logprobs, or leave it out")
+	}
+}
+
+// chatRefusals refuses what would change the answer and is not supported.
+func (f *fields) chatRefusals() {
+	f.refuse("functions", "functions are not supported in this form: give them as tools")
+	f.refuse("function_call", "functions are not supported in this form: give tools and tool_choice")
+	f.refuse("audio", "this model makes no sound")
+	f.refuse("web_search_options", "this server searches nothing: give what was found as a message")
+	f.only("reasoning_effort", "none", "minimal")
+	f.only("verbosity", "medium")
+	if modes, ok := f.list("modalities", 2); ok {
+		for _, m := range modes {
+			if string(m) != `"text"` {
+				f.fail("modalities", "this model makes text alone")
+			}
+		}
+	}
+}
+
+// only accepts a field that has one of the values which change nothing.
+func (f *fields) only(name string, values ...string) {
+	got := ""
+	if !f.text(name, &got) {
+		return
+	}
+	for _, v := range values {
+		if got == v {
+			return
+		}
+	}
+	f.fail(name, "this has no effect here: leave it out, or give %s", strings.Join(values, " or "))
+}
+
+// messages reads the turns so far.
+func (f *fields) messages(r *chatRequest) {
+	all, ok := f.list("messages", mostMessages)
+	if !ok || len(all) == 0 {
+		f.missing("messages", "give at least one message")
+		return
+	}
+	known := map[string]bool{} // calls that were made
+	for i, raw := range all {
+		o := parseFields(f.element("messages", i), raw)
+		m := o.message(known)
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return
+		}
+		r.talk.Messages = append(r.talk.Messages, m)
+	}
+}
+
+// message reads one turn. known are the calls of tools up to there.
+func (f *fields) message(known map[string]bool) (m Message) {
+	f.text("role", &m.Role)
+	f.harmless("name")
+	switch m.Role {
+	case "user", "system":
+		m.Content = f.content(true)
+	case "developer":
+		m.Role, m.Content = "system", f.content(true)
+	case "assistant":
+		m.Calls = f.calls(known)
+		m.Content = f.content(len(m.Calls) == 0)
+		f.harmless("refusal", "annotations")
+		f.refuse("audio", "this model hears nothing")
+		f.refuse("function_call", "functions are not supported in this form: give tool_calls")
+	case "tool":
+		id := ""
+		if !f.text("tool_call_id", &id) {
+			f.missing("tool_call_id", "give the id of the call that this answers")
+		} else if !known[id] && f.err == nil {
+			f.fail("tool_call_id", "no assistant's message before has a call with this id")
+		}
+		m.Content = f.content(true)
+	default:
+		f.fail("role", "give system, developer, user, assistant or tool")
+	}
+	return m
+}
+
+// content reads a text, or a list of texts, which count as one.
+func (f *fields) content(needed bool) string {
+	raw, ok := f.take("content")
+	if !ok {
+		if needed {
+			f.missing("content", "give a text")
+		}
+		return ""
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		f.fail("content", "give a string, or a list of parts of type text")
+		return ""
+	}
+	var all strings.Builder
+	for i, part := range parts {
+		o := parseFields(f.element("content", i), part)
+		kind := ""
+		o.text("type", &kind)
+		if kind != "text" {
+			o.all = nil
+			o.fail("type", "this model reads text alone: give parts of type text")
+		}
+		if !o.text("text", &text) {
+			o.missing("text", "give a text")
+		}
+		all.WriteString(text)
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return ""
+		}
+	}
+	return all.String()
+}
+
+// calls reads the calls that an assistant made.
+func (f *fields) calls(known map[string]bool) (calls []Call) {
+	all, _ := f.list("tool_calls", mostTools)
+	for i, raw := range all {
+		o := parseFields(f.element("tool_calls", i), raw)
+		var c Call
+		kind := "function"
+		o.text("type", &kind)
+		if kind != "function" {
+			o.fail("type", "give function")
+		}
+		if !o.text("id", &c.ID) {
+			o.missing("id", "give the id of the call")
+		}
+		o.harmless("index")
+		o.called(&c)
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return nil
+		}
+		known[c.ID] = true
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// called reads which function was called, and with what.
+func (f *fields) called(c *Call) {
+	raw, ok := f.take("function")
+	if !ok {
+		f.missing("function", "give the function that was called")
+		return
+	}
+	o := parseFields(f.path("function"), raw)
+	arguments := "{}"
+	if !o.text("name", &c.Name) {
+		o.missing("name", "give the name of the function")
+	}
+	o.text("arguments", &arguments)
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	if !isObject([]byte(arguments)) || !json.Valid([]byte(arguments)) {
+		o.fail("arguments", "give a JSON object as a string")
+	}
+	c.Arguments = json.RawMessage(arguments)
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}

@@ -1,0 +1,245 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares answers with a file.
+func golden(t *testing.T, name string, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}
+
+const hello = `"messages":[{"role":"user","content":"hi"}],"seed":7`
+
+// TestShapes: what clients get, to the letter, at the beginning of virtual time. go test -update writes it anew.
+func TestShapes(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+	for name, c := range map[string]struct{ path, body string }{
+		"chat.json": {"/v1/chat/completions", `{` + hello + `,"pilotfish":{"provenance":true}}`},
+		"chat-logprobs.json": {"/v1/chat/completions",
+			`{` + hello + `,"max_tokens":2,"logprobs":true,"top_logprobs":2,"n":2}`},
+		"chat-call.json": {"/v1/chat/completions", `{` + hello + `,"model":"small",` + tools + `}`},
+		"chat-stream.txt": {"/v1/chat/completions",
+			`{` + hello + `,"stream":true,"stream_options":{"include_usage":true},"n":2,"max_completion_tokens":3}`},
+		"chat-call-stream.txt": {"/v1/chat/completions", `{` + hello + `,"stream":true,` + tools + `}`},
+		"chat-logprobs-stream.txt": {"/v1/chat/completions",
+			`{` + hello + `,"stream":true,"max_tokens":2,"logprobs":true,"pilotfish":{"provenance":true}}`},
+		"text.json": {"/v1/completions", `{"prompt":["a","b"],"seed":7,"n":2,"echo":true,"max_tokens":2}`},
+		"text-logprobs.json": {"/v1/completions",
+			`{"prompt":[104,105],"seed":7,"logprobs":2,"max_tokens":2,"pilotfish":{"provenance":true}}`},
+		"text-stream.txt": {"/v1/completions",
+			`{"prompt":"a","seed":7,"echo":true,"stream":true,"stream_options":{"include_usage":true},"max_tokens":2}`},
+		"text-logprobs-stream.txt": {"/v1/completions",
+			`{"prompt":[[97],[98]],"seed":7,"stream":true,"logprobs":1,"max_tokens":2}`},
+		"models.json":      {"/v1/models", ""},
+		"model.json":       {"/v1/models/small", ""},
+		"health.json":      {"/health", ""},
+		"no-model.json":    {"/v1/models/big", ""},
+		"embeddings.json":  {"/v1/embeddings", `{"input":"x"}`},
+		"unknown.json":     {"/v1/responses", `{}`},
+		"bad-field.json":   {"/v1/chat/completions", `{` + hello + `,"temperature":3}`},
+		"bad-json.json":    {"/v1/chat/completions", `{"messages":`},
+		"other-model.json": {"/v1/completions", `{"prompt":"x","model":"gpt-9"}`},
+		"too-long.json":    {"/v1/completions", `{"prompt":"` + strings.Repeat("x", 400) + `"}`},
+		"bad-schema.json": {"/v1/chat/completions", `{` + hello +
+			`,"response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}}}`},
+		"broken-model.json": {"/v1/completions", `{"prompt":"break"}`},
+	} {
+		inVirtualTime(t, name, func(t *testing.T) {
+			m := &fakeModel{context: 400, answer: func(prompt string, s Settings) string {
+				if strings.Contains(prompt, "tool {") && s.Schema == nil && !strings.Contains(prompt, callEnd) {
+					return "Sure. " + callBegin + "\nnever mind"
+				}
+				if s.Schema != nil {
+					return `{"name": "f", "arguments": {"x": [1, "é"]}}`
+				}
+				return "aCé!"
+			}, fail: func(prompt string) error {
+				if prompt == "break" {
+					return errors.New("the file /secret/place is broken")
+				}
+				return nil
+			}, refuse: func(s Settings) error {
+				if strings.Contains(string(s.Schema), `"not"`) {
+					return errors.New("not: this keyword cannot be decided")
+				}
+				return nil
+			}}
+			s := newTestServer(t, m, nil)
+			w := ask(t, s, c.path, c.body)
+			assert.NotContains(t, w.Body.String(), "secret")
+			status := ""
+			if w.Code != http.StatusOK {
+				status = http.StatusText(w.Code) + "\n"
+			}
+			golden(t, name, status+w.Body.String())
+		})
+	}
+}
+
+// inVirtualTime runs a test that begins at midnight of 1 January 2000.
+func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// TestSettings: what the model is asked for is what the request says.
+func TestSettings(t *testing.T) {
+	for body, want := range map[string]Settings{
+		``:                       {Temperature: 1, TopP: 1, Seed: 7},
+		`,"temperature":0.5`:     {Temperature: 0.5, TopP: 1, Seed: 7},
+		`,"temperature":0`:       {TopP: 1, Seed: 7},
+		`,"temperature":null`:    {Temperature: 1, TopP: 1, Seed: 7},
+		`,"top_p":0.25`:          {Temperature: 1, TopP: 0.25, Seed: 7},
+		`,"top_p":0`:             {Temperature: 1, TopP: 1, TopK: 1, Seed: 7},
+		`,"top_k":5`:             {Temperature: 1, TopP: 1, TopK: 5, Seed: 7},
+		`,"min_p":0.125`:         {Temperature: 1, TopP: 1, MinP: 0.125, Seed: 7},
+		`,"max_tokens":9`:        {Temperature: 1, TopP: 1, MaxTokens: 9, Seed: 7},
+		`,"presence_penalty":-2`: {Temperature: 1, TopP: 1, PresencePenalty: -2, Seed: 7},
+		`,"frequency_penalty":2`: {Temperature: 1, TopP: 1, FrequencyPenalty: 2, Seed: 7},
+		`,"repeat_penalty":1.5`:  {Temperature: 1, TopP: 1, RepeatPenalty: 1.5, Seed: 7},
+		`,"logit_bias":{"3":-100,"256":7.5}`: {Temperature: 1, TopP: 1, Seed: 7,
+			LogitBias: map[int32]float32{3: -100, 256: 7.5}},
+		`,"logit_bias":{}`:                             {Temperature: 1, TopP: 1, Seed: 7},
+		`,"stop":"x"`:                                  {Temperature: 1, TopP: 1, Stop: []string{"x"}, Seed: 7},
+		`,"stop":["x","yz"]`:                           {Temperature: 1, TopP: 1, Stop: []string{"x", "yz"}, Seed: 7},
+		`,"logprobs":true`:                             {Temperature: 1, TopP: 1, LogProbs: true, Seed: 7},
+		`,"logprobs":true,"top_logprobs":20`:           {Temperature: 1, TopP: 1, LogProbs: true, Top: 20, Seed: 7},
+		`,"max_completion_tokens":5,"max_tokens":5`:    {Temperature: 1, TopP: 1, MaxTokens: 5, Seed: 7},
+		`,"response_format":{"type":"text"}`:           {Temperature: 1, TopP: 1, Seed: 7},
+		`,"response_format":{"type":"json_object"}`:    {Temperature: 1, TopP: 1, JSON: true, Seed: 7},
+		`,"user":"u","metadata":{"a":1},"store":false`: {Temperature: 1, TopP: 1, Seed: 7},
+		`,"service_tier":"auto","safety_identifier":"x","prompt_cache_key":"y","prediction":{}`: {Temperature: 1, TopP: 1,
+			Seed: 7},
+		`,"reasoning_effort":"none","verbosity":"medium","modalities":["text"]`: {Temperature: 1, TopP: 1, Seed: 7},
+		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"null"}}}`: {
+			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{"type":"null"}`)},
+	} {
+		m := &fakeModel{}
+		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+body+`}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s: %s", body, w.Body)
+		require.Len(t, m.asked, 1)
+		assert.Equal(t, want, m.asked[0], body)
+	}
+}
+
+// TestSeeds: one that is given is kept and told, also a negative one and one of 64 bits; else one is drawn, anew each
+// time, and told; each of several answers has its own.
+func TestSeeds(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"0": 0, "-1": 1<<64 - 1, "18446744073709551615": 1<<64 - 1, "9223372036854775807": 1<<63 - 1,
+	} {
+		m := &fakeModel{}
+		w := ask(t, newTestServer(t, m, nil), "/v1/completions", `{"prompt":"x","n":2,"seed":`+text+`}`)
+		require.Equal(t, http.StatusOK, w.Code)
+		assert.Equal(t, want, m.asked[0].Seed)
+		assert.Equal(t, want+1, m.asked[1].Seed)
+		assert.Contains(t, w.Body.String(), `"pilotfish":{"seed":`)
+	}
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	seeds := map[uint64]bool{}
+	for range 3 {
+		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
+		var told struct {
+			Own struct{ Seed uint64 } `json:"pilotfish"`
+		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &told))
+		assert.Equal(t, m.asked[len(m.asked)-1].Seed, told.Own.Seed)
+		seeds[told.Own.Seed] = true
+	}
+	assert.Len(t, seeds, 3)
+}
+
+// TestProvenance: off by default, on by the request or by the server, and off again by the request.
+func TestProvenance(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "aC" }}
+	for _, c := range []struct {
+		byDefault bool
+		field     string
+		want      bool
+	}{
+		{false, "", false}, {false, `,"pilotfish":{}`, false}, {false, `,"pilotfish":{"provenance":true}`, true},
+		{true, "", true}, {true, `,"pilotfish":{"provenance":false}`, false},
+	} {
+		s := newTestServer(t, m, func(o *Options) { o.Defaults.Provenance = c.byDefault })
+		answer := object(t, ask(t, s, "/v1/chat/completions", `{`+hello+c.field+`}`).Body.Bytes())
+		own := at(answer, "choices", 0, "pilotfish")
+		if !c.want {
+			assert.Nil(t, own)
+			continue
+		}
+		assert.Equal(t, "edge", at(own, "tokens", 0, "origin"))
+		assert.Equal(t, "cloud", at(own, "tokens", 1, "origin"))
+	}
+}
+
+// TestStop: an answer that a stop string ends says so.
+func TestStop(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "one\ntwo" }}
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`).Body.Bytes())
+	assert.Equal(t, "one", at(answer, "choices", 0, "message", "content"))
+	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
+}
+
+// TestHeldBack: text that no token has told is told in the end.
+func TestHeldBack(t *testing.T) {
+	for _, tools := range []string{"", `,"tools":[{"type":"function","function":{"name":"f"}}]`} {
+		m := &fakeModel{answer: func(string, Settings) string { return "ab" }}
+		s := newTestServer(t, heldModel{m}, nil)
+		for _, stream := range []bool{false, true} {
+			body := `{` + hello + tools + `}`
+			if stream {
+				body = `{` + hello + tools + `,"stream":true}`
+			}
+			w := ask(t, s, "/v1/chat/completions", body)
+			text := ""
+			if stream {
+				all, done := events(t, w.Body.Bytes())
+				require.True(t, done)
+				for _, e := range all {
+					part, _ := at(e, "choices", 0, "delta", "content").(string)
+					text += part
+				}
+			} else {
+				text, _ = at(object(t, w.Body.Bytes()), "choices", 0, "message", "content").(string)
+			}
+			assert.Equal(t, "ab<too", text, body)
+		}
+	}
+}
+
+// heldModel has sessions that know more at the end than their tokens told.
+type heldModel struct{ *fakeModel }
+
+func (m heldModel) NewSession() Session { return heldSession{m.fakeModel.NewSession()} }
+
+type heldSession struct{ Session }
+
+func (s heldSession) Summary() Summary {
+	sum := s.Session.Summary()
+	if sum.Stop != "" {
+		sum.Text += "<too"
+	}
+	return sum
+}

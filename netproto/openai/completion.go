@@ -1,0 +1,198 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// completionTokens is the length of a completion where the request says nothing, as OpenAI has it.
+const completionTokens = 16
+
+// completionRequest is a request for what follows texts.
+type completionRequest struct {
+	request
+	texts []string  // prompts; nil where they are given as ids
+	ids   [][]int32 // prompts
+	echo  bool
+}
+
+// parseCompletion reads a request.
+func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
+	r := new(completionRequest)
+	r.settings.MaxTokens = completionTokens
+	f := parseFields("", body)
+	f.common(&r.request, d)
+	f.integerMax("max_tokens", &r.request)
+	f.responseFormat(&r.request)
+	if f.count("logprobs", 0, mostTopText, &r.settings.Top) {
+		r.settings.LogProbs = true
+	}
+	f.flag("echo", &r.echo)
+	if r.echo && r.settings.LogProbs {
+		f.fail("echo", "there are no log-probabilities of prompts: leave out echo or logprobs")
+	}
+	if best := r.n; f.count("best_of", 1, mostChoices, &best) && best != r.n {
+		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
+	}
+	f.refuse("suffix", "this server does not fill gaps: leave it out")
+	f.prompts(r)
+	if n := (len(r.texts) + len(r.ids)) * r.n; n > mostAnswers {
+		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, mostAnswers)
+	}
+	return r, f.end()
+}
+
+// prompts reads a text, a list of texts, ids, or a list of lists of ids.
+func (f *fields) prompts(r *completionRequest) {
+	raw, ok := f.take("prompt")
+	if !ok {
+		f.missing("prompt", "give a text to go on with")
+		return
+	}
+	var text string
+	var ids []int32
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		r.texts = []string{text}
+	case json.Unmarshal(raw, &r.texts) == nil && len(r.texts) > 0:
+	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
+		r.ids, r.texts = [][]int32{ids}, nil
+	case json.Unmarshal(raw, &r.ids) == nil && len(r.ids) > 0:
+		r.texts = nil
+	default:
+		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; none of them empty")
+	}
+	for _, one := range r.ids {
+		if len(one) == 0 {
+			f.fail("prompt", "a list of token ids is empty: give at least one")
+		}
+	}
+}
+
+// complete answers a request for what follows texts.
+func (s *Server) complete(ctx context.Context, t *turn, body []byte) error {
+	r, wrong := parseCompletion(body, s.o.Defaults)
+	if wrong != nil {
+		return wrong
+	}
+	shape := &textShape{s: s, r: r, at: map[int]int{}}
+	return t.do(ctx, &job{request: &r.request, shape: shape, plan: func(*answer) {},
+		prompts: func() (all [][]int32, err error) {
+			shape.head = s.head("cmpl-", "text_completion", r.model)
+			return shape.prompts()
+		},
+	})
+}
+
+// textShape writes completions.
+type textShape struct {
+	s     *Server
+	r     *completionRequest
+	head  head
+	echos []string    // what is put before answers, by prompt
+	at    map[int]int // where the text of an answer stands, in characters, of those that have begun
+}
+
+// prompts returns the prompts as ids.
+func (c *textShape) prompts() ([][]int32, error) {
+	all, model := c.r.ids, c.s.model
+	for _, ids := range all {
+		for _, id := range ids {
+			if id < 0 || int(id) >= model.Vocabulary() {
+				return nil, invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d", id, model.Vocabulary()-1)
+			}
+		}
+	}
+	for _, text := range c.r.texts {
+		ids, err := model.Tokenize(text, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 {
+			return nil, invalid("prompt", "prompt: it is empty: give a text to go on with")
+		}
+		all = append(all, ids)
+	}
+	if c.r.echo {
+		for i, ids := range all {
+			echo := ""
+			if c.r.texts != nil {
+				echo = c.r.texts[i]
+			} else {
+				var b []byte
+				for _, id := range ids {
+					b = append(b, model.Bytes(id)...)
+				}
+				echo = string(b)
+			}
+			c.echos = append(c.echos, echo)
+		}
+	}
+	return all, nil
+}
+
+// echo is what is put before an answer.
+func (c *textShape) echo(index int) string {
+	if c.echos == nil {
+		return ""
+	}
+	return c.echos[index/c.r.n]
+}
+
+type textObject struct {
+	head
+	Choices []textChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+	Own     *extension   `json:"pilotfish,omitempty"`
+}
+
+type textChoice struct {
+	Text     string        `json:"text"`
+	Index    int           `json:"index"`
+	LogProbs *textLogProbs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+	Own      *origins      `json:"pilotfish,omitempty"`
+}
+
+func (c *textShape) param() string { return "prompt" }
+
+func (c *textShape) all(results []result, u usage) any {
+	o := textObject{head: c.head, Usage: &u, Own: &extension{c.r.settings.Seed}}
+	for i, r := range results {
+		at := 0
+		o.Choices = append(o.Choices, textChoice{c.echo(i) + string(r.text), i,
+			c.s.textLogProbs(&c.r.request, r.tokens, &at), &r.finish, c.r.originsOf(r.tokens)})
+	}
+	return o
+}
+
+func (c *textShape) chunks(index int, p piece) []any {
+	at, begun := c.at[index]
+	own := c.r.originsOf(p.tokens)
+	text := p.text
+	if !begun {
+		text = c.echo(index) + text
+	}
+	probs := c.s.textLogProbs(&c.r.request, p.tokens, &at)
+	c.at[index] = at
+	if text == "" && probs == nil && own == nil {
+		return nil
+	}
+	o := textObject{head: c.head, Choices: []textChoice{{text, index, probs, nil, own}}}
+	if !begun && index == 0 {
+		o.Own = &extension{c.r.settings.Seed}
+	}
+	return []any{o}
+}
+
+func (c *textShape) last(index int, finish string) []any {
+	text := ""
+	if _, begun := c.at[index]; !begun {
+		text = c.echo(index) // an answer without a token
+	}
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &finish, nil}}}}
+}
+
+func (c *textShape) usage(u usage) any {
+	return textObject{head: c.head, Choices: []textChoice{}, Usage: &u}
+}

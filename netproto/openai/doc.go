@@ -1,0 +1,22 @@
+// Package openai serves a model over HTTP in the form of OpenAI's API, as far as it fits a small model on a device:
+//
+//	POST /v1/chat/completions  a turn of a chat, whole or streamed, with tools and formats
+//	POST /v1/completions       what follows a text, whole or streamed
+//	GET  /v1/models[/{id}]     the names under which the model can be asked for
+//	GET  /health               200 while requests are taken, 503 while the server drains
+//	GET  /metrics              what the caller hangs there
+//
+// It knows the model through [Model] alone, and links no inference code. A parameter that would change the answer and is
+// not supported is refused by its name; one that would not is accepted. A request goes this way:
+//
+//	access.go    who asks, from where
+//	request.go   JSON to values, with the path of what is wrong (fields.go); chat and completions apart
+//	gate.go      so many requests at once, so many that wait, the others are sent away
+//	pool.go      the session whose text has most in common with the prompt
+//	answer.go    tokens to pieces of text and of calls of tools (tags.go, call.go)
+//	stream.go    pieces to a reader that may be slow
+//
+// A slow reader holds nobody up: what is generated waits in a buffer of bounded size for it, and once that is full the
+// answer waits, without its place among those that are generated, for [Options].Stall in all; then it is cut off. Where
+// too many answers wait for their readers at once, the next one is cut off without waiting.
+package openai

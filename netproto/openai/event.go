@@ -1,0 +1,51 @@
+package openai
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Event tells of a request that is over. It holds no text of a user.
+type Event struct {
+	ID       string // of the request
+	Endpoint string // "chat" or "completions"
+	Status   int    // of HTTP; 499 where the client has gone before there was one
+	Code     string // of the error; "" where there was none
+	Stream   bool
+	Finish   string        // why the last answer ended; "" without one
+	Answers  int           // that were begun
+	Prompt   int           // tokens
+	Cached   int           // of these, known from before
+	Tokens   int           // generated
+	Cloud    int           // of these, chosen by the large model
+	Asks     int           // questions to it
+	Queue    time.Duration // waited for room
+	First    time.Duration // from there to the first token; 0 without one
+	Took     time.Duration // in all
+	Received int64         // bytes of the request
+	Sent     int64         // bytes of the answer
+	Err      error         // what went wrong
+}
+
+// log writes an event as one line.
+func (e Event) log(to *slog.Logger) {
+	level := slog.LevelInfo
+	if e.Status >= 500 {
+		level = slog.LevelError
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	args := []any{"id", e.ID, "endpoint", e.Endpoint, "status", e.Status, "stream", e.Stream, "answers", e.Answers,
+		"prompt_tokens", e.Prompt, "cached_tokens", e.Cached, "tokens", e.Tokens, "finish", e.Finish,
+		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took), "bytes_in", e.Received, "bytes_out", e.Sent}
+	if e.Asks > 0 {
+		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks)
+	}
+	if e.Code != "" {
+		args = append(args, "code", e.Code)
+	}
+	if e.Status >= 500 && e.Err != nil {
+		args = append(args, "error", e.Err) // of the server's own: others could repeat what a client sent
+	}
+	to.Log(context.Background(), level, "request", args...)
+}

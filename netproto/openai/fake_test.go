@@ -1,0 +1,372 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeModel says what a test has it say. Its tokens are the bytes of a text, the id of each its value; 256 ends.
+type fakeModel struct {
+	context int
+	step    time.Duration // that a token takes
+	// answer returns what follows a prompt, by what was asked for: the rest is cut at Stop and MaxTokens. nil: "ok".
+	answer func(prompt string, s Settings) string
+	fail   func(prompt string) error // in place of an answer
+	refuse func(s Settings) error    // what Check says
+
+	mu       sync.Mutex
+	asked    []Settings
+	prompts  []string
+	open     int // sessions
+	most     int // that were open at once
+	running  int // answers
+	parallel int // most of them at once
+}
+
+func (m *fakeModel) Context() int {
+	if m.context == 0 {
+		return 4096
+	}
+	return m.context
+}
+
+func (m *fakeModel) Vocabulary() int { return 257 }
+
+// Chat writes a chat as ROLE:CONTENT lines.
+func (m *fakeModel) Chat(c Conversation) ([]int32, error) {
+	var b strings.Builder
+	for _, t := range c.Tools {
+		b.WriteString("tool " + string(t) + "\n")
+	}
+	for _, msg := range c.Messages {
+		b.WriteString(msg.Role + ":" + msg.Content)
+		for _, call := range msg.Calls {
+			b.WriteString("[" + call.Name + string(call.Arguments) + "]")
+		}
+		b.WriteString("\n")
+	}
+	return idsOf(b.String() + "assistant:"), nil
+}
+
+func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
+
+func (m *fakeModel) Bytes(id int32) []byte { return []byte{byte(id)} }
+
+func (m *fakeModel) Check(s Settings) error {
+	if m.refuse == nil {
+		return nil
+	}
+	return m.refuse(s)
+}
+
+func (m *fakeModel) NewSession() Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open++
+	m.most = max(m.most, m.open)
+	return &fakeSession{m: m}
+}
+
+func idsOf(text string) (ids []int32) {
+	for _, c := range []byte(text) {
+		ids = append(ids, int32(c))
+	}
+	return ids
+}
+
+func textOf(ids []int32) string {
+	var b []byte
+	for _, id := range ids {
+		b = append(b, byte(id))
+	}
+	return string(b)
+}
+
+// fakeSession is a text of a fakeModel.
+type fakeSession struct {
+	m      *fakeModel
+	text   []int32
+	sum    Summary
+	closed bool
+}
+
+func (s *fakeSession) Summary() Summary { return s.sum }
+
+func (s *fakeSession) Close() error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.closed {
+		panic("a session is closed twice")
+	}
+	s.closed = true
+	s.m.open--
+	return nil
+}
+
+// note is what the model is asked.
+func (s *fakeSession) note(prompt []int32, o Settings) (text string, err error) {
+	m := s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.closed {
+		panic("a closed session is used")
+	}
+	m.running++
+	m.parallel = max(m.parallel, m.running)
+	m.asked, m.prompts = append(m.asked, o), append(m.prompts, textOf(prompt))
+	if m.fail != nil {
+		err = m.fail(textOf(prompt))
+	}
+	if m.answer == nil {
+		return "ok", err
+	}
+	return m.answer(textOf(prompt), o), err
+}
+
+// Generate implements Session.
+func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		text, err := s.note(prompt, o)
+		defer func() {
+			s.m.mu.Lock()
+			s.m.running--
+			s.m.mu.Unlock()
+		}()
+		same := min(prefix(s.text, prompt), len(prompt)-1)
+		s.sum = Summary{Reused: same}
+		s.text = append([]int32{}, prompt...)
+		stop := StopEnd
+		for _, mark := range o.Stop {
+			if before, _, found := strings.Cut(text, mark); found {
+				text, stop = before, StopString
+			}
+		}
+		var held []byte // of a character
+		begin := time.Now()
+		for i, id := range idsOf(text) {
+			if o.MaxTokens > 0 && i == o.MaxTokens {
+				s.sum.Stop = StopLength
+				return
+			}
+			if !sleep(ctx, s.m.step) {
+				yield(Token{}, context.Cause(ctx))
+				return
+			}
+			s.text = append(s.text, id)
+			s.sum.Tokens++
+			held = append(held, byte(id))
+			shown := ""
+			if utf8.Valid(held) {
+				shown, held = string(held), nil
+			}
+			s.sum.Text += shown
+			if !yield(s.token(id, shown, o, time.Since(begin)), nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		s.sum.Stop = stop
+	}
+}
+
+// token is a byte with what is asked for of it.
+func (s *fakeSession) token(id int32, text string, o Settings, at time.Duration) Token {
+	t := Token{ID: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
+	if id == 'C' {
+		t.Origin = "cloud"
+		s.sum.Cloud++
+		s.sum.Asks++
+	}
+	if o.LogProbs {
+		for i := range o.Top {
+			t.Top = append(t.Top, Candidate{id + int32(i), -0.25 * float64(i+1)})
+		}
+	}
+	return t
+}
+
+// sleep waits, and reports whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// newTestServer returns a server for a model, with ids that count.
+func newTestServer(t testing.TB, m Model, change func(*Options)) *Server {
+	t.Helper()
+	var mu sync.Mutex
+	n := uint64(0)
+	o := Options{Names: []string{"fish", "small"}, Fingerprint: "fp_x", Log: slog.New(slog.DiscardHandler),
+		Defaults: Defaults{Temperature: 1},
+		Random: func() uint64 {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return n
+		}}
+	if change != nil {
+		change(&o)
+	}
+	s := New(m, o)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// ask sends a request to a handler and returns the answer.
+func ask(t testing.TB, h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// object reads JSON.
+func object(t testing.TB, b []byte) (v map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(b, &v), "%s", b)
+	return v
+}
+
+// events reads a stream: the objects, and whether it ended in order.
+func events(t testing.TB, body []byte) (all []map[string]any, done bool) {
+	t.Helper()
+	for part := range strings.SplitSeq(string(body), "\n\n") {
+		if part == "" || strings.HasPrefix(part, ":") {
+			continue
+		}
+		require.False(t, done, "something follows [DONE]: %s", part)
+		data, ok := strings.CutPrefix(part, "data: ")
+		require.True(t, ok, part)
+		if data == "[DONE]" {
+			done = true
+			continue
+		}
+		all = append(all, object(t, []byte(data)))
+	}
+	return all, done
+}
+
+// at returns a part of JSON by its path.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// slowWriter is a response that a test reads as slowly as it likes: each write waits for take.
+type slowWriter struct {
+	header   http.Header
+	take     chan struct{} // nil: it takes everything at once
+	mu       sync.Mutex
+	status   int
+	body     bytes.Buffer
+	deadline time.Time
+	flushes  int
+}
+
+func newSlowWriter(take chan struct{}) *slowWriter {
+	return &slowWriter{header: http.Header{}, take: take}
+}
+
+func (w *slowWriter) Header() http.Header { return w.header }
+
+func (w *slowWriter) WriteHeader(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status = status
+}
+
+func (w *slowWriter) SetWriteDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadline = at
+	return nil
+}
+
+func (w *slowWriter) SetReadDeadline(time.Time) error { return nil }
+
+func (w *slowWriter) FlushError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flushes++
+	return nil
+}
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	if w.take != nil {
+		w.mu.Lock()
+		left := time.Until(w.deadline)
+		w.mu.Unlock()
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-w.take:
+		case <-timer.C:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.body.Write(b)
+}
+
+func (w *slowWriter) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.body.String()
+}
+
+// post is a request to a handler.
+func post(ctx context.Context, path, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, io.NopCloser(strings.NewReader(body)))
+	r.Header.Set("Content-Type", "application/json")
+	return r.WithContext(ctx)
+}

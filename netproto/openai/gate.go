@@ -1,0 +1,138 @@
+package openai
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// gate lets so many requests in at once, has so many wait in the order in which they came, and sends the others away.
+// Those whose readers are slow may step aside, so that they take the room of nobody.
+type gate struct {
+	slots chan struct{} // one value for each request that is in
+	most  int           // that wait
+	aside int           // most that stand aside
+
+	mu      sync.Mutex
+	waiting int
+	stalled int           // that stand aside
+	mean    time.Duration // that a request is in, of late
+}
+
+func newGate(parallel, queue, aside int) *gate {
+	return &gate{slots: make(chan struct{}, parallel), most: queue, aside: aside}
+}
+
+// place is the room of one request. One goroutine at a time uses it.
+type place struct {
+	g     *gate
+	begun time.Time
+	aside bool
+}
+
+// enter waits until there is room. The caller calls leave once.
+func (g *gate) enter(ctx context.Context) (*place, error) {
+	select {
+	case g.slots <- struct{}{}:
+		return &place{g: g, begun: time.Now()}, nil
+	default:
+	}
+	if err := g.wait(); err != nil {
+		return nil, err
+	}
+	defer g.waited()
+	select {
+	case g.slots <- struct{}{}:
+		return &place{g: g, begun: time.Now()}, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// stepAside gives the room to others for a while. It reports false where as many do so as may.
+func (p *place) stepAside() bool {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	if p.g.stalled >= p.g.aside {
+		return false
+	}
+	p.g.stalled++
+	p.aside = true
+	<-p.g.slots
+	return true
+}
+
+// back waits until there is room again.
+func (p *place) back(ctx context.Context) error {
+	select {
+	case p.g.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.aside = false
+	p.g.mu.Lock()
+	p.g.stalled--
+	p.g.mu.Unlock()
+	return nil
+}
+
+// leave makes room, and tells the gate how long a request took.
+func (p *place) leave() {
+	g, took := p.g, time.Since(p.begun)
+	g.mu.Lock()
+	if g.mean == 0 {
+		g.mean = took
+	} else {
+		g.mean += (took - g.mean) / 8
+	}
+	if p.aside {
+		g.stalled--
+	}
+	g.mu.Unlock()
+	if !p.aside {
+		<-g.slots
+	}
+}
+
+// wait takes a place among those that wait.
+func (g *gate) wait() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting >= g.most {
+		return &busyError{g.after()}
+	}
+	g.waiting++
+	return nil
+}
+
+func (g *gate) waited() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting--
+}
+
+// after is when it is worth to come again: when those that wait are done.
+func (g *gate) after() time.Duration {
+	rounds := math.Ceil(float64(g.waiting+1) / float64(cap(g.slots)))
+	return min(max(time.Duration(rounds)*g.mean, time.Second), time.Minute)
+}
+
+// load returns how many requests are in, wait, and stand aside.
+func (g *gate) load() (active, waiting, stalled int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.slots), g.waiting, g.stalled
+}
+
+// busyError is that of a request that found no place.
+type busyError struct{ after time.Duration }
+
+// Error implements error.
+func (e *busyError) Error() string { return "too many requests are waiting: try again later" }
+
+// Unwrap returns what clients are told.
+func (e *busyError) Unwrap() error {
+	return &Error{http.StatusTooManyRequests, e.Error(), rateLimit, "", "rate_limit_exceeded"}
+}

@@ -1,0 +1,115 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// Model is what answers. Its methods may be called by any goroutine.
+type Model interface {
+	// Context is the longest text in tokens, prompt and answer.
+	Context() int
+	// Vocabulary is the number of tokens; ids are below it.
+	Vocabulary() int
+	// Chat returns the ids of a conversation up to where the assistant's next turn begins.
+	Chat(c Conversation) ([]int32, error)
+	// Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, else they are text.
+	Tokenize(text string, special bool) ([]int32, error)
+	// Bytes are what a token stands for in a text, often no whole characters.
+	Bytes(id int32) []byte
+	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided.
+	Check(s Settings) error
+	// NewSession makes an empty text.
+	NewSession() Session
+}
+
+// Session is one text. It generates one answer at a time.
+type Session interface {
+	// Generate yields the tokens that follow a prompt. What it has in common with the text so far, which is the last
+	// prompt and its answer, is not computed again. An error ends the sequence, and so does ctx.
+	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
+	// Summary is what the last answer took, as of now.
+	Summary() Summary
+	// Close gives the memory of the text back.
+	Close() error
+}
+
+// Conversation is what a chat model goes on with.
+type Conversation struct {
+	Messages []Message
+	Tools    []json.RawMessage // definitions, as the request has them
+}
+
+// Message is one turn.
+type Message struct {
+	Role    string // "system", "user", "assistant", or "tool" for what a tool returned
+	Content string
+	Calls   []Call // of tools, by an assistant
+}
+
+// Call is a call of a tool.
+type Call struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage // an object
+}
+
+// Settings say how an answer is generated.
+type Settings struct {
+	MaxTokens   int     // most tokens; 0: as many as the context has room for
+	Temperature float64 // 0: always the best token
+	TopP        float64 // 1: all tokens
+	TopK        int     // 0: all tokens
+	MinP        float64 // least share of the best token's probability; 0: any
+	Seed        uint64
+
+	PresencePenalty  float64 // as OpenAI defines them
+	FrequencyPenalty float64
+	RepeatPenalty    float64 // as llama.cpp defines it; 0 and 1: none
+	LogitBias        map[int32]float32
+
+	Stop     []string // texts that end the answer and are no part of it
+	LogProbs bool     // tell log-probabilities
+	Top      int      // with LogProbs: of so many best tokens too
+
+	Schema []byte // JSON schema that the answer is to follow; nil: none
+	JSON   bool   // the answer is to be a JSON object
+}
+
+// Token is one token of an answer.
+type Token struct {
+	ID         int32
+	Text       string // the whole characters that it completes, often none
+	LogProb    float64
+	Top        []Candidate // the best tokens, best first
+	Origin     string      // who chose it
+	Confidence float64
+	Unverified bool
+	At         time.Duration // since the answer began
+}
+
+// Candidate is a token that could have been chosen.
+type Candidate struct {
+	ID      int32
+	LogProb float64
+}
+
+// Why an answer ended: the values of [Summary].Stop.
+const (
+	StopEnd     = "end"     // the model ended it
+	StopString  = "stop"    // one of [Settings].Stop
+	StopLength  = "length"  // as many tokens as were asked for
+	StopContext = "context" // no room
+)
+
+// Summary is what an answer took.
+type Summary struct {
+	Text   string // all of it, also what has not been part of a token's text
+	Stop   string // "" while it runs and after an error
+	Reused int    // tokens of the prompt that were known from before
+	Tokens int    // generated
+	Cloud  int    // of these, chosen by a large model
+	Asks   int    // questions to it
+}

@@ -1,0 +1,254 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what a request may ask for.
+const (
+	mostChoices  = 16  // answers to one prompt
+	mostAnswers  = 128 // answers of one request
+	mostStops    = 4
+	mostBiases   = 1024
+	mostTop      = 20 // best tokens of a chat
+	mostTopText  = 5  // best tokens of a completion
+	mostMessages = 4096
+	mostTools    = 128
+)
+
+// request is what both kinds of requests have in common.
+type request struct {
+	model     string
+	settings  Settings
+	seeded    bool // the request gave the seed
+	n         int
+	stream    bool
+	usage     bool // a last chunk with what it took
+	origins   bool // tell of each token who chose it
+	format    format
+	maxTokens bool // the request gave the most tokens
+}
+
+// format is what response_format asks for.
+type format struct {
+	schema []byte
+	json   bool
+}
+
+// constrained reports whether the whole answer follows a grammar.
+func (f format) constrained() bool { return f.json || f.schema != nil }
+
+// common reads what both kinds of requests have in common.
+func (f *fields) common(r *request, d Defaults) {
+	r.n, r.settings.Temperature, r.settings.TopP = 1, d.Temperature, 1
+	r.origins = d.Provenance
+	s := &r.settings
+	f.text("model", &r.model)
+	f.flag("stream", &r.stream)
+	f.streamOptions(r)
+	f.count("n", 1, mostChoices, &r.n)
+	f.number("temperature", 0, 2, &s.Temperature)
+	if f.number("top_p", 0, 1, &s.TopP) && s.TopP == 0 {
+		s.TopK, s.TopP = 1, 1 // only the best token reaches a share of nothing
+	}
+	if k := 0; f.count("top_k", 0, math.MaxInt32, &k) && s.TopK == 0 {
+		s.TopK = k
+	}
+	f.number("min_p", 0, 1, &s.MinP)
+	f.number("presence_penalty", -2, 2, &s.PresencePenalty)
+	f.number("frequency_penalty", -2, 2, &s.FrequencyPenalty)
+	if f.number("repeat_penalty", 0, 10, &s.RepeatPenalty) && s.RepeatPenalty == 0 {
+		f.fail("repeat_penalty", "logits cannot be divided by 0: give 1 for no penalty, or more")
+	}
+	f.seed(r)
+	f.stop(s)
+	f.bias(s)
+	f.extension(r)
+	f.harmless("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+		"prompt_cache_retention", "prediction")
+}
+
+// seed reads the seed: any whole number of 64 bits.
+func (f *fields) seed(r *request) {
+	raw, ok := f.take("seed")
+	if !ok {
+		return
+	}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		r.settings.Seed, r.seeded = uint64(n), true
+	} else if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
+		r.settings.Seed, r.seeded = n, true
+	} else {
+		f.fail("seed", "give a whole number of at most 64 bits")
+	}
+}
+
+// streamOptions reads how an answer is streamed.
+func (f *fields) streamOptions(r *request) {
+	raw, ok := f.take("stream_options")
+	if !ok {
+		return
+	}
+	if !r.stream {
+		f.fail("stream_options", "this is for answers that are streamed: set stream, or leave it out")
+		return
+	}
+	o := parseFields(f.path("stream_options"), raw)
+	o.flag("include_usage", &r.usage)
+	o.harmless("include_obfuscation")
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// stop reads one text or a list of them.
+func (f *fields) stop(s *Settings) {
+	raw, ok := f.take("stop")
+	if !ok {
+		return
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		s.Stop = []string{one}
+	} else if json.Unmarshal(raw, &s.Stop) != nil {
+		f.fail("stop", "give a string, or a list of at most %d strings", mostStops)
+		return
+	}
+	if len(s.Stop) > mostStops {
+		f.fail("stop", "%d strings are too many: give at most %d", len(s.Stop), mostStops)
+	}
+	for i, text := range s.Stop {
+		if text == "" {
+			f.fail("stop", "string %d is empty, and would end every answer: leave it out", i)
+		}
+	}
+}
+
+// bias reads additions to logits, by token.
+func (f *fields) bias(s *Settings) {
+	raw, ok := f.take("logit_bias")
+	if !ok {
+		return
+	}
+	var all map[string]float64
+	if json.Unmarshal(raw, &all) != nil {
+		f.fail("logit_bias", "give an object of token ids and numbers, such as {\"42\": -100}")
+		return
+	}
+	if len(all) > mostBiases {
+		f.fail("logit_bias", "%d tokens are too many: give at most %d", len(all), mostBiases)
+		return
+	}
+	s.LogitBias = make(map[int32]float32, len(all))
+	for name, value := range all {
+		id, err := strconv.ParseInt(name, 10, 32)
+		switch {
+		case err != nil || id < 0:
+			f.fail("logit_bias", "%s is not a token id: give numbers from 0", shown(name))
+		case !(value >= -100 && value <= 100):
+			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
+		}
+		s.LogitBias[int32(id)] = float32(value)
+	}
+	if len(all) == 0 {
+		s.LogitBias = nil
+	}
+}
+
+// extension reads what this server knows beyond OpenAI's API.
+func (f *fields) extension(r *request) {
+	raw, ok := f.take(extensionName)
+	if !ok {
+		return
+	}
+	o := parseFields(f.path(extensionName), raw)
+	o.flag("provenance", &r.origins)
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// extensionName is the field of this server's own in requests and answers.
+const extensionName = "pilotfish"
+
+// responseFormat reads what form the answer is to have.
+func (f *fields) responseFormat(r *request) {
+	raw, ok := f.take("response_format")
+	if !ok {
+		return
+	}
+	o := parseFields(f.path("response_format"), raw)
+	kind := ""
+	o.text("type", &kind)
+	switch kind {
+	case "text":
+	case "json_object":
+		r.format.json = true
+	case "json_schema":
+		o.jsonSchema(&r.format)
+	default:
+		o.fail("type", "give text, json_object or json_schema")
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+	r.settings.JSON, r.settings.Schema = r.format.json, r.format.schema
+}
+
+// jsonSchema reads the schema of an answer. Answers follow it whether strict or not.
+func (f *fields) jsonSchema(to *format) {
+	raw, ok := f.take("json_schema")
+	if !ok {
+		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
+		return
+	}
+	o := parseFields(f.path("json_schema"), raw)
+	name, strict := "", false
+	o.text("name", &name)
+	o.flag("strict", &strict)
+	o.harmless("description")
+	schema, ok := o.take("schema")
+	if !ok {
+		o.missing("schema", "give a JSON schema")
+	}
+	to.schema = schema
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// check refuses what the model cannot do, and fills in what depends on it.
+func (r *request) check(s *Server) *Error {
+	switch {
+	case r.model == "":
+		r.model = s.o.Names[0]
+	case !s.named(r.model):
+		return s.unknownModel(r.model)
+	}
+	for id := range r.settings.LogitBias {
+		if int(id) >= s.model.Vocabulary() {
+			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d", id, s.model.Vocabulary())
+		}
+	}
+	if !r.seeded {
+		r.settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
+	}
+	if err := s.model.Check(r.settings); err != nil {
+		if r.format.constrained() {
+			return invalid("response_format", "response_format: %v", err)
+		}
+		return invalid("", "%v", err)
+	}
+	return nil
+}
+
+// unknownModel is the error of a name that the model does not have.
+func (s *Server) unknownModel(name string) *Error {
+	return &Error{http.StatusNotFound, fmt.Sprintf("there is no model %s: this server has %s", shown(name),
+		strings.Join(s.o.Names, ", ")), invalidRequest, "model", "model_not_found"}
+}

@@ -1,0 +1,267 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults are what holds where a request says nothing.
+type Defaults struct {
+	Temperature float64 // as it is: 0 is greedy
+	Provenance  bool    // tell of each token who chose it
+}
+
+// Options of a server. Names, Random and Log are needed.
+type Options struct {
+	Names       []string // of the model; the first one is told where a request names none
+	Fingerprint string   // of the model and what runs it, which answers with the same seed depend on
+	Defaults    Defaults
+
+	Keys    []string // one of them must be shown; none: anybody is served
+	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
+
+	Parallel  int           // answers that are generated at once; 0 means 4
+	Queue     int           // requests that wait; 0 means 64, negative none
+	Sessions  int           // texts that are kept; 0 means twice Parallel. So many more than Parallel may wait for readers
+	MaxBody   int64         // bytes of a request; 0 means 4 MiB
+	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
+	Read      time.Duration // for a client to send its request; 0 means 30 s
+	Timeout   time.Duration // of a request, from when it was read; 0 means 10 minutes
+	Stall     time.Duration // that a reader may keep an answer waiting, in all; 0 means 10 s
+	KeepAlive time.Duration // of silence after which a stream gets a comment; 0 means 15 s
+
+	Metrics http.Handler  // of /metrics; nil: there is none
+	Random  func() uint64 // for ids, and for seeds where a request gives none
+	Now     func() time.Time
+	Events  func(Event) // told of each request when it is over; nil: nobody
+	Log     *slog.Logger
+}
+
+// withDefaults fills in what is 0.
+func (o Options) withDefaults() Options {
+	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
+	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
+	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.Read, o.Timeout = cmp.Or(o.Read, 30*time.Second), cmp.Or(o.Timeout, 10*time.Minute)
+	o.Stall, o.KeepAlive = cmp.Or(o.Stall, 10*time.Second), cmp.Or(o.KeepAlive, 15*time.Second)
+	if o.Events == nil {
+		o.Events = func(Event) {}
+	}
+	return o
+}
+
+// Server answers requests. It is an [http.Handler].
+type Server struct {
+	o      Options
+	model  Model
+	keys   keys
+	gate   *gate
+	pool   *pool
+	mux    *http.ServeMux
+	begun  time.Time
+	finger string
+
+	closing context.Context // ends when running answers are to end
+	end     context.CancelCauseFunc
+	refuse  atomic.Bool // new requests
+
+	mu   sync.Mutex
+	runs sync.WaitGroup // requests that are being answered; Add under mu
+}
+
+// New returns a server for a model. The caller calls Close in the end.
+func New(m Model, o Options) *Server {
+	o = o.withDefaults()
+	s := &Server{o: o, model: m, keys: newKeys(o.Keys), gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
+		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
+	s.closing, s.end = context.WithCancelCause(context.Background())
+	s.routes()
+	return s
+}
+
+// routes says what is where.
+func (s *Server) routes() {
+	s.mux.HandleFunc("/health", s.only("GET", s.health))
+	s.mux.HandleFunc("/v1/models", s.only("GET", s.listModels))
+	s.mux.HandleFunc("/v1/models/{id...}", s.only("GET", s.oneModel))
+	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.chat)))
+	s.mux.HandleFunc("/v1/completions", s.only("POST", s.posted("completions", s.complete)))
+	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
+	if s.o.Metrics != nil {
+		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		send(w, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
+			": the API is at /v1/chat/completions, /v1/completions and /v1/models", invalidRequest, "", "unknown_url"})
+	})
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.allow(w, r) {
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// only refuses other methods. Whatever can be read can be asked for without its content.
+func (s *Server) only(method string, then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method && !(method == "GET" && r.Method == "HEAD") {
+			w.Header().Set("Allow", method)
+			send(w, &Error{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), method,
+				shown(r.Method)), invalidRequest, "", "method_not_allowed"})
+			return
+		}
+		then(w, r)
+	}
+}
+
+// begin notes that a request is being answered, unless no more are taken. The caller calls done.
+func (s *Server) begin() (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse.Load() {
+		return nil, errDrained
+	}
+	s.runs.Add(1)
+	return s.runs.Done, nil
+}
+
+// Drain takes no more requests, and waits until those that are being answered are over. When ctx ends before, they end
+// too, with an error, and the cause is returned.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.refuse.Store(true)
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.runs.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.end(errDrained)
+	<-done
+	return context.Cause(ctx)
+}
+
+// Close ends what is being answered, and gives back what the server has. The model stays open.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Drain(ctx) // the cause is this one
+	s.end(errDrained)
+	s.pool.close()
+	return nil
+}
+
+// bind returns a context of a request that also ends after a time, and when the server ends what is running.
+func (s *Server) bind(r *http.Request) (context.Context, func()) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, errTimeout)
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.closing, func() { end(errDrained) })
+	return ctx, func() {
+		stop()
+		end(nil)
+		cancel()
+	}
+}
+
+// Load is what a server is doing.
+type Load struct {
+	Active   int // requests that are being answered
+	Waiting  int // requests that wait
+	Stalled  int // requests that wait for their readers, beside these
+	Sessions int // texts that are kept, those in use included
+	Draining bool
+}
+
+// Load returns what the server is doing now.
+func (s *Server) Load() Load {
+	l := Load{Sessions: s.pool.size(), Draining: s.refuse.Load()}
+	l.Active, l.Waiting, l.Stalled = s.gate.load()
+	return l
+}
+
+// health says whether requests are taken.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	l := s.Load()
+	status, say := http.StatusOK, "ok"
+	if l.Draining {
+		status, say = http.StatusServiceUnavailable, "draining"
+	}
+	write(w, status, encode(map[string]any{"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled}))
+}
+
+// modelObject is a name of the model as it is listed.
+type modelObject struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+func (s *Server) modelObject(name string) modelObject {
+	return modelObject{name, "model", s.begun.Unix(), extensionName}
+}
+
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	all := []modelObject{}
+	for _, name := range s.o.Names {
+		all = append(all, s.modelObject(name))
+	}
+	write(w, http.StatusOK, encode(map[string]any{"object": "list", "data": all}))
+}
+
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("id")
+	if !s.named(name) {
+		send(w, s.unknownModel(name))
+		return
+	}
+	write(w, http.StatusOK, encode(s.modelObject(name)))
+}
+
+// named reports whether the model goes by a name.
+func (s *Server) named(name string) bool {
+	for _, n := range s.o.Names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) embeddings(w http.ResponseWriter, _ *http.Request) {
+	send(w, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
+		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
+}
+
+// send answers with an error.
+func send(w http.ResponseWriter, e *Error) {
+	var busy *busyError
+	if errors.As(e, &busy) || e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	write(w, e.Status, e.body())
+}
+
+// write answers with JSON.
+func write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that has gone is none of our concern
+}

@@ -1,0 +1,263 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
+// own, and an answer that is asked for again has the whole prompt.
+func TestReuse(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	s := newTestServer(t, m, nil)
+	cached := func(messages string) float64 {
+		w := ask(t, s, "/v1/chat/completions", `{"messages":[`+messages+`]}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		return at(object(t, w.Body.Bytes()), "usage", "prompt_tokens_details", "cached_tokens").(float64)
+	}
+	const first = `{"role":"system","content":"You are a fish that is very, very brief."},{"role":"user","content":"How are you?"}`
+	assert.EqualValues(t, 0, cached(first))
+	prompt := len(m.prompts[0])
+	assert.EqualValues(t, prompt-1, cached(first), "all but the last token, which always runs")
+	next := first + `,{"role":"assistant","content":"fine"},{"role":"user","content":"And now, after all of that?"}`
+	assert.EqualValues(t, prompt+len("fine"), cached(next))
+	assert.EqualValues(t, 0, cached(`{"role":"user","content":"Another one, with a text of its own."}`))
+	assert.Equal(t, 2, s.Load().Sessions)
+	assert.EqualValues(t, len(m.prompts[2])-1, cached(next), "the first chat is still there")
+}
+
+// TestPool: the session with most in common is taken if little of it is lost, else a new one, else the one that was not
+// used for longest.
+func TestPool(t *testing.T) {
+	m := &fakeModel{}
+	p := &pool{model: m, most: 3}
+	put := func(h *held, text string, prompt int) { p.give(h, idsOf(text), prompt) }
+	a := p.take(idsOf("aaaa"))
+	b := p.take(idsOf("bbbb"))
+	c := p.take(idsOf("aabb"))
+	put(a, "aaaa", 4)
+	put(b, "bbbbxx", 4)
+	put(c, "aabbcc", 4)
+	require.Equal(t, 3, m.open)
+	got := p.take(idsOf("aabbz"))
+	assert.Same(t, c, got, "most in common")
+	put(got, "aabbz", 5)
+	got = p.take(idsOf("bbyy"))
+	assert.Same(t, b, got, "half of its prompt")
+	put(got, "bbyy", 4)
+	got = p.take(idsOf("bcde"))
+	assert.True(t, a.Session.(*fakeSession).closed, "the oldest one makes room")
+	assert.NotSame(t, b, got)
+	assert.Equal(t, 3, m.open)
+	put(got, "bcde", 4)
+	p.give(p.take(idsOf("bcde")), nil, 0)
+	assert.Equal(t, 2, p.size(), "without a text it is of no use")
+	p.close()
+	assert.Zero(t, m.open)
+}
+
+// TestPoolBound: sessions in use count, and no more are kept than may be.
+func TestPoolBound(t *testing.T) {
+	m := &fakeModel{}
+	p := &pool{model: m, most: 2}
+	for i := range 20 {
+		h := p.take(idsOf(fmt.Sprintf("%02d", i)))
+		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
+	}
+	assert.LessOrEqual(t, m.most, 2)
+	p.close()
+	assert.Zero(t, m.open)
+}
+
+// TestKeys: with keys, all but health needs one of them.
+func TestKeys(t *testing.T) {
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "numbers") })
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys, o.Metrics = []string{"one-key", "other-key"}, metrics })
+	const body = `{"prompt":"x"}`
+	for header, want := range map[string]int{
+		"": 401, "Bearer one-key": 200, "bearer other-key": 200, "Bearer one-ke": 401, "Bearer one-keyx": 401, "Basic one-key": 401,
+		"Bearer ": 401, "Bearer": 401, "one-key": 401,
+	} {
+		w := ask(t, s, "/v1/completions", body, "Authorization", header)
+		assert.Equal(t, want, w.Code, header)
+		if want == 401 {
+			assert.Contains(t, w.Body.String(), `"invalid_api_key"`)
+			assert.NotContains(t, w.Body.String(), "one-key")
+		}
+		for _, path := range []string{"/v1/models", "/metrics", "/v1/models/fish"} {
+			assert.Equal(t, want, ask(t, s, path, "", "Authorization", header).Code, path)
+		}
+		assert.Equal(t, 200, ask(t, s, "/health", "").Code)
+	}
+	open := newTestServer(t, &fakeModel{}, nil)
+	assert.Equal(t, 200, ask(t, open, "/v1/completions", body, "Authorization", "Bearer anything").Code,
+		"without keys any will do")
+	assert.Equal(t, 404, ask(t, open, "/metrics", "").Code)
+}
+
+// TestOrigins: pages of browsers may ask where they are allowed, and only there.
+func TestOrigins(t *testing.T) {
+	const page = "https://example.org"
+	for _, c := range []struct {
+		allowed []string
+		from    string
+		status  int
+	}{
+		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403}, {[]string{page}, page, 200}, {[]string{page}, page + ".evil",
+			403},
+		{[]string{"*"}, page, 200}, {[]string{page}, "", 200},
+	} {
+		m := &fakeModel{}
+		s := newTestServer(t, m, func(o *Options) { o.Origins, o.Keys = c.allowed, []string{"key-of-this"} })
+		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Origin", c.from, "Authorization", "Bearer key-of-this")
+		assert.Equal(t, c.status, w.Code, "%v", c)
+		if c.status != 200 {
+			assert.Empty(t, m.asked)
+			assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
+		} else if c.from != "" {
+			assert.Equal(t, c.from, w.Header().Get("Access-Control-Allow-Origin"))
+		}
+		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
+		r.Header.Set("Origin", c.from)
+		r.Header.Set("Access-Control-Request-Headers", "authorization, content-type, x-stainless-os")
+		w = httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if c.from != "" && c.status == 200 {
+			assert.Equal(t, http.StatusNoContent, w.Code, "asked without a key")
+			assert.Equal(t, "authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
+		} else {
+			assert.NotEqual(t, http.StatusNoContent, w.Code)
+		}
+	}
+}
+
+// TestTransport: what is wrong with a request whatever it says.
+func TestTransport(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.MaxBody = 100 })
+	w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 100)+`"}`)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+	assert.Contains(t, w.Body.String(), "100 bytes")
+	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "text/plain")
+	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
+	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "application/json; charset=utf-8")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Regexp(t, "^req_", w.Header().Get("X-Request-Id"))
+	w = ask(t, s, "/v1/completions", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	assert.Equal(t, "POST", w.Header().Get("Allow"))
+	w = ask(t, s, "/health", "{}")
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	assert.Equal(t, "GET", w.Header().Get("Allow"))
+}
+
+// TestSlowSender: a request that does not come is not waited for.
+func TestSlowSender(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
+	web := httptest.NewServer(s)
+	defer web.Close()
+	body, end := io.Pipe()
+	defer end.Close()
+	go func() { _, _ = end.Write([]byte(`{"prompt":`)) }()
+	r, err := http.NewRequest(http.MethodPost, web.URL+"/v1/completions", body)
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := web.Client().Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode)
+}
+
+// TestReadDeadlineIsLifted: an answer that takes longer than a request may take to come is no cancelled one.
+func TestReadDeadlineIsLifted(t *testing.T) {
+	m := &fakeModel{step: 10 * time.Millisecond, answer: long(10)}
+	s := newTestServer(t, m, func(o *Options) { o.Read = 20 * time.Millisecond })
+	web := httptest.NewServer(s)
+	defer web.Close()
+	answer, err := web.Client().Post(web.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x"}`))
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(b), "xxxxxxxxxx")
+}
+
+// TestHangUp: over a real connection, too, an answer ends when the client goes.
+func TestHangUp(t *testing.T) {
+	ended := make(chan Event, 1)
+	m := &fakeModel{step: time.Millisecond, answer: long(1 << 20), context: 1 << 21}
+	s := newTestServer(t, m, func(o *Options) { o.Events = func(e Event) { ended <- e } })
+	web := httptest.NewServer(s)
+	defer web.Close()
+	answer, err := web.Client().Post(web.URL+"/v1/completions", "application/json",
+		strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":1000000}`))
+	require.NoError(t, err)
+	_, err = io.ReadFull(answer.Body, make([]byte, 100))
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	e := <-ended
+	assert.Equal(t, statusGone, e.Status)
+	assert.Zero(t, s.Load().Active)
+}
+
+// TestLog: a line for each request, without what the user or the model wrote, and without keys.
+func TestLog(t *testing.T) {
+	var log bytes.Buffer
+	var told []Event
+	m := &fakeModel{answer: func(string, Settings) string { return "private answerC" }}
+	s := newTestServer(t, m, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		o.Keys = []string{"a-very-secret-key"}
+		o.Events = func(e Event) { told = append(told, e) }
+	})
+	key := []string{"Authorization", "Bearer a-very-secret-key"}
+	ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...)
+	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"private":1,"user":"private"}`,
+		key...)
+	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"stream":true}`, key...)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 3)
+	assert.NotContains(t, log.String(), "private")
+	assert.NotContains(t, log.String(), "secret")
+	assert.Contains(t, lines[0],
+		"endpoint=completions status=200 stream=false answers=2 prompt_tokens=14 cached_tokens=0 tokens=30 finish=stop")
+	assert.Contains(t, lines[0], "cloud_tokens=2 asks=2")
+	assert.Contains(t, lines[1], "status=400")
+	assert.Contains(t, lines[1], "code=unknown_parameter")
+	assert.Contains(t, lines[2], "stream=true")
+	require.Len(t, told, 3)
+	assert.Positive(t, told[0].Sent)
+	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), told[0].Received)
+}
+
+// TestPanic: a model that panics is an error of one request, streamed or not; no place is taken and no session lost.
+func TestPanic(t *testing.T) {
+	m := &fakeModel{answer: func(prompt string, _ Settings) string {
+		if prompt == "panic" {
+			panic("a bug")
+		}
+		return "ok"
+	}}
+	var log bytes.Buffer
+	s := newTestServer(t, m, func(o *Options) {
+		o.Parallel, o.Queue, o.Log = 1, -1, slog.New(slog.NewTextHandler(&log,
+			nil))
+	})
+	for _, body := range []string{`{"prompt":"panic"}`, `{"prompt":"panic","stream":true}`} {
+		w := ask(t, s, "/v1/completions", body)
+		assert.Equal(t, http.StatusInternalServerError, w.Code)
+		assert.NotContains(t, w.Body.String(), "a bug")
+		assert.Contains(t, log.String(), "panic: a bug")
+	}
+	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+	assert.Equal(t, 1, m.open)
+}

@@ -1,0 +1,159 @@
+package openai
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+)
+
+// shape is how answers are written.
+type shape interface {
+	param() string                     // what the prompt is called
+	all(results []result, u usage) any // everything at once
+	chunks(index int, p piece) []any   // what is new of an answer
+	last(index int, finish string) []any
+	usage(u usage) any // the chunk behind all answers
+}
+
+// head is what every object of an answer begins with.
+type head struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	Model       string `json:"model"`
+	Fingerprint string `json:"system_fingerprint"`
+}
+
+// head returns the head of a request's objects.
+func (s *Server) head(prefix, object, model string) head {
+	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
+}
+
+// extension is what is told beyond OpenAI's API, of a whole answer.
+type extension struct {
+	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
+}
+
+// origins is what is told beyond OpenAI's API of one choice.
+type origins struct {
+	Tokens []provenance `json:"tokens"`
+}
+
+// provenance says where a token is from.
+type provenance struct {
+	ID         int32   `json:"id"`
+	Text       string  `json:"text"`
+	Origin     string  `json:"origin"`
+	Confidence float64 `json:"confidence"`
+	Unverified bool    `json:"unverified,omitempty"`
+	At         float64 `json:"ms"` // since the answer began
+}
+
+// origins returns where tokens are from, if that is wanted.
+func (r *request) originsOf(tokens []Token) *origins {
+	if !r.origins {
+		return nil
+	}
+	o := &origins{[]provenance{}}
+	for _, t := range tokens {
+		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, round(t.Confidence), t.Unverified,
+			float64(t.At.Microseconds()) / 1000})
+	}
+	return o
+}
+
+// round keeps six digits behind the point.
+func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+
+// logProb is a log-probability as JSON can have it: 0 probability is -9999.
+func logProb(x float64) float64 {
+	if x < -9999 || math.IsNaN(x) {
+		return -9999
+	}
+	return x
+}
+
+// chatLogProbs are the log-probabilities of a chat's text.
+type chatLogProbs struct {
+	Content []tokenLogProb `json:"content"`
+	Refusal *struct{}      `json:"refusal"`
+}
+
+// tokenLogProb is a token with what else could have been chosen.
+type tokenLogProb struct {
+	logProbOf
+	Top []logProbOf `json:"top_logprobs"`
+}
+
+// logProbOf is a token and its log-probability.
+type logProbOf struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+// chatLogProbs returns what is told of tokens, if that is wanted.
+func (s *Server) chatLogProbs(r *request, tokens []Token) *chatLogProbs {
+	if !r.settings.LogProbs {
+		return nil
+	}
+	of := func(id int32, p float64) logProbOf {
+		b := s.model.Bytes(id)
+		o := logProbOf{string(b), logProb(p), make([]int, len(b))}
+		for i, c := range b {
+			o.Bytes[i] = int(c)
+		}
+		return o
+	}
+	l := &chatLogProbs{Content: []tokenLogProb{}}
+	for _, t := range tokens {
+		one := tokenLogProb{of(t.ID, t.LogProb), []logProbOf{}}
+		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+			one.Top = append(one.Top, of(c.ID, c.LogProb))
+		}
+		l.Content = append(l.Content, one)
+	}
+	return l
+}
+
+// textLogProbs are the log-probabilities of a completion.
+type textLogProbs struct {
+	Tokens []string             `json:"tokens"`
+	Chosen []float64            `json:"token_logprobs"`
+	Top    []map[string]float64 `json:"top_logprobs"`
+	Offset []int                `json:"text_offset"` // in characters
+}
+
+// textLogProbs returns what is told of tokens, if that is wanted. at is where their text begins; it moves on.
+func (s *Server) textLogProbs(r *request, tokens []Token, at *int) *textLogProbs {
+	if !r.settings.LogProbs {
+		return nil
+	}
+	l := &textLogProbs{[]string{}, []float64{}, []map[string]float64{}, []int{}}
+	for _, t := range tokens {
+		l.Tokens = append(l.Tokens, s.spelled(t.ID))
+		l.Chosen = append(l.Chosen, logProb(t.LogProb))
+		top := map[string]float64{}
+		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+			top[s.spelled(c.ID)] = logProb(c.LogProb)
+		}
+		l.Top = append(l.Top, top)
+		l.Offset = append(l.Offset, *at)
+		*at += utf8.RuneCountInString(t.Text)
+	}
+	return l
+}
+
+// spelled is a token as text, or its bytes where these are no text.
+func (s *Server) spelled(id int32) string {
+	b := s.model.Bytes(id)
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	out := "bytes:"
+	for _, c := range b {
+		out += fmt.Sprintf(`\x%02x`, c)
+	}
+	return out
+}

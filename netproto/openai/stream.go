@@ -1,0 +1,138 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes, with
+// the log-probabilities of 20 tokens some thousand.
+const buffered = 256
+
+// stream holds what a reader has not taken yet.
+type stream struct {
+	chunks chan []byte
+	left   time.Duration // that the reader may keep the answer waiting
+	place  *place
+}
+
+// push adds a chunk, and waits for room in bounds. Meanwhile others may have the place of the request; where too many
+// readers are slow at once, it does not wait at all.
+func (b *stream) push(ctx context.Context, chunk []byte) error {
+	select {
+	case b.chunks <- chunk:
+		return nil
+	default:
+	}
+	if !b.place.stepAside() {
+		return errSlow
+	}
+	begin, timer := time.Now(), time.NewTimer(b.left)
+	defer timer.Stop()
+	select {
+	case b.chunks <- chunk:
+		b.left -= time.Since(begin)
+		return b.place.back(ctx)
+	case <-timer.C:
+		return errSlow
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// event is JSON as an event of a stream.
+func event(data []byte) []byte { return append(append([]byte("data: "), data...), "\n\n"...) }
+
+// streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
+func (t *turn) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in}
+	failed := make(chan error, 1)
+	go func() {
+		defer close(b.chunks)
+		defer in.leave()
+		failed <- t.generate(ctx, j, prompts,
+			func(i int, p piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
+			func(i int, why string) error { return b.pushAll(ctx, j.shape.last(i, why)) })
+	}()
+	if err := t.pump(b); err != nil {
+		cancel(err)
+		for range b.chunks { // until generating has ended
+		}
+		return err
+	}
+	if err := <-failed; err != nil {
+		return err
+	}
+	if j.usage {
+		if err := t.write(event(encode(j.shape.usage(t.usage())))); err != nil {
+			return err
+		}
+	}
+	return t.write(event([]byte("[DONE]")))
+}
+
+// pushAll adds chunks.
+func (b *stream) pushAll(ctx context.Context, chunks []any) error {
+	for _, c := range chunks {
+		if err := b.push(ctx, event(encode(c))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pump sends chunks as they come, until there are no more. In silence it sends comments, so that nobody between here and
+// the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong before
+// has one of its own.
+func (t *turn) pump(b *stream) error {
+	quiet := time.NewTimer(t.s.o.KeepAlive)
+	defer quiet.Stop()
+	for {
+		var out []byte
+		select {
+		case chunk, more := <-b.chunks:
+			if !more {
+				return nil
+			}
+			out = b.gather(chunk)
+		case <-quiet.C:
+			out = []byte(": keep-alive\n\n")
+		}
+		t.open()
+		if err := t.write(out); err != nil {
+			return err
+		}
+		quiet.Reset(t.s.o.KeepAlive)
+	}
+}
+
+// gather adds to a chunk those that wait behind it.
+func (b *stream) gather(out []byte) []byte {
+	for {
+		select {
+		case chunk, more := <-b.chunks:
+			if more {
+				out = append(out, chunk...)
+				continue
+			}
+		default:
+		}
+		return out
+	}
+}
+
+// open sends the status of a stream.
+func (t *turn) open() {
+	if t.sent {
+		return
+	}
+	h := t.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // for nginx
+	t.sent = true
+	t.w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,406 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// long is an answer of n tokens.
+func long(n int) func(string, Settings) string {
+	return func(string, Settings) string { return strings.Repeat("x", n) }
+}
+
+const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
+
+// TestFlushEachToken: each token is sent when it is there.
+func TestFlushEachToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(5)}, nil)
+		w := newSlowWriter(nil)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		for i := range 4 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.Equal(t, i+1, strings.Count(w.text(), "data: "), "after %d s", i+1)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Contains(t, w.text(), "[DONE]")
+		assert.GreaterOrEqual(t, w.flushes, 5)
+	})
+}
+
+// TestKeepAlive: comments break the silence before and between tokens, and are no events.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: 40 * time.Second, answer: long(2)}, nil)
+		w := newSlowWriter(nil)
+		s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		assert.Equal(t, 4, strings.Count(w.text(), ": keep-alive\n\n"), w.text())
+		all, done := events(t, []byte(w.text()))
+		assert.True(t, done)
+		assert.Len(t, all, 3)
+		assert.Equal(t, http.StatusOK, w.status)
+	})
+}
+
+// TestErrorBehindSilence: an error before the first token has a status of its own, one behind a comment or token is an
+// event, and neither stream ends as if it were whole.
+func TestErrorBehindSilence(t *testing.T) {
+	for _, step := range []time.Duration{0, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &fakeModel{step: step, answer: func(string, Settings) string {
+				return strings.Repeat("x",
+					int(step/time.Second)/20)
+			},
+				fail: func(string) error { return fmt.Errorf("broken at /secret") }}
+			var log bytes.Buffer
+			s := newTestServer(t, m, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+			w := newSlowWriter(nil)
+			s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+			assert.NotContains(t, w.text(), "[DONE]")
+			assert.NotContains(t, w.text(), "secret")
+			assert.Contains(t, w.text(), `"code":"internal_error"`)
+			assert.Contains(t, log.String(), "broken at /secret", "the log says why")
+			if step == 0 {
+				assert.Equal(t, http.StatusInternalServerError, w.status)
+				return
+			}
+			assert.Equal(t, http.StatusOK, w.status)
+			assert.Contains(t, w.text(), "data: {\"error\":")
+		})
+	}
+}
+
+// TestDisconnect: when a client goes away, its answer ends at once, and its place is free; streamed or not.
+func TestDisconnect(t *testing.T) {
+	for _, body := range []string{streaming, `{"prompt":"p","max_tokens":100000}`} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []Event
+			m := &fakeModel{step: time.Second, answer: long(1000)}
+			s := newTestServer(t, m, func(o *Options) {
+				o.Parallel = 1
+				o.Events = func(e Event) { told = append(told, e) }
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			go s.ServeHTTP(newSlowWriter(nil), post(ctx, "/v1/completions", body))
+			time.Sleep(10*time.Second + time.Millisecond)
+			assert.Equal(t, 1, s.Load().Active)
+			cancel()
+			synctest.Wait()
+			assert.Zero(t, s.Load().Active)
+			assert.Zero(t, m.running)
+			require.Len(t, told, 1)
+			assert.Equal(t, statusGone, told[0].Status)
+			assert.Equal(t, "cancelled", told[0].Code)
+			assert.Equal(t, 10, told[0].Tokens)
+			assert.Equal(t, 1, s.Load().Sessions, "its text is kept")
+		})
+	}
+}
+
+// TestDisconnectInQueue: one that waits and goes away leaves the queue.
+func TestDisconnectInQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeModel{step: time.Second, answer: long(10)}
+		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 1, 1 })
+		go s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", streaming))
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newSlowWriter(nil)
+		go s.ServeHTTP(w, post(ctx, "/v1/completions", streaming))
+		synctest.Wait()
+		assert.Equal(t, 1, s.Load().Waiting)
+		cancel()
+		synctest.Wait()
+		assert.Zero(t, s.Load().Waiting)
+		assert.Empty(t, m.prompts[1:])
+		time.Sleep(time.Minute)
+		assert.Zero(t, s.Load().Active)
+	})
+}
+
+// TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &fakeModel{step: time.Second, answer: func(prompt string, _ Settings) string {
+			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
+		}}
+		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
+		var mu sync.Mutex
+		status, retry := map[int]int{}, ""
+		for i := range 7 {
+			go func() {
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, post(t.Context(), "/v1/completions", fmt.Sprintf(`{"prompt":"%d","max_tokens":100}`, i)))
+				mu.Lock()
+				defer mu.Unlock()
+				status[w.Code]++
+				if w.Code == http.StatusTooManyRequests {
+					retry = w.Header().Get("Retry-After")
+					assert.Contains(t, w.Body.String(), `"rate_limit_exceeded"`)
+				}
+			}()
+			synctest.Wait()
+		}
+		assert.Equal(t, Load{Active: 2, Waiting: 3, Sessions: 2}, s.Load())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[int]int{200: 5, 429: 2}, status)
+		assert.Equal(t, "1", retry)
+		assert.Equal(t, []string{"0", "1", "2", "3", "4"}, m.prompts)
+		assert.Equal(t, 2, m.parallel)
+		assert.Zero(t, s.Load().Active+s.Load().Waiting)
+	})
+}
+
+// TestRetryAfter grows with what answers take, up to a minute.
+func TestRetryAfter(t *testing.T) {
+	g := newGate(2, 8, 1)
+	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second},
+		{time.Hour, time.Minute}} {
+		g.mean, g.waiting = c.took, 3
+		assert.Equal(t, c.want, g.after())
+	}
+}
+
+// TestNoQueue: with none that waits, only what has room is taken.
+func TestNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
+			o.Parallel, o.Queue = 1,
+				-1
+		})
+		go s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", streaming))
+		synctest.Wait()
+		assert.Equal(t, http.StatusTooManyRequests, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		time.Sleep(time.Minute)
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+	})
+}
+
+// TestTimeout: a request that takes too long ends: with a status, or as a stream with an error.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(1000)},
+			func(o *Options) { o.Timeout = 30 * time.Second })
+		begin := time.Now()
+		w := ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":5000}`)
+		assert.Equal(t, http.StatusGatewayTimeout, w.Code)
+		assert.Contains(t, w.Body.String(), `"timeout"`)
+		assert.Equal(t, 30*time.Second, time.Since(begin))
+		stream := newSlowWriter(nil)
+		s.ServeHTTP(stream, post(t.Context(), "/v1/completions", streaming))
+		assert.Contains(t, stream.text(), `"timeout"`)
+		assert.NotContains(t, stream.text(), "[DONE]")
+		assert.Zero(t, s.Load().Active)
+	})
+}
+
+// TestSlowReader: a reader that takes nothing does not hold up generating as long as there is room, then for a bounded
+// time, and is cut off.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Event
+		m := &fakeModel{step: 10 * time.Millisecond, answer: long(2000)}
+		s := newTestServer(t, m, func(o *Options) {
+			o.Parallel, o.Timeout, o.Events = 1, time.Hour, func(e Event) { told = append(told, e) }
+		})
+		take := make(chan struct{})
+		w := newSlowWriter(take)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, Load{Stalled: 1, Sessions: 1}, s.Load(), "the place is free for others")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
+		require.Len(t, told, 1)
+		assert.Equal(t, statusGone, told[0].Status)
+		assert.LessOrEqual(t, told[0].Tokens, 1002)
+	})
+}
+
+// TestDrippingReader: one that takes a little now and then may keep an answer waiting for a bounded time in all; an
+// answer that fits into the buffer does not wait for it, and its place is free when it is made.
+func TestDrippingReader(t *testing.T) {
+	for tokens, cut := range map[int]bool{200: false, 4000: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []Event
+			m := &fakeModel{step: time.Millisecond, answer: long(tokens), context: 10000}
+			s := newTestServer(t, m, func(o *Options) {
+				o.Timeout, o.Events = time.Hour, func(e Event) { told = append(told, e) }
+			})
+			take := make(chan struct{})
+			w := newSlowWriter(take)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+			}()
+			drip := time.NewTicker(3 * time.Second)
+			defer drip.Stop()
+			go func() {
+				for {
+					select {
+					case <-drip.C:
+						select {
+						case take <- struct{}{}:
+						case <-ended:
+							return
+						}
+					case <-ended:
+						return
+					}
+				}
+			}()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !cut {
+				assert.Zero(t, s.Load().Active, "the answer is made, though the reader has not got it")
+			}
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			assert.Zero(t, s.Load().Active)
+			<-ended
+			require.Len(t, told, 1)
+			if cut {
+				assert.Equal(t, "slow_reader", told[0].Code)
+				assert.NotContains(t, w.text(), "[DONE]")
+			} else {
+				assert.Equal(t, http.StatusOK, told[0].Status)
+				assert.Contains(t, w.text(), "[DONE]")
+			}
+		})
+	}
+}
+
+// TestOthersGoOn: while one reader takes nothing, others get their answers.
+func TestOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Millisecond, answer: long(100)}, func(o *Options) { o.Parallel = 1 })
+		for range 5 {
+			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		}
+		synctest.Wait()
+		begin := time.Now()
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "behind the answers of the five, not their readers")
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestStalled: readers that take nothing of long texts do not keep others waiting, whose answers come at their full
+// speed; more of them than may wait are cut off at once.
+func TestStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		codes := map[string]int{}
+		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ Settings) string {
+			return strings.Repeat("x", map[string]int{"p": 5000}[prompt]+10)
+		}}
+		s := newTestServer(t, m, func(o *Options) {
+			o.Parallel, o.Sessions = 1, 3
+			o.Events = func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				codes[e.Code]++
+			}
+		})
+		for range 5 {
+			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, Load{Stalled: 2, Sessions: 3}, s.Load())
+		begin := time.Now()
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		assert.Equal(t, 10*time.Millisecond, time.Since(begin))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"slow_reader": 5, "": 1}, codes)
+		assert.Zero(t, s.Load().Stalled)
+		assert.LessOrEqual(t, m.most, 4)
+	})
+}
+
+// TestComesBack: an answer whose reader takes something again goes on, when there is room for it.
+func TestComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
+			func(o *Options) { o.Parallel = 1 })
+		take := make(chan struct{})
+		w := newSlowWriter(take)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 1, s.Load().Stalled)
+		close(take) // from now on it takes everything at once
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Contains(t, w.text(), "[DONE]")
+		assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
+		assert.Equal(t, Load{Sessions: 1}, s.Load())
+	})
+}
+
+// TestDrain: what runs and waits finishes, what comes is refused, and health says so.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(10)}, func(o *Options) { o.Parallel = 1 })
+		var all []*slowWriter
+		for range 2 {
+			w := newSlowWriter(nil)
+			all = append(all, w)
+			go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+			synctest.Wait()
+		}
+		drained := make(chan error, 1)
+		go func() { drained <- s.Drain(t.Context()) }()
+		synctest.Wait()
+		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Equal(t, "1", w.Header().Get("Retry-After"))
+		w = ask(t, s, "/health", "")
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), `"draining"`)
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/models", "").Code)
+		begin := time.Now()
+		require.NoError(t, <-drained)
+		assert.Equal(t, 20*time.Second, time.Since(begin))
+		for _, w := range all {
+			assert.Contains(t, w.text(), "[DONE]")
+		}
+	})
+}
+
+// TestDrainEnds: what has not finished in time ends with an error.
+func TestDrainEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(100)}, func(o *Options) { o.Parallel = 1 })
+		w, waits := newSlowWriter(nil), newSlowWriter(nil)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+		synctest.Wait()
+		go s.ServeHTTP(waits, post(t.Context(), "/v1/completions", streaming))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second+time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
+		synctest.Wait()
+		assert.Equal(t, 6, strings.Count(w.text(), "data: "))
+		assert.Contains(t, w.text(), `"code":"draining"`)
+		assert.Equal(t, http.StatusServiceUnavailable, waits.status)
+		assert.Zero(t, s.Load().Active)
+	})
+}

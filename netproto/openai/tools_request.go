@@ -1,0 +1,191 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strconv"
+)
+
+// tool is a function that the model may call.
+type tool struct {
+	name       string
+	parameters json.RawMessage // JSON schema; nil: any object
+	strict     bool
+}
+
+// toolChoice says which calls an answer may have.
+type toolChoice struct {
+	mode string // "none", "auto" or "required"
+	name string // with required: of this function alone; "" for any
+}
+
+// toolNames are the names that functions may have.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// tools reads the functions that may be called.
+func (f *fields) tools(r *chatRequest) {
+	all, given := f.list("tools", mostTools)
+	for i, raw := range all {
+		o := parseFields(f.element("tools", i), raw)
+		t := o.tool()
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return
+		}
+		for _, other := range r.tools {
+			if other.name == t.name {
+				f.fail("tools", "two functions are called %s", t.name)
+			}
+		}
+		r.tools = append(r.tools, t)
+	}
+	r.choice = toolChoice{mode: "none"}
+	if given && len(all) > 0 {
+		r.choice.mode = "auto"
+	}
+	f.toolChoice(r)
+	parallel := true
+	f.flag("parallel_tool_calls", &parallel)
+	r.single = !parallel
+	if r.choice.mode != "none" {
+		r.talk.Tools = all
+	}
+	if r.choice.mode == "required" && r.format.constrained() {
+		f.fail("response_format", "an answer that must be a call has no format of its own: leave it out")
+	}
+}
+
+// tool reads a definition.
+func (f *fields) tool() (t tool) {
+	kind := ""
+	f.text("type", &kind)
+	if kind != "function" {
+		f.fail("type", "give function: no other tools are known")
+	}
+	raw, ok := f.take("function")
+	if !ok {
+		f.missing("function", "give the definition of the function")
+		return t
+	}
+	o := parseFields(f.path("function"), raw)
+	if !o.text("name", &t.name) {
+		o.missing("name", "give the name of the function")
+	} else if !toolName.MatchString(t.name) {
+		o.fail("name", "give 1 to 64 letters, digits, and _ - .")
+	}
+	description := ""
+	o.text("description", &description)
+	o.flag("strict", &t.strict)
+	if t.parameters, ok = o.take("parameters"); ok && !isObject(t.parameters) {
+		o.fail("parameters", "give a JSON schema of an object")
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+	return t
+}
+
+// toolChoice reads which function is to be called, if any.
+func (f *fields) toolChoice(r *chatRequest) {
+	raw, ok := f.take("tool_choice")
+	if !ok {
+		return
+	}
+	var mode string
+	if json.Unmarshal(raw, &mode) != nil {
+		f.namedChoice(r, raw)
+		return
+	}
+	switch mode {
+	case "none":
+	case "auto", "required":
+		if len(r.tools) == 0 {
+			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
+		}
+	default:
+		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
+	}
+	r.choice.mode = mode
+}
+
+// namedChoice reads the one function that is to be called.
+func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
+	if !isObject(raw) {
+		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
+		return
+	}
+	o := parseFields(f.path("tool_choice"), raw)
+	kind, name := "", ""
+	o.text("type", &kind)
+	if kind != "function" {
+		o.all = nil
+		o.fail("type", "give function: no other choice is known")
+	}
+	if raw, ok := o.take("function"); ok {
+		in := parseFields(o.path("function"), raw)
+		in.text("name", &name)
+		if err := in.end(); err != nil {
+			o.fails(err)
+		}
+	}
+	r.choice = toolChoice{"required", name}
+	found := false
+	for _, t := range r.tools {
+		found = found || t.name == name
+	}
+	if !found {
+		o.fail("function.name", "no tool has this name")
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// callSchema is the JSON schema of a call of one of the functions. Parameters that the model cannot follow are any
+// object, unless the request insists on them.
+func (r *chatRequest) callSchema(m Model) ([]byte, *Error) {
+	var may []tool
+	for _, t := range r.tools {
+		if r.choice.name == "" || t.name == r.choice.name {
+			may = append(may, t)
+		}
+	}
+	var all []json.RawMessage
+	for i, t := range may {
+		if t.parameters == nil {
+			t.parameters = json.RawMessage(anyObject)
+		}
+		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, "")}); err != nil {
+			if t.strict {
+				return nil, invalid("tools", "tools: parameters of %s: %v", t.name, err)
+			}
+			t.parameters = json.RawMessage(anyObject)
+		}
+		if len(may) == 1 {
+			return callOf(t, ""), nil
+		}
+		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
+	}
+	return encode(map[string]any{"anyOf": all}), nil
+}
+
+// anyObject is the JSON schema of parameters that nothing is said of.
+const anyObject = `{"type":"object"}`
+
+// callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
+// parameters are to themselves, and have to go on to be.
+func callOf(t tool, place string) []byte {
+	inner := reference.ReplaceAll(t.parameters, []byte(`"$$ref":"#`+place+`/properties/arguments`))
+	var b bytes.Buffer
+	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
+	b.Write(encode(t.name))
+	b.WriteString(`},"arguments":`)
+	b.Write(inner)
+	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
+	return b.Bytes()
+}
+
+// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand behind
+// backslashes.
+var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

@@ -1,0 +1,226 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// toolModel answers as a model that calls tools does: the script says text and calls, one after the other.
+type toolModel struct {
+	*fakeModel
+	schemas []string
+}
+
+// newToolModel makes a model that writes the steps one after the other: those of JSON as calls.
+func newToolModel(steps ...string) *toolModel {
+	m := &toolModel{fakeModel: new(fakeModel)}
+	m.answer = func(prompt string, s Settings) string {
+		step := strings.Count(prompt, callEnd)*2 + 0
+		if s.Schema != nil && strings.HasSuffix(prompt, callBegin+"\n") {
+			m.schemas = append(m.schemas, string(s.Schema))
+			return steps[step+1]
+		}
+		if step >= len(steps) {
+			return ""
+		}
+		if step+1 < len(steps) {
+			return steps[step] + callBegin + "\n{"
+		}
+		return steps[step]
+	}
+	return m
+}
+
+const twoTools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",
+	"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}}},
+	{"type":"function","function":{"name":"g","description":"d","strict":false}}]`
+
+// callsOf are the calls of an answer, as NAME(ARGUMENTS).
+func callsOf(answer any) (all []string) {
+	list, _ := at(answer, "choices", 0, "message", "tool_calls").([]any)
+	for _, c := range list {
+		all = append(all, at(c, "function", "name").(string)+"("+at(c, "function", "arguments").(string)+")")
+	}
+	return all
+}
+
+// streamedCalls puts the calls of a stream together.
+func streamedCalls(t *testing.T, body []byte) (text string, all []string, finish string) {
+	t.Helper()
+	list, done := events(t, body)
+	require.True(t, done)
+	ids := map[string]bool{}
+	for _, e := range list {
+		part, _ := at(e, "choices", 0, "delta", "content").(string)
+		text += part
+		if f, ok := at(e, "choices", 0, "finish_reason").(string); ok {
+			finish = f
+		}
+		calls, _ := at(e, "choices", 0, "delta", "tool_calls").([]any)
+		for _, c := range calls {
+			i := int(at(c, "index").(float64))
+			arguments, _ := at(c, "function", "arguments").(string)
+			if i == len(all) {
+				ids[at(c, "id").(string)] = true
+				all = append(all, at(c, "function", "name").(string)+"(")
+			}
+			all[i] += arguments
+		}
+	}
+	for i := range all {
+		all[i] += ")"
+	}
+	require.Len(t, ids, len(all))
+	return text, all, finish
+}
+
+// TestToolCalls: text and calls of one answer, whole and streamed, one or several.
+func TestToolCalls(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		steps  []string
+		extra  string
+		text   string
+		calls  []string
+		finish string
+	}{
+		{"none", []string{"Hello <b>"}, "", "Hello <b>", nil, "stop"},
+		{"one", []string{"", `{"name": "f", "arguments": {"x": 1}}`}, "", "", []string{`f({"x": 1})`}, "tool_calls"},
+		{"behind text", []string{"Let me see.\n\n", `{"name":"g","arguments":{}}`, "\n"}, "", "Let me see.",
+			[]string{"g({})"}, "tool_calls"},
+		{"two", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`, ""}, "", "",
+			[]string{`f({"x":1})`, "g({})"}, "tool_calls"},
+		{"not in parallel", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`},
+			`,"parallel_tool_calls":false`, "",
+			[]string{`f({"x":1})`}, "tool_calls"},
+		{"required", []string{"unused", `{"name":"g","arguments":{}}`, "more"}, `,"tool_choice":"required"`, "",
+			[]string{"g({})"}, "tool_calls"},
+		{"named", []string{"unused", `{"name":"g","arguments":{"é":"\""}}`},
+			`,"tool_choice":{"type":"function","function":{"name":"g"}}`, "",
+			[]string{`g({"é":"\""})`}, "tool_calls"},
+		{"none wanted", []string{"text"}, `,"tool_choice":"none"`, "text", nil, "stop"},
+		{"text behind", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"},
+			"tool_calls"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newToolModel(c.steps...)
+			s := newTestServer(t, m, nil)
+			w := ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+c.extra+`}`)
+			require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+			answer := object(t, w.Body.Bytes())
+			content, _ := at(answer, "choices", 0, "message", "content").(string)
+			assert.Equal(t, c.text, content)
+			assert.Equal(t, c.calls, callsOf(answer))
+			assert.Equal(t, c.finish, at(answer, "choices", 0, "finish_reason"))
+
+			w = ask(t, s, "/v1/chat/completions", `{`+hello+`,"stream":true,`+twoTools+c.extra+`}`)
+			text, calls, finish := streamedCalls(t, w.Body.Bytes())
+			assert.Equal(t, c.text, text)
+			assert.Equal(t, c.calls, calls)
+			assert.Equal(t, c.finish, finish)
+			for _, p := range m.prompts {
+				assert.Equal(t, c.name != "none wanted", strings.Contains(p, "tool {"),
+					"the prompt has the tools, unless none is wanted")
+				assert.Zero(t, strings.Count(p, callBegin+"\n{"+callBegin))
+			}
+		})
+	}
+}
+
+// TestCallSchema: a call follows the schema of the functions that may be called, with references to where they stand.
+func TestCallSchema(t *testing.T) {
+	m := newToolModel("", `{"name":"f","arguments":{}}`)
+	s := newTestServer(t, m, nil)
+	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`,"tool_choice":{"type":"function","function":{"name":"f"}}}`)
+	require.Len(t, m.schemas, 2)
+	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
+		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
+		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
+	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},` +
+		`"required":["name","arguments"],"additionalProperties":false}`
+	assert.JSONEq(t, `{"anyOf":[`+strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)+`,`+g+`]}`, m.schemas[0])
+	assert.JSONEq(t, strings.Replace(f, "PLACE", "/properties/arguments", 1), m.schemas[1])
+}
+
+// TestStrictTools: parameters that cannot be followed are any object, but an error where the request insists.
+func TestStrictTools(t *testing.T) {
+	for strict, status := range map[string]int{"false": http.StatusOK, "true": http.StatusBadRequest} {
+		m := newToolModel("", `{"name":"f","arguments":{}}`)
+		m.refuse = func(s Settings) error {
+			if strings.Contains(string(s.Schema), `"not"`) {
+				return errors.New("not: this cannot be decided")
+			}
+			return nil
+		}
+		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+			`{`+hello+`,"tools":[{"type":"function","function":{"name":"f","strict":`+
+				strict+`,"parameters":{"type":"object","not":{}}}}]}`)
+		assert.Equal(t, status, w.Code)
+		if status != http.StatusOK {
+			assert.Contains(t, w.Body.String(), "parameters of f: not: this cannot be decided")
+			continue
+		}
+		require.Len(t, m.schemas, 1)
+		assert.NotContains(t, m.schemas[0], "not")
+	}
+}
+
+// TestCallCut: a call that has no room to end ends the answer by length, and the whole room counts.
+func TestCallCut(t *testing.T) {
+	m := newToolModel("", `{"name":"f","arguments":{"x":1}}`)
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"max_tokens":20,`+twoTools+`}`)
+	answer := object(t, w.Body.Bytes())
+	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"))
+	assert.EqualValues(t, 20, at(answer, "usage", "completion_tokens"))
+}
+
+// TestBrokenCall: a model that does not follow the grammar is an error of the server.
+func TestBrokenCall(t *testing.T) {
+	w := ask(t, newTestServer(t, newToolModel("", `{"name":"f"`), nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+}
+
+// TestToolsAndFormat: with both, an answer is a call, or follows the format from its beginning.
+func TestToolsAndFormat(t *testing.T) {
+	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`
+	m := newToolModel("Well", "")
+	m.answer = func(prompt string, s Settings) string {
+		if string(s.Schema) == `{"type":"object"}` {
+			return `{"a":1}`
+		}
+		return "Well, no"
+	}
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
+	assert.Equal(t, `{"a":1}`, at(answer, "choices", 0, "message", "content"))
+	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
+
+	m = newToolModel("\n", `{"name":"f","arguments":{}}`, "")
+	answer = object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
+	assert.Equal(t, []string{"f({})"}, callsOf(answer))
+	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
+}
+
+// TestLogProbsOfCalls: those of the text before a call are told, and none of the call's marks.
+func TestLogProbsOfCalls(t *testing.T) {
+	m := newToolModel("ab\n", `{"name":"f","arguments":{}}`, "")
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"logprobs":true,`+twoTools+`}`)
+	answer := object(t, w.Body.Bytes())
+	content, _ := at(answer, "choices", 0, "logprobs", "content").([]any)
+	text := ""
+	for _, one := range content {
+		text += at(one, "token").(string)
+	}
+	assert.Equal(t, "ab", text)
+	b, err := json.Marshal(answer)
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "tool_call>")
+}

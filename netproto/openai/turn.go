@@ -1,0 +1,312 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+)
+
+// turn is one request while it is answered.
+type turn struct {
+	s     *Server
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	r     *http.Request
+	e     Event
+	begun time.Time
+	sent  bool // the status has been sent
+}
+
+// posted answers a request that has content.
+func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *turn,
+	body []byte) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		t := &turn{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
+		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
+		w.Header().Set("X-Request-Id", t.e.ID)
+		err := t.serve(answer)
+		if err != nil {
+			t.fail(err)
+		}
+		t.e.Took = time.Since(t.begun)
+		s.o.Events(t.e)
+		t.e.log(s.o.Log)
+	}
+}
+
+// serve answers the request, or says why not.
+func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) error) error {
+	done, err := t.s.begin()
+	if err != nil {
+		return err
+	}
+	defer done()
+	body, err := t.read()
+	if err != nil {
+		return err
+	}
+	ctx, release := t.s.bind(t.r)
+	defer release()
+	if err := answer(ctx, t, body); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // whatever else went wrong is a consequence
+		}
+		return err
+	}
+	return nil
+}
+
+// read reads the request.
+func (t *turn) read() ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, &Error{http.StatusUnsupportedMediaType,
+			"send JSON, and say so in the header Content-Type: application/json",
+			invalidRequest, "", "unsupported_media_type"}
+	}
+	if err := t.rc.SetReadDeadline(time.Now().Add(t.s.o.Read)); err == nil {
+		defer func() { _ = t.rc.SetReadDeadline(time.Time{}) }() // else it would count as the client's going
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
+	t.e.Received = int64(len(body))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes, which is what "+
+			"this server takes", t.s.o.MaxBody), invalidRequest, "", "request_too_large"}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &Error{http.StatusRequestTimeout, fmt.Sprintf("the request was not there within %v", t.s.o.Read),
+			invalidRequest, "", "read_timeout"}
+	}
+	if err != nil {
+		return nil, errGone
+	}
+	return body, nil
+}
+
+// fail tells what went wrong, as far as it can be told.
+func (t *turn) fail(err error) {
+	e := errorOf(err)
+	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
+	switch {
+	case e.Status == statusGone:
+		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // what has not been sent is not worth waiting for
+	case t.sent:
+		_ = t.write(event(e.body()))
+	default:
+		h := t.w.Header()
+		if busy, ok := errors.AsType[*busyError](err); ok {
+			h.Set("Retry-After", strconv.Itoa(int(busy.after/time.Second)))
+		} else if e.Status == http.StatusServiceUnavailable {
+			h.Set("Retry-After", "1")
+		}
+		_ = t.whole(e.Status, e.body())
+	}
+}
+
+// whole sends a status and JSON.
+func (t *turn) whole(status int, body []byte) error {
+	h := t.w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	t.sent = true
+	t.w.WriteHeader(status)
+	return t.write(append(body, '\n'))
+}
+
+// write sends bytes, and gives up where the reader takes none of them for a while.
+func (t *turn) write(b []byte) error {
+	const most = 16 << 10
+	for len(b) > 0 {
+		n := min(len(b), most)
+		if err := t.rc.SetWriteDeadline(time.Now().Add(t.s.o.Stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return errGone
+		}
+		if _, err := t.w.Write(b[:n]); err != nil {
+			return left(err)
+		}
+		t.e.Sent += int64(n)
+		b = b[n:]
+	}
+	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return left(err)
+	}
+	return nil
+}
+
+// left tells readers that take nothing from those that have gone.
+func left(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
+	}
+	return errGone
+}
+
+// id returns a name that nothing else has.
+func (s *Server) id(prefix string) string {
+	return fmt.Sprintf("%s%016x%08x", prefix, s.o.Random(), uint32(s.o.Random()))
+}
+
+// job is what a request comes to.
+type job struct {
+	*request
+	prompts func() ([][]int32, error)
+	plan    func(a *answer) // completes what is to be generated
+	shape   shape
+}
+
+// do answers a request that is in order.
+func (t *turn) do(ctx context.Context, j *job) error {
+	t.e.Stream = j.stream
+	if err := j.check(t.s); err != nil {
+		return err
+	}
+	in, err := t.s.gate.enter(ctx)
+	t.e.Queue = time.Since(t.begun)
+	if err != nil {
+		return err
+	}
+	prompts, err := t.prompts(j)
+	if err != nil {
+		in.leave()
+		return err
+	}
+	if j.stream {
+		return t.streamed(ctx, j, prompts, in)
+	}
+	return t.collected(ctx, j, prompts, in)
+}
+
+// prompts returns the ids of what is to be gone on with.
+func (t *turn) prompts(j *job) ([][]int32, error) {
+	all, err := j.prompts()
+	if err != nil {
+		return nil, err
+	}
+	most := t.s.model.Context() - 1
+	if t.s.o.MaxPrompt > 0 {
+		most = min(most, t.s.o.MaxPrompt)
+	}
+	for _, ids := range all {
+		t.e.Prompt += len(ids)
+		if len(ids) > most {
+			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the prompt has %d tokens, and this server takes at most %d "+
+				"of a context of %d: make it shorter", len(ids), most, t.s.model.Context()), invalidRequest,
+				j.shape.param(), "context_length_exceeded"}
+		}
+	}
+	return all, nil
+}
+
+// generate makes all answers, one after the other: those to one prompt share its computation. A bug of the model ends
+// the request, not the server.
+func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
+	finish func(index int, why string) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for i, prompt := range prompts {
+		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers makes the answers to one prompt.
+func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
+	finish func(index int, why string) error) error {
+	h, text := t.s.pool.take(prompt), []int32(nil)
+	defer func() { t.s.pool.give(h, text, len(prompt)) }()
+	for i := range j.n {
+		index := first + i
+		a := &answer{model: t.s.model, session: h, prompt: prompt, s: j.settings, format: j.format}
+		a.s.Seed += uint64(i)
+		a.emit = func(p piece) error {
+			if t.e.First == 0 {
+				t.e.First = max(time.Since(t.begun)-t.e.Queue, 1)
+			}
+			return tell(index, p)
+		}
+		j.plan(a)
+		why, err := a.run(ctx)
+		t.e.Answers++
+		t.e.Tokens += len(a.ids)
+		t.e.Cloud += a.total.Cloud
+		t.e.Asks += a.total.Asks
+		if i == 0 {
+			t.e.Cached += a.total.Reused
+		}
+		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
+		if err == nil {
+			t.e.Finish = why
+			err = finish(index, why)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collected answers all at once.
+func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+	all := make([]result, len(prompts)*j.n)
+	err := func() error {
+		defer in.leave()
+		return t.generate(ctx, j, prompts,
+			func(i int, p piece) error { all[i].add(p); return nil },
+			func(i int, why string) error { all[i].finish = why; return nil })
+	}()
+	if err != nil {
+		return err
+	}
+	return t.whole(http.StatusOK, encode(j.shape.all(all, t.usage())))
+}
+
+// result is one whole answer.
+type result struct {
+	text   []byte
+	tokens []Token
+	calls  []callPiece
+	finish string
+}
+
+// add adds a piece.
+func (r *result) add(p piece) {
+	r.text = append(r.text, p.text...)
+	r.tokens = append(r.tokens, p.tokens...)
+	if p.call == nil {
+		return
+	}
+	if p.call.index == len(r.calls) {
+		r.calls = append(r.calls, *p.call)
+	} else {
+		r.calls[p.call.index].arguments += p.call.arguments
+	}
+}
+
+// usage is what a request took.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+func (t *turn) usage() usage {
+	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
+	u.Details.Cached = t.e.Cached
+	return u
+}

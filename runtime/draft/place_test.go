@@ -1,0 +1,169 @@
+package draft
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// allowed reports whether a token may follow a text; always one may.
+func (w *world) allowed(text uint64, token int32) bool {
+	return w.masked == 0 || token == int32(mix(text, w.seed+80)%uint64(w.vocab)) ||
+		share(mix(mix(text, uint64(token)), w.seed+81)) >= w.masked
+}
+
+// local is the small model's token: its choice, or the best one that may follow, or the first that may.
+func (w *world) local(text uint64, pos int, head *backend.Output) int32 {
+	id := w.pick(pos, head)
+	for i := 0; !w.allowed(text, id); i++ {
+		if i < len(head.Top) {
+			id = head.Top[i].ID
+		} else {
+			id = int32(i - len(head.Top))
+		}
+	}
+	return id
+}
+
+// best are the large model's best tokens: its choice, unless that was drawn from further down, and a few more.
+func (w *world) best(text uint64, choice int32) (top []backend.Candidate) {
+	for i := range 4 {
+		id := int32(mix(text, w.seed+90+uint64(i)) % uint64(w.vocab))
+		if i == 0 && mix(text, w.seed+89)%4 > 0 {
+			id = choice
+		}
+		top = append(top, backend.Candidate{ID: id, Logit: float32(-1 - i)})
+	}
+	return top
+}
+
+// taken is what becomes of an answer: its token, or of its best ones the first that may follow; by another measure, the
+// one that is best by that.
+func (w *world) taken(text uint64, choice int32) (int32, bool) {
+	if w.allowed(text, choice) && !w.ranked {
+		return choice, true
+	}
+	found, most := int32(-1), uint64(0)
+	for i, c := range w.best(text, choice) {
+		value := uint64(10 - i)
+		if w.ranked {
+			value = mix(mix(text, uint64(c.ID)), w.seed+99)
+		}
+		if w.allowed(text, c.ID) && value > most {
+			found, most = c.ID, value
+		}
+	}
+	return found, found >= 0
+}
+
+// fakePlace is a place in a world.
+type fakePlace struct {
+	*world
+	text uint64
+}
+
+func (p fakePlace) Pick(pos int, head *backend.Output) int32 { return p.local(p.text, pos, head) }
+
+// Take looks at what it was given, and at nothing else of the world.
+func (p fakePlace) Take(_ int, token int32, top []backend.Candidate) (int32, bool) {
+	if !p.ranked && p.Allows(token) {
+		return token, true
+	}
+	found, most := int32(-1), uint64(0)
+	for i, c := range top {
+		value := uint64(10 - i)
+		if p.ranked {
+			value = mix(mix(p.text, uint64(c.ID)), p.seed+99)
+		}
+		if p.Allows(c.ID) && value > most {
+			found, most = c.ID, value
+		}
+	}
+	return found, found >= 0
+}
+
+func (p fakePlace) Allows(token int32) bool { return p.allowed(p.text, token) }
+
+func (p fakePlace) Behind(token int32) Place { return fakePlace{p.world, then(p.text, token)} }
+
+// newPlaced is a schedule in which not every token may follow: with routing, answers ahead, and verification.
+func newPlaced(seed uint64) *schedule {
+	s := newVerified(seed)
+	r := rand.New(rand.NewPCG(seed, 12))
+	if r.IntN(2) == 0 {
+		s.Verify, s.Margin, s.VerifyEvery, s.Preview = false, 0, 0, false
+	}
+	s.Audit = false
+	s.world.masked, s.K = 0.01+0.9*r.Float64(), 4
+	if !s.Verify && r.IntN(2) == 0 {
+		s.world.ranked, s.Ahead = true, 0
+	}
+	s.Place = fakePlace{&s.world, hashOf(s.prompt)}
+	return s
+}
+
+// TestPlacesPipelinedEqualsSerial is Promise 1 where the tokens that may follow, and how answers are taken, are a
+// function of the text.
+func TestPlacesPipelinedEqualsSerial(t *testing.T) {
+	cases := 1000
+	if testing.Short() {
+		cases = 250
+	}
+	var total verifiedSums
+	kept := 0
+	for _, seeds := range randomCases(t, 1, cases) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, seed := range seeds {
+				s := newPlaced(seed)
+				for _, mode := range []Mode{Serial, Pipelined} {
+					sum, err := s.checkVerified(mode)
+					require.NoError(t, err, "mode %d, %s=%d: %+v", mode, oneSeed, seed, s)
+					total.add(sum)
+					kept += sum.Kept
+				}
+			}
+		})
+	}
+	t.Logf("%+v, %d kept", total, kept)
+	if os.Getenv(oneSeed) != "" {
+		return
+	}
+	assert.Positive(t, kept, "the schedules have to reach all paths")
+	assert.Positive(t, total.Turned)
+	assert.Positive(t, total.Known)
+	assert.Positive(t, total.Accepted)
+	assert.Positive(t, total.Hits)
+}
+
+// TestPlacesPlantedFaults shows that the property would see a mistake.
+func TestPlacesPlantedFaults(t *testing.T) {
+	for name, fault := range map[string]fault{
+		"an answer that may not stand there":            faultUnmasked,
+		"the place before a guess":                      faultParentPlace,
+		"what another answer told may not stand there":  faultKnownPlace,
+		"a token is turned into one that may not stand": faultTurnPlace,
+		"keep a guess where another token follows":      faultGuessWrong,
+		"keep the best branch whatever the answer":      faultFirstBranch,
+		"keep what was drafted below a wrong token":     faultKeepBelowMiss,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for seed := range uint64(2000) {
+					s := newPlaced(seed)
+					s.fault |= fault
+					if _, err := s.checkVerified(Pipelined); err != nil {
+						t.Logf("caught by schedule %d: %.200v", seed, err)
+						return
+					}
+				}
+				t.Error("not caught")
+			})
+		})
+	}
+}

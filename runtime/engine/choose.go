@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// MostTop is the largest [Request.Top].
+const MostTop = 20
+
+// What the head and the cloud are asked for where a token has to be chosen among several: a greedy choice that may not
+// stand seldom leaves more than a few better ones.
+const (
+	headBest  = 16 // looked at before all of the vocabulary is
+	cloudBest = 32
+)
+
+// LogProbs are what the model that chose a token says of it; see [Request.Top].
+type LogProbs = draft.LogProbs
+
+// Rules change what can be drawn by the text that stands there.
+type Rules = sample.Rules
+
+// SchemaError says what of a JSON schema is wrong or not supported, and where.
+type SchemaError = grammar.Error
+
+// validate reports what of a request cannot be, or would have no effect.
+func (r Request) validate() error {
+	switch {
+	case r.MaxTokens < 0:
+		return fmt.Errorf("the most tokens to generate must not be negative, but are %d", r.MaxTokens)
+	case r.Top < 0 || r.Top > MostTop:
+		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", r.Top, MostTop)
+	case slices.Contains(r.Stop, ""):
+		return errors.New("an empty stop string would stop before the first token: leave it out")
+	case r.JSON && r.Schema != nil:
+		return errors.New("JSON asks for any object, and a schema is given: choose one of them")
+	case (r.JSON || r.Schema != nil) && r.IgnoreEnd:
+		return errors.New("a JSON value ends: the end token cannot be ignored with one")
+	}
+	return r.Rules.Validate()
+}
+
+// validate reports what of a request cannot be together with the rest of a route.
+func (r Route) validate() error {
+	any := r.Rules.Any(r.Sampling)
+	switch {
+	case any && r.Pick != nil:
+		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: leave one out")
+	case any && r.Draft.Verify:
+		return errors.New("verification knows what the large model would choose without penalties, bias and min-p: " +
+			"leave them out, or the verification")
+	}
+	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
+		return fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
+	}
+	if !(r.RowCost >= 0) || math.IsInf(r.RowCost, 1) || r.RowCost > 0 && r.Pace == 0 {
+		return fmt.Errorf(
+			"the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
+	}
+	return r.Request.validate()
+}
+
+// Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
+// other, and schemas that are wrong or not supported.
+func (e *Engine) Check(r Route) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
+		return err
+	}
+	_, _, err := e.structured.matcher(e, r.Schema)
+	return err
+}
+
+// chooser is what places of one answer have in common. One goroutine at a time uses it.
+type chooser struct {
+	sampler *sample.Sampler
+	route   Route
+	rules   bool             // there are some
+	matcher *grammar.Matcher // nil: anything may follow
+	end     int32            // stands where nothing may: never, as any value can be completed
+	recent  []int32          // the last tokens of the prompt
+	mask    grammar.Mask
+	tail    []int32
+	counts  map[int32]int
+}
+
+// place is a place of an answer: behind the token, and those of up before it.
+type place struct {
+	*chooser
+	up    *place
+	token int32
+	n     int            // tokens of the answer
+	text  *grammar.State // nil without a matcher
+}
+
+// choose says of o how tokens are chosen behind a prompt, and returns what the heads have to be for that.
+func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route) (backend.Want, error) {
+	want := sampler.Want(backend.Want{K: 1})
+	o.Pick, o.Top = sampler.Pick, r.Top
+	c := &chooser{
+		sampler: sampler, route: r, rules: r.Rules.Any(r.Sampling), counts: map[int32]int{},
+		recent: prompt[max(0, len(prompt)-sample.RepeatWindow):],
+	}
+	if r.Top > 0 {
+		o.K = max(o.K, r.Top)
+	}
+	if r.JSON || r.Schema != nil {
+		var err error
+		if c.matcher, c.end, err = s.e.structured.matcher(s.e, r.Schema); err != nil {
+			return want, err
+		}
+		want.K, want.Logits = max(want.K, headBest), true
+	}
+	if c.rules {
+		want.Logits = want.Logits || r.Rules.Adjusts()
+	}
+	if c.rules || r.Top > 0 {
+		o.Ahead = 1 // what comes ahead comes without the best tokens
+	}
+	if c.matcher == nil && !c.rules && r.Pick == nil {
+		return want, nil
+	}
+	first := &place{chooser: c}
+	if c.matcher != nil {
+		first.text = c.matcher.Start()
+	}
+	if o.Place = first; c.rules || c.matcher != nil {
+		o.K = max(o.K, cloudBest)
+	}
+	return want, nil
+}
+
+// Pick implements [draft.Place].
+func (p *place) Pick(pos int, head *backend.Output) int32 {
+	if p.route.Pick != nil {
+		if id := p.route.Pick(pos, p.answer(), head); p.Allows(id) {
+			return id
+		}
+	}
+	greedy := p.route.Pick != nil || p.route.Sampling.Greedy()
+	if greedy && !p.rules {
+		for _, c := range head.Top {
+			if p.Allows(c.ID) {
+				return c.ID
+			}
+		}
+	}
+	if p.matcher != nil {
+		p.mask = p.matcher.Mask(p.mask, p.text)
+	}
+	id := p.sampler.PickBy(pos, head, p.route.Rules, p.place(p.mask))
+	if id < 0 {
+		return p.end
+	}
+	return id
+}
+
+// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen among
+// as the small model's are.
+func (p *place) Take(pos int, token int32, top []backend.Candidate) (int32, bool) {
+	allowed := p.Allows(token)
+	if allowed && !p.rules {
+		return token, true
+	}
+	var can []backend.Candidate
+	for _, c := range top {
+		if p.Allows(c.ID) {
+			can = append(can, c)
+		}
+	}
+	if len(can) == 0 {
+		return token, allowed
+	}
+	return p.sampler.PickBy(pos, &backend.Output{Top: can}, p.route.Rules, p.place(nil)), true
+}
+
+// Allows implements [draft.Place].
+func (p *place) Allows(token int32) bool { return p.matcher == nil || p.matcher.Allows(p.text, token) }
+
+// Behind implements [draft.Place].
+func (p *place) Behind(token int32) draft.Place {
+	next := &place{chooser: p.chooser, up: p, token: token, n: p.n + 1}
+	if p.matcher != nil {
+		if next.text = p.matcher.Next(p.text, token); next.text == nil {
+			next.text = new(grammar.State) // nobody chooses such a token
+		}
+	}
+	return next
+}
+
+// answer returns the tokens of the answer up to p.
+func (p *place) answer() []int32 {
+	all := make([]int32, p.n)
+	for ; p.n > 0; p = p.up {
+		all[p.n-1] = p.token
+	}
+	return all
+}
+
+// place returns what rules look at.
+func (p *place) place(mask grammar.Mask) sample.Place {
+	at := sample.Place{Mask: mask}
+	if !p.route.Rules.Adjusts() {
+		return at
+	}
+	clear(p.counts)
+	p.tail = p.tail[:0]
+	for q := p; q.n > 0; q = q.up {
+		p.counts[q.token]++
+		if len(p.tail) < sample.RepeatWindow {
+			p.tail = append(p.tail, q.token)
+		}
+	}
+	left := sample.RepeatWindow - len(p.tail)
+	p.tail = append(p.tail, p.recent[max(0, len(p.recent)-left):]...)
+	at.Recent, at.Counts = p.tail, p.counts
+	return at
+}
+
+// stopper holds tokens back that may be the beginning of a stop string.
+type stopper struct {
+	stops []string
+	held  []Token
+	text  string // of held
+}
+
+// push takes a token and returns those that can be shown; stop: a stop string is there, and nothing follows.
+func (s *stopper) push(t Token) (shown []Token, stop bool) {
+	if len(s.stops) == 0 {
+		return []Token{t}, false
+	}
+	s.held, s.text = append(s.held, t), s.text+t.Text
+	at, end := -1, 0 // of the one that is whole first, however the text is cut into tokens
+	for _, stop := range s.stops {
+		if i := strings.Index(s.text, stop); i >= 0 &&
+			(at < 0 || i+len(stop) < end || i+len(stop) == end && i < at) {
+			at, end = i, i+len(stop)
+		}
+	}
+	if at >= 0 {
+		return s.upTo(at, true), true
+	}
+	return s.upTo(len(s.text)-s.begun(), false), false
+}
+
+// begun is how much of the end of the text may be the beginning of a stop string.
+func (s *stopper) begun() (most int) {
+	for _, stop := range s.stops {
+		for n := min(len(stop)-1, len(s.text)); n > most; n-- {
+			if strings.HasSuffix(s.text, stop[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// upTo returns the tokens of which all text lies before a place, and to the last that of which a part does.
+func (s *stopper) upTo(end int, last bool) []Token {
+	begin, n := 0, 0
+	for n < len(s.held) && begin+len(s.held[n].Text) <= end {
+		begin += len(s.held[n].Text)
+		n++
+	}
+	shown := slices.Clone(s.held[:n])
+	if last && begin < end {
+		t := s.held[n]
+		t.Text = t.Text[:end-begin]
+		shown = append(shown, t)
+	}
+	s.held, s.text = slices.Clone(s.held[n:]), s.text[begin:]
+	return shown
+}

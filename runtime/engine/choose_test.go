@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// TestStopper: what is shown is the text up to the first stop string, however it is cut into tokens, and no token is
+// held back that cannot be a part of one.
+func TestStopper(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	stopped, held := 0, 0
+	for range 3000 {
+		word := func(n int) string {
+			b := make([]byte, n)
+			for i := range b {
+				b[i] = "ab"[r.IntN(2)]
+			}
+			return string(b)
+		}
+		s := stopper{stops: []string{word(1 + r.IntN(5)), word(2 + r.IntN(4))}[:1+r.IntN(2)]}
+		var parts []string
+		for range r.IntN(12) {
+			parts = append(parts, word(r.IntN(4)))
+		}
+		whole := strings.Join(parts, "")
+		want, stops := whole, false
+		for i := 0; i <= len(whole) && !stops; i++ { // letter by letter
+			for _, stop := range s.stops {
+				if begin, found := strings.CutSuffix(whole[:i], stop); found && (!stops || len(begin) < len(want)) {
+					want, stops = begin, true
+				}
+			}
+		}
+		got, over := "", false
+		for i, p := range parts {
+			shown, stop := s.push(Token{Pos: i, Text: p})
+			for _, x := range shown {
+				got += x.Text
+			}
+			seen := strings.Join(parts[:i+1], "")
+			if over = stop; over {
+				break
+			}
+			require.Equal(t, seen, got+s.text)
+			for j := range s.held {
+				rest := s.text[len(s.text)-max(0, lengthOf(s.held[j:])):]
+				begins := j > 0 || slices.ContainsFunc(s.stops, func(stop string) bool {
+					for k := range max(1, len(s.held[0].Text)) {
+						if k < len(rest) && strings.HasPrefix(stop, rest[k:]) {
+							return true
+						}
+					}
+					return false
+				})
+				require.True(t, begins, "%q is held for nothing by %q", rest, s.stops)
+				held++
+			}
+		}
+		require.Equal(t, stops, over, "%q in %q", s.stops, parts)
+		if !over {
+			got += s.text
+		} else {
+			stopped++
+		}
+		require.Equal(t, want, got, "%q in %q", s.stops, parts)
+	}
+	assert.Positive(t, stopped)
+	assert.Positive(t, held)
+}
+
+func lengthOf(tokens []Token) (n int) {
+	for _, t := range tokens {
+		n += len(t.Text)
+	}
+	return n
+}
+
+// tiny opens the small model of the demo.
+func tiny(t testing.TB, data []byte) *Engine {
+	f, err := gguf.Parse(data)
+	require.NoError(t, err)
+	e, err := New(f, "demo", Options{Threads: 1, Context: 512})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	return e
+}
+
+// said is the text of an answer, and how it ended.
+func said(t testing.TB, s *Session, prompt []int32, r Route) (all []Token, text, stop string) {
+	for tok, err := range s.Routed(t.Context(), prompt, r) {
+		require.NoError(t, err)
+		all = append(all, tok)
+	}
+	return all, s.Summary().Text, s.Summary().Stop
+}
+
+// TestStop: an answer ends before a stop string, and is whole where none comes.
+func TestStop(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	prompt := []int32{70, 71, 72}
+	r := Route{Request: Request{MaxTokens: 30, IgnoreEnd: true}}
+	all, whole, _ := said(t, s, prompt, r)
+	require.Greater(t, len(whole), 12)
+	for _, stop := range []string{whole[4:9], whole[len(whole)-3:], whole[:2], "\x00", whole[len(whole)-2:] + "\x00"} {
+		r.Stop = []string{stop, "\x01"}
+		tokens, text, why := said(t, s, prompt, r)
+		want, _, found := strings.Cut(whole, stop)
+		assert.Equal(t, want, text)
+		shown := ""
+		for _, x := range tokens {
+			shown += x.Text
+		}
+		assert.Equal(t, text, shown, "the tokens are the text")
+		if found {
+			assert.Equal(t, StopString, why)
+		} else {
+			assert.Equal(t, StopLength, why)
+			assert.Len(t, tokens, len(all), "what was held back is shown at the end")
+		}
+	}
+	for _, r := range []Request{
+		{Stop: []string{"a", ""}}, {Top: -1}, {Top: 21}, {MaxTokens: -1}, {JSON: true, Schema: []byte(`{}`)},
+		{JSON: true, IgnoreEnd: true}, {Rules: Rules{MinP: 2}}, {Schema: []byte(`{"type":"x"}`)},
+	} {
+		for _, err = range s.Generate(t.Context(), prompt, r) {
+		}
+		assert.Error(t, err, "%+v", r)
+	}
+	var e1 *SchemaError
+	assert.ErrorAs(t, err, &e1)
+	assert.Equal(t, "#/type", e1.Path)
+}
+
+// ruled chooses the tokens of an answer one by one, each from a head of its own.
+func ruled(t *testing.T, e *Engine, prompt []int32, n int, o sample.Options, rules Rules) (ids []int32) {
+	sampler, err := sample.New(o)
+	require.NoError(t, err)
+	text, counts := slices.Clone(prompt), map[int32]int{}
+	for range n {
+		cache, err := e.newCache(len(text))
+		require.NoError(t, err)
+		out, err := e.forward(t.Context(), cache, text, backend.Want{K: 1, Logits: true})
+		require.NoError(t, err)
+		recent := text[max(0, len(text)-sample.RepeatWindow):]
+		id := sampler.PickBy(len(text), out, rules, sample.Place{Recent: recent, Counts: counts})
+		counts[id]++
+		text, ids = append(text, id), append(ids, id)
+	}
+	return ids
+}
+
+// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the text
+// and without.
+func TestRules(t *testing.T) {
+	e := tiny(t, demo.Small())
+	prompt := []int32{70, 71, 72, 70, 71}
+	for range 3 {
+		prompt = append(prompt, prompt...)
+	}
+	drawn := sample.Options{Temperature: 1.2, Seed: 3, TopK: 50}
+	texts := map[string]bool{}
+	for _, c := range []struct {
+		o sample.Options
+		r Rules
+	}{
+		{sample.Options{}, Rules{}}, {sample.Options{}, Rules{RepeatPenalty: 1.7}}, {sample.Options{}, Rules{PresencePenalty: 4}},
+		{sample.Options{}, Rules{FrequencyPenalty: 3}}, {sample.Options{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
+		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}}, {drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
+	} {
+		want := ruled(t, e, prompt, 30, c.o, c.r)
+		for _, lookup := range []int{-1, 0} {
+			s, err := e.NewSession()
+			require.NoError(t, err)
+			all, text, _ := said(t, s, prompt, Route{Request: Request{
+				MaxTokens: 30, IgnoreEnd: true, Sampling: c.o, Rules: c.r, Lookup: lookup}})
+			var got []int32
+			for _, x := range all {
+				got = append(got, x.ID)
+			}
+			require.Equal(t, want, got, "%+v, lookup %d", c, lookup)
+			texts[text] = true
+		}
+	}
+	assert.Len(t, texts, 8, "each of them changes something")
+}
+
+// TestLogProbs: each token has its log-probability and that of the best ones, before temperature and rules.
+func TestLogProbs(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	prompt := []int32{70, 71, 72}
+	plain := Request{MaxTokens: 12, IgnoreEnd: true}
+	all, _, _ := said(t, s, prompt, Route{Request: plain})
+	assert.Nil(t, all[0].LogProbs)
+	hot := sample.Options{Temperature: 1.5, Seed: 1}
+	for _, r := range []Request{{}, {Sampling: hot}, {Sampling: hot, Rules: Rules{Bias: map[int32]float32{90: 9}}}} {
+		r.MaxTokens, r.IgnoreEnd, r.Top = 12, true, 5
+		text := slices.Clone(prompt)
+		all, _, _ := said(t, s, prompt, Route{Request: r})
+		for _, x := range all {
+			cache, err := e.newCache(len(text))
+			require.NoError(t, err)
+			out, err := e.forward(t.Context(), cache, text, backend.Want{K: 5, Logits: true})
+			require.NoError(t, err)
+			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProbs.Token)
+			require.Len(t, x.LogProbs.Top, 5)
+			for i, c := range x.LogProbs.Top {
+				require.Equal(t, backend.Candidate{ID: out.Top[i].ID, Logit: out.Top[i].Logit - out.LogSumExp}, c)
+			}
+			text = append(text, x.ID)
+		}
+	}
+}
+
+// schemas are some of what people ask for.
+var schemas = []string{
+	`{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer","minimum":0,"maximum":150}},
+	  "required":["name","age"],"additionalProperties":false}`,
+	`{"type":"array","items":{"enum":["red","green","blue"]},"minItems":2,"maxItems":4}`,
+	`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"boolean"},"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/t"}]}},
+	  "required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
+	`{"type":"string","format":"date-time"}`,
+	`{"anyOf":[{"type":"number","minimum":0,"maximum":1},{"type":"null"}]}`,
+}
+
+// valid fails unless a text is a value of a schema, for another implementation.
+func valid(t testing.TB, schema []byte, text string) {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	require.NoError(t, err)
+	require.NoError(t, c.AddResource("s", doc))
+	s, err := c.Compile("s")
+	require.NoError(t, err)
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	require.NoError(t, err, text)
+	require.NoError(t, s.Validate(v), text)
+}
+
+// TestSchema: answers that end are values of the schema, drawn or not; guesses from the text change no token.
+func TestSchema(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	ended := 0
+	for _, schema := range schemas {
+		for seed := range uint64(8) {
+			r := Request{MaxTokens: 150, Schema: []byte(schema), Sampling: sample.Options{Temperature: float64(min(seed, 1)), Seed: seed}}
+			if seed == 7 {
+				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
+			}
+			prompt := append([]int32{70, 71, 72}, bytesOf(int(seed))...)
+			all, text, stop := said(t, s, prompt, Route{Request: r})
+			r.Lookup = -1
+			again, _, _ := said(t, s, prompt, Route{Request: r})
+			require.Equal(t, all, again)
+			if stop == StopEnd {
+				ended++
+				valid(t, r.Schema, text)
+			} else {
+				require.Equal(t, StopLength, stop)
+			}
+		}
+	}
+	assert.Greater(t, ended, len(schemas)*8*2/3)
+	_, text, stop := said(t, s, []int32{70}, Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: sample.Options{Temperature: 1}}})
+	assert.True(t, strings.HasPrefix(text, "{"))
+	assert.True(t, stop != StopEnd || json.Valid([]byte(text)), text)
+}
+
+// known is a cloud that is a large model of this process, and counts what is asked.
+type known struct {
+	draft.Cloud
+	best, asked int
+}
+
+func (k *known) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	k.asked++
+	k.best = max(k.best, q.K)
+	return k.Cloud.Ask(ctx, q)
+}
+
+func asksAlways(t testing.TB) *router.Router {
+	r, err := router.New(router.Options{Policy: router.Always})
+	require.NoError(t, err)
+	return r
+}
+
+// TestSchemaRouted: with a large model too, answers are values of the schema; pipelined decoding gives what serial
+// decoding gives, whether answers may stand or not, and by rules.
+func TestSchemaRouted(t *testing.T) {
+	small, large := tiny(t, demo.Small()), tiny(t, demo.Large())
+	service, err := large.Serve(ServeOptions{Slots: 4096})
+	require.NoError(t, err)
+	defer service.Close()
+	s, err := small.NewSession()
+	require.NoError(t, err)
+	kept, cloudTokens := 0, 0
+	for i, schema := range schemas {
+		for _, c := range []struct {
+			temperature float64
+			rules       Rules
+			ahead       int
+			verify      bool
+		}{{}, {temperature: 1}, {temperature: 1, ahead: 8}, {rules: Rules{RepeatPenalty: 1.3}}, {verify: true}} {
+			texts := [2][]Token{}
+			for mode := range texts {
+				k := &known{Cloud: service.Local(uint64(100*i + 2))}
+				r := Route{
+					Request: Request{MaxTokens: 60, Schema: []byte(schema), Rules: c.rules, Top: 3,
+						Sampling: sample.Options{Temperature: c.temperature, Seed: 5}},
+					Router: asksAlways(t), Cloud: k,
+					Draft: DraftOptions{Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify},
+				}
+				all, text, stop := said(t, s, []int32{70, 71, 72}, r)
+				for j := range all {
+					if p := all[j].LogProbs; !math.IsNaN(float64(p.Token)) {
+						require.LessOrEqual(t, p.Token, float32(1e-3))
+					} else {
+						all[j].LogProbs = nil // NaN is not itself
+					}
+				}
+				texts[mode] = all
+				if stop == StopEnd {
+					valid(t, r.Schema, text)
+				}
+				kept += s.Routing().Kept
+				cloudTokens += s.Routing().Cloud
+				assert.Equal(t, cloudBest, k.best)
+			}
+			require.Equal(t, texts[0], texts[1], "%s: %+v", schema, c)
+		}
+	}
+	assert.Positive(t, kept)
+	assert.Positive(t, cloudTokens)
+	r := Route{Request: Request{Rules: Rules{RepeatPenalty: 2}}, Router: asksAlways(t), Cloud: service.Local(1), Draft: DraftOptions{Verify: true}}
+	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
+	}
+	assert.ErrorContains(t, err, "verification")
+}
+
+// TestPickBySchema: a sampler of the caller's own sees the answer so far, and what it chooses stands where it may.
+func TestPickBySchema(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	var seen [][]int32
+	r := Route{Request: Request{MaxTokens: 40, Schema: []byte(`{"enum":["aaa","abc"]}`)}}
+	r.Pick = func(_ int, answer []int32, _ *backend.Output) int32 {
+		seen = append(seen, slices.Clone(answer))
+		return 'b' // the token of that byte, in these models
+	}
+	all, text, stop := said(t, s, []int32{70}, r)
+	assert.Equal(t, StopEnd, stop)
+	assert.Contains(t, []string{`"aaa"`, `"abc"`}, text)
+	var ids []int32
+	for i, x := range all {
+		assert.Contains(t, seen, append([]int32{}, ids...), i)
+		ids = append(ids, x.ID)
+	}
+	r.Rules.PresencePenalty = 1
+	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
+	}
+	assert.ErrorContains(t, err, "sampler")
+}
+
+// TestStructuredKept: a grammar is made once for all answers by its schema, and few are kept.
+func TestStructuredKept(t *testing.T) {
+	e := tiny(t, demo.Small())
+	a, _, err := e.structured.matcher(e, []byte(schemas[0]))
+	require.NoError(t, err)
+	b, end, err := e.structured.matcher(e, []byte(schemas[0]))
+	require.NoError(t, err)
+	assert.Same(t, a, b, "it is made once")
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	assert.True(t, tok.IsEnd(end))
+	for i := range keptGrammars {
+		_, _, err := e.structured.matcher(e, fmt.Appendf(nil, `{"const":%d}`, i))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, keptGrammars, e.structured.kept.Len())
+	b, _, err = e.structured.matcher(e, []byte(schemas[0]))
+	require.NoError(t, err)
+	assert.NotSame(t, a, b, "others took its place")
+}

@@ -1,0 +1,426 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// Bounds of a pass that sessions share.
+const (
+	// mostShared is the most rows of one pass, unless one call alone has more.
+	mostShared = 128
+	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits for
+	// these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of their
+	// tokens take.
+	promptAlone, promptBeside = 128, 16
+	// patience is the share of the last pass that the next one waits for who took part in that, so that all meet again.
+	patience = 8
+)
+
+// crew lets sessions that decode at the same time share the passes over the weights. There is no goroutine of its own:
+// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed together
+// in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
+//
+// In the steady state n sessions meet in every pass: before it begins, those who took part in the last one are waited
+// for, a share of what that took at most, and only those who came back in time before.
+type crew struct {
+	hold    func(ctx context.Context) (done func(), err error)
+	label   func(ctx context.Context) // has the workers known by the labels of ctx
+	forward forward
+
+	mu            sync.Mutex
+	queue         []*entry // of no pass yet, or not all of it, in order
+	led           bool     // somebody gathers, or runs a pass
+	met           []*member
+	passes, calls uint64 // so far
+	turns         uint64 // the least of those of the last pass
+	// of the last pass
+	ended time.Time
+	took  time.Duration
+	// of who gathers
+	missing int           // members that are waited for
+	came    chan struct{} // capacity 1: nobody is missing any more
+	timer   *time.Timer
+
+	// of who runs a pass
+	taken []*entry
+	rows  []backend.Row
+	out   []backend.Output
+	want  backend.Want
+}
+
+// member is a session, as its crew knows it.
+type member struct {
+	decodes bool          // a text is under way
+	missed  bool          // it is waited for
+	given   time.Time     // when its last call was answered
+	away    time.Duration // from then until it came with another one
+	turns   uint64        // passes it took part in, as if it had always been there
+	call    entry
+}
+
+// entry is a forward call that waits for its pass, or has a part in one.
+type entry struct {
+	*member
+	ctx   context.Context
+	kv    backend.KV
+	rows  []backend.Row
+	out   []backend.Output
+	want  backend.Want
+	long  bool // rows may be evaluated a few at a time: none sees a later one
+	alone bool // it takes no part in passes of others
+
+	ready chan struct{} // capacity 1: the call is over, or has to lead
+
+	// under the lock of the crew
+	begun int  // rows evaluated, or about to be
+	now   int  // of these, rows of the pass that runs; 0: it has no part in it
+	heads int  // of its heads, those that are found
+	over  bool // with err
+	leads bool
+	err   error
+}
+
+func newCrew() *crew {
+	c := &crew{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	c.timer.Stop()
+	return c
+}
+
+func newMember() *member {
+	m := new(member)
+	m.call.ready, m.call.member = make(chan struct{}, 1), m
+	return m
+}
+
+// join says that a text begins, and leave that it is over: nobody waits for this member any more.
+func (c *crew) join(m *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.decodes, m.given, m.away, m.turns = true, time.Time{}, 0, max(m.turns, c.turns)
+}
+
+func (c *crew) leave(m *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.decodes = false
+	c.found(m)
+}
+
+// found says that m need not be waited for any more.
+func (c *crew) found(m *member) {
+	if !m.missed {
+		return
+	}
+	m.missed = false
+	if c.missing--; c.missing == 0 {
+		select {
+		case c.came <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run is a forward call of a member, one at a time. If ctx ends before its pass begins it returns at once, and
+// otherwise with the pass, which is left if nobody else takes part in it. After an error the slots of all rows are
+// undefined.
+func (c *crew) run(
+	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want, long bool,
+) error {
+	l, alone := &m.call, backend.IsWatched(ctx)
+	c.mu.Lock()
+	*l = entry{member: m, ctx: ctx, kv: kv, rows: rows, out: out, want: want, long: long, alone: alone, ready: l.ready}
+	if !m.given.IsZero() {
+		m.away = time.Since(m.given)
+	}
+	c.queue = append(c.queue, l)
+	c.found(m)
+	if !c.led {
+		c.led = true
+		c.mu.Unlock()
+		return c.lead(l)
+	}
+	c.mu.Unlock()
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		if c.withdraw(l) {
+			return context.Cause(ctx)
+		}
+		<-l.ready
+	}
+	if l.over {
+		return l.err
+	}
+	return c.lead(l)
+}
+
+// withdraw takes a call out of the queue, unless it has a part in the pass that runs, or has to lead.
+func (c *crew) withdraw(l *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.now > 0 || l.over || l.leads {
+		return false
+	}
+	c.remove(l)
+	return true
+}
+
+// remove takes a call out of the queue for good. It keeps nothing alive then.
+func (c *crew) remove(l *entry) {
+	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
+	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
+}
+
+// lead runs passes until l is over, and then lets another one lead.
+func (c *crew) lead(l *entry) error {
+	defer c.handOn(l)
+	for !l.over {
+		if err := c.pass(l); err != nil {
+			return err
+		}
+	}
+	return l.err
+}
+
+// handOn lets the first one that waits lead in place of l. Where a pass panics, as the function of a [Watcher] can, its
+// other calls go into the next one.
+func (c *crew) handOn(l *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.taken {
+		t.now = 0
+	}
+	if c.taken = c.taken[:0]; !l.over {
+		c.remove(l)
+	}
+	if c.led = len(c.queue) > 0; c.led {
+		next := c.queue[0]
+		next.leads = true
+		next.ready <- struct{}{}
+	}
+}
+
+// pass runs one pass for all who wait. An error is that of who leads, who has not got to run it.
+func (c *crew) pass(leader *entry) error {
+	if err := c.gather(leader.ctx); err != nil {
+		return err
+	}
+	done, err := c.hold(leader.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c.label(leader.ctx)
+	c.mu.Lock()
+	c.take()
+	c.mu.Unlock()
+	begin := time.Now()
+	c.compute()
+	c.finish(leader, begin)
+	return nil
+}
+
+// gather waits until those who took part in the last pass are there again, but not for long.
+func (c *crew) gather(ctx context.Context) error {
+	c.mu.Lock()
+	most := c.took / patience
+	left := most - time.Since(c.ended)
+	for _, m := range c.met {
+		if left > 0 && m.decodes && m.call.ctx == nil && m.away <= most {
+			m.missed = true
+			c.missing++
+		}
+	}
+	wait := c.missing > 0
+	select {
+	case <-c.came: // of an earlier time
+	default:
+	}
+	c.mu.Unlock()
+	if !wait {
+		return context.Cause(ctx)
+	}
+	c.timer.Reset(left)
+	defer c.timer.Stop()
+	select {
+	case <-c.came:
+	case <-c.timer.C:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.met {
+		m.missed = false
+	}
+	c.missing = 0
+	return context.Cause(ctx)
+}
+
+// take chooses the calls of the next pass, and how many rows of each: the first, and those after it that fit beside.
+// Where there are many, those are first that had the fewest turns.
+func (c *crew) take() {
+	piece := c.piece()
+	c.taken = c.taken[:0]
+	rows := 0
+	if len(c.queue) > mostShared/2 { // not all may fit
+		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.turns, b.turns) })
+	}
+	for _, l := range c.queue {
+		n := len(l.rows) - l.begun
+		if l.long {
+			n = min(n, piece)
+		}
+		if rows > 0 && (rows+n > mostShared || l.alone) {
+			continue
+		}
+		l.now = n
+		c.taken = append(c.taken, l)
+		if rows += n; l.alone {
+			return
+		}
+	}
+}
+
+// piece is how many rows of each prompt the next pass takes.
+func (c *crew) piece() int {
+	prompts, decode := 0, false
+	for _, l := range c.queue {
+		if l.long {
+			prompts++
+		} else {
+			decode = true
+		}
+	}
+	for _, m := range c.met {
+		decode = decode || m.decodes && m.call.ctx == nil // it is about to come again
+	}
+	if decode {
+		return max(1, promptBeside/max(1, prompts))
+	}
+	return max(1, promptAlone/max(1, prompts))
+}
+
+// part is what l wants of the rows that are now its turn.
+func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.Want) {
+	if l.now == len(l.rows) {
+		return l.rows, l.out, l.want
+	}
+	end := l.begun + l.now
+	want = l.want
+	want.Rows = nil
+	for _, r := range l.want.Rows[l.heads:] {
+		if r >= end {
+			break
+		}
+		want.Rows = append(want.Rows, r-l.begun)
+	}
+	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
+}
+
+// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what is
+// wrong with one is nobody else's error.
+func (c *crew) compute() {
+	if len(c.taken) > 1 {
+		if err := c.together(); err == nil {
+			for _, l := range c.taken {
+				l.err = context.Cause(l.ctx)
+			}
+			return
+		}
+	}
+	for _, l := range c.taken {
+		if l.err = context.Cause(l.ctx); l.err == nil {
+			rows, out, want := l.part()
+			l.err = c.forward(l.ctx, l.kv, rows, out, want)
+		}
+	}
+}
+
+// together runs the calls in one pass, which is left when all of them have gone.
+func (c *crew) together() error {
+	defer func() { // nothing is kept alive
+		clear(c.rows)
+		clear(c.out)
+		c.rows, c.out, c.want.Rows, c.want.Each = c.rows[:0], c.out[:0], c.want.Rows[:0], c.want.Each[:0]
+	}()
+	for _, l := range c.taken {
+		rows, out, want := l.part()
+		for i, r := range want.Rows {
+			c.want.Rows = append(c.want.Rows, len(c.rows)+r)
+			c.want.Each = append(c.want.Each, want.Of(i))
+		}
+		for _, r := range rows {
+			r.KV = l.kv
+			c.rows = append(c.rows, r)
+		}
+		c.out = append(c.out, out...)
+	}
+	if err := c.forward(present{context.Background(), c.taken}, c.taken[0].kv, c.rows, c.out, c.want); err != nil {
+		return err
+	}
+	found := c.out
+	for _, l := range c.taken {
+		_, out, _ := l.part()
+		found = found[copy(out, found):]
+	}
+	return nil
+}
+
+// finish takes the rows of the pass off their calls, and tells those that are over.
+func (c *crew) finish(leader *entry, begin time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = time.Now()
+	c.took = c.ended.Sub(begin)
+	c.met = c.met[:0]
+	c.passes++
+	c.calls += uint64(len(c.taken))
+	c.turns++
+	for _, l := range c.taken {
+		if l.turns++; l.decodes {
+			c.turns = min(c.turns, l.turns)
+		}
+		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
+			l.heads++
+		}
+		l.begun, l.now = l.begun+l.now, 0
+		if !l.alone {
+			c.met = append(c.met, l.member)
+		}
+		if l.over = l.err != nil || l.begun == len(l.rows); !l.over {
+			continue
+		}
+		c.remove(l)
+		l.given = c.ended
+		if l != leader {
+			l.ready <- struct{}{}
+		}
+	}
+	clear(c.taken)
+	c.taken = c.taken[:0]
+}
+
+// present is the context of a pass: it ends when the contexts of all its calls have. Nobody waits for its end.
+type present struct {
+	context.Context
+	calls []*entry
+}
+
+// Err implements [context.Context].
+func (p present) Err() error {
+	for _, l := range p.calls {
+		if l.ctx.Err() == nil {
+			return nil
+		}
+	}
+	return context.Canceled
+}
+
+// Value implements [context.Context]: what the contexts carry is not for the others.
+func (present) Value(any) any { return nil }

@@ -1,0 +1,531 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// slow is a device in virtual time: a pass takes base, and each so much for each of its rows. It finds 3·token+position
+// for a row, in which it sees to it that rows come in order and that a store is in no two passes at once.
+type slow struct {
+	t          testing.TB
+	base, each time.Duration
+	layers     int           // looks at the context in a pass
+	shapes     []map[int]int // of each pass, rows by store
+	whole      []int         // of each pass, all rows
+	bad        int32         // a token that is an error; 0: none
+	runs       bool
+}
+
+var errBad = errors.New("a bad token")
+
+// store is a KV store, by number.
+type store struct {
+	backend.KV
+	number int
+}
+
+func (d *slow) forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+	assert.False(d.t, d.runs, "two passes at once")
+	d.runs = true
+	defer func() { d.runs = false }()
+	shape := map[int]int{}
+	for _, r := range rows {
+		of := kv
+		if r.KV != nil {
+			of = r.KV
+		}
+		shape[of.(*store).number]++
+		if d.bad != 0 && r.Token == d.bad {
+			return errBad
+		}
+	}
+	d.shapes, d.whole = append(d.shapes, shape), append(d.whole, len(rows))
+	layers := max(1, d.layers)
+	for range layers {
+		time.Sleep((d.base + time.Duration(len(rows))*d.each) / time.Duration(layers))
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	require.Len(d.t, out, len(want.Rows))
+	for i, r := range want.Rows {
+		out[i] = found(rows[r], want.Of(i))
+	}
+	return nil
+}
+
+// found is what the device finds for a row.
+func found(r backend.Row, w backend.WantRow) backend.Output {
+	out := backend.Output{Top: make([]backend.Candidate, w.K), LogSumExp: float32(r.Token)}
+	out.Top[0].ID = 3*r.Token + r.Pos
+	if w.Logits {
+		out.Logits = []float32{float32(r.Token)}
+	}
+	if w.Hidden {
+		out.Hidden = []float32{float32(r.Pos)}
+	}
+	return out
+}
+
+// newSlow returns a crew over such a device.
+func newSlow(t testing.TB) (*crew, *slow) {
+	d := &slow{t: t, base: 16 * time.Millisecond, each: time.Millisecond}
+	c := newCrew()
+	turn := make(chan struct{}, 1)
+	c.hold = func(ctx context.Context) (func(), error) {
+		select {
+		case turn <- struct{}{}:
+			return func() { <-turn }, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	c.label, c.forward = func(context.Context) {}, d.forward
+	return c, d
+}
+
+// worker is a session that decodes.
+type worker struct {
+	c  *crew
+	m  *member
+	kv *store
+	at int32
+}
+
+func newWorker(c *crew, number int) *worker {
+	w := &worker{c: c, m: newMember(), kv: &store{number: number}}
+	c.join(w.m)
+	return w
+}
+
+// step evaluates n rows, and checks what is found for some.
+func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, long bool) error {
+	rows := make([]backend.Row, n)
+	want := backend.Want{K: 1 + r.IntN(3), Logits: r.IntN(4) == 0, Hidden: r.IntN(4) == 0}
+	for i := range rows {
+		rows[i] = backend.Row{Token: 1 + r.Int32N(1000), Pos: w.at + int32(i)}
+		if i == n-1 || r.IntN(4) == 0 {
+			want.Rows = append(want.Rows, i)
+		}
+	}
+	out := make([]backend.Output, len(want.Rows))
+	if err := w.c.run(ctx, w.m, w.kv, rows, out, want, long); err != nil {
+		return err
+	}
+	for i, at := range want.Rows {
+		assert.Equal(t, found(rows[at], want.Of(i)), out[i])
+	}
+	w.at += int32(n)
+	return nil
+}
+
+// TestCrewMeets: sessions that decode at the same time take part in every pass, all of them, however they began and
+// whatever little time each takes between its tokens; one alone is never kept waiting.
+func TestCrewMeets(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 9} {
+		synctest.Test(t, func(t *testing.T) {
+			c, d := newSlow(t)
+			const tokens = 50
+			var all sync.WaitGroup
+			begin := time.Now()
+			for i := range n {
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				all.Go(func() {
+					time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
+					w := newWorker(c, i)
+					defer c.leave(w.m)
+					for range tokens {
+						require.NoError(t, w.step(t, t.Context(), r, 1, false))
+						if n > 1 {
+							time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond)
+						}
+					}
+				})
+			}
+			all.Wait()
+			assert.LessOrEqual(t, len(d.whole), tokens+3, "%d sessions", n)
+			assert.Equal(t, n, d.whole[len(d.whole)/2])
+			if one := d.base + time.Duration(n)*d.each; n == 1 {
+				assert.LessOrEqual(t, time.Since(begin), tokens*one+40*time.Millisecond)
+			} else {
+				assert.LessOrEqual(t, time.Since(begin), (tokens+3)*(one+time.Millisecond)+40*time.Millisecond)
+			}
+			assert.EqualValues(t, n*tokens, c.calls)
+			assert.EqualValues(t, len(d.whole), c.passes)
+		})
+	}
+}
+
+// TestCrewLeavesTheSlow: who takes long between tokens holds the others up once, not at each of theirs, and who becomes
+// quick again meets them again.
+func TestCrewLeavesTheSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		var all sync.WaitGroup
+		r := func() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
+		for i := range 2 {
+			r := r()
+			all.Go(func() {
+				w := newWorker(c, i)
+				defer c.leave(w.m)
+				begin := time.Now()
+				for range 100 {
+					require.NoError(t, w.step(t, t.Context(), r, 1, false))
+				}
+				assert.LessOrEqual(t, time.Since(begin), 101*(d.base+3*d.each)+3*(d.base+3*d.each)/patience)
+			})
+		}
+		r3 := r()
+		all.Go(func() {
+			w := newWorker(c, 2)
+			defer c.leave(w.m)
+			for i := range 40 {
+				require.NoError(t, w.step(t, t.Context(), r3, 1, false))
+				if i < 20 {
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
+		all.Wait()
+		assert.Equal(t, map[int]int{0: 1, 1: 1, 2: 1}, d.shapes[len(d.shapes)-5], "all meet")
+	})
+}
+
+// TestCrewPrompt: a long prompt of one session does not hold up the decoding of others; it takes few rows of each pass,
+// and many when nobody else decodes, who would have to wait.
+func TestCrewPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		var all sync.WaitGroup
+		var over atomic.Bool
+		all.Go(func() {
+			w := newWorker(c, 0)
+			defer c.leave(w.m)
+			r := rand.New(rand.NewPCG(1, 2))
+			for !over.Load() {
+				begin := time.Now()
+				require.NoError(t, w.step(t, t.Context(), r, 1, false))
+				assert.LessOrEqual(t, time.Since(begin), d.base+(1+promptBeside)*d.each)
+			}
+		})
+		time.Sleep(time.Second)
+		for i := range 3 {
+			all.Go(func() {
+				w := newWorker(c, 1+i)
+				defer c.leave(w.m)
+				r := rand.New(rand.NewPCG(1, 3))
+				require.NoError(t, w.step(t, t.Context(), r, 300+600*i, true))
+				over.Store(true)
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		all.Wait()
+		first := slices.IndexFunc(d.whole, func(n int) bool { return n > 1 })
+		assert.Equal(t, map[int]int{0: 1, 1: promptBeside}, d.shapes[first])
+		assert.Equal(t, map[int]int{0: 1, 1: promptBeside / 3, 2: promptBeside / 3, 3: promptBeside / 3}, d.shapes[first+12])
+		last := len(d.shapes) - 1
+		for d.shapes[last][0] == 0 {
+			last--
+		}
+		assert.Greater(t, d.whole[last+3], promptBeside+1, "nobody decodes any more")
+		assert.LessOrEqual(t, slices.Max(d.whole), promptAlone)
+	})
+}
+
+// TestCrewShares: more sessions than fit into a pass get as many tokens each.
+func TestCrewShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		const n = mostShared + 50
+		var all sync.WaitGroup
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		tokens := make([]int, n)
+		for i := range n {
+			r := rand.New(rand.NewPCG(1, uint64(i)))
+			all.Go(func() {
+				w := newWorker(c, i)
+				defer c.leave(w.m)
+				for w.step(t, ctx, r, 1, false) == nil {
+					tokens[i]++
+				}
+			})
+		}
+		all.Wait()
+		assert.LessOrEqual(t, slices.Max(d.whole), mostShared)
+		assert.LessOrEqual(t, slices.Max(tokens)-slices.Min(tokens), 1)
+		assert.Greater(t, slices.Min(tokens), 50)
+	})
+}
+
+// TestCrewEnds: who gives up while others' pass runs, or while it waits to lead or is waited for, returns at once; who
+// takes part in a pass returns with it; and a pass is left when nobody waits for it any more.
+func TestCrewEnds(t *testing.T) {
+	why := errors.New("why")
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		d.layers = 16
+		r := rand.New(rand.NewPCG(1, 1))
+		a, b, e := newWorker(c, 0), newWorker(c, 1), newWorker(c, 2)
+		var all sync.WaitGroup
+		for _, w := range []*worker{a, b, e} {
+			c.leave(w.m) // nobody is waited for
+		}
+		go1 := func(w *worker, ctx context.Context, r *rand.Rand, takes time.Duration, want error) {
+			r = rand.New(rand.NewPCG(r.Uint64(), 1))
+			all.Go(func() {
+				begin := time.Now()
+				assert.ErrorIs(t, w.step(t, ctx, r, 1, false), want)
+				assert.Equal(t, takes, time.Since(begin))
+			})
+		}
+		one := d.base + d.each
+		// alone, and nobody else waits: the pass is left
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go1(a, ctx, r, one/16*4, why)
+		time.Sleep(one / 16 * 7 / 2)
+		cancel(why)
+		all.Wait()
+		// in the queue, while the pass of another runs
+		ctx, cancel = context.WithCancelCause(t.Context())
+		go1(a, t.Context(), r, one, nil)
+		time.Sleep(time.Millisecond)
+		go1(b, ctx, rand.New(r), time.Millisecond, why)
+		time.Sleep(time.Millisecond)
+		cancel(why)
+		all.Wait()
+		// in a pass with another
+		ctx, cancel = context.WithCancelCause(t.Context())
+		go1(a, t.Context(), r, one, nil)
+		time.Sleep(time.Millisecond)
+		go1(b, ctx, rand.New(rand.NewPCG(2, 2)), 2*one+d.each-time.Millisecond, why)
+		go1(e, t.Context(), rand.New(rand.NewPCG(3, 2)), 2*one+d.each-time.Millisecond, nil)
+		time.Sleep(one + time.Millisecond)
+		cancel(why)
+		all.Wait()
+		// both: the pass of two is left
+		ctx, cancel = context.WithCancelCause(t.Context())
+		go1(a, t.Context(), r, one, nil)
+		time.Sleep(time.Millisecond)
+		pass := (d.base + 2*d.each) / 16
+		go1(b, ctx, rand.New(rand.NewPCG(2, 2)), one+pass-time.Millisecond, why)
+		go1(e, ctx, rand.New(rand.NewPCG(3, 2)), one+pass-time.Millisecond, why)
+		time.Sleep(one - time.Millisecond + pass/2)
+		cancel(why)
+		all.Wait()
+		assert.False(t, c.led)
+		assert.Empty(t, c.queue)
+	})
+}
+
+// TestCrewGathers: who leads waits for those of the last pass, but not for one whose text is over, and not if its own
+// context ends; then another one leads.
+func TestCrewGathers(t *testing.T) {
+	why := errors.New("why")
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		r := rand.New(rand.NewPCG(1, 1))
+		a, b := newWorker(c, 0), newWorker(c, 1)
+		var all sync.WaitGroup
+		meet := func() {
+			for both := 0; both < 2; {
+				for i, w := range []*worker{a, b} {
+					r := rand.New(rand.NewPCG(1, uint64(i)))
+					all.Go(func() { assert.NoError(t, w.step(t, t.Context(), r, 1, false)) })
+				}
+				all.Wait()
+				if both++; len(d.shapes[len(d.shapes)-1]) < 2 {
+					both = 0
+				}
+			}
+		}
+		meet()
+		require.Equal(t, map[int]int{0: 1, 1: 1}, d.shapes[len(d.shapes)-1])
+		two := d.base + 2*d.each
+		begin := time.Now()
+		require.NoError(t, a.step(t, t.Context(), r, 1, false))
+		assert.Equal(t, two/patience+d.base+d.each, time.Since(begin), "the other one does not come")
+		begin = time.Now()
+		require.NoError(t, a.step(t, t.Context(), r, 1, false))
+		assert.Equal(t, d.base+d.each, time.Since(begin), "it was not in the last pass")
+		require.NoError(t, b.step(t, t.Context(), r, 1, false))
+		meet()
+		require.Equal(t, map[int]int{0: 1, 1: 1}, d.shapes[len(d.shapes)-1])
+		begin = time.Now()
+		all.Go(func() {
+			require.NoError(t, a.step(t, t.Context(), r, 1, false))
+			assert.Equal(t, time.Millisecond+d.base+d.each, time.Since(begin), "the other text is over")
+		})
+		time.Sleep(time.Millisecond)
+		c.leave(b.m)
+		all.Wait()
+		c.join(b.m)
+		meet()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		begin = time.Now()
+		all.Go(func() {
+			assert.ErrorIs(t, a.step(t, ctx, r, 1, false), why)
+			assert.Equal(t, time.Millisecond, time.Since(begin))
+		})
+		time.Sleep(time.Millisecond)
+		cancel(why)
+		all.Wait()
+		require.NoError(t, b.step(t, t.Context(), r, 1, false))
+	})
+}
+
+// TestCrewErrors: what is wrong with the rows of one session is its own error alone.
+func TestCrewErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		d.bad = 7
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				w := newWorker(c, i)
+				defer c.leave(w.m)
+				for n := range 10 {
+					token := int32(1)
+					if i == 2 && n == 5 {
+						token = 7
+					}
+					out := make([]backend.Output, 1)
+					err := c.run(t.Context(), w.m, w.kv, []backend.Row{{Token: token}}, out, backend.Want{Rows: []int{0}, K: 1}, false)
+					if token == 7 {
+						assert.ErrorIs(t, err, errBad)
+						continue
+					}
+					assert.NoError(t, err)
+					assert.EqualValues(t, 3, out[0].Top[0].ID)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestCrewClosed: where the model can be had no more, all who wait are told.
+func TestCrewClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		hold := c.hold
+		var closed atomic.Bool
+		c.hold = func(ctx context.Context) (func(), error) {
+			if closed.Load() {
+				return nil, ErrClosed
+			}
+			return hold(ctx)
+		}
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				w := newWorker(c, i)
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				err := w.step(t, t.Context(), rand.New(rand.NewPCG(1, 1)), 1, false)
+				if closed.Store(true); i == 0 {
+					assert.NoError(t, err)
+				} else {
+					assert.ErrorIs(t, err, ErrClosed)
+				}
+			})
+		}
+		all.Wait()
+		assert.Len(t, d.whole, 1)
+		assert.False(t, c.led)
+		assert.Empty(t, c.queue)
+	})
+}
+
+// TestCrewWatched: who is told of operations has passes of its own; if telling panics, the others go on.
+func TestCrewWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := newSlow(t)
+		forward := c.forward
+		c.forward = func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+			err := forward(ctx, kv, rows, out, want)
+			if backend.IsWatched(ctx) {
+				panic("the caller's")
+			}
+			return err
+		}
+		ctx := backend.Watch(t.Context(), &backend.Watcher{})
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				w, r := newWorker(c, i), rand.New(rand.NewPCG(1, 1))
+				defer c.leave(w.m)
+				for range 10 {
+					if i == 3 {
+						assert.Panics(t, func() { w.step(t, ctx, r, 1, false) })
+						continue
+					}
+					assert.NoError(t, w.step(t, t.Context(), r, 1, false))
+				}
+			})
+		}
+		all.Wait()
+		for _, shape := range d.shapes {
+			if shape[3] > 0 {
+				assert.Equal(t, map[int]int{3: 1}, shape)
+			}
+		}
+		assert.False(t, c.led)
+	})
+}
+
+// TestCrewRandom: sessions come, go, read prompts, decode, dawdle and give up at random. Every call finds what it should,
+// its rows are evaluated once and in order, and nobody is left waiting.
+func TestCrewRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			c, d := newSlow(t)
+			r := rand.New(rand.NewPCG(seed, 1))
+			d.layers = 1 + r.IntN(3)
+			var all sync.WaitGroup
+			for i := range 1 + r.IntN(12) {
+				r := rand.New(rand.NewPCG(seed, 2+uint64(i)))
+				all.Go(func() {
+					for text := range 3 {
+						time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+						w := newWorker(c, 10*i+text)
+						ctx, cancel := context.WithCancel(t.Context())
+						if r.IntN(3) == 0 {
+							time.AfterFunc(time.Duration(r.IntN(1000))*time.Millisecond, cancel)
+						}
+						err := w.step(t, ctx, r, 1+r.IntN(300), true)
+						for n := r.IntN(40); err == nil && n > 0; n-- {
+							if r.IntN(8) == 0 {
+								time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
+							}
+							err = w.step(t, ctx, r, 1+r.IntN(8), false)
+						}
+						if err != nil {
+							assert.Equal(t, context.Canceled, err)
+							assert.Error(t, ctx.Err())
+						}
+						c.leave(w.m)
+						cancel()
+					}
+				})
+			}
+			all.Wait()
+			assert.False(t, c.led)
+			assert.Empty(t, c.queue)
+			assert.LessOrEqual(t, slices.Max(d.whole), mostShared, fmt.Sprint(seed))
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+)
+
+// keptGrammars is how many grammars an engine keeps for the next answers by the same schema.
+const keptGrammars = 16
+
+// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree, and grammars by their schemas,
+// with the masks that were found.
+type structured struct {
+	mu     sync.Mutex
+	failed error
+	vocab  *grammar.Vocabulary // nil before the first use
+	end    int32               // a token that ends texts
+	kept   *lru.Cache[string, *grammar.Matcher]
+}
+
+// matcher returns the matcher of a schema, of any object without one.
+func (s *structured) matcher(e *Engine, schema []byte) (*grammar.Matcher, int32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.prepare(e); err != nil {
+		return nil, 0, err
+	}
+	key := string(schema)
+	if m, ok := s.kept.Get(key); ok {
+		return m, s.end, nil
+	}
+	g := grammar.Object()
+	if schema != nil {
+		var err error
+		if g, err = grammar.Schema(schema); err != nil {
+			return nil, 0, &schemaError{err}
+		}
+	}
+	m := grammar.NewMatcher(g, s.vocab)
+	s.kept.Add(key, m)
+	return m, s.end, nil
+}
+
+// prepare makes the tree at the first use.
+func (s *structured) prepare(e *Engine) (err error) {
+	if s.vocab != nil || s.failed != nil {
+		return s.failed
+	}
+	t, err := e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	size := min(t.Size(), e.model.Config().Vocab)
+	if s.vocab, err = grammar.NewVocabulary(size, t.Bytes, t.IsEnd); err != nil {
+		s.failed = errors.Join(errors.New("JSON cannot be asked of this model"), err)
+		return s.failed
+	}
+	for id := range int32(size) {
+		if t.IsEnd(id) {
+			s.end = id
+		}
+	}
+	s.kept, err = lru.New[string, *grammar.Matcher](keptGrammars)
+	return err
+}
+
+// schemaError names what is wrong.
+type schemaError struct{ err error }
+
+// Error implements error.
+func (e *schemaError) Error() string { return "JSON schema: " + e.err.Error() }
+
+// Unwrap returns the [SchemaError].
+func (e *schemaError) Unwrap() error { return e.err }

@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// TestTogetherOrAlone: sessions that decode at the same time, local, drawn, routed and verified, short texts and long
+// prompts, give what each gives alone, to the last bit of their confidences; and they share passes.
+func TestTogetherOrAlone(t *testing.T) {
+	long := func(seed uint64) func(s *synth.Spec) {
+		return func(s *synth.Spec) { s.Seed, s.Context = seed, 1000 }
+	}
+	e := small(t, Options{Threads: 2, Context: 1000}, long(4))
+	large := small(t, Options{Threads: 1, Context: 1000}, long(5))
+	cloud, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
+	require.NoError(t, err)
+	drawn := Request{Sampling: sample.Options{Temperature: 0.9, TopP: 0.9, Seed: 3}, IgnoreEnd: true}
+	routes := map[string]Route{
+		"local":     {},
+		"no lookup": {Request: Request{Lookup: -1}},
+		"drawn":     {Request: drawn},
+		"serial":    {Router: few, Draft: DraftOptions{Mode: Serial, Deadline: -1}},
+		"pipelined": {Router: few, Draft: DraftOptions{Deadline: -1}},
+		"branches":  {Router: few, Draft: DraftOptions{Deadline: -1, Branches: 4}},
+		"verified":  {Router: few, Draft: DraftOptions{Deadline: -1, Verify: true}},
+		"both":      {Request: drawn, Router: few, Draft: DraftOptions{Deadline: -1}},
+	}
+	prompts := map[string][]int32{}
+	want := map[string]text{}
+	var session atomic.Uint64
+	decode := func(name string) text {
+		r := routes[name]
+		if r.MaxTokens, r.IgnoreEnd = 60, true; r.Router != nil {
+			r.Cloud = cloud.Local(session.Add(1))
+		}
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		return read(t, s, prompts[name], r)
+	}
+	for name := range routes {
+		prompts[name] = make([]int32, 3+200*(len(name)%4))
+		for i := range prompts[name] {
+			prompts[name][i] = int32(7 * (i + len(name)) % 250)
+		}
+		want[name] = decode(name)
+		assert.Len(t, want[name].ids, 60)
+	}
+	assert.Equal(t, e.crew.calls, e.crew.passes, "one at a time")
+	for range 3 {
+		passes, calls := e.crew.passes, e.crew.calls
+		var all sync.WaitGroup
+		for name := range routes {
+			all.Go(func() { assert.Equal(t, want[name], decode(name), name) })
+		}
+		all.Wait()
+		t.Logf("%.1f of %d sessions in a pass", float64(e.crew.calls-calls)/float64(e.crew.passes-passes), len(routes))
+		assert.Less(t, e.crew.passes-passes, e.crew.calls-calls, "some are shared")
+	}
+}
+
+// TestMemoryGrows: keys and values take memory for a chunk at a time, as the text grows, and no more than the context.
+func TestMemoryGrows(t *testing.T) {
+	e := small(t, Options{Context: 3*backend.KVChunk + 10}, func(s *synth.Spec) { s.Context = 4 * backend.KVChunk })
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	assert.Zero(t, s.KVBytes(), "nothing before there is a text")
+	chunk := e.kvBytes(backend.KVChunk)
+	assert.Equal(t, e.kvBytes(3*backend.KVChunk+10), s.KVLimit())
+	grow := func(prompt, tokens int, want int64) {
+		for _, err := range s.Generate(t.Context(), make([]int32, prompt), Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
+			require.NoError(t, err)
+		}
+		assert.Equal(t, want, s.KVBytes(), "%d tokens", prompt+tokens)
+	}
+	grow(10, 5, chunk)
+	grow(backend.KVChunk-20, 10, chunk)
+	grow(backend.KVChunk-20, 30, 2*chunk)
+	grow(2*backend.KVChunk, 10, 3*chunk)
+	grow(3*backend.KVChunk, 10, s.KVLimit())
+	grow(10, 1, s.KVLimit())
+	require.NoError(t, s.Close())
+	assert.Zero(t, s.KVBytes())
+}
+
+// TestMemoryOfBranches: drafts with branches take no memory far behind the text.
+func TestMemoryOfBranches(t *testing.T) {
+	limit := func(s *synth.Spec) { s.Context = 40 * backend.KVChunk }
+	e := small(t, Options{Context: 40 * backend.KVChunk}, limit)
+	large := small(t, Options{}, func(s *synth.Spec) { limit(s); s.Seed = 5 })
+	cloud, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
+	require.NoError(t, err)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	route := Route{Router: few, Cloud: cloud.Local(1), Draft: DraftOptions{Deadline: -1, Branches: 4}}
+	route.MaxTokens, route.IgnoreEnd = 120, true
+	for _, err := range s.Routed(t.Context(), make([]int32, 10), route) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, e.kvBytes(backend.KVChunk), s.KVBytes())
+}
+
+// collected reports whether what a pointer pointed to is gone, after some collections.
+func collected[T any](p weak.Pointer[T]) bool {
+	for range 20 {
+		if runtime.GC(); p.Value() == nil {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// TestMemoryBack: Close gives the memory of a session back, once nothing runs in it, and one that is forgotten does so
+// without.
+func TestMemoryBack(t *testing.T) {
+	e := small(t, Options{}, nil)
+	request := Request{MaxTokens: 20, IgnoreEnd: true}
+	used := func() *Session {
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		other, err := e.NewSession()
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for _, s := range []*Session{s, other} { // so that they meet
+			all.Go(func() {
+				for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, request) {
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+		return s
+	}
+	closed := used()
+	memory := weak.Make(closed.cache)
+	require.NoError(t, closed.Close())
+	assert.True(t, collected(memory), "closed")
+	assert.Zero(t, closed.KVBytes())
+	require.NoError(t, closed.Close(), "twice")
+	_, err := generateAll(closed, t.Context(), request)
+	assert.ErrorIs(t, err, ErrClosed)
+	assert.ErrorIs(t, closed.Read(t.Context(), []int32{1, 2}, 1, nil), ErrClosed)
+
+	forgotten := weak.Make(used())
+	assert.True(t, collected(forgotten), "forgotten")
+
+	within := used()
+	memory = weak.Make(within.cache)
+	n := 0
+	for _, err := range within.Generate(t.Context(), []int32{1, 2, 3}, request) {
+		if n++; n == 3 {
+			require.NoError(t, within.Close())
+			assert.Positive(t, within.KVBytes(), "it is still in use")
+			continue
+		}
+		if n > 3 {
+			assert.ErrorIs(t, err, ErrClosed)
+		}
+	}
+	assert.Equal(t, 4, n)
+	assert.True(t, collected(memory), "closed in its loop")
+	runtime.KeepAlive(closed)
+	runtime.KeepAlive(within)
+}
+
+// generateAll counts the tokens of a text.
+func generateAll(s *Session, ctx context.Context, r Request) (n int, err error) {
+	for _, err = range s.Generate(ctx, []int32{1, 2, 3}, r) {
+		if err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// hanging is a cloud that answers nothing before its context ends.
+type hanging struct{ asked chan struct{} }
+
+func (h hanging) Ask(ctx context.Context, _ CloudQuestion) (CloudAnswer, error) {
+	h.asked <- struct{}{}
+	<-ctx.Done()
+	return CloudAnswer{}, context.Cause(ctx)
+}
+
+// TestCloseWhileWaiting: Close ends a text that waits for the cloud, at once.
+func TestCloseWhileWaiting(t *testing.T) {
+	e := small(t, Options{}, nil)
+	all, err := router.New(router.Options{Policy: router.Always})
+	require.NoError(t, err)
+	for _, mode := range []DraftOptions{{Mode: Serial, Deadline: -1}, {Deadline: -1}} {
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		cloud := hanging{make(chan struct{}, 10)}
+		var ends sync.WaitGroup
+		ends.Go(func() {
+			<-cloud.asked
+			assert.NoError(t, s.Close())
+		})
+		for _, err := range s.Routed(t.Context(), []int32{1, 2}, Route{Router: all, Cloud: cloud, Draft: mode}) {
+			assert.ErrorIs(t, err, ErrClosed)
+			assert.NotErrorIs(t, err, context.Canceled, "nobody's context ended")
+		}
+		ends.Wait()
+		assert.Zero(t, s.KVBytes())
+	}
+}
+
+// TestPanics: a panic of the caller's, wherever, passes through, and the session and the engine can be used afterwards,
+// with the tokens of one that nothing has happened to.
+func TestPanics(t *testing.T) {
+	why := errors.New("the caller's own")
+	asAskedOrAhead(t, func(t *testing.T, e *Engine) {
+		want, err := e.NewSession()
+		require.NoError(t, err)
+		request := Request{MaxTokens: 12, IgnoreEnd: true}
+		expected := read(t, want, []int32{1, 2, 3}, Route{Request: request})
+		all, err := router.New(router.Options{Policy: router.Always})
+		require.NoError(t, err)
+		cloud := hanging{make(chan struct{}, 1000)}
+		soon := DraftOptions{Deadline: time.Millisecond}
+		count := func(at int) func() {
+			return func() {
+				if at--; at == 0 {
+					panic(why)
+				}
+			}
+		}
+		for at := 1; at < 12; at += 2 {
+			step := count(at)
+			for name, r := range map[string]Route{
+				"observe": {Observe: func(Event) { step() }},
+				"head":    {Head: func(int, *backend.Output) { step() }},
+				"pick":    {Pick: func(int, *backend.Output) int32 { step(); return 5 }},
+				"decide":  {Decider: decides(step), Cloud: cloud, Draft: soon},
+				"yield":   {},
+				"waiting": {Router: all, Cloud: cloud, Draft: soon, Head: func(int, *backend.Output) { step() }},
+			} {
+				s, err := e.NewSession()
+				require.NoError(t, err)
+				step = count(at)
+				r.Request = request
+				var got any
+				func() {
+					defer func() { got = recover() }()
+					for range s.Routed(t.Context(), []int32{1, 2, 3}, r) {
+						if name == "yield" {
+							step()
+						}
+					}
+				}()
+				require.Equal(t, why, got, "%s, %d", name, at)
+				require.Equal(t, expected, read(t, s, []int32{1, 2, 3}, Route{Request: request}), "%s, %d", name, at)
+				require.NoError(t, s.Close())
+			}
+		}
+	})
+}
+
+// decides is a router that asks now and then.
+type decides func()
+
+func (d decides) Want(w backend.Want) backend.Want { return w }
+
+func (d decides) Decide(path uint64, pos int, _ *backend.Output) (float32, bool, uint64) {
+	d()
+	return 0.5, pos%4 == 0, path
+}
+
+// asAskedOrAhead runs a test on a device that computes as it is asked, and on one that runs ahead.
+func asAskedOrAhead(t *testing.T, test func(t *testing.T, e *Engine)) {
+	t.Run("as asked", func(t *testing.T) { test(t, small(t, Options{}, nil)) })
+	t.Run("ahead", func(t *testing.T) { e, _ := troubled(t, Options{}, true); test(t, e) })
+}

@@ -1,0 +1,482 @@
+package grammar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Schema makes the grammar of the values of a JSON schema: a part of draft 2020-12 that docs/structured.md lists. What
+// is wrong, is not supported, or allows no value at all is an [Error].
+func Schema(raw []byte) (*Grammar, error) {
+	s, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return compile(s)
+}
+
+// Object makes the grammar of all JSON objects.
+func Object() *Grammar {
+	g, err := Schema([]byte(`{"type": "object"}`))
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// compiler makes states of schemas.
+type compiler struct {
+	*schema
+	g       *Grammar
+	rules   map[string]int32 // starts, by the facts that they are of
+	parts   map[string]int32 // starts of regular parts, by what they are
+	pending []func() error   // what is still to be made of rules that have a start
+	proved  map[*node]bool   // schemas of whose oneOf at most one holds
+}
+
+func newCompiler(s *schema) *compiler {
+	g := &Grammar{bounds: []bounds{{0, unbounded}}}
+	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{}, proved: map[*node]bool{}}
+}
+
+func compile(s *schema) (*Grammar, error) {
+	c := newCompiler(s)
+	start, err := c.rule(s.root)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := c.finish(start)
+	if err == nil && !ok {
+		err = errorf("#", "no value fits")
+	}
+	return c.g, err
+}
+
+// finish makes all rules, the first of which begins at start, and reports whether that one has any value.
+func (c *compiler) finish(start int32) (some bool, err error) {
+	for len(c.pending) > 0 {
+		next := c.pending[0]
+		c.pending = c.pending[1:]
+		if err := next(); err != nil {
+			return false, err
+		}
+		if len(c.g.states) > mostStates {
+			return false, errorf("#", "%w", errSize)
+		}
+	}
+	c.g.start = start
+	return c.g.prune(), nil
+}
+
+// state makes a state; of the rule of another, where they share a count.
+func (c *compiler) state(bounds int32) int32 {
+	c.g.states = append(c.g.states, state{bounds: bounds})
+	return int32(len(c.g.states) - 1)
+}
+
+func (c *compiler) at(s int32) *state { return &c.g.states[s] }
+
+func (c *compiler) jump(from, to int32, o op) {
+	c.at(from).jumps = append(c.at(from).jumps, jump{o, to})
+}
+
+// literal leads along a text from a state to another one.
+func (c *compiler) literal(from int32, text string, to int32) {
+	for i := range len(text) {
+		next := to
+		if i+1 < len(text) {
+			next = c.state(c.at(from).bounds)
+		}
+		c.at(from).arcs = append(c.at(from).arcs, arc{lo: text[i], hi: text[i], to: next})
+		from = next
+	}
+}
+
+// spaced is literal with a space behind it, if one likes.
+func (c *compiler) spaced(from int32, text string, to int32) {
+	space := c.state(c.at(from).bounds)
+	c.literal(from, text, space)
+	c.literal(space, " ", to)
+	c.jump(space, to, keep)
+}
+
+// place puts a dfa into the grammar and returns its start; known by key, if that is not "".
+func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
+	if start, ok := c.parts[key]; ok && key != "" {
+		return start, nil
+	}
+	d, err := make()
+	if err != nil {
+		return 0, err
+	}
+	if d.empty() {
+		return c.state(0), nil // it leads nowhere
+	}
+	first := int32(len(c.g.states))
+	for i, arcs := range d.arcs {
+		s := state{arcs: slices.Clone(arcs), accept: d.end[i]}
+		for j := range s.arcs {
+			s.arcs[j].to += first
+		}
+		c.g.states = append(c.g.states, s)
+	}
+	if key != "" {
+		c.parts[key] = first
+	}
+	return first, nil
+}
+
+// rule returns the start of the rule of values that all of some schemas allow.
+func (c *compiler) rule(nodes ...*node) (int32, error) {
+	ids := make([]string, len(nodes))
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b *node) int { return a.id - b.id })
+	nodes = slices.Compact(nodes)
+	for i, n := range nodes {
+		ids[i] = strconv.Itoa(n.id)
+	}
+	key := strings.Join(ids, " ")
+	if start, ok := c.rules[key]; ok {
+		return start, nil
+	}
+	start := c.state(0)
+	c.rules[key] = start
+	c.pending = append(c.pending, func() error {
+		ways, err := c.expand(nodes)
+		if err != nil {
+			return err
+		}
+		for _, facts := range ways {
+			if err := c.values(start, facts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return start, nil
+}
+
+// pathOf says which of some schemas an error is about.
+func pathOf(nodes []*node) string {
+	if len(nodes) == 0 {
+		return "#"
+	}
+	return nodes[0].path
+}
+
+// mostWays is how many combinations of alternatives one value can have.
+const mostWays = 512
+
+// way is a combination of alternatives: schemas whose own keywords hold together, and those of which one of each list
+// is still to be chosen.
+type way struct {
+	facts   []*node
+	choices []choice
+}
+
+// choice is a list of schemas, and those within each other that the list stands in.
+type choice struct {
+	options, above []*node
+}
+
+// expand returns the ways in which all of some schemas can hold.
+func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
+	first := way{}
+	for _, n := range nodes {
+		if err := c.gather(&first, n, nil); err != nil {
+			return nil, err
+		}
+	}
+	open := []way{first}
+	for len(open) > 0 {
+		w := open[len(open)-1]
+		open = open[:len(open)-1]
+		if len(w.choices) == 0 {
+			ways = append(ways, w.facts)
+		} else {
+			chosen := w.choices[0]
+			for _, n := range slices.Backward(chosen.options) {
+				next := way{slices.Clone(w.facts), slices.Clone(w.choices[1:])}
+				if err := c.gather(&next, n, chosen.above); err != nil {
+					return nil, err
+				}
+				open = append(open, next)
+			}
+		}
+		if len(ways)+len(open) > mostWays {
+			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", mostWays)
+		}
+	}
+	return ways, nil
+}
+
+// gather adds a schema to a way, with those that it refers to or holds together. It stands in those above.
+func (c *compiler) gather(w *way, n *node, above []*node) error {
+	if slices.Contains(above, n) {
+		return errorf(n.path, "it refers to itself without a property or an item between")
+	}
+	if slices.Contains(w.facts, n) {
+		return nil
+	}
+	w.facts = append(w.facts, n)
+	if len(w.facts) > mostWays {
+		return errorf(n.path, "more than %d schemas of one value are not supported", mostWays)
+	}
+	above = append(slices.Clone(above), n)
+	more := n.allOf
+	if n.ref != "" {
+		more = append(slices.Clone(more), c.nodes[n.ref])
+	}
+	for _, m := range more {
+		if err := c.gather(w, m, above); err != nil {
+			return err
+		}
+	}
+	if n.anyOf != nil {
+		w.choices = append(w.choices, choice{n.anyOf, above})
+	}
+	if n.oneOf != nil {
+		if err := c.exclusive(n); err != nil {
+			return err
+		}
+		w.choices = append(w.choices, choice{n.oneOf, above})
+	}
+	return nil
+}
+
+// exclusive refuses alternatives of oneOf of which two may hold at once.
+func (c *compiler) exclusive(n *node) error {
+	if c.proved[n] {
+		return nil
+	}
+	c.proved[n] = true
+	for i, a := range n.oneOf {
+		for j := range i {
+			apart, err := c.apart(n.oneOf[j], a, 0)
+			if err != nil {
+				return err
+			}
+			if !apart {
+				return errorf(fmt.Sprintf("%s/oneOf/%d", n.path, i), "a value may fit oneOf/%d, too, as far as is known: "+
+					"give anyOf in place of oneOf, or a required property with a const of its own", j)
+			}
+		}
+	}
+	return nil
+}
+
+// apart reports whether no value can fit two schemas, as far as types and values tell.
+func (c *compiler) apart(a, b *node, depth int) (bool, error) {
+	if depth > 4 || slices.ContainsFunc([]*node{a, b}, func(n *node) bool { return n.oneOf != nil }) {
+		return false, nil
+	}
+	ways, err := c.expand([]*node{a})
+	if err != nil {
+		return false, err
+	}
+	others, err := c.expand([]*node{b})
+	if err != nil {
+		return false, err
+	}
+	for _, x := range ways {
+		for _, y := range others {
+			if apart, err := c.waysApart(x, y, depth); err != nil || !apart {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
+	k := strictKinds(a) & strictKinds(b)
+	if k == 0 {
+		return true, nil
+	}
+	if x, y := listed(a), listed(b); x != nil && y != nil && k&(object|array) == 0 {
+		return !slices.ContainsFunc(x, func(v string) bool { return slices.Contains(y, v) }), nil
+	}
+	if k != object {
+		return false, nil
+	}
+	x, y := objectOf(a), objectOf(b)
+	for _, name := range x.required {
+		if !slices.Contains(y.required, name) {
+			continue
+		}
+		for _, p := range x.of(name) {
+			for _, q := range y.of(name) {
+				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
+					return apart, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// strictKinds are the types that some schemas allow together, as they say so themselves.
+func strictKinds(facts []*node) kinds {
+	k := anyKind
+	for _, n := range facts {
+		if n.never {
+			return 0
+		}
+		if n.kinds != 0 {
+			k &= n.kinds
+		}
+		if n.values != nil {
+			var of kinds
+			for _, v := range n.values {
+				of |= kindOf(v)
+			}
+			k &= of
+		}
+	}
+	return k
+}
+
+// kindOf is the type of a value.
+func kindOf(raw json.RawMessage) kinds {
+	switch b := bytes.TrimSpace(raw); b[0] {
+	case 'n':
+		return null
+	case 't', 'f':
+		return boolean
+	case '"':
+		return text
+	case '{':
+		return object
+	case '[':
+		return array
+	}
+	return number
+}
+
+// allowedKinds are the types of values: where none is named, those that the keywords are about.
+func allowedKinds(facts []*node) kinds {
+	k, named, implied := anyKind, false, kinds(0)
+	for _, n := range facts {
+		if n.never {
+			return 0
+		}
+		implied |= n.implied
+		if n.kinds != 0 {
+			k, named = k&n.kinds, true
+		}
+	}
+	if !named && implied != 0 {
+		return implied
+	}
+	return k
+}
+
+// listed returns the values that some schemas list together, spelled alike; nil where none lists any.
+func listed(facts []*node) []string {
+	var all []string
+	for _, n := range facts {
+		if n.values == nil {
+			continue
+		}
+		some := []string{}
+		for _, v := range n.values {
+			some = append(some, spell(v))
+		}
+		if all == nil {
+			all = some
+		}
+		all = slices.DeleteFunc(all, func(v string) bool { return !slices.Contains(some, v) })
+	}
+	return all
+}
+
+// spell returns a value as it is generated.
+func spell(raw json.RawMessage) string {
+	var b bytes.Buffer
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = respell(&b, d) // it was read before, as a part of the schema
+	return b.String()
+}
+
+// respell writes the next value, compact and with its strings as this package spells them.
+func respell(b *bytes.Buffer, d *json.Decoder) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		b.WriteString(t.String())
+		for i := 0; d.More(); i++ {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := respell(b, d); err != nil {
+				return err
+			}
+			if t == '{' {
+				b.WriteByte(':')
+				if err := respell(b, d); err != nil {
+					return err
+				}
+			}
+		}
+		if t, err = end(d); err != nil {
+			return err
+		}
+		b.WriteString(t.String())
+	case string:
+		b.WriteString(quote(t))
+	case json.Number:
+		b.WriteString(plain(t))
+	case nil:
+		b.WriteString("null")
+	default:
+		fmt.Fprint(b, t)
+	}
+	return nil
+}
+
+// plain returns a number without an exponent, and without digits that make no difference.
+func plain(n json.Number) string {
+	r, err := parseNumber(n.String())
+	if err != nil {
+		return n.String()
+	}
+	digits, _ := r.FloatPrec()
+	return r.FloatString(digits)
+}
+
+// end reads what ends a list or an object.
+func end(d *json.Decoder) (json.Delim, error) {
+	t, err := d.Token()
+	if err != nil {
+		return 0, err
+	}
+	delim, ok := t.(json.Delim)
+	if !ok {
+		return 0, errors.New("no end")
+	}
+	return delim, nil
+}
+
+// quote returns a string as JSON, with no character escaped that need not be.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		if e := escape(r); e != "" {
+			b.WriteString(e)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,202 @@
+// Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON value
+// of a schema.
+//
+// A schema becomes an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
+// text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state
+// follows a mask over the vocabulary; see [Matcher].
+//
+// The texts are a part of all that the schema allows, in one spelling: compact JSON with at most one space behind each
+// comma and colon, keys in the order in which the schema names them, characters as they are and escaped only where they
+// must be. Every text that is a beginning of one can be completed.
+package grammar
+
+// state is a place in a rule.
+type state struct {
+	arcs   []arc  // taken with a byte
+	jumps  []jump // taken without one
+	calls  []call // a value that stands here
+	accept bool   // the rule may end here
+	text   bool   // any character of a string may follow, and leads back here
+	bounds int32  // of what the rule counts: an index
+}
+
+// arc leads to a state with any byte of lo to hi.
+type arc struct {
+	lo, hi byte
+	op     op
+	to     int32
+}
+
+// jump leads to a state without a byte.
+type jump struct {
+	op op
+	to int32
+}
+
+// call is a value of a rule, behind which the text goes on at a state.
+type call struct {
+	start int32 // of the rule
+	back  int32
+}
+
+// op says what becomes of the count of a rule.
+type op uint8
+
+const (
+	keep   op = iota
+	count     // one more, if there may be
+	enough    // only if there are enough
+)
+
+// bounds of a count: of characters or of items.
+type bounds struct {
+	least int32
+	most  int32 // unbounded: any number
+}
+
+const unbounded = -1
+
+// after returns a count after op, and whether op is possible.
+func (b bounds) after(o op, n int32) (int32, bool) {
+	switch {
+	case o == count && b.most == unbounded:
+		return min(n+1, b.least), true // more make no difference
+	case o == count:
+		return n + 1, n < b.most
+	case o == enough:
+		return n, n >= b.least
+	}
+	return n, true
+}
+
+// Grammar is an automaton. It never changes.
+type Grammar struct {
+	states []state
+	bounds []bounds
+	start  int32
+}
+
+// frame is a rule that waits for a value.
+type frame struct {
+	back int32 // where it goes on
+	n    int32 // its count
+	up   *frame
+}
+
+// same reports whether two frames are equal with all above them.
+func (f *frame) same(g *frame) bool {
+	for f != g {
+		if f == nil || g == nil || f.back != g.back || f.n != g.n {
+			return false
+		}
+		f, g = f.up, g.up
+	}
+	return true
+}
+
+// thread is one way to read the bytes so far: a state with arcs, the count of its rule, and the rules that wait.
+type thread struct {
+	at, n int32
+	up    *frame
+}
+
+// State is where a text stands. It never changes, and belongs to one grammar.
+type State struct {
+	threads []thread
+	done    bool
+}
+
+// Done reports whether the text is a whole value.
+func (s *State) Done() bool { return s.done }
+
+// Over reports whether nothing can follow.
+func (s *State) Over() bool { return len(s.threads) == 0 }
+
+// Start is the beginning of a text.
+func (g *Grammar) Start() *State {
+	s := new(State)
+	s.threads, s.done = g.arrive(nil, g.start, 0, nil)
+	return s
+}
+
+// Next returns where the text stands after more bytes; nil if they cannot follow.
+func (g *Grammar) Next(s *State, text ...byte) *State {
+	here, spare, done := s.threads, []thread(nil), s.done
+	for _, b := range text {
+		spare, done = g.step(spare[:0], here, b)
+		if len(spare) == 0 && !done {
+			return nil
+		}
+		here, spare = spare, nil
+	}
+	return &State{here, done}
+}
+
+// mostThreads is how many ways to read a text are followed. Where there are more, the others are given up: what is
+// allowed is then less, and still of the schema.
+const mostThreads = 256
+
+// step appends where threads are after a byte, and reports whether the text is a whole value then.
+func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
+	for _, t := range threads {
+		s := &g.states[t.at]
+		for _, a := range s.arcs {
+			if b < a.lo {
+				break // arcs are sorted
+			}
+			if b > a.hi {
+				continue
+			}
+			n, ok := g.bounds[s.bounds].after(a.op, t.n)
+			if !ok {
+				continue
+			}
+			var over bool
+			to, over = g.arrive(to, a.to, n, t.up)
+			done = done || over
+		}
+	}
+	return to, done
+}
+
+// arrive appends the places that can be reached from a state without a byte, and reports whether one is the end of the
+// text.
+func (g *Grammar) arrive(to []thread, at, n int32, up *frame) (_ []thread, done bool) {
+	s := &g.states[at]
+	if len(s.arcs) > 0 {
+		to = add(to, thread{at, n, up})
+	}
+	var over bool
+	for _, j := range s.jumps {
+		if n, ok := g.bounds[s.bounds].after(j.op, n); ok {
+			to, over = g.arrive(to, j.to, n, up)
+			done = done || over
+		}
+	}
+	for _, c := range s.calls {
+		to, over = g.arrive(to, c.start, 0, &frame{c.back, n, up})
+		done = done || over
+	}
+	switch {
+	case !s.accept:
+	case up == nil:
+		done = true
+	default:
+		to, over = g.arrive(to, up.back, up.n, up.up)
+		done = done || over
+	}
+	return to, done
+}
+
+// add appends a thread that is not there yet.
+func add(to []thread, t thread) []thread {
+	for _, o := range to {
+		if o.at == t.at && o.n == t.n && o.up.same(t.up) {
+			return to
+		}
+	}
+	if len(to) >= mostThreads {
+		return to
+	}
+	return append(to, t)
+}

@@ -1,0 +1,64 @@
+package grammar
+
+import "slices"
+
+// prune drops what leads to no end of a value, and reports whether the start does.
+//
+// Counts are no hindrance: a count is of what a loop repeats, which can go on as long as it must, and its bounds leave
+// room.
+func (g *Grammar) prune() bool {
+	live := g.live()
+	if !live[g.start] {
+		return false
+	}
+	for i := range g.states {
+		s := &g.states[i]
+		s.arcs = slices.DeleteFunc(s.arcs, func(a arc) bool { return !live[a.to] })
+		s.jumps = slices.DeleteFunc(s.jumps, func(j jump) bool { return !live[j.to] })
+		s.calls = slices.DeleteFunc(s.calls, func(c call) bool { return !live[c.start] || !live[c.back] })
+		sortArcs(s.arcs)
+	}
+	return true
+}
+
+// live tells of each state whether an end of its rule can be reached.
+func (g *Grammar) live() []bool {
+	live := make([]bool, len(g.states))
+	users := make([][]int32, len(g.states)) // states that may be live if this one is
+	var open []int32
+	for i := range g.states {
+		s := &g.states[i]
+		for _, a := range s.arcs {
+			users[a.to] = append(users[a.to], int32(i))
+		}
+		for _, j := range s.jumps {
+			users[j.to] = append(users[j.to], int32(i))
+		}
+		for _, c := range s.calls {
+			users[c.start], users[c.back] = append(users[c.start], int32(i)), append(users[c.back], int32(i))
+		}
+		if s.accept {
+			live[i] = true
+			open = append(open, int32(i))
+		}
+	}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, i := range users[at] {
+			if !live[i] && g.leads(i, live) {
+				live[i] = true
+				open = append(open, i)
+			}
+		}
+	}
+	return live
+}
+
+// leads reports whether a state leads to a live one.
+func (g *Grammar) leads(i int32, live []bool) bool {
+	s := &g.states[i]
+	return slices.ContainsFunc(s.arcs, func(a arc) bool { return live[a.to] }) ||
+		slices.ContainsFunc(s.jumps, func(j jump) bool { return live[j.to] }) ||
+		slices.ContainsFunc(s.calls, func(c call) bool { return live[c.start] && live[c.back] })
+}

@@ -1,0 +1,166 @@
+package sample
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// ruled is a random case of rules.
+type ruled struct {
+	o      Options
+	r      Rules
+	at     Place
+	logits []float32
+	pos    int
+}
+
+func newRuled(r *rand.Rand) (c ruled) {
+	c.o, c.logits, c.pos = anyOptions(r), randomLogits(r, 50, 2), r.IntN(5000)
+	c.r = Rules{MinP: float64(r.IntN(3)) * 0.1, RepeatPenalty: float64(r.IntN(4)) * 0.6}
+	c.r.PresencePenalty, c.r.FrequencyPenalty = float64(r.IntN(3))-1, float64(r.IntN(3))-0.5
+	c.r.Bias, c.at.Counts = map[int32]float32{}, map[int32]int{}
+	for range r.IntN(8) {
+		c.r.Bias[r.Int32N(60)] = float32(r.IntN(200) - 100)
+		c.at.Recent = append(c.at.Recent, r.Int32N(50))
+		c.at.Counts[r.Int32N(50)]++
+	}
+	if r.IntN(2) == 0 {
+		c.at.Mask = make([]uint64, 1)
+		for c.at.Mask[0] == 0 {
+			c.at.Mask[0] = r.Uint64() & r.Uint64() & (1<<50 - 1)
+		}
+	}
+	return c
+}
+
+// changed are the logits after the rules, from their definition; -Inf for tokens that may not stand there.
+func (c *ruled) changed() []float32 {
+	out := slices.Clone(c.logits)
+	for i := range out {
+		id, l := int32(i), float64(out[i])
+		if c.at.Mask != nil && c.at.Mask[0]>>i&1 == 0 {
+			out[i] = float32(math.Inf(-1))
+			continue
+		}
+		l += float64(c.r.Bias[id])
+		if p := c.r.RepeatPenalty; p != 0 && slices.Contains(c.at.Recent, id) {
+			l = map[bool]float64{true: l / p, false: l * p}[l > 0]
+		}
+		if c.at.Counts[id] > 0 {
+			l -= c.r.PresencePenalty
+		}
+		out[i] = float32(l - float64(c.at.Counts[id])*c.r.FrequencyPenalty)
+	}
+	return out
+}
+
+// TestPickByIsTheDefinition: of the tokens that may stand there, with logits as the rules change them, the best one is
+// taken, or that with the largest logit/T + noise of those that temperature, top-k, top-p and min-p leave.
+func TestPickByIsTheDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	cut := 0
+	for range 3000 {
+		c := newRuled(r)
+		s, err := New(c.o)
+		require.NoError(t, err)
+		require.NoError(t, c.r.Validate())
+		logits := c.changed()
+		p, most := shares(logits, c.o), 0.0
+		for _, v := range p {
+			most = max(most, v)
+		}
+		best, value := int32(-1), math.Inf(-1)
+		for i, l := range logits {
+			v := float64(l)
+			if !c.o.Greedy() {
+				if v = v/c.o.Temperature + c.o.Noise(c.pos, int32(i)); p[i] == 0 {
+					continue
+				}
+				if p[i] < c.r.MinP*most*(1-1e-9) {
+					cut++
+					continue
+				}
+			}
+			if v > value {
+				best, value = int32(i), v
+			}
+		}
+		require.Equal(t, best, s.PickBy(c.pos, output(c.logits, 5), c.r, c.at), "%+v", c)
+		all := &backend.Output{Top: output(c.logits, 50).Top}
+		require.Equal(t, best, s.PickBy(c.pos, all, c.r, c.at), "the best tokens stand for all: %+v", c)
+	}
+	assert.Positive(t, cut)
+}
+
+// TestPickByWithoutRules: where nothing is changed it is the choice without rules.
+func TestPickByWithoutRules(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	for range 500 {
+		c := newRuled(r)
+		s, err := New(c.o)
+		require.NoError(t, err)
+		out := output(c.logits, 50)
+		want := s.Pick(c.pos, out)
+		require.Equal(t, want, s.PickBy(c.pos, out, Rules{RepeatPenalty: 1}, Place{Recent: c.at.Recent, Counts: c.at.Counts}))
+	}
+	s, err := New(Options{Temperature: 1})
+	require.NoError(t, err)
+	assert.EqualValues(t, -1, s.PickBy(1, output(make([]float32, 50), 5), Rules{}, Place{Mask: make([]uint64, 1)}))
+	many := make([]float32, 5000)
+	for i := range many {
+		many[i] = float32(i % 4999)
+	}
+	s, err = New(Options{Temperature: 1e-3, TopK: 600})
+	require.NoError(t, err)
+	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, Rules{}, Place{}), "more than are sorted at a time")
+}
+
+func TestRulesValidate(t *testing.T) {
+	for _, r := range []Rules{{}, {MinP: 1, RepeatPenalty: 2, Bias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2}} {
+		assert.NoError(t, r.Validate(), "%+v", r)
+	}
+	nan := math.NaN()
+	for _, r := range []Rules{
+		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
+		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {Bias: map[int32]float32{1: 101}},
+		{Bias: map[int32]float32{1: float32(nan)}},
+	} {
+		assert.Error(t, r.Validate(), "%+v", r)
+	}
+	drawn := Options{Temperature: 1}
+	for r, want := range map[*Rules][2]bool{
+		{}: {false, false}, {MinP: 0.1}: {true, false}, {RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
+		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true}, {Bias: map[int32]float32{1: 1}}: {true, true},
+	} {
+		assert.Equal(t, want, [2]bool{r.Any(drawn), r.Adjusts()}, "%+v", *r)
+		assert.Equal(t, want[1], r.Any(Options{}), "greedy: %+v", *r)
+	}
+}
+
+// BenchmarkPickBy chooses from a vocabulary of Qwen's size by rules.
+func BenchmarkPickBy(b *testing.B) {
+	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), 16)
+	mask := make([]uint64, 151936/64)
+	for i := range mask {
+		mask[i] = math.MaxUint64
+	}
+	for name, o := range map[string]Options{
+		"greedy": {}, "all": {Temperature: 1}, "top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, err := New(o)
+			require.NoError(b, err)
+			at := Place{Mask: mask, Counts: map[int32]int{5: 1, 7: 2}, Recent: []int32{5, 7, 7}}
+			for pos := 0; b.Loop(); pos++ {
+				s.PickBy(pos, out, Rules{PresencePenalty: 1, RepeatPenalty: 1.1}, at)
+			}
+		})
+	}
+}

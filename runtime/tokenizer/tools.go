@@ -1,0 +1,237 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// Turn is a turn of a chat with tools.
+type Turn struct {
+	Role    string     // "system", "user", "assistant", or "tool" for what a tool returned
+	Content string     // may be empty where there are calls
+	Calls   []ToolCall // of an assistant
+}
+
+// ToolCall is a call of a tool, as a model made it.
+type ToolCall struct {
+	Name      string
+	Arguments []byte // JSON text of an object
+}
+
+// The texts around tools in the system's turn, as the models of Qwen2.5 were trained on them.
+const (
+	toolsBegin = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
+		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+	toolsEnd = "\n</tools>\n\nFor each function call, return a json object with function name and arguments within " +
+		"<tool_call></tool_call> XML tags:\n<tool_call>\n" +
+		"{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
+)
+
+// ChatTools is [Tokenizer.Chat], up to where the assistant's turn begins, for a chat in which the model may call tools:
+// each is the JSON text of its definition, {"type": "function", "function": {"name": …}}. The turns are those of the
+// template of Qwen2.5: definitions stand in the system's turn, calls between <tool_call> and </tool_call> in the
+// assistant's, and what tools return between <tool_response> and </tool_response> in a turn of the user, one for all
+// tools that answer together. JSON is written as Python's json.dumps does.
+//
+// As in Chat, special tokens in what others wrote are not parsed.
+func (t *Tokenizer) ChatTools(turns []Turn, tools [][]byte) ([]int32, error) {
+	if t.chatErr != nil {
+		return nil, fmt.Errorf("chat: %w", t.chatErr)
+	}
+	if len(turns) == 0 {
+		return nil, fmt.Errorf("chat: %w", ErrNoMessage)
+	}
+	texts, err := t.turnTexts(turns, tools)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	var ids []int32
+	for _, text := range texts {
+		ids = append(ids, t.chat.start)
+		ids = append(ids, t.Encode(text, false)...)
+		ids = t.appendEnd(ids)
+	}
+	return t.appendAnswer(ids), nil
+}
+
+// turnTexts returns what stands between <|im_start|> and <|im_end|> of each turn.
+func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
+	system, own := t.chat.system, t.chat.addSystem
+	given := turns[0].Role == "system"
+	if given {
+		system, turns = turns[0].Content, turns[1:]
+	}
+	shift := 0 // of the numbers of messages
+	if given {
+		shift = 1
+	}
+	var texts []string
+	if len(tools) > 0 {
+		text, err := toolsText(tools)
+		if err != nil {
+			return nil, err
+		}
+		if given || own {
+			text = system + "\n\n" + text
+		}
+		texts = append(texts, "system\n"+text)
+	} else if given || own {
+		texts = append(texts, "system\n"+system)
+	}
+	for i := 0; i < len(turns); i++ {
+		if turns[i].Role != "tool" {
+			text, err := turnText(turns[i])
+			if err != nil {
+				return nil, fmt.Errorf("message %d: %w", i+shift, err)
+			}
+			texts = append(texts, text)
+			continue
+		}
+		text := "user"
+		for ; i < len(turns) && turns[i].Role == "tool"; i++ {
+			text += "\n<tool_response>\n" + turns[i].Content + "\n</tool_response>"
+		}
+		i--
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// toolsText returns what the system's turn says of tools.
+func toolsText(tools [][]byte) (string, error) {
+	var b strings.Builder
+	b.WriteString(toolsBegin)
+	for i, tool := range tools {
+		text, err := pythonJSON(tool)
+		if err != nil {
+			return "", fmt.Errorf("tool %d: %w", i, err)
+		}
+		b.WriteString("\n" + text)
+	}
+	b.WriteString(toolsEnd)
+	return b.String(), nil
+}
+
+// turnText returns a turn that is not of a tool.
+func turnText(m Turn) (string, error) {
+	switch m.Role {
+	case "system", "user", "assistant":
+	default:
+		return "", fmt.Errorf("%w %s (known: system, user, assistant, tool)", ErrRole, quote.Text(m.Role))
+	}
+	if len(m.Calls) == 0 {
+		return m.Role + "\n" + m.Content, nil
+	}
+	text := m.Role
+	if m.Content != "" {
+		text += "\n" + m.Content
+	}
+	for _, c := range m.Calls {
+		arguments, err := pythonJSON(c.Arguments)
+		if err != nil {
+			return "", fmt.Errorf("arguments of %s: %w", quote.Text(c.Name), err)
+		}
+		text += "\n<tool_call>\n{\"name\": \"" + c.Name + "\", \"arguments\": " + arguments + "}\n</tool_call>"
+	}
+	return text, nil
+}
+
+// pythonJSON writes JSON text as json.dumps of Python does with ensure_ascii=False: a blank after each colon and comma,
+// fields in their order, and characters as they are. Numbers stay as they are written.
+func pythonJSON(text []byte) (string, error) {
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder by itself takes more
+		return "", fmt.Errorf("this is not JSON: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var b strings.Builder
+	err := appendValue(&b, d, 0)
+	return b.String(), err
+}
+
+// mostDepth is how deep brackets may be in one another.
+const mostDepth = 1000
+
+// appendValue writes the next value.
+func appendValue(b *strings.Builder, d *json.Decoder, depth int) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch v := t.(type) {
+	case json.Delim:
+		if depth == mostDepth {
+			return fmt.Errorf("brackets stand more than %d deep", mostDepth)
+		}
+		return appendAll(b, d, v, depth+1)
+	case string:
+		appendString(b, v)
+	case json.Number:
+		b.WriteString(v.String())
+	case bool:
+		fmt.Fprint(b, v)
+	case nil:
+		b.WriteString("null")
+	}
+	return nil
+}
+
+// appendAll writes what follows an opening bracket, up to the closing one.
+func appendAll(b *strings.Builder, d *json.Decoder, open json.Delim, depth int) error {
+	b.WriteString(open.String())
+	for first := true; d.More(); first = false {
+		if !first {
+			b.WriteString(", ")
+		}
+		if open == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ := key.(string) // the decoder takes nothing else there
+			appendString(b, name)
+			b.WriteString(": ")
+		}
+		if err := appendValue(b, d, depth); err != nil {
+			return err
+		}
+	}
+	end, err := d.Token()
+	if err == nil {
+		b.WriteString(end.(json.Delim).String())
+	}
+	return err
+}
+
+// appendString writes a string.
+func appendString(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for _, r := range s {
+		switch r {
+		case '"', '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		case '\b':
+			b.WriteString(`\b`)
+		case '\f':
+			b.WriteString(`\f`)
+		default:
+			if r < 0x20 {
+				fmt.Fprintf(b, `\u%04x`, r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+	}
+	b.WriteByte('"')
+}
