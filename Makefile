@@ -33,7 +33,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy clients load
+.PHONY: help build test race fuzz mutants verified bench matrix results study lint cross arm64 upstream metal deploy clients load man terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet -tags noasm ./...
 	$(GO) vet -tags live ./bench
 	$(GO) vet -tags clients ./bench/clients
+	$(GO) vet -tags terminal ./cmd/pilotfish
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -122,6 +123,13 @@ clients: ## the official clients for Python, Node and Go against serve; needs py
 load: ## serve under CONNECTIONS (64) for SECONDS (30): nothing lost, memory bounded, times of answers
 	PILOTFISH_LOAD="$(or $(CONNECTIONS),64) $(or $(SECONDS),30) $(or $(TOKENS),32) $(MODEL)" \
 		$(GO) test -tags clients -count=1 -timeout 20m -v -run TestLoad ./bench/clients
+
+# The program does not link what makes them: a test does.
+man: ## man pages of all commands, into the folder man
+	PILOTFISH_MAN=$(CURDIR)/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/pilotfish
+
+terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
+	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

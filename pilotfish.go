@@ -24,11 +24,13 @@ package pilotfish
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -67,10 +69,15 @@ type Model struct {
 	e *engine.Engine
 }
 
-// Open maps the GGUF file at path, of which a split one's first part, and loads its weights. Errors name the file and
-// the field.
-func Open(path string, o Options) (*Model, error) {
+// Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
+// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. A file that is
+// there comes first; nothing is fetched. Errors name the file and the field.
+func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
+	if err != nil {
+		return nil, err
+	}
+	path, err := pulled(name)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +86,18 @@ func Open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	return &Model{e}, nil
+}
+
+// pulled returns the path of the model that name means.
+func pulled(name string) (string, error) {
+	if _, err := os.Stat(name); err == nil {
+		return name, nil
+	}
+	dir, err := hub.DefaultDir(os.Getenv)
+	if err != nil {
+		return name, nil // without a folder there are no names: opening the file says what is wrong
+	}
+	return hub.Resolve(dir, name)
 }
 
 // Load is [Open] for the bytes of a file, which must not change before [Model.Close]. Errors call it by name.

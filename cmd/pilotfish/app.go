@@ -31,7 +31,8 @@ type app struct {
 	// patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
 	patience time.Duration
 
-	command *cobra.Command // at work; nil before
+	command *cobra.Command    // at work; nil before
+	settled map[string]string // flags that are not from the command line, and where they are from
 }
 
 // run runs the command that args name and returns the exit code.
@@ -50,7 +51,8 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 		return a.interrupted(stopped, err)
 	}
 	if wrong := (*usageError)(nil); err != nil && (a.command == nil || errors.As(err, &wrong)) {
-		fmt.Fprintf(a.stderr, "pilotfish: %v\nusage: %s\nTry '%s --help'.\n", err, cmd.UseLine(), cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "pilotfish: %v%s\nusage: %s\nTry '%s --help'.\n", err, a.origin(err.Error()), cmd.UseLine(),
+			cmd.CommandPath())
 		return exitUsage
 	}
 	if unwritten, silent := a.outputError(); silent {
@@ -86,6 +88,9 @@ func (a *app) watchBegin(root *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.command = c
+				if err := a.findModels(c); err != nil {
+					return err
+				}
 				return work(c, args)
 			}
 		}

@@ -85,5 +85,5 @@ func writePage(r *report.Report, path string) error {
 	if err := r.WriteHTML(&b); err != nil {
 		return err
 	}
-	return replaceFile(path, b.Bytes())
+	return replaceFile(path, b.Bytes(), 0o644)
 }

@@ -24,6 +24,7 @@ type configFile struct {
 
 	name  string
 	flags *pflag.FlagSet // takes every value, to see whether it is right
+	names string         // what a key can be, for messages
 }
 
 type configValue struct {
@@ -35,6 +36,15 @@ type configValue struct {
 // readConfig reads a configuration file. flags are those of `pilotfish cloud`, all unset; they are changed. No error
 // repeats a secret.
 func readConfig(name string, flags *pflag.FlagSet) (*configFile, error) {
+	b, err := readConfigBytes(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(name, b, flags)
+}
+
+// readConfigBytes reads a file that is not longer than a configuration is.
+func readConfigBytes(name string) ([]byte, error) {
 	const longest = 1 << 20
 	file, err := os.Open(name)
 	if err != nil {
@@ -48,16 +58,16 @@ func readConfig(name string, flags *pflag.FlagSet) (*configFile, error) {
 	if len(b) > longest {
 		return nil, fmt.Errorf("%s has more than %d bytes: is it the right file?", name, longest)
 	}
-	return parseConfig(name, b, flags)
+	return b, nil
 }
 
-func parseConfig(name string, b []byte, flags *pflag.FlagSet) (*configFile, error) {
-	c := &configFile{name: name, flags: flags}
+// document returns the node of the only document of a file; nil where it holds nothing but comments.
+func (c *configFile) document(b []byte) (*yaml.Node, error) {
 	var first, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	err := d.Decode(&first)
 	if errors.Is(err, io.EOF) { // nothing but comments
-		return c, nil
+		return nil, nil
 	}
 	if err == nil {
 		if err = d.Decode(&second); err == nil {
@@ -67,9 +77,17 @@ func parseConfig(name string, b []byte, flags *pflag.FlagSet) (*configFile, erro
 	if !errors.Is(err, io.EOF) {
 		return nil, c.noYAML(err)
 	}
-	root := first.Content[0]
-	if isNull(root) {
-		return c, nil
+	if isNull(first.Content[0]) {
+		return nil, nil
+	}
+	return first.Content[0], nil
+}
+
+func parseConfig(name string, b []byte, flags *pflag.FlagSet) (*configFile, error) {
+	c := &configFile{name: name, flags: flags, names: "those of the flags in `pilotfish cloud --help`, and tokens"}
+	root, err := c.document(b)
+	if root == nil || err != nil {
+		return c, err
 	}
 	seen := map[string]int{}
 	err = c.each(root, seen, func(key, value *yaml.Node) error {
@@ -126,8 +144,7 @@ func (c *configFile) readFlag(key, value *yaml.Node) error {
 	flag := c.flags.Lookup(key.Value)
 	switch {
 	case flag == nil:
-		return c.at(key, "%q is no setting: the names are those of the flags in `pilotfish cloud --help`, and tokens",
-			key.Value)
+		return c.at(key, "%q is no setting: the names are %s", key.Value, c.names)
 	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
 		return c.at(key, "%s belongs on the command line", flag.Name)
 	}

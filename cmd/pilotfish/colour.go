@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 
 	"github.com/fatih/color"
 
@@ -14,8 +15,12 @@ func newTokenPrinter(a *app) func(engine.Token) error {
 	colours := map[string]*color.Color{
 		"cloud": color.New(color.FgCyan, color.Bold), "edge-timeout": color.New(color.FgYellow),
 	}
-	plain := !isTerminal(a.stdout) || a.env("NO_COLOR") != ""
+	terminal := isTerminal(a.stdout)
+	plain := !terminal || a.env("NO_COLOR") != ""
 	return func(t engine.Token) error {
+		if terminal {
+			t.Text = strings.Map(harmless, t.Text)
+		}
 		c := colours[t.Origin]
 		if plain || c == nil || t.Text == "" {
 			_, err := io.WriteString(a.stdout, t.Text)
@@ -25,4 +30,19 @@ func newTokenPrinter(a *app) func(engine.Token) error {
 		_, err := c.Fprint(a.stdout, t.Text)
 		return err
 	}
+}
+
+// harmless puts a picture in the place of a control character: at a terminal, what a model writes is text, not commands.
+func harmless(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
+		return r
+	case r < ' ':
+		return '\u2400' + r
+	case r == 0x7f:
+		return '\u2421'
+	case r < 0xa0:
+		return '\uFFFD'
+	}
+	return r
 }

@@ -174,7 +174,7 @@ func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
 	var b bytes.Buffer
 	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
 	if err == nil {
-		err = replaceFile(f.html, b.Bytes())
+		err = replaceFile(f.html, b.Bytes(), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)

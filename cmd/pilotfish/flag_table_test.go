@@ -88,8 +88,23 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish demo":         joined(route, map[string]string{"report": "TestDemoReport"}),
 		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
+		"pilotfish list":         {"dir": "TestListCommand", "json": "TestListCommand"},
+		"pilotfish rm":           {"dir": "TestRemoveCommand", "force": "TestRemoveCommand"},
+		"pilotfish config":       {"config": "TestConfigCommand", "json": "TestConfigCommand"},
+		"pilotfish chat": {
+			"ctx": "TestChatFlags", "huge-pages": "TestChatFlags", "cloud": "TestChatCloud", "pin": "TestChatCloud",
+			"token-file": "TestChatCloud", "no-resume": "TestChatCloud", "policy": "TestChatRouting",
+			"threshold": "TestChatRouting", "budget": "TestChatRouting", "router": "TestChatRouting",
+			"branches": "TestChatRouting", "window": "TestChatRouting", "inflight": "TestChatRouting",
+			"deadline": "TestChatRouting", "ahead": "TestChatRouting", "verify": "TestChatRouting", "mode": "TestChatRouting",
+			"system": "TestChatFlags", "max-tokens": "TestChatFlags", "temp": "TestChatSampling", "top-k": "TestChatSampling",
+			"top-p": "TestChatSampling", "seed": "TestChatSampling", "load": "TestChatSaveLoad",
+			"no-history": "TestChatTerminal", "config": "TestSettings", "model": "TestChatFlags", "threads": "TestChatFlags",
+			"kv": "TestChatFlags", "backend": "TestChatFlags",
+		},
 		"pilotfish run": joined(model, map[string]string{
-			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
+			"config": "TestSettings",
+			"ctx":    "TestModelFlags", "huge-pages": "TestHugePagesFlag",
 			"timeline": "TestTimeline", "qlog": "TestQlog",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
@@ -287,11 +302,12 @@ func calls(m string) map[string][]string {
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"}, "pilotfish bench link": {},
 		"pilotfish bench compare": {"/nowhere/a.jsonl"},
 		"pilotfish demo":          {"--modes", "pipelined-2"},
-		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},
-		"pilotfish cloud":         {"-m", m, "--listen", "127.0.0.1:0"},
-		"pilotfish serve":         {"-m", m, "--listen", "127.0.0.1:0", "--cloud", closedPort},
-		"pilotfish cloud check":   {"http://127.0.0.1:1", "--tokenizer", m},
-		"pilotfish cloud ready":   {}, "pilotfish router": {},
+		"pilotfish list":          {}, "pilotfish rm": {"o/n", "-f"}, "pilotfish config": {}, "pilotfish chat": {"-m", m},
+		"pilotfish run":         {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish cloud":       {"-m", m, "--listen", "127.0.0.1:0"},
+		"pilotfish serve":       {"-m", m, "--listen", "127.0.0.1:0", "--cloud", closedPort},
+		"pilotfish cloud check": {"http://127.0.0.1:1", "--tokenizer", m},
+		"pilotfish cloud ready": {}, "pilotfish router": {},
 		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
 		"pilotfish eval":             {"demo", "--questions", "1"}, "pilotfish eval fetch": {"csqa"},
 		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--rounds", "2", "--data", "demo-train",
@@ -329,7 +345,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 				}
 				args := append(strings.Fields(c.CommandPath())[1:], line...)
 				if f.Name == "seed" {
-					needed := map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}
+					needed := map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish chat": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}
 					args = append(args, needed[c.CommandPath()]...)
 				}
 				if f.Name == "top-k" || f.Name == "top-p" {

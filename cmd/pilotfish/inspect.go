@@ -62,19 +62,23 @@ func newInspectCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:     "inspect FILE [flags]",
-		Short:   "Show the metadata, tensors and sizes of a model file",
+		Short:   "Show the metadata, tensors and sizes of a model file, or of a pulled model",
 		Example: `  pilotfish inspect model.gguf`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if most < -1 {
 				return usagef("--elements %d is not a number of elements: give 0 or more, or -1 for all", most)
 			}
-			f, err := gguf.Open(args[0])
+			path, err := a.modelPath(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			f, err := gguf.Open(path)
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			in := inspect(f, args[0], most)
+			in := inspect(f, path, most)
 			if asJSON {
 				return a.printJSON(in)
 			}

@@ -111,5 +111,5 @@ func (s *liveState) update(escalated, tokens int) error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
-	return replaceFile(s.path, append(b, '\n'))
+	return replaceFile(s.path, append(b, '\n'), 0o644)
 }

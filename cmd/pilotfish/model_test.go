@@ -236,7 +236,7 @@ func TestWrongCalls(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"run hello", exitUsage, `"model" not set`},
+		{"run hello", exitUsage, "there is no model: "},
 		{"run -m M", exitUsage, "no prompt"},
 		{"run -m M --tokens 1,x", exitUsage, `"x"`},
 		{"run -m M --tokens -1", exitUsage, `"-1"`},

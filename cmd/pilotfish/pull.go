@@ -14,21 +14,25 @@ func newPullCommand(a *app) *cobra.Command {
 	var dir string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:FILE]",
+		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:QUANT or :FILE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Fetch a GGUF from the Hugging Face hub and print where it is",
 		Long: `Fetch a GGUF from the Hugging Face hub and print where it is.
 
-Without FILE it takes the repository's only model, or its Q8_0, Q4_K_M, Q4_0 or F16 file, whichever of them
-comes first. All parts of a split model are fetched; the path is that of the first. A pull that was cut off
-goes on where it stopped. What is already here and has the hub's SHA-256 is not fetched again.
+QUANT is a quantisation such as Q4_K_M, in capital or small letters. Without it the repository's only model is
+taken, or its Q8_0, Q4_K_M, Q4_0 or F16 file, whichever of them comes first. All parts of a split model are fetched;
+the path is that of the first. A pull that was cut off goes on where it stopped. What is already here and has the
+hub's SHA-256 is not fetched again.
+
+Other commands take the same name as -m. "pilotfish list" shows what is here, "pilotfish rm" removes it.
 
 Environment:
   HF_TOKEN           token for private and gated repositories; sent to the hub alone
   HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
   PILOTFISH_MODELS   folder for models, where --dir names none`,
-		Example: "  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
-		Args:    cobra.ExactArgs(1),
+		Example: `  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ref, err := hub.ParseRef(args[0])
 			if err != nil {
@@ -37,7 +41,7 @@ Environment:
 			return a.pull(c.Context(), ref, dir, asJSON)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
+	registerModelFolder(c, &dir)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the path")
 	return c
 }
@@ -58,21 +62,12 @@ type pulledFile struct {
 }
 
 // pull fetches what ref names and prints where it is.
-func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) (err error) {
-	if dir == "" {
-		if dir, err = hub.DefaultDir(a.env); err != nil {
-			return err
-		}
+func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) error {
+	dir, err := a.modelFolder(dir)
+	if err != nil {
+		return err
 	}
-	meter := newMeter(a.stderr, ref.String(), inBytes)
-	files, err := hub.Pull(ctx, ref, hub.Options{
-		Dir:      dir,
-		Endpoint: a.env("HF_ENDPOINT"),
-		Token:    a.env("HF_TOKEN"),
-		Progress: meter.show,
-		Notice:   meter.say,
-	})
-	meter.close()
+	files, err := a.fetch(ctx, ref, dir)
 	if err != nil {
 		return err
 	}
@@ -85,4 +80,17 @@ func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) (e
 		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
 	}
 	return a.printJSON(model)
+}
+
+// fetch brings what ref names into the folder, with a bar for somebody who watches.
+func (a *app) fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
+	meter := newMeter(a.stderr, ref.String(), inBytes)
+	defer meter.close()
+	return hub.Pull(ctx, ref, hub.Options{
+		Dir:      dir,
+		Endpoint: a.env("HF_ENDPOINT"),
+		Token:    a.env("HF_TOKEN"),
+		Progress: meter.show,
+		Notice:   meter.say,
+	})
 }

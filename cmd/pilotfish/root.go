@@ -40,6 +40,9 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		newPullCommand(a),
+		newListCommand(a),
+		newRemoveCommand(a),
+		newChatCommand(a),
 		newRunCommand(a),
 		newServeCommand(a),
 		newCloudCommand(a),
@@ -50,8 +53,11 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newLogitsCommand(a),
 		newBenchCommand(a),
 		newEvalCommand(a),
+		newConfigCommand(a),
 		newVersionCommand(a),
 	)
+	addSettings(a, root)
+	addValues(a, root)
 	addProfiles(root)
 	root.InitDefaultCompletionCmd()
 	return root

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -359,18 +360,18 @@ func writeRouter(path string, r *router.File) error {
 	if err := r.Write(gguf.NewWriter(&b)); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return replaceFile(path, b.Bytes())
+	return replaceFile(path, b.Bytes(), 0o644)
 }
 
 // replaceFile gives a file its content, whole or not at all.
-func replaceFile(path string, content []byte) error {
+func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)

@@ -338,7 +338,7 @@ func (c *course) finish() error {
 		}
 	}
 	last := c.rounds[len(c.rounds)-1]
-	if err := replaceFile(c.f.out, last.bytes); err != nil {
+	if err := replaceFile(c.f.out, last.bytes, 0o644); err != nil {
 		return err
 	}
 	if c.f.json {

@@ -49,7 +49,7 @@ func (t *timelineFlag) write(about result.Run) error {
 	if err := t.line.Write(&b, map[string]result.Run{"run": about}); err != nil {
 		return fmt.Errorf("--timeline %s: %w", t.path, err)
 	}
-	return replaceFile(t.path, b.Bytes())
+	return replaceFile(t.path, b.Bytes(), 0o644)
 }
 
 // timedQuestion draws the answers to one question of several, in every mode.

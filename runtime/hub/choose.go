@@ -28,6 +28,9 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 	if len(models) == 0 {
 		return nil, errors.New("the repository holds no GGUF model")
 	}
+	if r.Quant != "" {
+		return chooseQuant(r, models)
+	}
 	if len(models) == 1 {
 		return models[0], nil
 	}
@@ -41,6 +44,52 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 		}
 	}
 	return nil, choiceError(r, "which of its files is wanted", models)
+}
+
+// chooseQuant picks the model of the quantisation that r names.
+func chooseQuant(r Ref, models [][]remote) ([]remote, error) {
+	fit := withQuant(models, r.Quant, func(m []remote) string { return m[0].name })
+	switch len(fit) {
+	case 0:
+		return nil, choiceError(r, "it has no file of the quantisation "+r.Quant, models)
+	case 1:
+		return fit[0], nil
+	}
+	return nil, choiceError(r, "several of its files are of the quantisation "+r.Quant, fit)
+}
+
+// withQuant returns the models whose file has the quantisation in its name. One that says more (UD-Q4_K_M) is left out
+// where others say just that.
+func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
+	exact := func(m M) bool { return quantOf(file(m)) == quant }
+	for _, m := range models {
+		if exact(m) || hasKind(file(m), strings.ToLower(quant)) {
+			fit = append(fit, m)
+		}
+	}
+	if slices.ContainsFunc(fit, exact) {
+		fit = slices.DeleteFunc(fit, func(m M) bool { return !exact(m) })
+	}
+	return fit
+}
+
+// quantWord matches the names of quantisations as files spell them, with a character before and behind that is no part.
+var quantWord = regexp.MustCompile(
+	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
+
+// quantOf returns the quantisation that a file's name tells, in upper case, or that of its folder; "" where neither
+// tells. Where a name has several words for one, the last counts.
+func quantOf(name string) string {
+	for _, part := range []string{path.Base(name), path.Base(path.Dir(name))} {
+		last := ""
+		for found := quantWord.FindStringSubmatchIndex(part); found != nil; found = quantWord.FindStringSubmatchIndex(part) {
+			last, part = part[found[2]:found[3]], part[found[3]:] // the next one may begin with the character behind
+		}
+		if last != "" {
+			return strings.ToUpper(last)
+		}
+	}
+	return ""
 }
 
 // named returns the wanted files with what the listing says about them.
@@ -82,14 +131,14 @@ func models(listed []remote) [][]remote {
 
 // hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf" has not.
 func hasKind(name, kind string) bool {
-	name = strings.ToLower(path.Base(name))
+	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "." // something stands behind each word
 	for at := 0; ; {
 		i := strings.Index(name[at:], kind)
 		if i < 0 {
 			return false
 		}
 		begin, end := at+i, at+i+len(kind)
-		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) { // ".gguf" follows: end is inside
+		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) {
 			return true
 		}
 		at = end

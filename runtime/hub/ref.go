@@ -10,18 +10,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// Ref names a file on the hub: OWNER/NAME[@REVISION][:FILE].
+// Ref names a model on the hub: OWNER/NAME[@REVISION][:FILE], or :QUANT in the place of the file.
 type Ref struct {
 	Owner, Name string // the repository
 	Revision    string // branch, tag or commit
-	File        string // path inside the repository; "" leaves the choice to Pull
+	File        string // path inside the repository; "" leaves the choice to Quant
+	Quant       string // name of a quantisation in upper case, such as Q4_K_M; "" leaves the choice to Pull
 }
 
 // repoPart is what the hub allows as an owner or a name. It holds no slash and begins with no dot, so it is also one
 // plain folder.
 var repoPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}$`)
 
-// ParseRef reads OWNER/NAME[@REVISION][:FILE]. Without a revision it is "main".
+// quantName is what can stand in the place of a file: no dot is in it, so no name of a file is one.
+var quantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
+
+// forms is how a model is written, for messages.
+const forms = "OWNER/NAME[@REVISION][:FILE or :QUANT]"
+
+// ParseRef reads OWNER/NAME[@REVISION][:FILE], or OWNER/NAME[@REVISION]:QUANT, where QUANT may be in small letters.
+// Without a revision it is "main"; the quantisation "latest" is the same as none.
 func ParseRef(s string) (Ref, error) {
 	head, file, hasFile := strings.Cut(s, ":")
 	repo, revision, hasRevision := strings.Cut(head, "@")
@@ -32,12 +40,19 @@ func ParseRef(s string) (Ref, error) {
 	}
 	switch {
 	case strings.HasPrefix(file, "//"):
-		return Ref{}, fmt.Errorf("%s is an address; write OWNER/NAME[@REVISION][:FILE] instead", quote.Text(s))
+		return Ref{}, fmt.Errorf("%s is an address; write %s instead", quote.Text(s), forms)
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(name):
-		return Ref{}, fmt.Errorf("%s does not name a repository: write OWNER/NAME[@REVISION][:FILE], such as Qwen/Qwen2.5-0.5B-Instruct-GGUF", quote.Text(s))
+		return Ref{}, fmt.Errorf("%s does not name a repository: write %s, such as Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
+			quote.Text(s), forms)
 	case r.Revision == "" || strings.ContainsAny(r.Revision, " \t\r\n"):
 		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", quote.Text(s))
 	case !hasFile:
+		return r, nil
+	case quantName.MatchString(file):
+		r.File, r.Quant = "", strings.ToUpper(file)
+		if r.Quant == "LATEST" {
+			r.Quant = ""
+		}
 		return r, nil
 	}
 	if err := checkFileName(file); err != nil {
@@ -53,8 +68,11 @@ func (r Ref) String() string {
 	if r.Revision != "main" {
 		s += "@" + r.Revision
 	}
-	if r.File != "" {
+	switch {
+	case r.File != "":
 		s += ":" + r.File
+	case r.Quant != "":
+		s += ":" + r.Quant
 	}
 	return s
 }
@@ -69,7 +87,8 @@ func checkFileName(name string) error {
 		!filepath.IsLocal(filepath.FromSlash(name)):
 		return fmt.Errorf("file name %s leads out of the repository or cannot be a file here", quote.Text(name))
 	case !isGGUF(name):
-		return fmt.Errorf("file name %s does not end in .gguf", quote.Text(name))
+		return fmt.Errorf("file name %s does not end in .gguf, and is no quantisation such as Q4_K_M either",
+			quote.Text(name))
 	}
 	return nil
 }

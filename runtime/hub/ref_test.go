@@ -11,11 +11,15 @@ import (
 
 func TestParseRef(t *testing.T) {
 	for text, want := range map[string]Ref{
-		"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"Qwen", "Qwen2.5-0.5B-Instruct-GGUF", "main", ""},
-		"a/b:m.gguf":                      {"a", "b", "main", "m.gguf"},
-		"a/b@v1:sub/m.GGUF":               {"a", "b", "v1", "sub/m.GGUF"},
-		"a/b@refs/pr/3":                   {"a", "b", "refs/pr/3", ""},
-		"a/b:sub//./m.gguf":               {"a", "b", "main", "sub/m.gguf"},
+		"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"Qwen", "Qwen2.5-0.5B-Instruct-GGUF", "main", "", ""},
+		"a/b:m.gguf":                      {"a", "b", "main", "m.gguf", ""},
+		"a/b@v1:sub/m.GGUF":               {"a", "b", "v1", "sub/m.GGUF", ""},
+		"a/b@refs/pr/3":                   {"a", "b", "refs/pr/3", "", ""},
+		"a/b:sub//./m.gguf":               {"a", "b", "main", "sub/m.gguf", ""},
+		"a/b:Q4_K_M":                      {"a", "b", "main", "", "Q4_K_M"},
+		"a/b:q4_k_m":                      {"a", "b", "main", "", "Q4_K_M"},
+		"a/b@v1:ud-q4_k_xl":               {"a", "b", "v1", "", "UD-Q4_K_XL"},
+		"a/b:latest":                      {"a", "b", "main", "", ""},
 	} {
 		got, err := ParseRef(text)
 		require.NoError(t, err, text)

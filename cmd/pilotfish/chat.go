@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// chatFlags are the flags of `pilotfish chat`.
+type chatFlags struct {
+	set       *pflag.FlagSet // which were given
+	model     modelFlags
+	gateway   gatewayFlags
+	route     routeFlags
+	verify    margin
+	mode      string
+	system    string
+	settings  pilotfish.Settings
+	load      string
+	noHistory bool
+}
+
+// newChatCommand talks with a model.
+func newChatCommand(a *app) *cobra.Command {
+	var f chatFlags
+	c := &cobra.Command{
+		Use:   "chat -m FILE [flags]",
+		Short: "Talk with a model",
+		Long: `Talk with a model, turn by turn. Answers go to stdout, everything else to stderr.
+
+On a terminal, lines can be edited, and the arrow keys and Ctrl-R find earlier ones. A text of several lines is
+pasted, or written between lines that begin and end with """, or with a backslash at the end of each line but the last.
+Ctrl-C stops an answer; what there is of it stays in the conversation. Ctrl-C twice at an empty prompt, Ctrl-D or /quit
+ends the chat. /help lists the commands. A line that begins with a space is not kept in the history.
+
+Where stdin is no terminal, each line of it is a question or a command, with the same rules for several lines; the first
+error ends the chat.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about, as "pilotfish run
+--help" explains; on a terminal they have a colour of their own, unless NO_COLOR is set. /cloud connects and
+disconnects.
+
+When the conversation no longer fits into the context, its oldest turns are left out of it, and that is said.`,
+		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+// defaultChatTokens is the longest answer of a chat where nothing else is said.
+const defaultChatTokens = 1024
+
+func (f *chatFlags) register(c *cobra.Command) {
+	p := c.Flags()
+	f.set = p
+	var all cobra.Command
+	f.model.registerOptional(&all)
+	f.gateway.registerAddress(all.Flags())
+	f.route.register(all.Flags())
+	for _, name := range []string{
+		"model", "threads", "kv", "backend", "ctx", "huge-pages", "cloud", "pin", "token-file", "no-resume", "policy",
+		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
+	} {
+		p.AddFlag(all.Flags().Lookup(name))
+	}
+	for _, name := range []string{"threshold", "budget"} {
+		p.Lookup(name).Usage = settingFlags().Lookup(name).Usage // as run has them
+	}
+	f.gateway.set, f.route.set = p, p
+	f.model.require(c)
+	p.Var(&f.verify, "verify", "have the cloud look at each token of the small model before it is shown: a `margin` in "+
+		"nats by which it must like its own token better to replace one, 0 for its own text, or off")
+	p.StringVar(&f.mode, "mode", "", "`how` to decode with a cloud: pipelined, or serial, which stops at each question "+
+		"until its answer is there (default pipelined)")
+	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
+	s := &f.settings
+	p.IntVarP(&s.MaxTokens, "max-tokens", "n", defaultChatTokens,
+		"most tokens of an answer; 0 means as many as the context has room for")
+	p.Float64Var(&s.Temperature, "temp", 0, "temperature; 0 always takes the best token")
+	p.IntVar(&s.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
+	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
+	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one and the same questions "+
+		"give the same answers (default: drawn anew, and printed)")
+	p.StringVar(&f.load, "load", "", "go on with the conversation that /save has written to this `file`")
+	p.BoolVar(&f.noHistory, "no-history", false, "read and keep no history of lines")
+}
+
+// check refuses wrong values, and flags that would have no effect.
+func (f *chatFlags) check() error {
+	sampling := runFlags{set: f.set, sampling: sampleOptions(f.settings)}
+	if err := sampling.checkSampling(); err != nil {
+		return err
+	}
+	switch {
+	case f.settings.MaxTokens < 0:
+		return usagef("-n %d is negative: give the most tokens of an answer, or 0 for as many as the context has room for",
+			f.settings.MaxTokens)
+	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
+		return usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
+	case f.load != "" && f.set.Changed("system"):
+		return usagef("--system has no effect with --load: the conversation has its own")
+	case f.set.Changed("load") && f.load == "":
+		return usagef("--load names no file: give one, or leave it out")
+	}
+	if f.mode == "serial" {
+		for _, name := range []string{"branches", "window", "inflight"} {
+			if f.set.Changed(name) {
+				return usagef("--%s has no effect with --mode serial, which does not draft: leave it out", name)
+			}
+		}
+	}
+	return nil
+}
+
+// run talks until the questions end.
+func (f *chatFlags) run(ctx context.Context, a *app) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	open, err := f.open()
+	if err != nil {
+		return err
+	}
+	route, err := f.routing()
+	if err != nil {
+		return err
+	}
+	if f.set.Changed("cloud") {
+		if _, err := f.gateway.parse(a); err != nil { // before the model is loaded
+			return err
+		}
+	}
+	if f.settings.Temperature > 0 && !f.set.Changed("seed") {
+		f.settings.Seed = drawSeed()
+	}
+	m, err := pilotfish.Open(f.model.path, open)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	c := newConversation(a, f, m, route)
+	defer c.close()
+	if f.load != "" {
+		err = c.load(f.load)
+	}
+	if err == nil && f.set.Changed("cloud") {
+		err = c.connect(ctx, f.gateway.address, f.gateway.pin)
+	}
+	if err != nil {
+		return err
+	}
+	in, err := newChatInput(ctx, a, !f.noHistory)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	c.greet(in.interactive())
+	return c.loop(ctx, in)
+}
+
+// drawSeed draws what draws of tokens begin with: ten digits are enough to type.
+func drawSeed() uint64 { return uint64(rand.Uint32()) }
+
+// open returns the options of the model.
+func (f *chatFlags) open() (pilotfish.Options, error) {
+	o, err := f.model.options()
+	return pilotfish.Options{
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV), HugePages: string(o.HugePages),
+	}, err
+}
+
+// routing returns how the cloud has a say, without the cloud.
+func (f *chatFlags) routing() (pilotfish.Route, error) {
+	draft, err := f.route.draft()
+	if err != nil {
+		return pilotfish.Route{}, err
+	}
+	o, err := f.route.router(nil)
+	if err != nil {
+		return pilotfish.Route{}, err
+	}
+	r := pilotfish.Route{
+		Serial: f.mode == "serial", Branches: draft.Branches, Window: draft.Window, InFlight: draft.InFlight,
+		Deadline: draft.Deadline, Ahead: draft.Ahead, Verify: f.verify.on, Margin: f.verify.nats,
+	}
+	r.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{
+		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, File: f.routerFile(o.Policy),
+	})
+	return r, err
+}
+
+// routerFile is the file of the router, where the policy has one.
+func (f *chatFlags) routerFile(policy router.Policy) string {
+	if policy == router.Learned {
+		return f.route.routerGGM
+	}
+	return ""
+}
+
+// dialOptions say how a gateway is trusted.
+func (f *chatFlags) dialOptions(a *app, pin string) (pilotfish.DialOptions, error) {
+	secret, _, err := a.secret(f.gateway.token, f.set.Changed("token-file"))
+	if err != nil {
+		return pilotfish.DialOptions{}, err
+	}
+	o := pilotfish.DialOptions{Pin: pin, Token: secret, Timeout: 10 * time.Second}
+	if dir, err := cacheFolder(); err == nil && !f.gateway.forget {
+		o.TicketFolder = filepath.Join(dir, "tickets")
+	}
+	return o, nil
+}
+
+// greet says what the chat begins with.
+func (c *conversation) greet(interactive bool) {
+	if !interactive {
+		c.sayDrawn()
+		return
+	}
+	name := c.model.Name()
+	if name == "" {
+		name = c.f.model.path
+	}
+	fmt.Fprintf(c.a.stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name, c.model.Context())
+	c.sayDrawn()
+}
+
+// sayDrawn says with which seed tokens are drawn.
+func (c *conversation) sayDrawn() {
+	if s := c.settings; s.Temperature > 0 {
+		fmt.Fprintf(c.a.stderr, "temperature %v, drawn with --seed %d\n", s.Temperature, s.Seed)
+	}
+}

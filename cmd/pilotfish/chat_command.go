@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish"
+)
+
+// chatCommand is what a line of a chat that begins with a slash does.
+type chatCommand struct {
+	name, args, help string
+	run              func(c *conversation, ctx context.Context, args string) error
+}
+
+// chatCommands are all of them, in the order of /help.
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{"/help", "", "this list", (*conversation).help},
+		{"/system", "[TEXT | off]", "the system message: show it, set it, or take the model's own", (*conversation).system},
+		{"/temp", "[T [SEED]]", "the temperature: show it, or set it; 0 always takes the best token", (*conversation).temp},
+		{"/retry", "", "ask the last question again", (*conversation).retry},
+		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
+		{"/clear", "", "begin a new conversation", (*conversation).clear},
+		{"/save", "FILE", "write the conversation to a file", (*conversation).saveCommand},
+		{"/load", "FILE", "go on with a conversation that was saved", (*conversation).loadCommand},
+		{"/stats", "", "what the last answer took, and all of them", (*conversation).stats},
+		{"/cloud", "[HOST:PORT [PIN] | off]", "the gateway of a large model: show it, connect, or disconnect", (*conversation).cloud},
+		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice", func(*conversation, context.Context, string) error { return errQuit }},
+	}
+}
+
+// command runs a line that begins with a slash.
+func (c *conversation) command(ctx context.Context, line string) error {
+	name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if name == "/exit" || name == "/bye" {
+		return errQuit
+	}
+	for _, known := range chatCommands() {
+		if known.name != name {
+			continue
+		}
+		if args = strings.TrimSpace(args); args != "" && known.args == "" {
+			return fmt.Errorf("%s takes nothing behind it", name)
+		}
+		return known.run(c, ctx, args)
+	}
+	return fmt.Errorf("there is no command %.40s: /help lists them; a question may begin with a space and a slash", name)
+}
+
+func (c *conversation) help(context.Context, string) error {
+	for _, k := range chatCommands() {
+		fmt.Fprintf(c.a.stderr, "  %-32s %s\n", strings.TrimSpace(k.name+" "+k.args), k.help)
+	}
+	fmt.Fprint(c.a.stderr, `  """                              begins and ends a text of several lines; so does a backslash at the end of a line
+`)
+	return nil
+}
+
+// split returns the message of the system, if there is one, and the turns.
+func split(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
+	if len(messages) > 0 && messages[0].Role == "system" {
+		return messages[:1:1], messages[1:]
+	}
+	return nil, messages
+}
+
+func (c *conversation) system(_ context.Context, args string) error {
+	system, turns := split(c.chat.Messages())
+	switch {
+	case args == "" && system == nil:
+		fmt.Fprintln(c.a.stderr, "the system message is the model's own")
+		return nil
+	case args == "":
+		fmt.Fprintf(c.a.stderr, "the system message is: %s\n", system[0].Content)
+		return nil
+	case args == "off":
+		system = nil
+	default:
+		system = []pilotfish.Message{{Role: "system", Content: args}}
+	}
+	c.begin(append(system, turns...))
+	fmt.Fprintln(c.a.stderr, "the system message is set")
+	return nil
+}
+
+func (c *conversation) temp(_ context.Context, args string) error {
+	s := &c.settings
+	fields := strings.Fields(args)
+	if len(fields) > 2 {
+		return fmt.Errorf("/temp takes a temperature and a seed, such as /temp 0.7 42")
+	}
+	if len(fields) > 0 {
+		t, err := strconv.ParseFloat(fields[0], 64)
+		if err != nil || !(t >= 0) || math.IsInf(t, 0) {
+			return fmt.Errorf("/temp %.40s: a temperature is a number of 0 or more, such as 0.7", fields[0])
+		}
+		seed := drawSeed()
+		if len(fields) == 2 {
+			if seed, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
+				return fmt.Errorf("/temp %.40s: a seed is a whole number of 0 or more", args)
+			}
+		}
+		s.Temperature, s.Seed = t, seed
+	}
+	if s.Temperature == 0 {
+		fmt.Fprintln(c.a.stderr, "temperature 0: the best token is always taken")
+	}
+	c.sayDrawn()
+	return nil
+}
+
+// last returns the conversation without its last question and answer, and the question.
+func (c *conversation) last() (before []pilotfish.Message, question string, err error) {
+	messages := c.chat.Messages()
+	if _, turns := split(messages); len(turns) < 2 {
+		return nil, "", fmt.Errorf("there is no question yet")
+	}
+	n := len(messages) - 2
+	return messages[:n], messages[n].Content, nil
+}
+
+func (c *conversation) undo(context.Context, string) error {
+	before, question, err := c.last()
+	if err != nil {
+		return err
+	}
+	c.begin(before)
+	fmt.Fprintf(c.a.stderr, "forgotten: %s\n", shortened(question))
+	return nil
+}
+
+func (c *conversation) retry(ctx context.Context, _ string) error {
+	before, question, err := c.last()
+	if err != nil {
+		return err
+	}
+	c.begin(before)
+	if c.settings.Temperature > 0 {
+		c.settings.Seed = drawSeed()
+		c.sayDrawn()
+	} else {
+		fmt.Fprintln(c.a.stderr, "(at temperature 0 the answer is the same unless something else has changed)")
+	}
+	return c.ask(ctx, question)
+}
+
+// shortened is the beginning of a text, as one line.
+func shortened(text string) string {
+	r := []rune(strings.Join(strings.Fields(text), " "))
+	if len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return string(r)
+}
+
+func (c *conversation) clear(context.Context, string) error {
+	system, _ := split(c.chat.Messages())
+	c.dropped = nil
+	c.begin(system)
+	fmt.Fprintln(c.a.stderr, "a new conversation")
+	return nil
+}
+
+// userPath is a path as somebody types it: ~ is the home folder.
+func userPath(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	home, err := os.UserHomeDir()
+	if !ok || err != nil || rest != "" && rest[0] != '/' && rest[0] != filepath.Separator {
+		return path
+	}
+	return filepath.Join(home, rest)
+}
+
+func (c *conversation) saveCommand(_ context.Context, path string) error {
+	if path == "" {
+		return fmt.Errorf("/save needs the name of a file")
+	}
+	path = userPath(path)
+	if err := c.save(path); err != nil {
+		return fmt.Errorf("save the conversation: %w", err)
+	}
+	fmt.Fprintf(c.a.stderr, "%d messages in %s\n", len(c.messages()), path)
+	return nil
+}
+
+func (c *conversation) loadCommand(_ context.Context, path string) error {
+	if path == "" {
+		return fmt.Errorf("/load needs the name of a file that /save has written")
+	}
+	return c.load(userPath(path))
+}
+
+func (c *conversation) cloud(ctx context.Context, args string) error {
+	fields := strings.Fields(args)
+	switch {
+	case len(fields) == 0 && c.gateway == nil:
+		fmt.Fprintln(c.a.stderr, "no cloud: the small model answers alone; /cloud HOST:PORT connects")
+	case len(fields) == 0:
+		fmt.Fprintf(c.a.stderr, "the cloud is %s, with the model %q\n", c.address, c.gateway.Model())
+	case len(fields) == 1 && fields[0] == "off":
+		c.disconnect()
+		fmt.Fprintln(c.a.stderr, "the small model answers alone")
+	case len(fields) > 2:
+		return fmt.Errorf("/cloud takes host:port, and the fingerprint of the certificate behind it")
+	default:
+		pin := c.f.gateway.pin
+		if len(fields) == 2 {
+			pin = fields[1]
+		}
+		asking, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		release := takeInterrupts(ctx, func() { stop(fmt.Errorf("connect to %s: stopped by Ctrl-C", fields[0])) })
+		defer release()
+		if err := c.connect(asking, fields[0], pin); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.a.stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())
+	}
+	return nil
+}
+
+func (c *conversation) stats(context.Context, string) error {
+	w, s, t := c.a.stderr, c.chat.Stats(), &c.total
+	if t.answers == 0 {
+		fmt.Fprintln(w, "no answers yet")
+		return nil
+	}
+	if s.PromptTokens > 0 { // else the conversation has begun anew since
+		fmt.Fprintf(w, "last answer: %d tokens of prompt in %.0f ms, %d of them known from before; %d generated at %.1f/s\n",
+			s.PromptTokens, ms(s.PromptTime), s.ReusedTokens, s.Tokens, perSecond(s.Tokens-1, s.DecodeTime))
+		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
+	}
+	if s.Asks > 0 {
+		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting %.0f ms, hidden %.0f ms\n",
+			s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, ms(s.Exposed), ms(s.Hidden))
+	}
+	fmt.Fprintf(w, "all %d answers: %d tokens", t.answers, t.tokens)
+	if t.asks > 0 {
+		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time", t.cloud,
+			100*float64(t.cloud)/float64(max(t.tokens, 1)), t.asks, humanize.Bytes(uint64(t.up)), humanize.Bytes(uint64(t.down)), t.timeouts)
+	}
+	fmt.Fprintln(w)
+	return nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// savedChat is the file that /save writes, as JSON. The messages are those of the whole conversation, also those that
+// the context had no room for any more: one of the system, if it was set, then the user and the assistant in turns.
+type savedChat struct {
+	Format   string         `json:"format"`  // "pilotfish-chat"
+	Version  int            `json:"version"` // 1
+	Model    string         `json:"model,omitempty"`
+	Messages []savedMessage `json:"messages"`
+}
+
+type savedMessage struct {
+	Role    string `json:"role"` // system, user or assistant
+	Content string `json:"content"`
+}
+
+const (
+	savedFormat  = "pilotfish-chat"
+	savedVersion = 1
+	mostSaved    = 64 << 20 // bytes
+)
+
+// errNoChat is a file that /save has not written.
+var errNoChat = errors.New("this is no saved conversation")
+
+// save writes the conversation. It replaces no file but a conversation that was saved before.
+func (c *conversation) save(path string) error {
+	if _, err := readChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s would be replaced, which is left alone: %w", path, err)
+	}
+	out := savedChat{Format: savedFormat, Version: savedVersion, Model: c.model.Name(), Messages: []savedMessage{}}
+	for _, m := range c.messages() {
+		out.Messages = append(out.Messages, savedMessage(m))
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(out); err != nil {
+		return err
+	}
+	return replaceFile(path, b.Bytes(), 0o600)
+}
+
+// load goes on with a conversation that was saved.
+func (c *conversation) load(path string) error {
+	saved, err := readChat(path)
+	if err != nil {
+		return fmt.Errorf("load the conversation: %w", err)
+	}
+	var messages []pilotfish.Message
+	for _, m := range saved.Messages {
+		messages = append(messages, pilotfish.Message(m))
+	}
+	c.dropped = nil
+	c.begin(messages)
+	_, turns := split(messages)
+	fmt.Fprintf(c.a.stderr, "%d questions with answers from %s\n", len(turns)/2, path)
+	if saved.Model != c.model.Name() && saved.Model != "" {
+		fmt.Fprintf(c.a.stderr, "(they are of another model: %s)\n", quote.Text(saved.Model))
+	}
+	return nil
+}
+
+// readChat reads a file that /save has written.
+func readChat(path string) (*savedChat, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostSaved+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > mostSaved {
+		return nil, fmt.Errorf("%s: %w: it has more than %d bytes", path, errNoChat, mostSaved)
+	}
+	saved, err := parseChat(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return saved, nil
+}
+
+// parseChat reads what [conversation.save] writes, and refuses whatever it would not write.
+func parseChat(b []byte) (*savedChat, error) {
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(b, &kind); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoChat, err)
+	}
+	switch {
+	case kind.Format != savedFormat:
+		return nil, fmt.Errorf("%w: its \"format\" is %s, not %q", errNoChat, quote.Text(kind.Format), savedFormat)
+	case kind.Version != savedVersion:
+		return nil, fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
+			kind.Version, savedVersion)
+	}
+	var saved savedChat
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&saved); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoChat, err)
+	}
+	if !utf8.Valid(b) {
+		return nil, fmt.Errorf("%w: it is no UTF-8", errNoChat)
+	}
+	return &saved, checkTurns(saved.Messages)
+}
+
+// checkTurns refuses what is no conversation: the system once at most and first, then question and answer in turns.
+func checkTurns(messages []savedMessage) error {
+	roles := []string{"user", "assistant"}
+	turns := messages
+	if len(turns) > 0 && turns[0].Role == "system" {
+		turns = turns[1:]
+	}
+	for i, m := range turns {
+		if want := roles[i%2]; m.Role != want {
+			n := i + len(messages) - len(turns)
+			known := slices.Contains([]string{"system", "user", "assistant"}, m.Role)
+			if !known {
+				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, quote.Text(m.Role))
+			}
+			return fmt.Errorf("messages[%d] is of the %s, where one of the %s belongs: they take turns, and the system comes first",
+				n, m.Role, want)
+		}
+	}
+	if len(turns)%2 != 0 {
+		return fmt.Errorf("messages[%d] is a question without an answer: leave it out", len(messages)-1)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+)
+
+// keyboard is a program at a terminal of its own.
+type keyboard struct {
+	t    *testing.T
+	c    *exec.Cmd
+	here *os.File
+	text chan []byte // what the program writes, as it comes; closed at its end
+	seen []byte      // of it, what was not expected yet
+	all  []byte
+}
+
+// atTerminal starts the program at a terminal of 80 columns. The arguments come after those of [program].
+func atTerminal(t *testing.T, args ...string) *keyboard {
+	t.Helper()
+	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("this system has no terminals to give")
+	}
+	require.NoError(t, unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(here.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	defer tty.Close()
+	k := &keyboard{t: t, c: program(t, args...), here: here, text: make(chan []byte, 1000)}
+	k.resize(80)
+	k.c.Stdin, k.c.Stdout, k.c.Stderr = tty, tty, tty
+	k.c.Env = append(k.c.Env, "TERM=xterm", "NO_COLOR=")
+	k.c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, k.c.Start())
+	t.Cleanup(func() {
+		k.c.Process.Kill()
+		k.c.Wait()
+		here.Close()
+		for range k.text { // until the reader has ended
+		}
+	})
+	go func() {
+		defer close(k.text)
+		for {
+			b := make([]byte, 4096)
+			n, err := here.Read(b)
+			if err != nil {
+				return // the other side is closed
+			}
+			k.text <- b[:n]
+		}
+	}()
+	return k
+}
+
+func (k *keyboard) resize(columns uint16) {
+	require.NoError(k.t, unix.IoctlSetWinsize(int(k.here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+}
+
+// press types keys.
+func (k *keyboard) press(keys string) {
+	_, err := k.here.WriteString(keys)
+	require.NoError(k.t, err)
+}
+
+// expect waits until the program has written a text behind the last one that was expected, and returns what came before.
+func (k *keyboard) expect(text string) string {
+	k.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		if before, behind, ok := bytes.Cut(k.seen, []byte(text)); ok {
+			k.seen = bytes.Clone(behind)
+			return string(before)
+		}
+		select {
+		case b, ok := <-k.text:
+			if !ok {
+				require.FailNow(k.t, "the program ended", "%q did not come: %q", text, k.all)
+			}
+			k.seen, k.all = append(k.seen, b...), append(k.all, b...)
+		case <-late:
+			require.FailNow(k.t, "nothing more came", "%q did not come: %q", text, k.all)
+		}
+	}
+}
+
+// ends waits until the program has ended, and returns its exit code.
+func (k *keyboard) ends() int {
+	k.t.Helper()
+	for b := range k.text {
+		k.all = append(k.all, b...)
+	}
+	k.c.Wait()
+	return k.c.ProcessState.ExitCode()
+}
+
+const (
+	ctrlC, ctrlD  = "\x03", "\x04"
+	up, left      = "\x1b[A", "\x1b[D"
+	enter         = "\r"
+	readyFor      = "\x1b[?2004h" // written before each prompt
+	lineEnds      = "\x1b[?2004l" // and behind each line
+	pastedA, outA = "\x1b[200~", "\x1b[201~"
+)
+
+// TestChatTerminal: lines are edited, remembered and recalled, also by the next chat; nobody else can read them.
+func TestChatTerminal(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	kept, err := historyFile(os.Getenv)
+	require.NoError(t, err)
+	k := atTerminal(t, "chat", "-m", small)
+	k.expect("/help lists the commands")
+	k.expect(readyFor)
+	k.expect(promptFirst)
+	k.press("/system wörld 日本語" + left + left + "\x7fX" + enter) // X in the place of 本's left neighbour
+	k.expect("the system message is set")
+	k.press("/system" + enter)
+	k.expect("the system message is: wörld X本語\r\n")
+	k.press(" /unkept" + enter)
+	k.expect(readyFor)
+	k.press(up + up + enter)
+	k.expect("the system message is set")
+	k.press("/sta\t" + enter)
+	k.expect("all 1 answers: ")
+	k.press(question(0) + enter)
+	k.expect(lineEnds)
+	k.expect(readyFor)
+	k.press(ctrlD)
+	assert.Equal(t, exitDone, k.ends(), "%q", k.all)
+	b, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	assert.Equal(t, "/system wörld X本語\n/system\n/system wörld X本語\n/stats\n"+question(0)+"\n", string(b))
+	info, err := os.Stat(kept)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode())
+
+	k = atTerminal(t, "chat", "-m", small)
+	k.expect(readyFor)
+	k.press(up + up + enter)
+	k.expect("no answers yet")
+	k.expect(readyFor)
+	k.press(ctrlC)
+	k.expect("(Ctrl-C again, or Ctrl-D, ends the chat)")
+	k.expect(readyFor)
+	k.press(ctrlC)
+	assert.Equal(t, exitDone, k.ends())
+
+	require.NoError(t, os.Remove(kept))
+	k = atTerminal(t, "chat", "-m", small, "--no-history")
+	k.expect(readyFor)
+	k.press("/temp" + enter)
+	k.expect("always taken")
+	k.expect(readyFor)
+	k.press("half a line" + ctrlC) // which is given up
+	k.expect(readyFor)
+	k.press(ctrlC)
+	k.expect("(Ctrl-C again")
+	k.press("/nothing" + enter)
+	k.expect("pilotfish: there is no command /nothing")
+	k.expect(readyFor)
+	k.press(ctrlC)
+	k.expect("(Ctrl-C again") // the first of two
+	k.expect(readyFor)
+	k.press("/quit" + enter)
+	assert.Equal(t, exitDone, k.ends())
+	assert.NoFileExists(t, kept)
+}
+
+// TestChatPaste: pasted text of several lines is one question, and so are lines between quotes or with a backslash.
+func TestChatPaste(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	file := filepath.Join(t.TempDir(), "c.json")
+	k := atTerminal(t, "chat", "-m", small, "-n", "3")
+	k.expect(readyFor)
+	k.press(pastedA + "one\r\ttwo\nthree\x1b[A\x03\r\n" + outA)
+	k.expect("one␤␉two␤three[A")
+	k.press(" more" + enter)
+	k.expect("(cut off")
+	k.expect(readyFor)
+	k.press(`"""` + enter)
+	k.expect(promptMore)
+	k.press(" quoted " + enter)
+	k.expect(promptMore)
+	k.press(`text"""` + enter)
+	k.expect("(cut off")
+	k.expect(readyFor)
+	k.press(`this\` + enter)
+	k.expect(promptMore)
+	k.press(`and that` + enter)
+	k.expect("(cut off")
+	k.expect(readyFor)
+	k.press(up + "!" + enter)
+	k.expect("(cut off")
+	k.expect(readyFor)
+	k.press(`"""` + enter)
+	k.expect(promptMore)
+	k.press("no" + ctrlC)
+	k.expect(promptFirst)
+	k.press("/save " + file + enter)
+	k.expect("8 messages in")
+	k.expect(readyFor)
+	k.press(ctrlD)
+	assert.Equal(t, exitDone, k.ends())
+	saved, err := readChat(file)
+	require.NoError(t, err)
+	var asked []string
+	for i := 0; i < len(saved.Messages); i += 2 {
+		asked = append(asked, saved.Messages[i].Content)
+	}
+	assert.Equal(t, []string{"one\n\ttwo\nthree[A more", " quoted \ntext", "this\nand that", "this\nand that!"}, asked)
+}
+
+// slowModel writes a model that goes on and on, slowly.
+func slowModel(t *testing.T) string {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("f32")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 1)
+	s.Layers, s.Context = 16, 1<<14
+	path := filepath.Join(t.TempDir(), "slow.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(out, nil))
+	require.NoError(t, out.Close())
+	return path
+}
+
+// TestChatInterrupt: Ctrl-C stops an answer and not the chat, what there is of the answer stays.
+func TestChatInterrupt(t *testing.T) {
+	ownFolders(t)
+	slow := slowModel(t)
+	file := filepath.Join(t.TempDir(), "c.json")
+	k := atTerminal(t, "chat", "-m", slow, "-n", "0", "-c", "16384")
+	k.expect(readyFor)
+	k.press("on and on" + enter)
+	k.expect(lineEnds)
+	for len(strings.TrimSpace(string(k.seen))) < 60 {
+		b, ok := <-k.text
+		require.True(t, ok, "%q", k.all)
+		k.seen, k.all = append(k.seen, b...), append(k.all, b...)
+	}
+	k.resize(40) // while it answers
+	k.press(ctrlC)
+	k.expect("(stopped)")
+	k.expect(readyFor)
+	k.press("/save " + file + enter)
+	k.expect("2 messages in")
+	k.expect(readyFor)
+	k.press("again" + enter)
+	k.expect(lineEnds)
+	k.press(ctrlC)
+	k.expect("(stopped)")
+	k.expect(readyFor)
+	k.press("at once" + enter + ctrlC) // which is not for the next line
+	k.expect("(stopped)")
+	k.expect(readyFor)
+	k.press("/stats" + enter + ctrlC) // nothing to stop: it is for the next line
+	k.expect("(Ctrl-C again, or Ctrl-D, ends the chat)")
+	k.expect(readyFor)
+	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, k.ends())
+	assert.Contains(t, string(k.all), "terminated")
+	saved, err := readChat(file)
+	require.NoError(t, err)
+	require.Len(t, saved.Messages, 2)
+	assert.NotEmpty(t, saved.Messages[1].Content)
+
+	k = atTerminal(t, "chat", "-m", slow, "-n", "0", "-c", "16384")
+	k.expect(readyFor)
+	k.press("on and on" + enter)
+	k.expect(lineEnds)
+	k.expect("t t t")
+	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, k.ends(), "also while it answers")
+}
+
+// TestChatResize: a line that is being edited is drawn anew in a window of another width.
+func TestChatResize(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	k := atTerminal(t, "chat", "-m", small)
+	k.expect(readyFor)
+	k.press("/system abcdefghijklmnopqrstuvwxyz")
+	k.expect("wxyz")
+	k.resize(30)
+	k.expect(promptFirst + "/system abcdefghijklmnopqrstuvwxyz")
+	k.press("!" + enter)
+	k.expect("the system message is set")
+	k.press("/system" + enter)
+	k.expect("the system message is: abcdefghijklmnopqrstuvwxyz!")
+	k.press("/quit" + enter)
+	assert.Equal(t, exitDone, k.ends())
+}
+
+// TestPullOffer: on a terminal, a model that is not here is fetched if somebody says so; rm asks before it removes.
+func TestPullOffer(t *testing.T) {
+	ownFolders(t)
+	dir := modelFolderWith(t, nil)
+	hubOf(t, map[string][]byte{"m-Q8_0.gguf": demo.Small()})
+	k := atTerminal(t, "run", "-n", "2", "-m", "o/n:Q8_0", "hello")
+	k.expect("There is no model o/n:Q8_0 in " + dir + ". Fetch it? [y/N] ")
+	k.press("n\n")
+	assert.Equal(t, exitFailed, k.ends())
+	assert.Contains(t, string(k.all), `"pilotfish pull o/n:Q8_0"`)
+	k = atTerminal(t, "run", "-n", "2", "-m", "o/n:Q8_0", "hello")
+	k.expect("[y/N] ")
+	k.press("yes\n")
+	assert.Equal(t, exitDone, k.ends(), "%s", k.all)
+	assert.Contains(t, string(k.all), "2 generated")
+	path := filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
+	assert.FileExists(t, path)
+	for answer, there := range map[string]bool{"\n": true, "n\n": true, ctrlD: true} {
+		k = atTerminal(t, "rm", "o/n")
+		k.expect("Remove o/n:m-Q8_0.gguf (")
+		k.expect("[y/N] ")
+		k.press(answer)
+		assert.Equal(t, exitDone, k.ends())
+		_, err := os.Stat(path)
+		assert.Equal(t, there, err == nil, answer)
+	}
+	k = atTerminal(t, "rm", "o/n")
+	k.expect("[y/N] ")
+	k.press("Y\n")
+	assert.Equal(t, exitDone, k.ends())
+	assert.NoFileExists(t, path)
+	k = atTerminal(t, "rm", "o/n")
+	assert.Equal(t, exitFailed, k.ends())
+}
+
+// TestChatColours: tokens of the cloud have a colour at a terminal.
+func TestChatColours(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	k := atTerminal(t, "chat", "-m", small, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off")
+	k.expect(readyFor)
+	k.press(question(0) + enter)
+	k.expect("\x1b[36;1m")
+	k.expect(readyFor)
+	k.press(ctrlD)
+	assert.Equal(t, exitDone, k.ends())
+}

@@ -1,0 +1,471 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+)
+
+// chat runs a chat with such lines on stdin, and returns what a shell would see.
+func chat(t *testing.T, lines string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"chat"}, args...), strings.NewReader(lines), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// question is one of the demo's, whose answers are short.
+func question(i int) string { return demo.Questions(demo.HeldOut)[i].Text }
+
+// TestChat: an answer for each line, each behind the turns before, whose tokens are used again.
+func TestChat(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	code, stdout, stderr := chat(t, question(0)+"\n\n"+question(1)+"\n/stats\n", "-m", small)
+	require.Equal(t, exitDone, code, stderr)
+	answers := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, answers, 2, "an empty line is no question, and statistics are no answer")
+	_, alone, _ := call(t, "run", "-m", small, question(0))
+	assert.Equal(t, strings.TrimSpace(alone), strings.TrimSpace(answers[0]))
+
+	stats := regexp.MustCompile(`last answer: (\d+) tokens of prompt in .*, (\d+) of them known from before; (\d+) generated`)
+	counts := stats.FindStringSubmatch(stderr)
+	require.NotNil(t, counts, stderr)
+	var prompt, reused int
+	fmt.Sscan(counts[1], &prompt)
+	fmt.Sscan(counts[2], &reused)
+	assert.Greater(t, reused, prompt/3, "the first turn is not computed again")
+	assert.Less(t, reused, prompt)
+	assert.Contains(t, stderr, "of 512 tokens\n")
+	assert.Contains(t, stderr, "all 2 answers: ")
+	assert.NotContains(t, stderr, "cloud")
+}
+
+// TestChatCommands: what each command says and does.
+func TestChatCommands(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	for _, c := range []struct{ lines, want string }{
+		{"/help", "/save FILE "},
+		{"/stats", "no answers yet"},
+		{"/system", "the system message is the model's own"},
+		{"/system be brief\n/system", "the system message is: be brief\n"},
+		{"/system be brief\n/clear\n/system", "the system message is: be brief\n"},
+		{"/system be brief\n/system off\n/system", "the system message is the model's own"},
+		{"/temp", "temperature 0: the best token is always taken"},
+		{"/temp 0.5 7", "temperature 0.5, drawn with --seed 7\n"},
+		{"/temp 0.5 7\n/temp 0\n/temp", "temperature 0: the best token is always taken"},
+		{"/cloud", "no cloud: the small model answers alone"},
+		{"/cloud off", "the small model answers alone"},
+		{question(0) + "\n/undo\n/stats", "forgotten: " + question(0)[:20]},
+		{question(0) + "\n/undo\n/undo", "pilotfish: there is no question yet\n"},
+		{question(0) + "\n/clear\n/retry", "pilotfish: there is no question yet\n"},
+		{question(0) + "\n/retry", "(at temperature 0 the answer is the same"},
+		{"/retry", "pilotfish: there is no question yet\n"},
+		{"/temp x", "pilotfish: /temp x: a temperature is a number of 0 or more, such as 0.7\n"},
+		{"/temp -1", "/temp -1: a temperature"},
+		{"/temp NaN", "/temp NaN: a temperature"},
+		{"/temp Inf", "/temp Inf: a temperature"},
+		{"/temp 1 x", "a seed is a whole number"},
+		{"/temp 1 2 3", "/temp takes a temperature and a seed"},
+		{"/clear it", "/clear takes nothing behind it"},
+		{"/foo", "there is no command /foo: /help lists them"},
+		{"/save", "/save needs the name of a file"},
+		{"/load", "/load needs the name of a file"},
+		{"/load /nowhere/c.json", "load the conversation: open /nowhere/c.json"},
+		{"/cloud here", `cloud "here": `},
+		{"/cloud a:1 b c", "/cloud takes host:port, and the fingerprint"},
+		{"/cloud a:1 b", "cloud a:1: pin: "},
+		{`"""` + "\nno end", `the text that begins with """ does not end`},
+		{strings.Repeat("word ", 600), "pilotfish: the question has about "},
+	} {
+		code, stdout, stderr := chat(t, c.lines+"\n", "-m", small)
+		assert.Contains(t, stderr, c.want, c.lines)
+		failed := strings.Contains(stderr, "pilotfish: ")
+		assert.Equal(t, failed, code != exitDone, "%s: %s", c.lines, stderr)
+		if !strings.Contains(c.lines, question(0)) {
+			assert.Empty(t, stdout, c.lines)
+		}
+	}
+	code, stdout, stderr := chat(t, "/quit\n"+question(0)+"\n", "-m", small)
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Empty(t, stdout, "nothing is read behind /quit")
+	_, stdout, _ = chat(t, question(0)+"\n/retry\n", "-m", small)
+	answers := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, answers, 2)
+	assert.Equal(t, strings.TrimSpace(answers[0]), strings.TrimSpace(answers[1]), "asked anew without the first answer")
+	_, stdout, _ = chat(t, question(1)+"\n/clear\n"+question(0)+"\n", "-m", small)
+	_, alone, _ := chat(t, question(0)+"\n", "-m", small)
+	assert.True(t, strings.HasSuffix(stdout, "\n"+alone), "as if nothing had been before: %q, %q", stdout, alone)
+	_, undone, _ := chat(t, question(1)+"\n/undo\n"+question(0)+"\n", "-m", small)
+	assert.Equal(t, stdout, undone)
+}
+
+// TestChatFlags: flags do what they say, and wrong values are wrong usage.
+func TestChatFlags(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	_, plain, _ := chat(t, question(0)+"\n", "-m", small)
+	for _, args := range [][]string{{"--threads", "1"}, {"--kv", "f32"}, {"--huge-pages", "off"}, {"--backend", "cpu"}} {
+		code, stdout, stderr := chat(t, question(0)+"\n", append([]string{"--model", small}, args...)...)
+		assert.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, plain, stdout, args)
+	}
+	_, stdout, stderr := chat(t, question(0)+"\n/stats\n", "-m", small, "--ctx", "100", "--max-tokens", "2")
+	assert.Contains(t, stderr, "(cut off after 2 tokens: -n sets the most)")
+	assert.Contains(t, stderr, "of 100 tokens\n")
+	assert.True(t, strings.HasPrefix(plain, strings.TrimSuffix(stdout, "\n")))
+	_, _, stderr = chat(t, "/system\n", "-m", small, "--system", "be kind")
+	assert.Contains(t, stderr, "the system message is: be kind")
+	_, _, stderr = chat(t, "/system\n", "-m", small, "--system", "")
+	assert.Contains(t, stderr, "the system message is: \n", "an empty one is one")
+	for args, want := range map[string]string{
+		"-n -1":                      "-n -1 is negative",
+		"--mode local":               "--mode local is not a mode: choose serial or pipelined",
+		"--top-k 3":                  "--top-k has no effect without a temperature",
+		"--seed 3":                   "--seed has no effect without a temperature",
+		"--temp -1":                  "--temp -1 is too small",
+		"--backend gpu":              "--backend gpu is not a backend",
+		"--kv f8":                    "--kv f8 is not a type",
+		"--huge-pages x":             "--huge-pages",
+		"--threads -1":               "--threads -1 is out of range",
+		"--load= ":                   "--load names no file",
+		"--load x --system y":        "--system has no effect with --load",
+		"--policy value":             "--policy value is for run",
+		"--policy learned":           "--policy learned needs a router",
+		"--cloud nowhere":            `--cloud "nowhere": `,
+		"--cloud a:1 --pin 1x":       "--pin: ",
+		"--mode serial --branches 2": "--branches has no effect with --mode serial",
+		"more words":                 "unknown command",
+	} {
+		code, stdout, stderr := chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
+		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
+		assert.Contains(t, stderr, want, args)
+		assert.Empty(t, stdout)
+	}
+	code, _, stderr := chat(t, "")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "there is no model: name a file, or a model that was pulled, with -m, in PILOTFISH_MODEL, ")
+	code, _, stderr = chat(t, "", "-m", "/nowhere/m.gguf")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "/nowhere/m.gguf: no such file")
+	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--backend", "metal")
+	if code != exitDone {
+		assert.Contains(t, stderr, "metal")
+	}
+}
+
+// TestChatSampling: draws follow the seed, which is printed where none was given.
+func TestChatSampling(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	draw := func(args ...string) (stdout, stderr string) {
+		_, stdout, stderr = chat(t, question(0)+"\n", append([]string{"-m", small, "-n", "20"}, args...)...)
+		return stdout, stderr
+	}
+	first, said := draw("--temp", "3")
+	seed := regexp.MustCompile(`temperature 3, drawn with --seed (\d+)\n`).FindStringSubmatch(said)
+	require.NotNil(t, seed, said)
+	second, _ := draw("--temp", "3")
+	assert.NotEqual(t, first, second, "drawn anew")
+	again, _ := draw("--temp", "3", "--seed", seed[1])
+	assert.Equal(t, first, again)
+	greedy, said := draw()
+	assert.NotContains(t, said, "seed")
+	assert.NotEqual(t, greedy, first)
+	best, _ := draw("--temp", "3", "--top-k", "1")
+	assert.Equal(t, greedy, best)
+	best, _ = draw("--temp", "3", "--top-p", "0.000001")
+	assert.Equal(t, greedy, best)
+	_, _, retried := chat(t, question(0)+"\n/retry\n", "-m", small, "-n", "9", "--temp", "3", "--seed", "5")
+	assert.Equal(t, 1, strings.Count(retried, "--seed 5\n"), retried)
+	assert.Equal(t, 2, strings.Count(retried, "--seed "), "another seed for another try")
+}
+
+// TestChatSaveLoad: a conversation goes on from a file as it would have gone on.
+func TestChatSaveLoad(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "c.json"), filepath.Join(dir, "other.txt")
+	_, whole, _ := chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--system", "sys <&>\nZwei")
+	code, first, stderr := chat(t, question(0)+"\n/save "+file+"\n/save "+file+"\n", "-m", small, "--system", "sys <&>\nZwei")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "3 messages in "+file)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode())
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var saved map[string]any
+	require.NoError(t, json.Unmarshal(b, &saved))
+	assert.Equal(t, "pilotfish-chat", saved["format"])
+	assert.EqualValues(t, 1, saved["version"])
+	assert.Equal(t, "pilotfish-demo-small", saved["model"])
+	assert.Contains(t, string(b), `"content": "sys <&>\nZwei"`)
+
+	for _, load := range [][]string{{"/load " + file + "\n"}, {"", "--load", file}} {
+		code, rest, stderr := chat(t, load[0]+question(1)+"\n", append([]string{"-m", small}, load[1:]...)...)
+		require.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, whole, first+rest)
+		assert.Contains(t, stderr, "1 questions with answers from "+file)
+		assert.NotContains(t, stderr, "another model")
+	}
+	require.NoError(t, os.WriteFile(other, []byte("precious"), 0o600))
+	code, _, stderr = chat(t, "/save "+other+"\n", "-m", small)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "which is left alone: "+other+": this is no saved conversation")
+	b, err = os.ReadFile(other)
+	require.NoError(t, err)
+	assert.Equal(t, "precious", string(b))
+	code, _, stderr = chat(t, "", "-m", small, "--load", other)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no saved conversation")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, left, 2, "nothing else is left")
+}
+
+func TestParseChat(t *testing.T) {
+	head := `{"format":"pilotfish-chat","version":1,`
+	turn := func(roles ...string) string {
+		var all []string
+		for _, r := range roles {
+			all = append(all, fmt.Sprintf(`{"role":%q,"content":"x"}`, r))
+		}
+		return head + `"messages":[` + strings.Join(all, ",") + `]}`
+	}
+	for text, want := range map[string]string{
+		turn():                              "",
+		turn("system"):                      "",
+		turn("user", "assistant"):           "",
+		turn("system", "user", "assistant"): "",
+		"":                                  "this is no saved conversation",
+		"{}":                                `its "format" is "", not "pilotfish-chat"`,
+		`[]`:                                "this is no saved conversation",
+		`{"format":"pilotfish-chat","version":2}`:                         "it has version 2 of the format, this program reads version 1",
+		`{"format":"pilotfish-chat"}`:                                     "it has version 0",
+		head + `"messages":[],"more":1}`:                                  `unknown field "more"`,
+		turn("user", "assistant") + "x":                                   "this is no saved conversation",
+		head + `"messages":[{"role":"user","content":"` + "\xff" + `"}]}`: "no UTF-8",
+		turn("user"): "messages[0] is a question without an answer",
+		turn("system", "user", "assistant", "user"): "messages[3] is a question without an answer",
+		turn("assistant"):        "messages[0] is of the assistant, where one of the user belongs",
+		turn("user", "user"):     "messages[1] is of the user, where one of the assistant belongs",
+		turn("user", "system"):   "messages[1] is of the system",
+		turn("system", "system"): "messages[1] is of the system",
+		turn("tool"):             `messages[0].role is "tool": a role is system, user or assistant`,
+		turn("system", "tool"):   `messages[1].role is "tool"`,
+	} {
+		_, err := parseChat([]byte(text))
+		if want == "" {
+			assert.NoError(t, err, text)
+		} else {
+			assert.ErrorContains(t, err, want, text)
+		}
+	}
+}
+
+// Whatever a file holds: no panic, and what is read is turns.
+func FuzzParseChat(f *testing.F) {
+	f.Add([]byte(`{"format":"pilotfish-chat","version":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`))
+	f.Add([]byte(`{"format":"pilotfish-chat","version":1}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		saved, err := parseChat(b)
+		if err != nil {
+			return
+		}
+		require.NoError(t, checkTurns(saved.Messages))
+		again, err := json.Marshal(saved)
+		require.NoError(t, err)
+		_, err = parseChat(again)
+		require.NoError(t, err)
+	})
+}
+
+// TestChatFullContext: the oldest turns give way, that is said, and nothing of it is lost from what is saved.
+func TestChatFullContext(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	file := filepath.Join(t.TempDir(), "c.json")
+	var lines strings.Builder
+	const n = 12
+	for i := range n {
+		fmt.Fprintln(&lines, question(i))
+	}
+	fmt.Fprintln(&lines, "/save "+file)
+	code, stdout, stderr := chat(t, lines.String(), "-m", small, "--ctx", "160", "--system", "be brief")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, n, strings.Count(stdout, "\n"))
+	assert.Contains(t, stderr, "(the context of 160 tokens is full: the oldest ")
+	saved, err := readChat(file)
+	require.NoError(t, err)
+	require.Len(t, saved.Messages, 1+2*n, "with all turns")
+	for i := range n {
+		assert.Equal(t, question(i), saved.Messages[1+2*i].Content)
+	}
+	assert.Equal(t, "be brief", saved.Messages[0].Content)
+
+	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--ctx", "160", "--load", file)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Regexp(t, `the oldest \d+ turns are left out`, stderr, "what is loaded must fit, too")
+	code, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--ctx", "80", "--temp", "9", "--seed", "1", "-n", "0")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "(cut off: the context of 80 tokens is full.")
+	assert.Contains(t, stderr, "the oldest turn is left out")
+}
+
+// TestChatMakeRoom: what is left in the context begins with the system and a question, and what was left out is forgotten
+// with the conversation that it was part of.
+func TestChatMakeRoom(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	m, err := pilotfish.Open(small, pilotfish.Options{Context: 160})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, system := range []string{"", "be brief"} {
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		f.set.StringVar(&f.system, "system", "", "")
+		if system != "" {
+			require.NoError(t, f.set.Set("system", system))
+		}
+		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Route{})
+		defer c.close()
+		for i := range 8 {
+			require.NoError(t, c.ask(t.Context(), question(i)))
+			head, turns := split(c.chat.Messages())
+			assert.Len(t, head, min(len(system), 1))
+			require.NotEmpty(t, turns)
+			assert.Zero(t, len(turns)%2)
+			assert.Equal(t, "user", turns[0].Role)
+			assert.Equal(t, question(i), turns[len(turns)-2].Content)
+			assert.Len(t, c.messages(), min(len(system), 1)+2*i+2)
+		}
+		require.NotEmpty(t, c.dropped)
+		file := filepath.Join(t.TempDir(), "c.json")
+		require.NoError(t, c.save(file))
+		require.NoError(t, c.load(file))
+		assert.Len(t, c.messages(), min(len(system), 1)+16)
+		require.NoError(t, c.ask(t.Context(), question(9)))
+		require.NotEmpty(t, c.dropped)
+		require.NoError(t, c.clear(t.Context(), ""))
+		assert.Len(t, c.messages(), min(len(system), 1))
+	}
+}
+
+// TestChatCloud: the gateway of --cloud or /cloud is asked, and what is wrong with it ends no chat that has begun.
+func TestChatCloud(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
+	address, pin, stop := startCloud(t, "-m", large)
+	t.Setenv("PILOTFISH_TOKEN", "")
+	require.NoError(t, os.Unsetenv("PILOTFISH_TOKEN"))
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("a secret of sixteen bytes\n"), 0o600))
+	_, whole, _ := call(t, "run", "-m", large, question(0))
+
+	code, stdout, stderr := chat(t, question(0)+"\n/stats\n/cloud\n/cloud off\n"+question(1)+"\n/stats\n/cloud "+address+"\n",
+		"-m", small, "--cloud", address, "--pin", pin, "--token-file", token, "--no-resume", "--policy", "always", "--deadline", "off")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, strings.TrimSpace(whole), strings.TrimSpace(strings.Split(stdout, "\n")[0]), "all tokens are the large model's")
+	assert.Regexp(t, `cloud: (\d+) of (\d+) tokens, \d+ asks`, stderr)
+	assert.Contains(t, stderr, "the cloud is "+address+", with the model \"pilotfish-demo-large\"")
+	assert.Equal(t, 1, strings.Count(stderr, "\ncloud: "), "not of an answer without a cloud")
+	assert.Regexp(t, `all 2 answers: \d+ tokens, \d+ from the cloud \(\d`, stderr)
+	assert.Contains(t, stderr, "connected to "+address)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
+
+	code, _, stderr = chat(t, "/cloud "+address+" "+pin+"\n"+question(0)+"\n/stats\n", "-m", small, "--token-file", token)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "asks with ")
+	assert.DirExists(t, filepath.Join(cache, "pilotfish", "tickets"))
+
+	for _, c := range []struct{ args, want string }{
+		{"--pin " + pin, "access token with --token-file"},
+		{"--token-file " + token + " --pin " + strings.Repeat("ab", 32), "give its new fingerprint with --pin"},
+		{"--token-file " + token, "give the certificate's fingerprint with --pin"},
+	} {
+		code, _, stderr := chat(t, question(0)+"\n", append([]string{"-m", small, "--cloud", address}, strings.Fields(c.args)...)...)
+		assert.Equal(t, exitFailed, code, c.args)
+		assert.Contains(t, stderr, c.want, c.args)
+	}
+	stop()
+	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--cloud", closedPort)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--cloud "+closedPort+": ")
+}
+
+// TestChatRouting: each flag of routing has its effect on what is asked.
+func TestChatRouting(t *testing.T) {
+	ownFolders(t)
+	small, large, net := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	asks := func(args ...string) (asks int, answer string) {
+		code, stdout, stderr := chat(t, question(0)+"\n/stats\n",
+			append([]string{"-m", small, "--cloud", address, "--pin", pin, "--deadline", "off"}, args...)...)
+		require.Equal(t, exitDone, code, stderr)
+		found := regexp.MustCompile(`(\d+) asks with`).FindStringSubmatch(stderr)
+		if found != nil {
+			fmt.Sscan(found[1], &asks)
+		}
+		return asks, stdout
+	}
+	never, local := asks("--policy", "never")
+	assert.Zero(t, never)
+	always, cloud := asks("--policy", "always", "--mode", "serial")
+	assert.NotZero(t, always)
+	low, _ := asks("--threshold", "0")
+	high, _ := asks("--threshold", "1", "--branches", "1", "--window", "4", "--inflight", "2", "--ahead", "4")
+	assert.Zero(t, low)
+	assert.Greater(t, high, low)
+	all, _ := asks("--budget", "1", "--mode", "pipelined")
+	assert.NotZero(t, all)
+	learned, _ := asks("--router", net)
+	assert.Less(t, learned, high)
+	_, verified := asks("--policy", "never", "--verify", "0")
+	assert.Equal(t, cloud, verified)
+	assert.NotEqual(t, local, verified)
+	c := &cobra.Command{}
+	var f chatFlags
+	f.register(c)
+	require.NoError(t, c.ParseFlags(strings.Fields("--mode serial --branches 3 --window 5 --inflight 2 --deadline 2s --ahead 7 --verify 0.5")))
+	route, err := f.routing()
+	require.NoError(t, err)
+	route.Router = nil
+	assert.Equal(t, pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
+		Verify: true, Margin: 0.5}, route)
+	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x", "--budget 2", "--verify x",
+		"--threshold 2"} {
+		code, _, stderr := chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
+		assert.Equal(t, exitUsage, code, args)
+		assert.Contains(t, stderr, strings.Fields(args)[0])
+	}
+	code, _, stderr := chat(t, question(0)+"\n", "-m", small, "--cloud", address, "--pin", pin, "--policy", "always",
+		"--deadline", "1ns")
+	assert.Equal(t, exitDone, code)
+	assert.Contains(t, stderr, "(the cloud did not answer for ")
+}
+
+// TestHarmless: what a model writes is text at a terminal, not commands.
+func TestHarmless(t *testing.T) {
+	assert.Equal(t, "a\tb\n␛[2J␇␡é日\uFFFDx", strings.Map(harmless, "a\tb\n\x1b[2J\a\x7fé日\u009bx"))
+	assert.Equal(t, "␀␍", strings.Map(harmless, "\x00\r"))
+}

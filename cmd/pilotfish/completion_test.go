@@ -1,0 +1,149 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// completed returns what a shell is told for a line.
+func completed(t *testing.T, line ...string) (values []string, directive string) {
+	t.Helper()
+	code, stdout, stderr := call(t, append([]string{"__complete"}, line...)...)
+	require.Equal(t, exitDone, code, stderr)
+	values = strings.Split(strings.TrimSpace(stdout), "\n")
+	last := len(values) - 1
+	return values[:last], values[last]
+}
+
+const noFiles, endings, folders = ":4", ":8", ":16"
+
+// TestCompletion: shells complete models, values and files.
+func TestCompletion(t *testing.T) {
+	ownFolders(t)
+	modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil, "o/x/y.gguf": nil})
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"a.gguf", "b.txt", ".hidden.gguf", "sub/c.GGUF"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	for _, c := range []struct{ line, want, directive string }{
+		{"run -m |", "o/n:Q4_0 o/n:Q8_0 o/x:y.gguf a.gguf sub/", noFiles},
+		{"chat --model |O/N", "o/n:Q4_0 o/n:Q8_0", noFiles},
+		{"chat --model |s", "sub/", ":6"},
+		{"chat --model |sub/", "sub/c.GGUF", noFiles},
+		{"chat --model |.h", ".hidden.gguf", noFiles},
+		{"chat --model |/nowhere/", "", noFiles},
+		{"bench routing --large |a", "a.gguf", noFiles},
+		{"cloud --tokenizer |a", "a.gguf", noFiles},
+		{"inspect |o/x", "o/x:y.gguf", noFiles},
+		{"rm |", "o/n:Q4_0 o/n:Q8_0 o/x:y.gguf", noFiles},
+		{"rm o/n:Q4_0 |", "o/n:Q8_0 o/x:y.gguf", noFiles},
+		{"pull |o/n:q4_k", "o/n:Q4_K_M o/n:Q4_K_S", noFiles},
+		{"pull |o/n", "", noFiles},
+		{"run --policy |", "never always random margin entropy learned value", noFiles},
+		{"chat --policy |", "never always random margin entropy learned", noFiles},
+		{"run --mode |", "local serial pipelined", noFiles},
+		{"chat --mode |", "serial pipelined", noFiles},
+		{"run --backend |", "cpu metal soft", noFiles},
+		{"run --kv |f", "auto f16 f32", noFiles},
+		{"cloud --upstream-kind |", "auto sglang vllm llama openai", noFiles},
+		{"run --router |", "gguf", endings},
+		{"run --config |", "yaml yml", endings},
+		{"chat --load |", "json", endings},
+		{"list --dir |", "", folders},
+	} {
+		line, begun, _ := strings.Cut(c.line, "|")
+		got, directive := completed(t, append(strings.Fields(line), begun)...)
+		if c.directive == noFiles && strings.HasPrefix(c.want, "never") || strings.HasPrefix(c.want, "local") {
+			assert.Equal(t, strings.Fields(c.want), got, c.line)
+		} else {
+			assert.ElementsMatch(t, strings.Fields(c.want), got, c.line)
+		}
+		assert.Equal(t, c.directive, directive, c.line)
+	}
+	got, _ := completed(t, "ch")
+	assert.Equal(t, []string{"chat\tTalk with a model"}, got)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, stdout, _ := call(t, "completion", shell)
+		assert.Equal(t, exitDone, code)
+		assert.Contains(t, stdout, "__complete", shell)
+	}
+}
+
+// TestCompletionValues: each value that is completed is one that the flag takes: what is then wrong is the model.
+func TestCompletionValues(t *testing.T) {
+	ownFolders(t)
+	const m = "/nowhere/m.gguf"
+	for flag, values := range flagValues() {
+		for _, v := range append(slices.Clone(values), "nonsense") {
+			args := []string{"run", "-m", m, "--cloud", closedPort, "--" + flag, v, "hello"}
+			switch {
+			case flag == "upstream-kind":
+				args = []string{"cloud", "--upstream", "http://" + closedPort, "--tokenizer", m, "--" + flag, v}
+			case flag == "log-level":
+				args = []string{"cloud", "-m", m, "--" + flag, v}
+			case flag == "profile":
+				args = append(args, "--profile-path", filepath.Join(t.TempDir(), v))
+			case v == "local":
+				args = []string{"run", "-m", m, "--mode", v, "hello"}
+			case v == "learned":
+				args = append(args, "--router", demoRouter(t))
+			}
+			_, _, stderr := call(t, args...)
+			if v == "nonsense" {
+				assert.NotContains(t, stderr, m, flag)
+			} else {
+				assert.Contains(t, stderr, m, "%s %s", flag, v)
+			}
+		}
+	}
+}
+
+// demoRouter is the file of the demo's router.
+func demoRouter(t *testing.T) string {
+	t.Helper()
+	_, _, net := demoPairFiles(t)
+	return net
+}
+
+// TestCompletionInBash: the script completes in a real shell.
+func TestCompletionInBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	ownFolders(t)
+	modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil})
+	dir := t.TempDir()
+	_, script, _ := call(t, "completion", "bash")
+	// The program is this test; what distributions bring for words with colons stands in for bash-completion.
+	program := "#!" + bash + "\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n[ -n \"${!#}\" ] || PILOTFISH_TEST_ARGS+=$'\\n'\nexec " + os.Args[0] + " -test.run='^TestProgram$'\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pilotfish"), []byte(program), 0o700))
+	const words = `
+_get_comp_words_by_ref() { cur="${COMP_WORDS[COMP_CWORD]}"; prev="${COMP_WORDS[COMP_CWORD-1]}"; words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; }
+__ltrim_colon_completions() { :; }
+complete_line() {
+	COMP_LINE="$1"; COMP_POINT=${#1}; read -ra COMP_WORDS <<<"$1"; [[ "$1" == *" " ]] && COMP_WORDS+=("")
+	COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMP_TYPE=9; COMPREPLY=(); __start_pilotfish 2>/dev/null; printf '%s\n' "${COMPREPLY[@]}"
+}
+`
+	for line, want := range map[string]string{
+		"pilotfish ins":            "inspect",
+		"pilotfish run --policy e": "entropy",
+		"pilotfish run -m o/":      "o/n:Q4_0 o/n:Q8_0",
+		"pilotfish rm o/n:Q8":      "Q8_0", // bash takes what is behind a colon for a word of its own
+	} {
+		c := exec.CommandContext(t.Context(), bash, "--norc", "-c", script+words+`complete_line "$1"`, "-", line)
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, strings.Fields(want), strings.Fields(string(out)), line)
+	}
+}

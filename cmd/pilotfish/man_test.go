@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestManPages: there is a man page for every command, with its flags. With PILOTFISH_MAN they go into that folder: that
+// is how `make man` writes them. A test does it so that the program need not link what makes them.
+func TestManPages(t *testing.T) {
+	dir := os.Getenv("PILOTFISH_MAN")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	root := newRootCommand(&app{env: os.Getenv})
+	root.DisableAutoGenTag = true
+	header := doc.GenManHeader{Title: "PILOTFISH", Section: "1", Source: "Pilotfish", Manual: "Pilotfish"}
+	require.NoError(t, doc.GenManTree(root, &header, dir))
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Name() == "help" {
+			return
+		}
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		require.NoError(t, err)
+		assert.Contains(t, string(page), ".SH SYNOPSIS", c.CommandPath())
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	chat, err := os.ReadFile(filepath.Join(dir, "pilotfish-chat.1"))
+	require.NoError(t, err)
+	assert.Contains(t, string(chat), `--no-history`)
+	assert.Contains(t, string(chat), "[PILOTFISH_CLOUD]")
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+)
+
+// modelFolderWith makes the folder of models hold such files.
+func modelFolderWith(t *testing.T, files map[string][]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
+	for name, b := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+	}
+	return dir
+}
+
+// hubOf serves the repository o/n with such files.
+func hubOf(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
+		var all []string
+		for name, b := range files {
+			sum := sha256.Sum256(b)
+			all = append(all, fmt.Sprintf(`{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}`,
+				name, len(b), hex.EncodeToString(sum[:]), len(b)))
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(all, ","))
+	})
+	mux.HandleFunc("GET /o/n/resolve/main/{file...}", func(w http.ResponseWriter, r *http.Request) {
+		w.Write(files[r.PathValue("file")])
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	t.Setenv("HF_ENDPOINT", s.URL)
+}
+
+// TestModelNames: pull takes a quantisation, and every command the name that was pulled.
+func TestModelNames(t *testing.T) {
+	ownFolders(t)
+	dir := modelFolderWith(t, nil)
+	hubOf(t, map[string][]byte{"m-Q8_0.gguf": demo.Small(), "m-f16-00001-of-00002.gguf": []byte("a"),
+		"m-f16-00002-of-00002.gguf": []byte("b")})
+	code, stdout, stderr := call(t, "pull", "o/n:q8_0")
+	require.Equal(t, exitDone, code, stderr)
+	path := filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
+	assert.Equal(t, path+"\n", stdout)
+	code, stdout, stderr = call(t, "pull", "--json", "o/n:F16")
+	require.Equal(t, exitDone, code, stderr)
+	var pulled pulledModel
+	require.NoError(t, json.Unmarshal([]byte(stdout), &pulled))
+	assert.Len(t, pulled.Files, 2, "all parts")
+	code, _, stderr = call(t, "pull", "o/n:Q2_K")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "pull o/n:Q2_K: it has no file of the quantisation Q2_K; there are:\n  o/n:m-Q8_0.gguf")
+
+	for _, args := range [][]string{
+		{"run", "-n", "1", "-m", "o/n:q8_0", "hello"}, {"run", "-n", "1", "-m", "O/N:Q8_0", "hello"},
+		{"tokenize", "-m", "o/n:Q8_0", "hello"}, {"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
+		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
+		{"chat", "-m", "o/n:m-Q8_0.gguf"},
+		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", demoData(t, 1), "--modes", "local", "-n", "1"},
+	} {
+		code, _, stderr := call(t, args...)
+		assert.Equal(t, exitDone, code, "%v: %s", args, stderr)
+	}
+	m, err := pilotfish.Open("o/n:Q8_0", pilotfish.Options{})
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	_, err = pilotfish.Open("x/y", pilotfish.Options{})
+	assert.ErrorContains(t, err, `"pilotfish pull x/y"`)
+
+	for name, want := range map[string]string{
+		"o/n":      "--model: o/n can be any of these: name one of them: o/n:Q8_0, o/n:F16",
+		"o/n:Q4_0": `--model: there is no file o/n:Q4_0, and no such model in ` + dir + `: fetch it with "pilotfish pull o/n:Q4_0", or name one that is here: o/n:Q8_0, o/n:F16`,
+		"x.gguf":   "x.gguf: no such file",
+	} {
+		code, stdout, stderr := call(t, "run", "-m", name, "hello")
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, want)
+		assert.Empty(t, stdout)
+	}
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("o", 0o700))
+	require.NoError(t, os.WriteFile("o/n", demo.Large(), 0o600))
+	_, _, stderr = chat(t, "", "-m", "o/n")
+	assert.Empty(t, stderr, "a file that is there comes first")
+}
+
+func TestListCommand(t *testing.T) {
+	dir := modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": make([]byte, 2_500_000), "o/n/m-q4_0.gguf.part": []byte("x"),
+		"o/x/y.gguf": []byte("y")})
+	code, stdout, stderr := call(t, "list")
+	require.Equal(t, exitDone, code, stderr)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, lines, 4)
+	assert.Regexp(t, `^NAME +QUANT +SIZE +MODIFIED +PATH$`, lines[0])
+	assert.Regexp(t, `^o/n:Q4_0 +Q4_0 +1 B, incomplete +20\d\d-\d\d-\d\d \d\d:\d\d +`+dir+`/o/n/m-q4_0.gguf$`, lines[1])
+	assert.Regexp(t, `^o/n:Q8_0 +Q8_0 +2.5 MB +20`, lines[2])
+	assert.Regexp(t, `^o/x:y.gguf +- +1 B +20`, lines[3])
+
+	t.Setenv("PILOTFISH_MODELS", t.TempDir())
+	code, stdout, stderr = call(t, "list")
+	assert.Equal(t, exitDone, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, `"pilotfish pull OWNER/NAME" fetches one`)
+	code, stdout, _ = call(t, "list", "--json", "--dir", dir)
+	require.Equal(t, exitDone, code)
+	all := linesOf[listedModel](t, stdout)
+	require.Len(t, all, 3)
+	all[0].Modified = all[1].Modified
+	assert.Equal(t, listedModel{"o/n:Q4_0", "Q4_0", 1, all[1].Modified, filepath.Join(dir, "o", "n", "m-q4_0.gguf"), 1}, all[0])
+	assert.NotContains(t, strings.Split(stdout, "\n")[2], "quant")
+	assert.False(t, all[1].Modified.IsZero())
+}
+
+// linesOf is [lines] under a name that no variable takes.
+func linesOf[T any](t *testing.T, text string) []T { return lines[T](t, text) }
+
+func TestRemoveCommand(t *testing.T) {
+	files := map[string][]byte{"o/n/m-q8_0.gguf": []byte("x"), "o/n/m-f16-00001-of-00002.gguf": []byte("x"),
+		"o/n/m-f16-00002-of-00002.gguf.part": []byte("x"), "o/two/a.gguf": []byte("x"), "o/two/b.gguf": []byte("x")}
+	dir := modelFolderWith(t, files)
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"rm", exitUsage, "requires at least 1 arg"},
+		{"rm o/n:q8_0", exitUsage, "there is no terminal to ask on: give --force"},
+		{"rm --force o/n:q8_0 x/y", exitFailed, `there is no model x/y in ` + dir + `: "pilotfish list"`},
+		{"rm -f o/two", exitFailed, "o/two can be any of these: name one of them: o/two:a.gguf, o/two:b.gguf"},
+		{"rm -f o/n:../x.gguf", exitFailed, "leads out"},
+		{"rm -f /etc/passwd", exitFailed, "does not name a repository"},
+	} {
+		code, stdout, stderr := call(t, strings.Fields(c.args)...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Contains(t, stderr, c.want)
+		assert.Empty(t, stdout)
+	}
+	for name := range files {
+		assert.FileExists(t, filepath.Join(dir, name), "nothing is removed where a name is wrong")
+	}
+	unlock, err := filelock.Lock(filepath.Join(dir, "o/n/m-f16-00002-of-00002.gguf.lock"))
+	require.NoError(t, err)
+	code, _, stderr := call(t, "rm", "-f", "o/n:f16")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "another pull is fetching this file")
+	unlock()
+	t.Setenv("PILOTFISH_MODELS", t.TempDir())
+	code, _, stderr = call(t, "rm", "--dir", dir, "--force", "o/n:f16", "o/n:q8_0")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "removed o/n:m-f16-00001-of-00002.gguf (2 B)\n")
+	assert.NoDirExists(t, filepath.Join(dir, "o", "n"))
+	assert.FileExists(t, filepath.Join(dir, "o", "two", "a.gguf"))
+}

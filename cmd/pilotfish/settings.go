@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// setting is a flag that can also be set by an environment variable, or in the user's configuration file under the
+// flag's name.
+type setting struct {
+	flag   string
+	needs  string   // it is left out where this flag is not set as well
+	unless []string // it is left out where one of these is set nearer: on the command line, or in the environment
+}
+
+// variable is the setting's environment variable.
+func (s setting) variable() string {
+	return "PILOTFISH_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
+}
+
+// settings are all of them. Those that others need come before these.
+func settings() []setting {
+	return []setting{
+		{flag: "model"},
+		{flag: "cloud"},
+		{flag: "pin", needs: "cloud"},
+		{flag: "token-file", needs: "cloud"},
+		{flag: "policy", needs: "cloud"},
+		{flag: "router", needs: "cloud", unless: []string{"policy"}},
+		{flag: "threshold", needs: "cloud", unless: []string{"budget", "policy"}},
+		{flag: "budget", needs: "cloud", unless: []string{"threshold", "policy"}},
+		{flag: "deadline", needs: "cloud"},
+		{flag: "threads"},
+		{flag: "ctx"},
+		{flag: "kv"},
+		{flag: "backend"},
+		{flag: "huge-pages"},
+		{flag: "max-tokens"},
+		{flag: "temp"},
+		{flag: "top-k", needs: "temp"},
+		{flag: "top-p", needs: "temp"},
+		{flag: "system", unless: []string{"raw", "tokens", "load"}},
+	}
+}
+
+// configured reports whether settings are for the command of this name.
+func configured(name string) bool { return slices.Contains([]string{"run", "chat", "serve"}, name) }
+
+// configVariable is the environment variable with the name of the configuration file.
+const configVariable = "PILOTFISH_CONFIG"
+
+// addSettings has the commands that answer questions take settings from the environment and from the configuration
+// file.
+func addSettings(a *app, root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if !configured(c.Name()) {
+			continue
+		}
+		var file string
+		registerConfig(c.Flags(), &file)
+		for _, s := range settings() {
+			if flag := c.Flags().Lookup(s.flag); flag != nil {
+				flag.Usage += " [" + s.variable() + "]"
+			}
+		}
+		c.PreRunE = func(c *cobra.Command, _ []string) error { return a.applySettings(c.Flags(), file) }
+	}
+}
+
+func registerConfig(f *pflag.FlagSet, file *string) {
+	f.StringVar(file, "config", "", "YAML `file` with settings by the names of flags (default: pilotfish/config.yaml in the "+
+		"user's configuration folder, if it is there) ["+configVariable+"]")
+}
+
+// given is the value of a setting, and where it is from.
+type given struct {
+	value string
+	from  string // for people
+	file  bool
+}
+
+// readSettings returns what the environment and the configuration file say, by flag, and the path of that file.
+func (a *app) readSettings(file string, named bool) (all map[string]given, path string, err error) {
+	path, must := file, named
+	if !named {
+		path = a.env(configVariable)
+		must = path != ""
+	}
+	all = map[string]given{}
+	if path == "" {
+		if named {
+			return nil, "", usagef("--config names no file: give one, or leave it out")
+		}
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return all, "", a.readEnvironment(all)
+		}
+		path = filepath.Join(dir, "pilotfish", "config.yaml")
+	}
+	b, err := readConfigBytes(path)
+	if err == nil {
+		err = parseSettings(path, b, all)
+	} else if errors.Is(err, fs.ErrNotExist) && !must {
+		err = nil
+	}
+	if err != nil {
+		return nil, path, usagef("read the configuration: %w", err)
+	}
+	return all, path, a.readEnvironment(all)
+}
+
+// readEnvironment puts what the environment says over what the file says. An empty variable counts as none.
+func (a *app) readEnvironment(all map[string]given) error {
+	flags := settingFlags()
+	for _, s := range settings() {
+		value := a.env(s.variable())
+		if value == "" {
+			continue
+		}
+		if err := flags.Set(s.flag, value); err != nil {
+			return usagef("the environment variable %s: %w", s.variable(), err)
+		}
+		all[s.flag] = given{value: value, from: s.variable()}
+	}
+	if g, ok := all["token-file"]; ok && g.file && a.env(tokenVariable) != "" {
+		delete(all, "token-file") // the token itself is nearer
+	}
+	return nil
+}
+
+// settingFlags are flags that take every setting.
+func settingFlags() *pflag.FlagSet {
+	var all cobra.Command
+	new(runFlags).register(&all)
+	return all.Flags()
+}
+
+// parseSettings reads a configuration file.
+func parseSettings(name string, b []byte, all map[string]given) error {
+	known := settingFlags()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var names []string
+	for _, s := range settings() {
+		flags.AddFlag(known.Lookup(s.flag))
+		names = append(names, s.flag)
+	}
+	c := &configFile{name: name, flags: flags, names: strings.Join(names, ", ")}
+	root, err := c.document(b)
+	if root == nil || err != nil {
+		return err
+	}
+	err = c.each(root, map[string]int{}, func(key, value *yaml.Node) error { return c.readFlag(key, value) })
+	for _, v := range c.values {
+		all[v.flag] = given{value: v.values[0], from: fmt.Sprintf("%s:%d", name, v.line), file: true}
+	}
+	return err
+}
+
+// applySettings sets the flags that the command line leaves alone.
+func (a *app) applySettings(f *pflag.FlagSet, file string) error {
+	all, _, err := a.readSettings(file, f.Changed("config"))
+	if err != nil {
+		return err
+	}
+	a.settled = map[string]string{}
+	line := map[string]bool{} // given on the command line
+	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
+	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local"
+	for _, s := range settings() {
+		g, ok := all[s.flag]
+		if !ok || line[s.flag] || f.Lookup(s.flag) == nil || local && (s.flag == "cloud" || s.needs == "cloud") {
+			continue
+		}
+		if s.needs != "" && !f.Changed(s.needs) || s.needs == "temp" && f.Lookup("temp").Value.String() == "0" {
+			continue
+		}
+		nearer := func(name string) bool { o, ok := all[name]; return line[name] || g.file && ok && !o.file }
+		learned := s.flag == "router" && f.Lookup("policy").Value.String() == "learned"
+		if slices.ContainsFunc(s.unless, nearer) && !learned {
+			continue
+		}
+		if err := f.Set(s.flag, g.value); err != nil {
+			return usagef("%s: %w", g.from, err)
+		}
+		a.settled[s.flag] = g.from
+	}
+	if model := f.Lookup("model"); model != nil && !model.Changed {
+		return usagef("there is no model: name a file, or a model that was pulled, with -m, in %s, or as \"model\" in the "+
+			"configuration file", setting{flag: "model"}.variable())
+	}
+	return nil
+}
+
+// origin says of the flags in a message that were not on the command line where they are from; "" where all were.
+func (a *app) origin(message string) string {
+	var all []string
+	for _, s := range settings() {
+		named := regexp.MustCompile("--" + s.flag + "([^a-z-]|$)").MatchString
+		if from := a.settled[s.flag]; from != "" && named(message) {
+			all = append(all, fmt.Sprintf("--%s is from %s", s.flag, from))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// newConfigCommand shows the settings.
+func newConfigCommand(a *app) *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:                   "config [--config FILE] [--json]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show what is set by the environment and by the configuration file",
+		Long: `Show what is set by the environment and by the configuration file, and where.
+
+A flag on the command line comes first, then its environment variable, then the file, then the default. The file is YAML
+with the names of flags:
+
+  model: Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  cloud: gpu.example.org:4433
+  pin: 9f86…
+  temp: 0.7
+
+They are for the commands that answer questions: chat, run and serve. What belongs to a gateway or to a temperature is
+left out where there is none, and what contradicts something nearer, too. No secrets belong into the file: the access
+token is in ` + tokenVariable + `, or in the file that token-file names.`,
+		Example: "  pilotfish config",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, path, err := a.readSettings(file, c.Flags().Changed("config"))
+			if err != nil {
+				return err
+			}
+			return a.showSettings(all, path, asJSON)
+		},
+	}
+	registerConfig(c.Flags(), &file)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per setting")
+	return c
+}
+
+// shownSetting is a line of config --json.
+type shownSetting struct {
+	Setting  string `json:"setting"`
+	Variable string `json:"variable"`
+	Value    string `json:"value"`
+	From     string `json:"from"` // "default", the variable, or FILE:LINE
+}
+
+func (a *app) showSettings(all map[string]given, path string, asJSON bool) error {
+	flags := settingFlags()
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		state := ""
+		if _, err := os.Stat(path); err != nil {
+			state = ", which is not there"
+		}
+		fmt.Fprintf(a.stderr, "configuration file: %s%s\n", path, state)
+		fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
+	}
+	for _, s := range settings() {
+		line := shownSetting{s.flag, s.variable(), flags.Lookup(s.flag).DefValue, "default"}
+		if s.flag == "max-tokens" {
+			line.Value = fmt.Sprintf("%d, chat: %d", defaultMaxTokens, defaultChatTokens)
+		}
+		if g, ok := all[s.flag]; ok {
+			line.Value, line.From = g.value, g.from
+		}
+		if asJSON {
+			if err := a.printJSON(line); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", line.Setting, line.Value, line.From, line.Variable)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// configured writes a configuration file where it is looked for.
+func configuredBy(t *testing.T, text string) (path string) {
+	t.Helper()
+	ownFolders(t)
+	dir, err := os.UserConfigDir()
+	require.NoError(t, err)
+	path = filepath.Join(dir, "pilotfish", "config.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// TestSettings: the command line comes before the environment, this before the file, this before the default; for each
+// command that takes settings.
+func TestSettings(t *testing.T) {
+	small, large, _ := demoPairFiles(t)
+	path := configuredBy(t, "model: "+small+"\nmax-tokens: 3\n")
+	tokens := func(args ...string) int {
+		_, stdout, stderr := call(t, append([]string{"run", "--json", "--ignore-eos"}, append(args, "hello")...)...)
+		require.Contains(t, stdout, "summary", stderr)
+		return strings.Count(stdout, "\n") - 1
+	}
+	assert.Equal(t, 3, tokens())
+	t.Setenv("PILOTFISH_MAX_TOKENS", "5")
+	assert.Equal(t, 5, tokens())
+	assert.Equal(t, 2, tokens("-n", "2"))
+	t.Setenv("PILOTFISH_MAX_TOKENS", "")
+	assert.Equal(t, 3, tokens(), "an empty variable is none")
+	_, _, stderr := chat(t, question(0)+"\n", "--max-tokens", "1")
+	assert.Contains(t, stderr, "(cut off after 1 tokens")
+	_, _, stderr = chat(t, question(0)+"\n")
+	assert.Contains(t, stderr, "(cut off after 3 tokens")
+	t.Setenv("PILOTFISH_MODEL", "/nowhere/else.gguf")
+	code, _, stderr := call(t, "run", "hello")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "/nowhere/else.gguf")
+	assert.Equal(t, 3, tokens("-m", large))
+	t.Setenv("PILOTFISH_MODEL", "")
+
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	require.NoError(t, os.WriteFile(other, []byte("max-tokens: 4\nmodel: "+small), 0o600))
+	assert.Equal(t, 4, tokens("--config", other))
+	t.Setenv("PILOTFISH_CONFIG", other)
+	assert.Equal(t, 4, tokens())
+	assert.Equal(t, 3, tokens("--config", path))
+	_, _, stderr = chat(t, question(0)+"\n", "--config", path)
+	assert.Contains(t, stderr, "(cut off after 3 tokens")
+	t.Setenv("PILOTFISH_CONFIG", "/nowhere.yaml")
+	code, _, stderr = call(t, "run", "hello")
+	assert.Equal(t, exitUsage, code, "a file that is named must be there")
+	assert.Contains(t, stderr, "read the configuration: open /nowhere.yaml")
+	require.NoError(t, os.Remove(path))
+	t.Setenv("PILOTFISH_CONFIG", "")
+	assert.Equal(t, 6, tokens("-n", "6", "-m", small), "the usual file need not be there")
+}
+
+// TestSettingsRefused: what is wrong with a file or a variable is said with its place.
+func TestSettingsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"modl: x":                           `config.yaml:1: "modl" is no setting: the names are model, cloud, pin, `,
+		"\n# c\ntemp: warm":                 `config.yaml:3: invalid argument "warm" for "--temp" flag`,
+		"temp: [1]":                         "config.yaml:1: temp has one value, this is a list",
+		"temp:":                             "config.yaml:1: temp: write a value, or leave the line out",
+		"temp: 1\nkv: f16\ntemp: 2":         "config.yaml:3: temp is in line 1 already",
+		"json: true":                        `"json" is no setting`,
+		"tokens: 1,2":                       `"tokens" is no setting`,
+		"token: secret":                     `"token" is no setting`,
+		"a: b: c":                           "config.yaml:1: this is no YAML",
+		"- model":                           "config.yaml:1: write NAME: VALUE here",
+		"temp: 1\n---\nkv: f16":             "a second document",
+		strings.Repeat("# long\n", 200_000): "has more than 1048576 bytes: is it the right file?",
+	} {
+		path := configuredBy(t, text)
+		for _, command := range []string{"run", "chat", "config"} {
+			code, stdout, stderr := call(t, command)
+			assert.Equal(t, exitUsage, code, "%s: %s", text[:min(len(text), 50)], stderr)
+			assert.Contains(t, stderr, want)
+			assert.Contains(t, stderr, path)
+			assert.Empty(t, stdout)
+		}
+	}
+	configuredBy(t, "")
+	t.Setenv("PILOTFISH_TEMP", "warm")
+	code, _, stderr := call(t, "config")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "the environment variable PILOTFISH_TEMP: ")
+	path := configuredBy(t, "temp: -1\nmodel: m")
+	t.Setenv("PILOTFISH_TEMP", "")
+	_, _, stderr = call(t, "run", "hello")
+	assert.Contains(t, stderr, "--temp -1 is too small: it must be at least 0 (--temp is from "+path+":1)\n")
+	_, _, stderr = call(t, "run", "--temp", "-2", "hello")
+	assert.NotContains(t, stderr, "is from")
+	code, _, stderr = call(t, "config", "--config=")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--config names no file")
+}
+
+// TestSettingsTogether: what has no use where it is set is left out, and what is nearer decides.
+func TestSettingsTogether(t *testing.T) {
+	const pin = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	for _, c := range []struct{ file, env, line, want string }{
+		{"pin: " + pin, "", "", ""},
+		{"pin: " + pin + "\ncloud: a:1", "", "", "cloud=a:1 pin=" + pin},
+		{"pin: " + pin, "", "--cloud a:1", "pin=" + pin},
+		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode local", ""},
+		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode serial", "cloud=a:1 pin=" + pin + " policy=margin"},
+		{"cloud: a:1\nbudget: 0.1", "", "--threshold 0.5", "cloud=a:1"},
+		{"cloud: a:1\nbudget: 0.1", "THRESHOLD=0.5", "", "cloud=a:1 threshold=0.5"},
+		{"cloud: a:1\nbudget: 0.1", "CLOUD=b:1", "", "budget=0.1 cloud=b:1"},
+		{"cloud: a:1\nthreshold: 0.1", "", "--policy entropy", "cloud=a:1"},
+		{"cloud: a:1\nrouter: r.gguf", "", "--policy margin", "cloud=a:1"},
+		{"cloud: a:1\nrouter: r.gguf", "", "--policy learned", "cloud=a:1 router=r.gguf"},
+		{"cloud: a:1\ntoken-file: t", "", "", "cloud=a:1 token-file=t"},
+		{"cloud: a:1\ntoken-file: t", "TOKEN=0123456789abcdef", "", "cloud=a:1"},
+		{"top-k: 3", "", "", ""},
+		{"top-k: 3\ntemp: 1", "", "", "temp=1 top-k=3"},
+		{"top-k: 3\ntemp: 1", "", "--temp 0", ""},
+		{"top-k: 3\ntemp: 0", "", "--temp 2", "top-k=3"},
+		{"system: brief", "", "--raw", ""},
+		{"system: brief", "", "", "system=brief"},
+		{"ctx: 99\nthreads: 2\nkv: f32\nbackend: cpu\nhuge-pages: on\ndeadline: off", "", "",
+			"ctx=99 huge-pages=on kv=f32 threads=2 backend=cpu"},
+	} {
+		configuredBy(t, c.file)
+		a := &app{env: func(key string) string {
+			name, value, _ := strings.Cut(c.env, "=")
+			return map[string]string{"PILOTFISH_" + name: value}[key]
+		}}
+		root := newRootCommand(a)
+		command, rest, err := root.Find(append([]string{"run", "-m", "m"}, strings.Fields(c.line)...))
+		require.NoError(t, err)
+		require.NoError(t, command.ParseFlags(rest))
+		before := map[string]bool{}
+		command.Flags().Visit(func(f *pflag.Flag) { before[f.Name] = true })
+		require.NoError(t, command.PreRunE(command, nil), c.file)
+		var got []string
+		command.Flags().Visit(func(f *pflag.Flag) {
+			if !before[f.Name] {
+				got = append(got, f.Name+"="+f.Value.String())
+				assert.NotEmpty(t, a.settled[f.Name])
+			}
+		})
+		assert.ElementsMatch(t, strings.Fields(c.want), got, "%s, %s, %s", c.file, c.env, c.line)
+	}
+}
+
+// TestSettingsAreFlags: each setting is a flag of run with its variable in the help, and settings that others need come
+// first.
+func TestSettingsAreFlags(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range []string{"run", "chat"} {
+		c, _, err := newRootCommand(&app{}).Find([]string{name})
+		require.NoError(t, err)
+		for _, s := range settings() {
+			flag := c.Flags().Lookup(s.flag)
+			require.NotNil(t, flag, s.flag)
+			assert.Contains(t, flag.Usage, "["+s.variable()+"]")
+			assert.True(t, s.needs == "" || seen[s.needs])
+			seen[s.flag] = true
+		}
+	}
+	other := 0
+	for _, c := range newRootCommand(&app{}).Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
+				other++
+			}
+		})
+	}
+	assert.Zero(t, other, "no other command promises them")
+}
+
+func TestConfigCommand(t *testing.T) {
+	path := configuredBy(t, "# mine\n\ntemp: 0.5\nkv: f32\n")
+	t.Setenv("PILOTFISH_KV", "f16")
+	code, stdout, stderr := call(t, "config")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, "configuration file: "+path+"\n", stderr)
+	assert.Regexp(t, `(?m)^temp +0.5 +`+path+`:3 +PILOTFISH_TEMP$`, stdout)
+	assert.Regexp(t, `(?m)^kv +f16 +PILOTFISH_KV +PILOTFISH_KV$`, stdout)
+	assert.Regexp(t, `(?m)^threads +0 +default +PILOTFISH_THREADS$`, stdout)
+	other := filepath.Join(t.TempDir(), "x.yaml")
+	require.NoError(t, os.WriteFile(other, []byte("temp: 0.25"), 0o600))
+	code, stdout, stderr = call(t, "config", "--json", "--config", other)
+	require.Equal(t, exitDone, code, stderr)
+	all := linesOf[shownSetting](t, stdout)
+	require.Len(t, all, len(settings()))
+	for _, s := range all {
+		if s.Setting == "temp" {
+			assert.Equal(t, shownSetting{"temp", "PILOTFISH_TEMP", "0.25", other + ":1"}, s)
+		}
+	}
+	require.NoError(t, os.Remove(path))
+	_, _, stderr = call(t, "config")
+	assert.Equal(t, "configuration file: "+path+", which is not there\n", stderr)
+}
+
+// Whatever a file holds: no panic, and only settings are set.
+func FuzzParseSettings(f *testing.F) {
+	f.Add([]byte("temp: 1\nmodel: x"))
+	f.Add([]byte("temp: [1, 2]"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all := map[string]given{}
+		if parseSettings("f", b, all) != nil {
+			return
+		}
+		known := map[string]bool{}
+		for _, s := range settings() {
+			known[s.flag] = true
+		}
+		for name := range all {
+			require.True(t, known[name], name)
+		}
+	})
+}

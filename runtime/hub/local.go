@@ -1,0 +1,292 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// Model is a model in the folder that [Pull] fills, whole or in part.
+type Model struct {
+	Owner, Name string    // the repository
+	File        string    // path inside the repository, with slashes; of a split model the first part
+	Quant       string    // quantisation in upper case; "" where the file's name does not tell
+	Path        string    // on this machine, of File
+	Size        int64     // bytes that are here, of all parts together
+	Modified    time.Time // of the part that came last
+	Missing     int       // parts that are not here or not whole: of a split one, or 1 of a pull that was cut off
+}
+
+// Repository is OWNER/NAME.
+func (m Model) Repository() string { return m.Owner + "/" + m.Name }
+
+// Ref names the model and no other one of all, as short as can be.
+func (m Model) Ref(all []Model) string {
+	r := Ref{Owner: m.Owner, Name: m.Name, Revision: "main", Quant: m.Quant}
+	if m.Quant != "" && len(find(all, r)) == 1 {
+		return r.String()
+	}
+	r.File = m.File
+	return r.String()
+}
+
+// Models lists what is in the folder, by repository and file. A folder that is not there holds nothing.
+func Models(dir string) ([]Model, error) {
+	var all []Model
+	owners, err := folders(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, owner := range owners {
+		names, err := folders(filepath.Join(dir, owner))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			found, err := repository(dir, owner, name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, nil
+}
+
+// folders returns the folders in dir that can be an owner or a repository, in order.
+func folders(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.IsDir() && repoPart.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// repository lists the models of one repository's folder.
+func repository(dir, owner, name string) ([]Model, error) {
+	root := filepath.Join(dir, owner, name)
+	files := map[string]fs.FileInfo{} // by the name in the repository, those on their way with .part
+	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := os.Stat(p) // what a link leads to
+		if err != nil || !info.Mode().IsRegular() {
+			return nil // gone meanwhile, or nothing to read
+		}
+		inside, err := filepath.Rel(root, p)
+		files[filepath.ToSlash(inside)] = info
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var all []Model
+	for file := range files {
+		parts := partNames(strings.TrimSuffix(file, ".part"))
+		first := parts[0].name
+		if !isGGUF(first) || seen[first] || len(parts) > mostParts {
+			continue
+		}
+		seen[first] = true
+		m := Model{Owner: owner, Name: name, File: first, Quant: quantOf(first), Path: filepath.Join(root, filepath.FromSlash(first))}
+		for _, p := range parts {
+			m.add(files[p.name], files[p.name+".part"])
+		}
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b Model) int { return strings.Compare(a.File, b.File) })
+	return all, nil
+}
+
+// mostParts is more than any split model has.
+const mostParts = 1 << 12
+
+// add counts a part: the file, or what has come of it; both nil where it is not here.
+func (m *Model) add(whole, begun fs.FileInfo) {
+	if whole == nil {
+		m.Missing++
+	}
+	for _, info := range []fs.FileInfo{whole, begun} {
+		if info == nil {
+			continue
+		}
+		m.Size += info.Size()
+		if info.ModTime().After(m.Modified) {
+			m.Modified = info.ModTime()
+		}
+	}
+}
+
+// find returns those of all that r can mean. Capital and small letters of the repository are the same, as for the hub,
+// unless one is spelled as in r.
+func find(all []Model, r Ref) (found []Model) {
+	for _, m := range all {
+		if strings.EqualFold(m.Owner, r.Owner) && strings.EqualFold(m.Name, r.Name) && (r.File == "" || anyPart(m, r.File)) {
+			found = append(found, m)
+		}
+	}
+	exact := func(m Model) bool { return m.Owner == r.Owner && m.Name == r.Name }
+	if slices.ContainsFunc(found, exact) {
+		found = slices.DeleteFunc(found, func(m Model) bool { return !exact(m) })
+	}
+	if r.File == "" && r.Quant != "" {
+		found = withQuant(found, r.Quant, func(m Model) string { return m.File })
+	}
+	return found
+}
+
+// anyPart reports whether file is the model's file, or another part of it.
+func anyPart(m Model, file string) bool { return partNames(file)[0].name == m.File }
+
+// MissingError is a model that was named but is not here.
+type MissingError struct {
+	Ref  Ref
+	Dir  string   // where it was looked for
+	Here []string // what there is of the same repository
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "there is no file %s, and no such model in %s: fetch it with \"pilotfish pull %s\"", e.Ref, e.Dir, e.Ref)
+	if len(e.Here) > 0 {
+		fmt.Fprintf(&b, ", or name one that is here: %s", strings.Join(e.Here, ", "))
+	}
+	return b.String()
+}
+
+// AmbiguousError is a name that more than one model has.
+type AmbiguousError struct {
+	Name string
+	Refs []string // that can be meant
+}
+
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%s can be any of these: name one of them: %s", e.Name, strings.Join(e.Refs, ", "))
+}
+
+// Resolve returns the path of the model that name means: a file that is there, or else a pulled model, named as
+// [ParseRef] reads it. A name that can only be a path is returned as it is. Nothing is fetched. The error is a
+// [MissingError], an [AmbiguousError], or says what is wrong with the name or with the folder.
+func Resolve(dir, name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || isPath(name) {
+		return name, nil
+	}
+	m, err := Find(dir, name)
+	if err != nil {
+		return "", err
+	}
+	if m.Missing > 0 {
+		r := Ref{Owner: m.Owner, Name: m.Name, Revision: "main", File: m.File}
+		return "", fmt.Errorf("%s is not complete: \"pilotfish pull %s\" fetches the rest", r, r)
+	}
+	return m.Path, nil
+}
+
+// Find returns the model in the folder that a name of the form OWNER/NAME[:FILE or :QUANT] means, complete or not. Its
+// errors are those of [Resolve].
+func Find(dir, name string) (Model, error) {
+	r, err := ParseRef(name)
+	if err != nil {
+		return Model{}, err
+	}
+	if r.Revision != "main" {
+		return Model{}, fmt.Errorf("%s: revisions are not kept apart once they are here: leave out @%s", quote.Text(name), r.Revision)
+	}
+	all, err := Models(dir)
+	if err != nil {
+		return Model{}, fmt.Errorf("find %s: %w", r, err)
+	}
+	found := find(all, r)
+	if complete := slices.DeleteFunc(slices.Clone(found), func(m Model) bool { return m.Missing > 0 }); len(complete) > 0 {
+		found = complete
+	}
+	switch len(found) {
+	case 0:
+		var here []string
+		for _, m := range find(all, Ref{Owner: r.Owner, Name: r.Name}) {
+			here = append(here, m.Ref(all))
+		}
+		return Model{}, &MissingError{r, dir, here}
+	case 1:
+		return found[0], nil
+	}
+	var refs []string
+	for _, m := range found {
+		refs = append(refs, m.Ref(all))
+	}
+	return Model{}, &AmbiguousError{r.String(), refs}
+}
+
+// isPath reports whether a name can only be that of a file: it is no OWNER/NAME, or ends in .gguf without a colon.
+func isPath(name string) bool {
+	head, rest, _ := strings.Cut(name, ":")
+	repo, _, _ := strings.Cut(head, "@")
+	owner, repoName, _ := strings.Cut(repo, "/")
+	switch {
+	case !repoPart.MatchString(owner) || !repoPart.MatchString(repoName):
+		return true
+	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, `\`): // an address or a drive, which says more as an error
+		return true
+	}
+	return rest == "" && isGGUF(head)
+}
+
+// Remove deletes a model with all that belongs to it, what has come of a pull that was cut off included, and the folders
+// that are empty then. It fails with [ErrBusy], and deletes nothing, where a part of it is being pulled.
+func Remove(dir string, m Model) error {
+	parts := partNames(m.File)
+	paths := make([]string, len(parts))
+	for i, p := range parts {
+		var err error
+		if paths[i], err = place(dir, Ref{Owner: m.Owner, Name: m.Name}, p.name); err != nil {
+			return fmt.Errorf("remove %s: %w", m.Path, err)
+		}
+	}
+	var unlocks []func()
+	defer func() {
+		for _, unlock := range unlocks {
+			unlock()
+		}
+		removeEmpty(dir, m)
+	}()
+	for _, p := range paths {
+		unlock, err := lockFile(p + ".lock")
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", m.Path, err)
+		}
+		unlocks = append(unlocks, unlock)
+	}
+	var errs []error
+	for _, p := range paths {
+		for _, suffix := range []string{"", ".part", ".part.json"} {
+			errs = append(errs, removeIfThere(p+suffix))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeEmpty removes the folders of a model from the inside out as long as they are empty.
+func removeEmpty(dir string, m Model) {
+	for inside := path.Join(m.Owner, m.Name, path.Dir(m.File)); inside != "."; inside = path.Dir(inside) {
+		if os.Remove(filepath.Join(dir, filepath.FromSlash(inside))) != nil {
+			return // not empty: something else is in it
+		}
+	}
+}
