@@ -61,6 +61,7 @@ func TestExamples(t *testing.T) {
 		{"ownsampler", []string{"-ban", " unsaid"}, alone + "\n"},
 		{"stats", nil, "position 42: miss\nposition 69: miss\n" + half +
 			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
+		{"structured", nil, "barn and eggs\n"}, // of a model that knows no JSON: the schema leads it
 		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
 		{"cancel", nil, "left after 3 tokens\ntoo slow: true\nthat is enough true true\n"},
 		{"gguf", nil, "qwen2, 4 layers, 50 tensors\n" +
