@@ -237,7 +237,7 @@ The file is YAML with the names of flags:
 
 The settings apply to the commands that answer questions: chat, run and serve. Settings for a gateway or a temperature
 are ignored if there is none, and so are those that contradict a setting of higher priority. Do not put secrets into the
-file: the access token belongs into ` + tokenVariable + `, or into the file that token-file names.`, or in the file that token-file names.`,
+file: the access token belongs into ` + tokenVariable + `, or into the file that token-file names.`,
 		Example: "  pilotfish config",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
