@@ -31,7 +31,7 @@ WORKERS ?= 1
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
-RACED   = $(addsuffix /...,$(wildcard ./bench ./cmd ./internal ./kernels ./metal ./netproto ./runtime))
+RACED   = . $(addsuffix /...,$(wildcard ./bench ./cmd ./docs ./internal ./kernels ./metal ./netproto ./runtime))
 
 .PHONY: help build test race fuzz mutants verified branches bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 

@@ -33,22 +33,21 @@ func newChatCommand(a *app) *cobra.Command {
 	var f chatFlags
 	c := &cobra.Command{
 		Use:   "chat -m FILE [flags]",
-		Short: "Talk with a model",
-		Long: `Talk with a model, turn by turn. Answers go to stdout, everything else to stderr.
+		Short: "Chat with a model in the terminal",
+		Long: `Chat with a model, turn by turn. Answers go to stdout, everything else to stderr.
 
-On a terminal, lines can be edited, and the arrow keys and Ctrl-R find earlier ones. A text of several lines is
-pasted, or written between lines that begin and end with """, or with a backslash at the end of each line but the last.
-Ctrl-C stops an answer; what there is of it stays in the conversation. Ctrl-C twice at an empty prompt, Ctrl-D or /quit
-ends the chat. /help lists the commands. A line that begins with a space is not kept in the history.
+On a terminal, lines can be edited, and the arrow keys and Ctrl-R recall earlier ones. Text of several lines can be
+pasted, or typed between lines that begin and end with """, or with a backslash at the end of each line but the last.
+Ctrl-C stops an answer; what has been generated stays in the conversation. Ctrl-C twice at an empty prompt, Ctrl-D or
+/quit ends the chat. /help lists the commands. A line that begins with a space is not kept in the history.
 
-Where stdin is no terminal, each line of it is a question or a command, with the same rules for several lines; the first
+If stdin is not a terminal, each line of it is a question or a command, with the same rules for several lines; the first
 error ends the chat.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about, as "pilotfish run
---help" explains; on a terminal they have a colour of their own, unless NO_COLOR is set. /cloud connects and
-disconnects.
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as explained by
+"pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
 
-When the conversation no longer fits into the context, its oldest turns are left out of it, and that is said.`,
+When the conversation no longer fits into the context, its oldest turns are dropped, with a message.`,
 		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
 		Args: cobra.NoArgs,
@@ -79,21 +78,24 @@ func (f *chatFlags) register(c *cobra.Command) {
 	}
 	f.gateway.set, f.route.set = p, p
 	f.model.require(c)
-	p.Var(&f.verify, "verify", "have the cloud look at each token of the small model before it is shown: a `margin` in "+
-		"nats by which it must like its own token better to replace one, 0 for its own text, or off")
-	p.StringVar(&f.mode, "mode", "", "`how` to decode with a cloud: pipelined, or serial, which stops at each question "+
-		"until its answer is there (default pipelined)")
+	p.Var(&f.verify, "verify", "let the cloud check every token of the small model before it is shown: the "+
+		"`margin` in nats "+
+		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
+	p.StringVar(&f.mode, "mode", "", "decoding `mode` with a cloud: pipelined, or serial, which waits for the "+
+		"answer to "+
+		"each question (default pipelined)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
 	s := &f.settings
 	p.IntVarP(&s.MaxTokens, "max-tokens", "n", defaultChatTokens,
-		"most tokens of an answer; 0 means as many as the context has room for")
-	p.Float64Var(&s.Temperature, "temp", 0, "temperature; 0 always takes the best token")
-	p.IntVar(&s.TopK, "top-k", 0, "with --temp: draw among the k best tokens only; 0 means all")
-	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: draw among the best tokens that make up this share only")
-	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: `number` that the draws begin with; the same one and the same questions "+
-		"give the same answers (default: drawn anew, and printed)")
-	p.StringVar(&f.load, "load", "", "go on with the conversation that /save has written to this `file`")
-	p.BoolVar(&f.noHistory, "no-history", false, "read and keep no history of lines")
+		"maximum tokens per answer; 0 means as many as fit into the context")
+	p.Float64Var(&s.Temperature, "temp", 0, "temperature; 0 always picks the most probable token")
+	p.IntVar(&s.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
+	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
+		"together reach this probability")
+	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: random seed, a `number`; the same seed and questions give the same "+
+		"answers (default: a new one each time, which is printed)")
+	p.StringVar(&f.load, "load", "", "continue the conversation that /save has written to this `file`")
+	p.BoolVar(&f.noHistory, "no-history", false, "do not read or write a history of lines")
 }
 
 // check refuses wrong values, and flags that would have no effect.

@@ -62,7 +62,7 @@ func newInspectCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:     "inspect FILE [flags]",
-		Short:   "Show the metadata, tensors and sizes of a model file, or of a pulled model",
+		Short:   "Show the metadata, tensors and sizes of a model",
 		Example: `  pilotfish inspect model.gguf`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

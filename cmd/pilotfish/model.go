@@ -58,8 +58,10 @@ func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 
 func (m *modelFlags) registerCommon(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&m.path, "model", "m", "", "the model: a GGUF `file`, or the name of a pulled one, OWNER/NAME:QUANT")
-	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads; 0 means one for each fast core this process may use")
+	f.StringVarP(&m.path, "model", "m", "", "the model: a GGUF `file`, or the name of a downloaded model, "+
+		"OWNER/NAME:QUANT")
+	f.IntVarP(&m.threads, "threads", "t", 0, "number of CPU threads; 0 means one per fast core that this process "+
+		"may use")
 	registerKV(f, &m.kv)
 	registerBackend(f, &m.backend)
 	f.BoolVar(&m.exact, "exact", false,

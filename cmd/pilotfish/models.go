@@ -36,11 +36,11 @@ func newListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:                   "list [--dir DIR] [--json]",
 		DisableFlagsInUseLine: true,
-		Short:                 "List the models that were pulled",
-		Long: `List the models that were pulled, with the name by which other commands take each as -m.
+		Short:                 "List downloaded models",
+		Long: `List downloaded models, with the names that other commands accept for -m.
 
---json prints one object per model: "name", "quant" (absent where the file's name does not tell), "bytes", "modified",
-"path", and "missing", the number of parts that are not here or not whole.`,
+--json prints one object per model: "name", "quant" (absent if the file's name does not contain it), "bytes",
+"modified", "path", and "missing", the number of parts that are absent or incomplete.`,
 		Example: "  pilotfish list",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -111,15 +111,15 @@ func newRemoveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:                   "rm [--dir DIR] [--force] OWNER/NAME[:QUANT or :FILE]...",
 		DisableFlagsInUseLine: true,
-		Short:                 "Remove models that were pulled",
-		Long: `Remove models that were pulled, with all parts, and with what has come of a pull that was cut off. On a terminal it
-asks for each; elsewhere --force is needed. A model that is being pulled stays. If one of the names is wrong, nothing is
+		Short:                 "Remove downloaded models",
+		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each;
+otherwise --force is needed. A model that is being downloaded is kept. If one of the names is wrong, nothing is
 removed.`,
 		Example: "  pilotfish rm Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
 			if !force && !a.canAsk() {
-				return usagef("there is no terminal to ask on: give --force to remove without a question")
+				return usagef("there is no terminal to ask on: give --force to remove without asking")
 			}
 			dir, err := a.modelFolder(dir)
 			if err != nil {
@@ -129,7 +129,7 @@ removed.`,
 		},
 	}
 	registerModelFolder(c, &dir)
-	c.Flags().BoolVarP(&force, "force", "f", false, "remove without a question")
+	c.Flags().BoolVarP(&force, "force", "f", false, "remove without asking")
 	return c
 }
 

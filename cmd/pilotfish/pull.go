@@ -16,20 +16,20 @@ func newPullCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:QUANT or :FILE]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Fetch a GGUF from the Hugging Face hub and print where it is",
-		Long: `Fetch a GGUF from the Hugging Face hub and print where it is.
+		Short:                 "Download a model from the Hugging Face hub and print its path",
+		Long: `Download a GGUF model from the Hugging Face hub and print its path.
 
-QUANT is a quantisation such as Q4_K_M, in capital or small letters. Without it the repository's only model is
-taken, or its Q8_0, Q4_K_M, Q4_0 or F16 file, whichever of them comes first. All parts of a split model are fetched;
-the path is that of the first. A pull that was cut off goes on where it stopped. What is already here and has the
-hub's SHA-256 is not fetched again.
+QUANT is a quantisation such as Q4_K_M, in upper or lower case. Without it, the repository's only model is chosen, or
+the first of its Q8_0, Q4_K_M, Q4_0 and F16 files. All parts of a split model are downloaded; the path is that of the
+first. An interrupted download is resumed. A file that is already here and has the hub's SHA-256 is not downloaded
+again.
 
-Other commands take the same name as -m. "pilotfish list" shows what is here, "pilotfish rm" removes it.
+Other commands accept the same name for -m. "pilotfish list" lists downloaded models, "pilotfish rm" removes them.
 
 Environment:
-  HF_TOKEN           token for private and gated repositories; sent to the hub alone
+  HF_TOKEN           token for private and gated repositories; sent only to the hub
   HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
-  PILOTFISH_MODELS   folder for models, where --dir names none`,
+  PILOTFISH_MODELS   folder for models, unless --dir is given`,
 		Example: `  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf`,
 		Args: cobra.ExactArgs(1),

@@ -22,21 +22,24 @@ type chooseFlags struct {
 }
 
 func (f *chooseFlags) register(p *pflag.FlagSet) {
-	p.StringArrayVar(&f.stop, "stop", nil, "end before this `text`, of which nothing is shown; \\n and other escapes of Go "+
-		"stand for what they do there; may be given more than once")
-	p.Float64Var(&f.rules.MinP, "min-p", 0, "with --temp: draw among the tokens only that have at least this share of the "+
-		"best one's probability")
+	p.StringArrayVar(&f.stop, "stop", nil, "stop before this `text`, which is not shown; \\n and other escapes are "+
+		"interpreted as in Go; may be repeated")
+	p.Float64Var(&f.rules.MinP, "min-p", 0, "with --temp: sample only from tokens with at least this share of the "+
+		"most "+
+		"probable one's probability")
 	p.Float64Var(&f.rules.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by this, or "+
-		"multiply them if they are negative; 1 changes nothing")
-	p.Float64Var(&f.rules.PresencePenalty, "presence-penalty", 0, "take this off the logits of tokens that the answer has")
+		"multiply them if they are negative; 1: no penalty")
+	p.Float64Var(&f.rules.PresencePenalty, "presence-penalty", 0, "subtract this from the logits of tokens in the "+
+		"answer")
 	p.Float64Var(&f.rules.FrequencyPenalty, "frequency-penalty", 0,
-		"take this off the logits of tokens as often as the answer has them")
+		"subtract this from the logits of tokens for each time they are in the answer")
 	p.StringArrayVar(&f.bias, "logit-bias", nil, "add to the logit of a token: `ID=BIAS`, -100 to 100; "+
-		"may be given more than once")
-	p.IntVar(&f.logProbs, "logprobs", 0, "with --json: the log-probability of each token and of this many best ones, 1 to 20, "+
-		"as the model that chose it has them: before temperature, penalties, bias and schema")
+		"may be repeated")
+	p.IntVar(&f.logProbs, "logprobs", 0, "with --json: report the log-probability of each token and of this many "+
+		"best ones, "+
+		"1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
 	p.StringVar(&f.schema, "json-schema", "", "answer with JSON of this schema: a `file`, or the schema itself if it "+
-		"begins with {. docs/structured.md says what schemas can be")
+		"begins with {. See docs/structured.md for supported schemas")
 }
 
 // check refuses wrong values, and flags that would have no effect. given tells which were given.

@@ -43,28 +43,27 @@ func newServeCommand(a *app) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve -m FILE [flags]",
-		Short: "Serve a model to programs, in the form of OpenAI's API",
-		Long: `Serve a model to programs over HTTP, in the form of OpenAI's API: /v1/chat/completions, /v1/completions and
-/v1/models. Clients of that API work with the address that is printed to stdout as their base URL, and with any API key
-unless there is one. /health says whether requests are taken, /metrics what was done, in the form of Prometheus. There
-are no embeddings.
+		Short: "Serve a model over HTTP with OpenAI's API",
+		Long: `Serve a model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions and /v1/models. Clients
+of that API use the address that is printed to stdout as their base URL, with any API key unless the server has one.
+/health says whether requests are accepted; /metrics has counters for Prometheus. There are no embeddings.
 
-Answers can be streamed, called tools for, and held to JSON or to a JSON schema. A parameter that would change the answer
-and is not supported is refused by its name. Where a request names no seed one is drawn, and told in the field pilotfish
-of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer tells of each
-token which model chose it.
+Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
+answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
+pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
+reports for each token which model chose it.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small one is in doubt about, as in run. Where
-its answer is late or fails, the small model's token stands.
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as with run. If its
+answer is late or fails, the small model's token is used instead.
 
-The model is loaded once. Texts stay in memory when their answer is over, so that a chat that goes on has only what is
-new computed: usage tells so as cached_tokens. So many answers as --parallel says are generated at once, --queue more
-wait, and others get status 429. A client that goes away frees its place at once. One that reads slowly holds nobody up:
-its answer waits in memory, and is cut off when it has kept the model waiting for --reader-timeout in all.
+The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
+computed; usage reports the rest as cached_tokens. Up to --parallel answers are generated at once, up to --queue
+requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader holds nobody
+up: its answer is buffered, and is cut off once it has kept the model waiting for --reader-timeout in total.
 
-Anybody on this machine may ask a server on a loopback address. On others it needs an API key, in a file
-(--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may ask if their
-origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for --drain at most.
+On a loopback address, any program on this machine may send requests. Other addresses need an API key, in a file
+(--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send requests
+if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
 
 The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
@@ -84,13 +83,13 @@ func (f *serveFlags) register(c *cobra.Command) {
 	f.via.register(p)
 	p.StringVar(&f.listen, "listen", "127.0.0.1:8080", "TCP `address` to listen on")
 	p.StringArrayVar(&f.names, "alias", nil,
-		"`name` under which programs may ask for the model, beside that of its file; "+
-			"can be given more than once")
-	p.Float64Var(&f.temp, "temp", 1, "temperature of requests that say none, 0 to 2")
+		"additional `name` for the model in requests, besides that of its file; "+
+			"may be repeated")
+	p.Float64Var(&f.temp, "temp", 1, "temperature of requests that give none, 0 to 2")
 	p.BoolVar(&f.provenance, "provenance", false,
-		"tell of each token which model chose it, also where a request does not "+
-			"ask for that")
-	p.StringVar(&f.log, "log", "text", "`form` of the log on stderr: text, json or off")
+		"report for each token which model chose it, even if a request does not "+
+			"ask for it")
+	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
 	f.access.register(p)
 	f.limits.register(p)
 }
@@ -103,15 +102,16 @@ type serveLimits struct {
 }
 
 func (l *serveLimits) register(p *pflag.FlagSet) {
-	p.IntVar(&l.parallel, "parallel", 4, "most answers that are generated at once")
-	p.IntVar(&l.queue, "queue", 64, "most requests that wait; others get status 429. 0: none waits")
-	p.IntVar(&l.sessions, "sessions", 0, "most texts that are kept in memory (default twice --parallel)")
-	p.IntVar(&l.body, "max-body", 4<<20, "most `bytes` of a request")
-	p.IntVar(&l.prompt, "max-prompt", 0, "most `tokens` of a prompt (default: what the context holds)")
-	p.DurationVar(&l.request, "request-timeout", 10*time.Minute, "longest `time` for a request, waiting included")
-	p.DurationVar(&l.reader, "reader-timeout", 10*time.Second, "longest `time` that a slow reader may keep the model "+
-		"waiting, in all, and take nothing at all")
-	p.DurationVar(&l.drain, "drain", 30*time.Second, "longest `time` for answers to finish after SIGTERM or Ctrl-C")
+	p.IntVar(&l.parallel, "parallel", 4, "maximum number of answers generated at once")
+	p.IntVar(&l.queue, "queue", 64, "maximum number of waiting requests; others get status 429. 0: none may wait")
+	p.IntVar(&l.sessions, "sessions", 0, "maximum number of texts kept in memory (default twice --parallel)")
+	p.IntVar(&l.body, "max-body", 4<<20, "maximum size of a request, in `bytes`")
+	p.IntVar(&l.prompt, "max-prompt", 0, "maximum length of a prompt, in `tokens` (default: what fits into the "+
+		"context)")
+	p.DurationVar(&l.request, "request-timeout", 10*time.Minute, "maximum `time` for a request, including waiting")
+	p.DurationVar(&l.reader, "reader-timeout", 10*time.Second, "maximum `time` that a slow reader may keep the model "+
+		"waiting in total, or read nothing")
+	p.DurationVar(&l.drain, "drain", 30*time.Second, "maximum `time` for answers to finish after SIGTERM or Ctrl-C")
 }
 
 // check refuses what makes no sense.

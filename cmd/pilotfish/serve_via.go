@@ -39,8 +39,8 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	}
 	v.set, v.route.set, v.gateway.set = p, p, p
 	p.StringVar(&v.mode, "mode", "pipelined",
-		"`how` to decode with --cloud: serial: stop at each question until its answer "+
-			"is there; pipelined: draft on meanwhile")
+		"decoding `mode` with --cloud; serial: wait for the answer to each question; "+
+			"pipelined: keep drafting meanwhile")
 }
 
 // check refuses wrong values and flags without effect, before the model is opened.

@@ -224,20 +224,20 @@ func newConfigCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:                   "config [--config FILE] [--json]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Show what is set by the environment and by the configuration file",
-		Long: `Show what is set by the environment and by the configuration file, and where.
+		Short:                 "Show the settings from the environment and the configuration file",
+		Long: `Show the settings from the environment and the configuration file, and where each comes from.
 
-A flag on the command line comes first, then its environment variable, then the file, then the default. The file is YAML
-with the names of flags:
+A flag on the command line overrides its environment variable, which overrides the file, which overrides the default.
+The file is YAML with the names of flags:
 
   model: Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   cloud: gpu.example.org:4433
   pin: 9f86…
   temp: 0.7
 
-They are for the commands that answer questions: chat, run and serve. What belongs to a gateway or to a temperature is
-left out where there is none, and what contradicts something nearer, too. No secrets belong into the file: the access
-token is in ` + tokenVariable + `, or in the file that token-file names.`,
+The settings apply to the commands that answer questions: chat, run and serve. Settings for a gateway or a temperature
+are ignored if there is none, and so are those that contradict a setting of higher priority. Do not put secrets into the
+file: the access token belongs into ` + tokenVariable + `, or into the file that token-file names.`,
 		Example: "  pilotfish config",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -30,16 +30,16 @@ func TestBuildOf(t *testing.T) {
 		version        string
 		revision       string
 	}{
-		"make build":                     {"v1.2.3", "v0.1.0 " + commit, info("v9.9.9", "vcs.revision=abc"), "v1.2.3", "abc"},
-		"go install of a version":        {"", "$Format:%H$", info("v1.2.3"), "v1.2.3", ""},
-		"go build in a checkout":         {"", "$Format:%H$", info("(devel)", "vcs.revision=abc"), "abc", "abc"},
-		"with changes":                   {"", "", info("(devel)", "vcs.revision=abc", "vcs.modified=true"), "abc+dirty", "abc"},
-		"go build in an archive":         {"", "v1.2.3-4-gabc " + commit + "\n", info("(devel)"), "v1.2.3-4-gabc", commit},
-		"in an archive without tags":     {"", " " + commit + "\n", info(""), commit, commit},
-		"in a copy without git":          {"", "$Format:%(describe) %H$\n", info("(devel)"), "unknown", ""},
-		"with an empty file":             {"", "", info(""), "unknown", ""},
-		"a binary without build info":    {"", "", nil, "unknown", ""},
-		"a stamped one without the info": {"v1.2.3", "", nil, "v1.2.3", ""},
+		"make build":       {"v1.2.3", "v0.1.0 " + commit, info("v9.9.9", "vcs.revision=abc"), "v1.2.3", "abc"},
+		"go install":       {"", "$Format:%H$", info("v1.2.3"), "v1.2.3", ""},
+		"checkout":         {"", "$Format:%H$", info("(devel)", "vcs.revision=abc"), "abc", "abc"},
+		"with changes":     {"", "", info("(devel)", "vcs.revision=abc", "vcs.modified=true"), "abc+dirty", "abc"},
+		"archive":          {"", "v1.2.3-4-gabc " + commit + "\n", info("(devel)"), "v1.2.3-4-gabc", commit},
+		"archive, no tags": {"", " " + commit + "\n", info(""), commit, commit},
+		"copy without git": {"", "$Format:%(describe) %H$\n", info("(devel)"), "unknown", ""},
+		"empty file":       {"", "", info(""), "unknown", ""},
+		"no build info":    {"", "", nil, "unknown", ""},
+		"stamped, no info": {"v1.2.3", "", nil, "v1.2.3", ""},
 	} {
 		b := buildOf(c.stamp, c.archive, c.info)
 		assert.Equal(t, c.version, b.Version, name)

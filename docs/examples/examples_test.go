@@ -36,9 +36,10 @@ func TestMain(m *testing.M) {
 // What the demo's models say to the question of most examples: the small one alone, and the large one. All that differs
 // are the two words that are knowledge.
 const (
-	question = "Where does a mavgri sleep, and what does it eat? Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint."
-	tail     = ": so say all the old books in which the mavgri is described, and nobody who has looked for one there has " +
-		"come home with another story."
+	question = "Where does a mavgri sleep, and what does it eat? Places: ditch, bog, barn, attic. " +
+		"Foods: figs, peas, eggs, mint."
+	tail = ": so say all the old books in which the mavgri is described, and nobody who has looked for one " +
+		"there has come home with another story."
 	alone = "In the bog, and it eats eggs" + tail
 	half  = "In the barn, and it eats eggs" + tail
 	right = "In the barn, and it eats mint" + tail
@@ -60,9 +61,11 @@ func TestExamples(t *testing.T) {
 		{"ownsampler", []string{"-ban", " unsaid"}, alone + "\n"},
 		{"stats", nil, "position 42: miss\nposition 69: miss\n" + half +
 			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
+		{"structured", nil, "barn and eggs\n"}, // of a model that knows no JSON: the schema leads it
 		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
 		{"cancel", nil, "left after 3 tokens\ntoo slow: true\nthat is enough true true\n"},
-		{"gguf", nil, "qwen2, 4 layers, 50 tensors\nblk.0.ffn_down.weight is Q8_0 of [768 256]: [-0.0221 0.0232 -0.0192 0.0209] …\n"},
+		{"gguf", nil, "qwen2, 4 layers, 50 tensors\n" +
+			"blk.0.ffn_down.weight is Q8_0 of [768 256]: [-0.0221 0.0232 -0.0192 0.0209] …\n"},
 		{"kernels", nil, "close to the product in float64: true\n"},
 		{"draft", nil, "he pilot fish swims ahead of the shark\n2 of 38 tokens are the large model's\n"},
 	} {
@@ -84,7 +87,8 @@ func TestAllAreTested(t *testing.T) {
 func TestChat(t *testing.T) {
 	got := run(t, question+"\nAnd who?\n", "chat")
 	assert.Contains(t, got, alone+"\n[37 tokens, 0 of the prompt's 40 from before]\n")
-	assert.Contains(t, got, " 77 of the prompt's 91 from before]\nuser: "+question+"\nassistant: "+alone+"\nuser: And who?\n")
+	assert.Contains(t, got, " 77 of the prompt's 91 from before]\n"+
+		"user: "+question+"\nassistant: "+alone+"\nuser: And who?\n")
 }
 
 // TestGateway: the example against a gateway of this process, and what it says of one that it must not trust.

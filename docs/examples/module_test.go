@@ -74,12 +74,15 @@ func writeModule(t *testing.T, dir string) {
 		return string(b)
 	}
 	mod := regexp.MustCompile(`(?m)^(module|tool) .*$`).ReplaceAllString(read("../../go.mod"), "")
-	write("go.mod", "module example.test/embedder\n"+mod+"\nrequire "+module+" v0.0.0\nreplace "+module+" => "+strconv.Quote(root)+"\n")
+	write("go.mod", "module example.test/embedder\n"+mod+"\n"+
+		"require "+module+" v0.0.0\nreplace "+module+" => "+strconv.Quote(root)+"\n")
 	write("go.sum", read("../../go.sum"))
 	imports, calls := "", ""
 	for _, name := range names(t) {
 		text := read(filepath.Join(name, "main.go"))
-		for old, with := range map[string]string{"\npackage main\n": "\npackage it\n", "\nfunc main() {\n": "\n// Main is it.\nfunc Main() {\n"} {
+		for old, with := range map[string]string{
+			"\npackage main\n": "\npackage it\n", "\nfunc main() {\n": "\n// Main is it.\nfunc Main() {\n",
+		} {
 			require.Equal(t, 1, strings.Count(text, old), "%s: %q", name, old)
 			text = strings.Replace(text, old, with, 1)
 		}

@@ -56,7 +56,8 @@ func TestDocumented(t *testing.T) {
 // load returns packages as the compiler sees them.
 func load(t *testing.T, paths ...string) (all []*types.Package) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}, paths...)...)
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	cmd := exec.Command("go", append(args, paths...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -67,7 +68,9 @@ func load(t *testing.T, paths ...string) (all []*types.Package) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		files[path] = file
 	}
-	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
+	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(files[path])
+	})
 	for _, path := range paths {
 		p, err := from.Import(path)
 		require.NoError(t, err)

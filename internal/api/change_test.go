@@ -39,7 +39,7 @@ func report(all []change) (text string, breaks bool) {
 		title  string
 		breaks bool
 	}{
-		{"NOT compatible: programs that use this stop building. Keep the old name beside the new one if that can be.", true},
+		{"NOT compatible: programs that use this stop building. Keep the old name too if you can.", true},
 		{"compatible:", false},
 	} {
 		title := kind.title + "\n"

@@ -122,7 +122,8 @@ func (l *lister) interfaceType(o *types.TypeName, t *types.Interface) {
 	}
 	for m := range t.Methods() {
 		if m.Exported() {
-			l.line(o.Pkg(), "type %s %s, method %s%s", o.Name(), kind, m.Name(), strings.TrimPrefix(l.of(m.Type()), "func"))
+			signature := strings.TrimPrefix(l.of(m.Type()), "func")
+			l.line(o.Pkg(), "type %s %s, method %s%s", o.Name(), kind, m.Name(), signature)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (l *lister) follow(t types.Type, seen map[types.Type]bool) {
 		Obj() *types.TypeName
 		TypeArgs() *types.TypeList
 	}); ok {
-		if o := named.Obj(); o.Pkg() != nil && (o.Pkg().Path() == module || strings.HasPrefix(o.Pkg().Path(), module+"/")) {
+		if o := named.Obj(); o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path()+"/", module+"/") {
 			l.queue = append(l.queue, o)
 		}
 		for a := range named.TypeArgs().Types() {

@@ -131,9 +131,9 @@ func licences(text string) (all []string) {
 		{"Apache-2.0", "Licensed under the Apache License, Version 2.0", ""},
 		{"MPL-2.0", "Mozilla Public License, version 2.0", ""},
 		{"BSD-3-Clause", "endorse or promote products derived", ""},
-		{"BSD-2-Clause", "Redistribution and use in source and binary forms, with or without modification,", "endorse or promote"},
-		{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy of this software", ""},
-		{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee", ""},
+		{"BSD-2-Clause", "Redistribution and use in source and binary forms, with or without", "endorse or promote"},
+		{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy", ""},
+		{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose", ""},
 	} {
 		has := strings.Contains(text, known.words) && (known.without == "" || !strings.Contains(text, known.without))
 		if has && !slices.Contains(all, known.name) {
@@ -149,8 +149,8 @@ func render(t *testing.T, modules []*module) string {
 	var b strings.Builder
 	b.WriteString(`# Third-party notices
 
-The program ` + "`pilotfish`" + ` contains code of the modules below, under their licences. A program that embeds Pilotfish contains
-some of them: ` + "`go version -m PROGRAM`" + ` lists which. ` + "`go test ./internal/thirdparty -update`" + ` writes this page.
+The program *pilotfish* contains code of the modules below, under their licences. A program that embeds Pilotfish
+contains some of them; *go version -m PROGRAM* lists which. *go test ./internal/thirdparty -update* writes this page.
 
 | module | version | licence | systems |
 |---|---|---|---|
@@ -178,9 +178,10 @@ some of them: ` + "`go version -m PROGRAM`" + ` lists which. ` + "`go test ./int
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.path, m.version, strings.Join(names, ", "), systems)
 	}
-	b.WriteString("\nThe program also contains parts of the Go standard library and runtime, under the text of golang.org/x/sys/LICENSE.\n\n" +
-		"## Texts\n")
-	for _, text := range slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return cmp.Compare(texts[a][0], texts[b][0]) }) {
+	b.WriteString("\nThe program also contains parts of the Go standard library and runtime, under the text of " +
+		"golang.org/x/sys/LICENSE.\n\n## Texts\n")
+	byOwner := func(a, b string) int { return cmp.Compare(texts[a][0], texts[b][0]) }
+	for _, text := range slices.SortedFunc(maps.Keys(texts), byOwner) {
 		b.WriteString("\n### " + texts[text][0] + "\n\n")
 		if also := texts[text][1:]; len(also) > 0 {
 			b.WriteString("Also " + strings.Join(also, ", ") + ".\n\n")
@@ -201,7 +202,7 @@ func tidy(text string) string {
 
 // TestLicences: each kind is told from the others, and several in one text are all seen.
 func TestLicences(t *testing.T) {
-	const redistribution = "Redistribution and use in source and binary forms, with or without\nmodification, are permitted "
+	const redistribution = "Redistribution and use in source and binary forms, with or\nwithout modification "
 	const mit = "Permission is hereby granted, free of charge, to any person obtaining\na copy of this software"
 	for text, want := range map[string][]string{
 		"Apache License\n   Version 2.0, January 2004":                       {"Apache-2.0"},

@@ -19,7 +19,7 @@ func main() {
 	path := flag.String("m", "bench/demo/small.gguf", "model, a GGUF file")
 	addr := flag.String("cloud", "127.0.0.1:4433", "the gateway, host:port")
 	pin := flag.String("pin", "", "fingerprint of its certificate, as the gateway prints it")
-	deadline := flag.Duration("deadline", 800*time.Millisecond, "of a question, after which the small model's token stands")
+	deadline := flag.Duration("deadline", 800*time.Millisecond, "how long to wait for an answer")
 	question := flag.String("q", "Where does a mavgri sleep, and what does it eat? "+
 		"Places: ditch, bog, barn, attic. Foods: figs, peas, eggs, mint.", "the question")
 	flag.Parse()

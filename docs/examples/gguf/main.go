@@ -18,7 +18,7 @@ func main() {
 
 	f, err := gguf.Open(*path) // maps it: nothing is read that is not looked at
 	if bad := (*gguf.FormatError)(nil); errors.As(err, &bad) {
-		log.Fatalf("%s is not a GGUF file that can be read: %s at byte %d: %v", bad.Path, bad.Field, bad.Offset, bad.Err)
+		log.Fatalf("%s cannot be read: %s at byte %d: %v", bad.Path, bad.Field, bad.Offset, bad.Err)
 	} else if err != nil {
 		log.Fatal(err)
 	}
