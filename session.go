@@ -101,8 +101,9 @@ type Settings struct {
 	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead to
-	// such a value are chosen, and the end token where it is whole. Where MaxTokens or the context end the answer before,
-	// it is cut, and [Stats].Stop says so. What docs/structured.md does not list is refused with a [SchemaError].
+	// such a value are chosen, and the end token where it is whole. Where MaxTokens or the context leave no more room than
+	// the shortest end needs, that follows, and [Stats].Shortened says so: an answer is cut only if there is no room for
+	// any value. What docs/structured.md does not list is refused with a [SchemaError].
 	//
 	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token may
 	// not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
@@ -135,6 +136,7 @@ type Stats struct {
 	Stop         string        // why it ended: "end", "stop", "length" or "context"; "" while it runs and after an error
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
+	Shortened    bool          // a value of [Settings].Schema had to end, as there was no more room: it may lack something
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // tokens that the small model chose as the large one did not answer in time
@@ -166,7 +168,7 @@ func (s Settings) request() engine.Request {
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
-		Text: a.Text, Stop: a.Stop, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens, Passes: a.Passes,
+		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens, Passes: a.Passes,
 		PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: r.Cloud, Timeouts: r.Timeouts, Asks: r.Asks, Hits: r.Hits, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,

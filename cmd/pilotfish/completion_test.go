@@ -69,7 +69,7 @@ func TestCompletion(t *testing.T) {
 		assert.Equal(t, c.directive, directive, c.line)
 	}
 	got, _ := completed(t, "ch")
-	assert.Equal(t, []string{"chat\tTalk with a model"}, got)
+	assert.Equal(t, []string{"chat\tChat with a model in the terminal"}, got)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		code, stdout, _ := call(t, "completion", shell)
 		assert.Equal(t, exitDone, code)

@@ -75,7 +75,8 @@ type Decision struct {
 type summaryEvent struct {
 	Tokens          []int32 `json:"tokens"`
 	Text            string  `json:"text"`
-	Stop            string  `json:"stop"` // end, stop, length (-n), context (it is full), interrupted, or failed
+	Stop            string  `json:"stop"`                // end, stop, length (-n), context (it is full), interrupted, or failed
+	Shortened       bool    `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
 	PromptTokens    int     `json:"prompt_tokens"`
 	GeneratedTokens int     `json:"generated_tokens"`
 	Seed            *uint64 `json:"seed,omitempty"` // of the draws, with a temperature only
@@ -259,7 +260,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	s := o.session.Summary()
 	e := summaryEvent{
-		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, PromptTokens: s.PromptTokens,
+		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, PromptTokens: s.PromptTokens,
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
 		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
@@ -353,6 +354,10 @@ func (o *runOutput) report(e summaryEvent) {
 	fmt.Fprintf(o.a.stderr,
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+	if e.Shortened {
+		fmt.Fprintf(o.a.stderr, "the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
+			e.GeneratedTokens)
+	}
 	if e.LookupProposed > 0 {
 		fmt.Fprintf(o.a.stderr,
 			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",

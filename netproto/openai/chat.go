@@ -84,7 +84,7 @@ func (c *chatShape) all(results []result, u usage) any {
 			m.Content = nil
 		}
 		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, r.tokens), r.finish,
-			c.r.originsOf(r.tokens)})
+			r.own(c.r.originsOf(r.tokens))})
 	}
 	return o
 }
@@ -154,8 +154,8 @@ func (c *chatShape) chunks(index int, p piece) []any {
 	return append(all, c.chunk(d))
 }
 
-func (c *chatShape) last(index int, finish string) []any {
-	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &finish}))
+func (c *chatShape) last(index int, e ending) []any {
+	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)}))
 }
 
 func (c *chatShape) usage(u usage) any {

@@ -243,3 +243,30 @@ func (s heldSession) Summary() Summary {
 	}
 	return sum
 }
+
+// TestShortened: a value that had to end says so, in its own choice, in chats, completions and streams.
+func TestShortened(t *testing.T) {
+	m := &fakeModel{answer: func(_ string, o Settings) string {
+		if o.Seed == 7 {
+			return "[]"
+		}
+		return "{}"
+	}}
+	s := newTestServer(t, m, nil)
+	const format = `,"n":2,"response_format":{"type":"json_object"}`
+	for path, body := range map[string]string{"/v1/chat/completions": hello, "/v1/completions": `"prompt":"a","seed":7`} {
+		answer := object(t, ask(t, s, path, `{`+body+format+`}`).Body.Bytes())
+		assert.Nil(t, at(answer, "choices", 0, "pilotfish"), path)
+		assert.Equal(t, true, at(answer, "choices", 1, "pilotfish", "shortened"), path)
+		assert.Equal(t, "stop", at(answer, "choices", 1, "finish_reason"))
+		all, done := events(t, ask(t, s, path, `{`+body+format+`,"stream":true}`).Body.Bytes())
+		require.True(t, done)
+		var shortened []any
+		for _, e := range all {
+			if at(e, "choices", 0, "pilotfish", "shortened") != nil {
+				shortened = append(shortened, at(e, "choices", 0, "index"), at(e, "choices", 0, "finish_reason"))
+			}
+		}
+		assert.Equal(t, []any{1.0, "stop"}, shortened, path)
+	}
+}

@@ -161,7 +161,7 @@ func (c *textShape) all(results []result, u usage) any {
 	for i, r := range results {
 		at := 0
 		o.Choices = append(o.Choices, textChoice{c.echo(i) + string(r.text), i,
-			c.s.textLogProbs(&c.r.request, r.tokens, &at), &r.finish, c.r.originsOf(r.tokens)})
+			c.s.textLogProbs(&c.r.request, r.tokens, &at), &r.finish, r.own(c.r.originsOf(r.tokens))})
 	}
 	return o
 }
@@ -185,12 +185,12 @@ func (c *textShape) chunks(index int, p piece) []any {
 	return []any{o}
 }
 
-func (c *textShape) last(index int, finish string) []any {
+func (c *textShape) last(index int, e ending) []any {
 	text := ""
 	if _, begun := c.at[index]; !begun {
 		text = c.echo(index) // an answer without a token
 	}
-	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &finish, nil}}}}
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}}}}
 }
 
 func (c *textShape) usage(u usage) any {

@@ -182,7 +182,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			yield(Token{}, err)
 			return
 		}
-		s.sum.Stop = stop
+		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 	}
 }
 

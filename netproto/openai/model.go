@@ -106,10 +106,13 @@ const (
 
 // Summary is what an answer took.
 type Summary struct {
-	Text   string // all of it, also what has not been part of a token's text
-	Stop   string // "" while it runs and after an error
-	Reused int    // tokens of the prompt that were known from before
-	Tokens int    // generated
-	Cloud  int    // of these, chosen by a large model
-	Asks   int    // questions to it
+	Text string // all of it, also what has not been part of a token's text
+	Stop string // "" while it runs and after an error
+	// Shortened says that a value of [Settings].Schema had to end, as there was no more room: it may lack something.
+	Shortened bool
+
+	Reused int // tokens of the prompt that were known from before
+	Tokens int // generated
+	Cloud  int // of these, chosen by a large model
+	Asks   int // questions to it
 }

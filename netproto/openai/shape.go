@@ -12,7 +12,7 @@ type shape interface {
 	param() string                     // what the prompt is called
 	all(results []result, u usage) any // everything at once
 	chunks(index int, p piece) []any   // what is new of an answer
-	last(index int, finish string) []any
+	last(index int, e ending) []any
 	usage(u usage) any // the chunk behind all answers
 }
 
@@ -37,7 +37,8 @@ type extension struct {
 
 // origins is what is told beyond OpenAI's API of one choice.
 type origins struct {
-	Tokens []provenance `json:"tokens"`
+	Tokens    []provenance `json:"tokens,omitempty"`    // where they are from, if that is wanted
+	Shortened bool         `json:"shortened,omitempty"` // a value of a schema had to end: see [Summary.Shortened]
 }
 
 // provenance says where a token is from.
@@ -55,10 +56,21 @@ func (r *request) originsOf(tokens []Token) *origins {
 	if !r.origins {
 		return nil
 	}
-	o := &origins{[]provenance{}}
+	o := new(origins)
 	for _, t := range tokens {
 		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, round(t.Confidence), t.Unverified,
 			float64(t.At.Microseconds()) / 1000})
+	}
+	return o
+}
+
+// own is what is told of the end of an answer beyond OpenAI's API; nil is nothing.
+func (e ending) own(o *origins) *origins {
+	if e.shortened {
+		if o == nil {
+			o = new(origins)
+		}
+		o.Shortened = true
 	}
 	return o
 }

@@ -55,7 +55,7 @@ func (t *turn) streamed(ctx context.Context, j *job, prompts [][]int32, in *plac
 		defer in.leave()
 		failed <- t.generate(ctx, j, prompts,
 			func(i int, p piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
-			func(i int, why string) error { return b.pushAll(ctx, j.shape.last(i, why)) })
+			func(i int, e ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
 	}()
 	if err := t.pump(b); err != nil {
 		cancel(err)

@@ -208,7 +208,7 @@ func (t *turn) prompts(j *job) ([][]int32, error) {
 // generate makes all answers, one after the other: those to one prompt share its computation. A bug of the model ends
 // the request, not the server.
 func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
-	finish func(index int, why string) error) (err error) {
+	finish func(index int, e ending) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -224,7 +224,7 @@ func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell fun
 
 // answers makes the answers to one prompt.
 func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
-	finish func(index int, why string) error) error {
+	finish func(index int, e ending) error) error {
 	h, text := t.s.pool.take(prompt), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.n {
@@ -249,7 +249,7 @@ func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, t
 		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, why)
+			err = finish(index, ending{why, a.total.Shortened})
 		}
 		if err != nil {
 			return err
@@ -265,7 +265,7 @@ func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, in *pla
 		defer in.leave()
 		return t.generate(ctx, j, prompts,
 			func(i int, p piece) error { all[i].add(p); return nil },
-			func(i int, why string) error { all[i].finish = why; return nil })
+			func(i int, e ending) error { all[i].ending = e; return nil })
 	}()
 	if err != nil {
 		return err
@@ -278,7 +278,13 @@ type result struct {
 	text   []byte
 	tokens []Token
 	calls  []callPiece
-	finish string
+	ending
+}
+
+// ending is how an answer ended.
+type ending struct {
+	finish    string // why, as clients are told
+	shortened bool   // as a value of a schema had to: see [Summary.Shortened]
 }
 
 // add adds a piece.

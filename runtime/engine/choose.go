@@ -88,7 +88,8 @@ type chooser struct {
 	route   Route
 	rules   bool             // there are some
 	matcher *grammar.Matcher // nil: anything may follow
-	end     int32            // stands where nothing may: never, as any value can be completed
+	end     int32            // ends the text; it stands where nothing may, too: never, as any value can be completed
+	room    int              // most tokens of the answer, the end token included; 0: no value of the schema has so few
 	recent  []int32          // the last tokens of the prompt
 	mask    grammar.Mask
 	tail    []int32
@@ -102,6 +103,9 @@ type place struct {
 	token int32
 	n     int            // tokens of the answer
 	text  *grammar.State // nil without a matcher
+	// closing are the tokens that make the text a whole value, where there is room for just these and an end token: they
+	// follow. nil: there is more room.
+	closing []int32
 }
 
 // choose says of o how tokens are chosen behind a prompt, and returns what the heads have to be for that.
@@ -134,6 +138,10 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 	first := &place{chooser: c}
 	if c.matcher != nil {
 		first.text = c.matcher.Start()
+		if room := min(o.MaxTokens, o.Room); c.matcher.Fits(first.text, room-1) {
+			c.room = room
+			first.close()
+		}
 	}
 	if o.Place = first; c.rules || c.matcher != nil {
 		o.K = max(o.K, cloudBest)
@@ -143,6 +151,12 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 
 // Pick implements [draft.Place].
 func (p *place) Pick(pos int, head *backend.Output) int32 {
+	switch {
+	case len(p.closing) > 0:
+		return p.closing[0]
+	case p.closing != nil:
+		return p.end
+	}
 	if p.route.Pick != nil {
 		if id := p.route.Pick(pos, p.answer(), head); p.Allows(id) {
 			return id
@@ -156,14 +170,35 @@ func (p *place) Pick(pos int, head *backend.Output) int32 {
 			}
 		}
 	}
-	if p.matcher != nil {
-		p.mask = p.matcher.Mask(p.mask, p.text)
+	if p.matcher == nil {
+		return p.sampler.PickBy(pos, head, p.route.Rules, p.place(nil))
 	}
-	id := p.sampler.PickBy(pos, head, p.route.Rules, p.place(p.mask))
-	if id < 0 {
-		return p.end
+	return p.masked(pos, head)
+}
+
+// masked chooses among all tokens that may follow.
+func (p *place) masked(pos int, head *backend.Output) int32 {
+	const tries = 64
+	p.mask = p.matcher.Mask(p.mask, p.text)
+	for range tries {
+		id := p.sampler.PickBy(pos, head, p.route.Rules, p.place(p.mask))
+		switch {
+		case id < 0:
+			return p.end
+		case p.Allows(id):
+			return id
+		}
+		p.mask.Remove(id) // there is no room for what has to follow it
 	}
-	return id
+	return p.last()
+}
+
+// last is the token that leads to the end in the fewest bytes.
+func (p *place) last() int32 {
+	if rest := p.matcher.Shortest(p.text); len(rest) > 0 {
+		return rest[0]
+	}
+	return p.end
 }
 
 // Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen among
@@ -186,15 +221,43 @@ func (p *place) Take(pos int, token int32, top []backend.Candidate) (int32, bool
 }
 
 // Allows implements [draft.Place].
-func (p *place) Allows(token int32) bool { return p.matcher == nil || p.matcher.Allows(p.text, token) }
+func (p *place) Allows(token int32) bool {
+	switch {
+	case p.matcher == nil:
+		return true
+	case len(p.closing) > 0:
+		return token == p.closing[0]
+	case p.closing != nil, p.matcher.Ends(token):
+		return p.matcher.Ends(token) && p.text.Done()
+	}
+	next := p.matcher.Next(p.text, token)
+	return next != nil && (p.room == 0 || p.matcher.Fits(next, p.room-p.n-2))
+}
+
+// close finds the tokens that close the text, where nothing else fits. A token of which that is true of the text behind
+// it is one that fits: see Allows.
+func (p *place) close() {
+	left := p.room - p.n - 1 // without the end token
+	if p.room == 0 || p.matcher.Fits(p.text, left-1) {
+		return
+	}
+	p.closing = append([]int32{}, p.matcher.Shortest(p.text)...)
+}
 
 // Behind implements [draft.Place].
 func (p *place) Behind(token int32) draft.Place {
 	next := &place{chooser: p.chooser, up: p, token: token, n: p.n + 1}
-	if p.matcher != nil {
-		if next.text = p.matcher.Next(p.text, token); next.text == nil {
-			next.text = new(grammar.State) // nobody chooses such a token
-		}
+	if p.matcher == nil {
+		return next
+	}
+	if next.text = p.matcher.Next(p.text, token); next.text == nil {
+		next.text = new(grammar.State) // nobody chooses such a token
+		return next
+	}
+	if len(p.closing) > 0 && token == p.closing[0] {
+		next.closing = p.closing[1:]
+	} else {
+		next.close()
 	}
 	return next
 }

@@ -259,35 +259,76 @@ func valid(t testing.TB, schema []byte, text string) {
 	require.NoError(t, s.Validate(v), text)
 }
 
-// TestSchema: answers that end are values of the schema, drawn or not; guesses from the text change no token.
+// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text change
+// no token.
 func TestSchema(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	ended := 0
+	shortened, cut := 0, 0
 	for _, schema := range schemas {
-		for seed := range uint64(8) {
-			r := Request{MaxTokens: 150, Schema: []byte(schema), Sampling: sample.Options{Temperature: float64(min(seed, 1)), Seed: seed}}
+		for seed := range uint64(24) {
+			r := Request{Schema: []byte(schema), Sampling: sample.Options{Temperature: float64(min(seed%8, 1)), Seed: seed}}
+			r.MaxTokens = []int{150, 40, 30, 22, 14, 8, 4, 1}[seed%8]
 			if seed == 7 {
 				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
 			}
 			prompt := append([]int32{70, 71, 72}, bytesOf(int(seed))...)
 			all, text, stop := said(t, s, prompt, Route{Request: r})
+			sum := s.Summary()
 			r.Lookup = -1
 			again, _, _ := said(t, s, prompt, Route{Request: r})
 			require.Equal(t, all, again)
-			if stop == StopEnd {
-				ended++
-				valid(t, r.Schema, text)
-			} else {
+			if !hasRoom(t, e, r) {
+				cut++
 				require.Equal(t, StopLength, stop)
+				continue
+			}
+			require.Equal(t, StopEnd, stop, "%s in %d tokens", text, r.MaxTokens)
+			require.Equal(t, sum.Tokens+1 == r.MaxTokens, sum.Shortened)
+			valid(t, r.Schema, text)
+			if sum.Shortened {
+				shortened++
 			}
 		}
 	}
-	assert.Greater(t, ended, len(schemas)*8*2/3)
+	assert.Positive(t, cut)
+	assert.Positive(t, shortened)
 	_, text, stop := said(t, s, []int32{70}, Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: sample.Options{Temperature: 1}}})
 	assert.True(t, strings.HasPrefix(text, "{"))
-	assert.True(t, stop != StopEnd || json.Valid([]byte(text)), text)
+	assert.Equal(t, StopEnd, stop)
+	assert.True(t, json.Valid([]byte(text)), text)
+}
+
+// hasRoom reports whether the most tokens of a request are enough for the shortest value of its schema.
+func hasRoom(t testing.TB, e *Engine, r Request) bool {
+	m, _, err := e.structured.matcher(e, r.Schema)
+	require.NoError(t, err)
+	return len(m.Shortest(m.Start())) < r.MaxTokens
+}
+
+// TestSchemaFillsContext: a value ends with the context, too.
+func TestSchemaFillsContext(t *testing.T) {
+	f, err := gguf.Parse(demo.Small())
+	require.NoError(t, err)
+	e, err := New(f, "demo", Options{Threads: 1, Context: 64})
+	require.NoError(t, err)
+	defer e.Close()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	shortened := 0
+	for seed := range uint64(20) {
+		r := Request{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`)}
+		r.Sampling = sample.Options{Temperature: 1.5, Seed: seed}
+		_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+		require.Equal(t, StopEnd, stop)
+		valid(t, r.Schema, text)
+		if s.Summary().Shortened {
+			assert.Equal(t, 60, s.Summary().Tokens)
+			shortened++
+		}
+	}
+	assert.Positive(t, shortened)
 }
 
 // known is a cloud that is a large model of this process, and counts what is asked.
@@ -332,7 +373,7 @@ func TestSchemaRouted(t *testing.T) {
 			for mode := range texts {
 				k := &known{Cloud: service.Local(uint64(100*i + 2))}
 				r := Route{
-					Request: Request{MaxTokens: 60, Schema: []byte(schema), Rules: c.rules, Top: 3,
+					Request: Request{MaxTokens: 20 + 10*i, Schema: []byte(schema), Rules: c.rules, Top: 3,
 						Sampling: sample.Options{Temperature: c.temperature, Seed: 5}},
 					Router: asksAlways(t), Cloud: k,
 					Draft: DraftOptions{Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify},
@@ -346,7 +387,8 @@ func TestSchemaRouted(t *testing.T) {
 					}
 				}
 				texts[mode] = all
-				if stop == StopEnd {
+				if hasRoom(t, small, r.Request) {
+					require.Equal(t, StopEnd, stop)
 					valid(t, r.Schema, text)
 				}
 				kept += s.Routing().Kept

@@ -216,6 +216,8 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		all.WriteString(text.Flush())
 	}
 	s.summary.Text = all.String()
+	s.summary.Shortened = (r.JSON || r.Schema != nil) && sum.Stop == StopEnd && !stopped &&
+		s.summary.Tokens+1 == min(most(r.Request), s.room(prompt))
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
@@ -260,7 +262,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	o := r.Draft
 	o.Sampling, o.Vocab = r.Sampling, s.e.model.Config().Vocab
 	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
-	o.MaxTokens, o.Room = cmp.Or(r.MaxTokens, math.MaxInt32), max(1, s.cache.Slots()-len(prompt))
+	o.MaxTokens, o.Room = most(r.Request), s.room(prompt)
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
@@ -297,6 +299,12 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	}
 	return draft.New(model, policy, r.Cloud, o)
 }
+
+// most is how many tokens are asked for at most, the end token included.
+func most(r Request) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
+
+// room is how many tokens the context can hold behind a prompt.
+func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
 
 // headed is a model whose heads are shown to somebody.
 type headed struct {

@@ -54,7 +54,11 @@ func compile(s *schema) (*Grammar, error) {
 	if err == nil && !ok {
 		err = errorf("#", "no value fits")
 	}
-	return c.g, err
+	if err != nil {
+		return nil, err
+	}
+	c.g.measure()
+	return c.g, nil
 }
 
 // finish makes all rules, the first of which begins at start, and reports whether that one has any value.

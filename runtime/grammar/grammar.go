@@ -74,6 +74,7 @@ type Grammar struct {
 	states []state
 	bounds []bounds
 	start  int32
+	ends   [][]shortest // of states, by how many repetitions are missing
 }
 
 // frame is a rule that waits for a value.

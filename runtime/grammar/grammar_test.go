@@ -1,6 +1,11 @@
 package grammar
 
 import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,5 +59,85 @@ func TestSchema(t *testing.T) {
 			whole, _ := fits(g, text)
 			assert.False(t, whole, "%s: %s", c.schema, text)
 		}
+	}
+}
+
+// TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many digits
+// behind the point as the step has.
+func TestMultiples(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		step := big.NewRat(1+r.Int64N(40), []int64{1, 2, 10, 40}[r.IntN(4)])
+		digits, _ := step.FloatPrec()
+		least, most := r.Int64N(200)-100, r.Int64N(200)-50
+		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`, step.FloatString(digits), least, most)
+		g, err := Schema([]byte(schema))
+		some := false
+		scale := power(digits).Int64()
+		for n := (least - 3) * scale; n <= (most+3)*scale; n++ {
+			v := big.NewRat(n, scale)
+			want := new(big.Rat).Quo(v, step).IsInt() && n >= least*scale && n <= most*scale
+			if some = some || want; err == nil {
+				whole, _ := fits(g, v.FloatString(digits))
+				require.Equal(t, want, whole, "%s: %s", schema, v.FloatString(digits))
+			}
+		}
+		require.Equal(t, some, err == nil, "%s: %v", schema, err)
+	}
+	for schema, value := range map[string]string{
+		`{"type":"integer","multipleOf":1000}`:                                   "-123456789012000",
+		`{"multipleOf":3.5,"type":"integer"}`:                                    "14",
+		`{"multipleOf":7.5,"type":"integer"}`:                                    "30",
+		`{"allOf":[{"multipleOf":4},{"multipleOf":6}],"type":"number"}`:          "24",
+		`{"allOf":[{"multipleOf":0.5},{"multipleOf":0.75}],"type":"number"}`:     "4.5",
+		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
+	} {
+		g, err := Schema([]byte(schema))
+		require.NoError(t, err)
+		whole, _ := fits(g, value)
+		assert.True(t, whole, schema)
+		whole, _ = fits(g, strings.TrimSuffix(value, value[len(value)-1:])+"1")
+		assert.False(t, whole, schema)
+	}
+}
+
+// TestUnique: of lists over some values those are allowed that have each once, in the order of the schema.
+func TestUnique(t *testing.T) {
+	for _, c := range []struct {
+		items       string
+		values      []string
+		least, most int
+	}{
+		{`{"enum":["b","a",3,null]}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 4},
+		{`{"enum":["b","a",3,"b"]}`, []string{`"b"`, `"a"`, `3`}, 1, 2},
+		{`{"type":["boolean","null"]}`, []string{`true`, `false`, `null`}, 2, 9},
+		{`{"enum":["b","a",3,null],"type":"string"}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 3},
+	} {
+		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`, c.items, c.least, c.most)
+		g, err := Schema([]byte(schema))
+		require.NoError(t, err)
+		valid := validator(t, []byte(schema))
+		allowed := 0
+		var try func(list []int)
+		try = func(list []int) {
+			texts := make([]string, len(list))
+			for i, v := range list {
+				texts[i] = c.values[v]
+			}
+			text := "[" + strings.Join(texts, ",") + "]"
+			want := slices.IsSorted(list) && valid(text) == nil
+			whole, _ := fits(g, text)
+			require.Equal(t, want, whole, "%s: %s", schema, text)
+			if whole {
+				allowed++
+			}
+			for v := range c.values {
+				if len(list) < 4 {
+					try(append(slices.Clone(list), v))
+				}
+			}
+		}
+		try(nil)
+		assert.Greater(t, allowed, 2)
 	}
 }

@@ -12,6 +12,9 @@ type Mask []uint64
 // Has reports whether a token is in the set.
 func (m Mask) Has(id int32) bool { return id >= 0 && int(id)>>6 < len(m) && m[id>>6]>>(id&63)&1 != 0 }
 
+// Remove takes a token out of the set.
+func (m Mask) Remove(id int32) { m[id>>6] &^= 1 << (id & 63) }
+
 func (m Mask) add(id int32) { m[id>>6] |= 1 << (id & 63) }
 
 // Matcher says which tokens of a vocabulary may follow a text. Any number of goroutines may use it at once.
@@ -52,7 +55,7 @@ func (m *Matcher) Start() *State { return m.g.Start() }
 
 // Allows reports whether a token may follow. One that ends the text may where it is a whole value.
 func (m *Matcher) Allows(s *State, id int32) bool {
-	if slices.Contains(m.v.ends, id) {
+	if m.Ends(id) {
 		return s.done
 	}
 	return m.Next(s, id) != nil
@@ -61,7 +64,7 @@ func (m *Matcher) Allows(s *State, id int32) bool {
 // Next returns where the text stands behind one more token; nil if that cannot follow. A token that ends the text leaves
 // it where it stands.
 func (m *Matcher) Next(s *State, id int32) *State {
-	if slices.Contains(m.v.ends, id) {
+	if m.Ends(id) {
 		return s
 	}
 	if id < 0 || int(id) >= m.v.size || len(m.v.tokens[id]) == 0 {
@@ -69,6 +72,18 @@ func (m *Matcher) Next(s *State, id int32) *State {
 	}
 	return m.g.Next(s, m.v.tokens[id]...)
 }
+
+// Ends reports whether a token ends the text.
+func (m *Matcher) Ends(id int32) bool { return slices.Contains(m.v.ends, id) }
+
+// Fits reports whether so many tokens are enough to make a text a whole value.
+func (m *Matcher) Fits(s *State, tokens int) bool {
+	return m.g.Least(s) <= tokens || m.g.Least(s)/int(max(1, m.v.longest)) <= tokens && len(m.Shortest(s)) <= tokens
+}
+
+// Shortest returns tokens that make a text a whole value in the fewest bytes, each of them as long as it can be; none
+// where it is one. There may be fewer tokens that need more bytes.
+func (m *Matcher) Shortest(s *State) []int32 { return m.v.cut(m.g.Shortest(s)) }
 
 // Mask returns the tokens that may follow, in the memory of dst if it is large enough.
 func (m *Matcher) Mask(dst Mask, s *State) Mask {

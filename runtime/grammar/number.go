@@ -10,7 +10,8 @@ import (
 // numbers are the bounds of a number. nil is none.
 type numbers struct {
 	least, most           *big.Rat
-	aboveLeast, belowMost bool // the bound itself is not in
+	aboveLeast, belowMost bool     // the bound itself is not in
+	step                  *big.Rat // the number is a multiple of it, above 0
 }
 
 // Digits of numbers without a bound that asks for more.
@@ -46,6 +47,17 @@ func (b *numbers) atMost(v *big.Rat, below bool) {
 	}
 }
 
+// multipleOf has numbers be multiples of v, and of what they had to be multiples of before.
+func (b *numbers) multipleOf(v *big.Rat) {
+	if b.step == nil {
+		b.step = v
+		return
+	}
+	lcm := new(big.Int).Mul(b.step.Num(), v.Num())
+	lcm.Div(lcm, new(big.Int).GCD(nil, nil, b.step.Num(), v.Num()))
+	b.step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.step.Denom(), v.Denom()))
+}
+
 // scaled returns the least and the most whole numbers n such that n/scale is within the bounds; nil for none.
 func (b *numbers) scaled(scale *big.Int) (least, most *big.Int) {
 	factor := new(big.Rat).SetInt(scale)
@@ -77,8 +89,7 @@ func fill(least, most *big.Int) (*big.Int, *big.Int) {
 		if of != nil {
 			digits = max(digits, len(new(big.Int).Abs(of).String())+1)
 		}
-		ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
-		return ten.Sub(ten, big.NewInt(1))
+		return new(big.Int).Sub(power(digits), big.NewInt(1))
 	}
 	l, m := least, most
 	if l == nil {
@@ -90,8 +101,77 @@ func fill(least, most *big.Int) (*big.Int, *big.Int) {
 	return l, m
 }
 
+// power is 10 to the n.
+func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// multiples returns the numbers within bounds that have so many digits behind the point and, read without it, are
+// multiples of m.
+func (b *numbers) multiples(m *big.Int, digits int) (*dfa, error) {
+	whole := newNFA()
+	least, most := fill(b.scaled(power(digits)))
+	for _, end := range whole.whole(0, least, most, min(digits, 1)+digits) {
+		whole.end[end] = true
+	}
+	whole, err := whole.divisible(m)
+	if err != nil {
+		return nil, err
+	}
+	if digits == 0 {
+		return whole.determine()
+	}
+	a := newNFA()
+	a.pointed(whole, digits)
+	return a.determine()
+}
+
+// divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of m.
+func (a *nfa) divisible(m *big.Int) (*nfa, error) {
+	if m.Cmp(big.NewInt(mostRegular)) > 0 {
+		return nil, errSize
+	}
+	type pair struct {
+		at, rest int32
+	}
+	out, of := newNFA(), int32(m.Int64())
+	open, known := []pair{{}}, map[pair]int32{{}: 0}
+	enter := func(p pair) int32 {
+		id, ok := known[p]
+		if !ok {
+			id = out.place()
+			known[p] = id
+			open = append(open, p)
+		}
+		return id
+	}
+	for len(open) > 0 {
+		p := open[len(open)-1]
+		open = open[:len(open)-1]
+		here := known[p]
+		out.end[here] = a.end[p.at] && p.rest == 0
+		for _, to := range a.places[p.at].jumps {
+			out.jump(here, enter(pair{to, p.rest}))
+		}
+		for _, x := range a.places[p.at].arcs {
+			if x.lo == '-' {
+				out.arc(here, '-', '-', enter(pair{x.to, p.rest}))
+				continue
+			}
+			for d := x.lo; d <= x.hi; d++ {
+				out.arc(here, d, d, enter(pair{x.to, int32((int64(p.rest)*10 + int64(d-'0')) % int64(of))}))
+			}
+		}
+		if len(out.places) > 4*mostRegular {
+			return nil, errSize
+		}
+	}
+	return out, nil
+}
+
 // integers returns the whole numbers within bounds.
 func (b *numbers) integers() (*dfa, error) {
+	if b.step != nil {
+		return b.multiples(b.step.Num(), 0) // of fractions in lowest terms, too
+	}
 	a := newNFA()
 	least, most := fill(b.scaled(big.NewInt(1)))
 	for _, end := range a.whole(0, least, most, 0) {
@@ -102,6 +182,14 @@ func (b *numbers) integers() (*dfa, error) {
 
 // all returns the numbers within bounds.
 func (b *numbers) all() (*dfa, error) {
+	if b.step != nil {
+		digits, exact := b.step.FloatPrec()
+		if !exact || digits > partDigits {
+			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits behind the point",
+				b.step.RatString(), partDigits)
+		}
+		return b.multiples(new(big.Int).Div(new(big.Int).Mul(b.step.Num(), power(digits)), b.step.Denom()), digits)
+	}
 	a := newNFA()
 	if b.least == nil && b.most == nil {
 		a.unbounded()
@@ -274,7 +362,7 @@ func (b *numbers) between(a *nfa) error {
 	if digits == 0 {
 		return nil
 	}
-	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
+	scale := power(digits)
 	// With one bound only, numbers next to it: the others have a whole number on either side.
 	least, most := b.scaled(scale)
 	if least == nil {

@@ -116,7 +116,13 @@ func (m *maker) leaf() obj {
 
 // fine are leaves that the reference does not read.
 func (m *maker) fine() obj {
-	switch m.IntN(6) {
+	switch m.IntN(8) {
+	case 6:
+		return obj{"type": m.one("number", "integer"), "multipleOf": m.one0(1, 3, 7, 25, 0.5, 1.25), "minimum": m.one0(-90, 0, 26),
+			"maximum": m.one0(99, 1000.5)}
+	case 7:
+		return obj{"type": "array", "items": obj{"enum": []any{"a", 1, nil, true}[:2+m.IntN(3)]}, "uniqueItems": true,
+			"minItems": m.IntN(3), "maxItems": 2 + m.IntN(3)}
 	case 0:
 		return obj{"type": "string", "format": m.one("date", "time", "date-time", "uuid", "email", "ipv4", "hostname", "uri",
 			"duration")}

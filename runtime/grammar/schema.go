@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,7 +80,7 @@ type node struct {
 	pattern     string // regular expression, of pattern or of format
 	patternPath string
 	numbers     numbers
-	multiple    string // path of multipleOf
+	unique      string // path of uniqueItems, where it is true
 }
 
 // schema is a whole schema.
@@ -237,9 +236,6 @@ func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error
 			return nil, err
 		}
 	}
-	if n.multiple != "" && (n.kinds == 0 || n.kinds&broken != 0) {
-		return nil, errorf(n.multiple, `it is supported with "type": "integer" alone`)
-	}
 	return n, nil
 }
 
@@ -257,14 +253,13 @@ func (s *schema) keyword(n *node, m member, depth int) (err error) {
 	case "type":
 		n.kinds, err = parseKinds(path, m.value)
 	case "enum":
-		if json.Unmarshal(m.value, &n.values) != nil || len(n.values) == 0 {
+		var values []json.RawMessage
+		if json.Unmarshal(m.value, &values) != nil || len(values) == 0 {
 			return wrong("a list of at least one value")
 		}
+		n.allow(values)
 	case "const":
-		if n.values != nil {
-			return errorf(path, "enum and const side by side are not supported: leave one of them out")
-		}
-		n.values = []json.RawMessage{m.value}
+		n.allow([]json.RawMessage{m.value})
 	case "$ref":
 		return s.reference(n, path, m.value)
 	case "allOf":
@@ -306,6 +301,17 @@ func (s *schema) keyword(n *node, m member, depth int) (err error) {
 		}
 	}
 	return err
+}
+
+// allow leaves only those of some values that were listed before, too, if any were.
+func (n *node) allow(values []json.RawMessage) {
+	if n.values == nil {
+		n.values = values
+		return
+	}
+	n.values = slices.DeleteFunc(n.values, func(v json.RawMessage) bool {
+		return !slices.ContainsFunc(values, func(w json.RawMessage) bool { return spell(v) == spell(w) })
+	})
 }
 
 func parseKinds(path string, raw json.RawMessage) (of kinds, err error) {
@@ -391,8 +397,12 @@ func (s *schema) arrayKeyword(n *node, path string, m member, depth int) (err er
 	case "maxItems":
 		n.itemBounds.most, err = natural(path, m.value)
 	case "uniqueItems":
-		if string(m.value) != "false" {
-			return errorf(path, "this keyword is not supported")
+		unique := false
+		if json.Unmarshal(m.value, &unique) != nil {
+			return errorf(path, "it must be true or false")
+		}
+		if unique {
+			n.unique = path
 		}
 	}
 	return err
@@ -446,10 +456,10 @@ func numberKeyword(n *node, path string, m member) error {
 	case "maximum", "exclusiveMaximum":
 		n.numbers.atMost(v, m.name != "maximum")
 	case "multipleOf":
-		if v.Cmp(big.NewRat(1, 1)) != 0 {
-			return errorf(path, "only 1 is supported")
+		if v.Sign() <= 0 {
+			return errorf(path, "it must be above 0")
 		}
-		n.multiple = path
+		n.numbers.multipleOf(v)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package grammar
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 )
@@ -183,12 +185,16 @@ func (c *compiler) number(start int32, facts []*node) error {
 			b.atMost(v, n.numbers.belowMost)
 			path = n.path
 		}
+		if v := n.numbers.step; v != nil {
+			b.multipleOf(v)
+			path = n.path + "/multipleOf"
+		}
 	}
 	make, key := b.all, "number"
 	if allowedKinds(facts)&broken == 0 {
 		make, key = b.integers, "integer"
 	}
-	if b.least != nil || b.most != nil {
+	if b.least != nil || b.most != nil || b.step != nil {
 		key = ""
 	}
 	if err := c.regular(start, key, make); err != nil {
@@ -346,12 +352,15 @@ func except(used []rune) (ranges []rune) {
 
 // array adds lists: the items that have schemas of their own, then as many of the others as there may be.
 func (c *compiler) array(start int32, facts []*node) error {
-	b, own := bounds{0, unbounded}, 0
+	b, own, unique := bounds{0, unbounded}, 0, ""
 	for _, n := range facts {
-		b, own = b.both(n.itemBounds), max(own, len(n.prefix))
+		b, own, unique = b.both(n.itemBounds), max(own, len(n.prefix)), cmp.Or(unique, n.unique)
 	}
 	if b.most != unbounded && b.least > b.most {
 		return nil
+	}
+	if unique != "" && (b.most == unbounded || b.most > 1) {
+		return c.different(start, facts, own, b, unique)
 	}
 	open, closed := c.state(0), c.end()
 	c.literal(start, "[", open)
@@ -374,6 +383,85 @@ func (c *compiler) array(start int32, facts []*node) error {
 		c.item(item, at, next, i)
 		at = next
 	}
+}
+
+// mostDifferent is how many values there can be of which each may be an item once.
+const mostDifferent = 128
+
+// different adds lists of items of which no two are equal, in the order in which the schema names them.
+func (c *compiler) different(start int32, facts []*node, own int, b bounds, path string) error {
+	values := few(items(facts, 0))
+	if values == nil || own > 0 || len(values) > mostDifferent {
+		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, without "+
+			"prefixItems; or with maxItems 1", mostDifferent)
+	}
+	most := int32(len(values))
+	if b.most != unbounded {
+		most = min(most, b.most)
+	}
+	closed := c.end()
+	open := make([]int32, most+1) // before an item, by how many there are
+	for n := range open {
+		open[n] = c.state(0)
+	}
+	c.literal(start, "[", open[0])
+	if b.least == 0 {
+		c.literal(open[0], "]", closed)
+	}
+	for _, v := range values { // from before v to before the one that follows it in the schema
+		rule, err := c.rule(append(items(facts, 0), c.constant(v))...)
+		if err != nil {
+			return err
+		}
+		next := make([]int32, most+1)
+		for n := range next {
+			next[n] = c.state(0)
+			c.jump(open[n], next[n], keep)
+		}
+		for n := range most {
+			behind := c.state(0)
+			c.at(open[n]).calls = append(c.at(open[n]).calls, call{rule, behind})
+			c.spaced(behind, ",", next[n+1])
+			if n+1 >= b.least {
+				c.literal(behind, "]", closed)
+			}
+		}
+		open = next
+	}
+	return nil
+}
+
+// few returns the values that some schemas allow, as far as these are few; nil where they are not.
+func few(facts []*node) []string {
+	if values := listed(facts); values != nil {
+		var all []string
+		for _, v := range values {
+			if !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+		return append([]string{}, all...)
+	}
+	k := allowedKinds(facts)
+	if k&^(boolean|null) != 0 {
+		return nil
+	}
+	all := []string{}
+	if k&boolean != 0 {
+		all = append(all, "true", "false")
+	}
+	if k&null != 0 {
+		all = append(all, "null")
+	}
+	return all
+}
+
+// constant makes the schema of one value.
+func (c *compiler) constant(value string) *node {
+	free := bounds{0, unbounded}
+	n := &node{id: c.count, itemBounds: free, charBounds: free, values: []json.RawMessage{json.RawMessage(value)}}
+	c.count++
+	return n
 }
 
 // items returns the schemas of an item.

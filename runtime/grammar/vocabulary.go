@@ -87,3 +87,33 @@ func (v *Vocabulary) plant() {
 
 // Size is the number of tokens.
 func (v *Vocabulary) Size() int { return v.size }
+
+// cut returns a text as tokens, each the longest that fits.
+func (v *Vocabulary) cut(text []byte) (ids []int32) {
+	for len(text) > 0 {
+		id, length := int32(-1), 0
+		for i, node := 0, int32(0); i < len(text); i++ {
+			if node = v.child(node, text[i]); node == 0 {
+				break
+			}
+			if v.first[node] < v.first[node+1] {
+				id, length = v.ids[v.first[node]], i+1
+			}
+		}
+		if length == 0 {
+			return nil // each byte of a value has a token: NewVocabulary has seen to that
+		}
+		ids, text = append(ids, id), text[length:]
+	}
+	return ids
+}
+
+// child returns the node behind a byte; 0 if there is none.
+func (v *Vocabulary) child(node int32, b byte) int32 {
+	for c := node + 1; c < v.below[node]; c = v.below[c] {
+		if v.bytes[c] == b {
+			return c
+		}
+	}
+	return 0
+}

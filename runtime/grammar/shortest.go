@@ -1,0 +1,227 @@
+package grammar
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// layers is how many lengths a state has whose rule counts: with 0, 1, 2, and 3 repetitions still missing. With more
+// missing, each takes as many bytes as the third one does.
+const layers = 4
+
+// endless is the length where there is no end; lengths that are larger count as it.
+const endless = math.MaxInt32
+
+// shortest is how a rule can be ended from a state, with so many repetitions missing, in the fewest bytes.
+type shortest struct {
+	bytes int32 // endless: in no way
+	by    int32 // the step to take: an index of arcs, jumps and calls, one behind the other; -1: the end is there
+	known bool  // bytes is final
+}
+
+// measure finds the shortest ends of all states by Knuth's generalization of Dijkstra's algorithm (D. E. Knuth, A
+// Generalization of Dijkstra's Algorithm, 1977): of what is not known yet, the least is final.
+func (g *Grammar) measure() {
+	g.ends = make([][]shortest, len(g.states))
+	users := make([][]int32, len(g.states))
+	var open queue
+	for i := range g.states {
+		s := &g.states[i]
+		for _, a := range s.arcs {
+			users[a.to] = append(users[a.to], int32(i))
+		}
+		for _, j := range s.jumps {
+			users[j.to] = append(users[j.to], int32(i))
+		}
+		for _, c := range s.calls {
+			users[c.start], users[c.back] = append(users[c.start], int32(i)), append(users[c.back], int32(i))
+		}
+		of := make([]shortest, 1+min(g.bounds[s.bounds].least, layers-1))
+		for k := range of {
+			of[k].bytes = endless
+			if s.accept {
+				of[k] = shortest{0, -1, false}
+				open = append(open, candidate{0, int32(i), int32(k)})
+			}
+		}
+		g.ends[i] = of
+	}
+	heap.Init(&open)
+	for len(open) > 0 {
+		e := heap.Pop(&open).(candidate)
+		of := &g.ends[e.at][e.missing]
+		if of.known || of.bytes != e.bytes {
+			continue
+		}
+		of.known = true
+		for _, i := range users[e.at] {
+			g.improve(i, &open)
+		}
+	}
+}
+
+// improve looks for shorter ends of a state, through ends that are final.
+func (g *Grammar) improve(at int32, open *queue) {
+	for k := range g.ends[at] {
+		of := &g.ends[at][k]
+		if of.known {
+			continue
+		}
+		if bytes, by := g.best(at, int32(k)); bytes < of.bytes {
+			of.bytes, of.by = bytes, by
+			heap.Push(open, candidate{bytes, at, int32(k)})
+		}
+	}
+}
+
+// best returns the shortest end of a state through ends that are final, and the step to it.
+func (g *Grammar) best(at, missing int32) (bytes, by int32) {
+	s, step := &g.states[at], int32(0)
+	bytes = endless
+	try := func(n int32) {
+		if n < bytes {
+			bytes, by = n, step
+		}
+		step++
+	}
+	for _, a := range s.arcs {
+		try(sum(1, g.behind(at, missing, a.op, a.to)))
+	}
+	for _, j := range s.jumps {
+		try(g.behind(at, missing, j.op, j.to))
+	}
+	for _, c := range s.calls {
+		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].least), g.behind(at, missing, keep, c.back)))
+	}
+	return bytes, by
+}
+
+// behind is the shortest end behind a step.
+func (g *Grammar) behind(from, missing int32, o op, to int32) int32 {
+	missing, ok := g.missing(from, missing, o, to)
+	if !ok {
+		return endless
+	}
+	return g.toEnd(to, missing)
+}
+
+// missing is how many repetitions are missing behind a step, and whether it is possible.
+func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
+	f, t := g.states[from].bounds, g.states[to].bounds
+	switch {
+	case o == count:
+		missing = max(0, missing-1)
+	case o == enough && missing > 0:
+		return 0, false
+	}
+	if f != t {
+		missing = g.bounds[t].least // counts begin anew
+	}
+	return missing, true
+}
+
+// toEnd is the shortest end of a state with so many repetitions missing; endless as long as it is not final.
+func (g *Grammar) toEnd(at, missing int32) int32 {
+	of := g.ends[at]
+	last := int32(len(of)) - 1
+	if !of[min(missing, last)].known {
+		return endless
+	}
+	if missing <= last {
+		return of[missing].bytes
+	}
+	if !of[last-1].known {
+		return endless
+	}
+	more := int64(missing-last) * int64(of[last].bytes-of[last-1].bytes)
+	return int32(min(int64(of[last].bytes)+more, endless))
+}
+
+// sum adds lengths.
+func sum(a, b int32) int32 { return int32(min(int64(a)+int64(b), endless)) }
+
+// Least is the fewest bytes that make a text a whole value; 0 where it is one.
+func (g *Grammar) Least(s *State) int {
+	if s.done {
+		return 0
+	}
+	least := int32(endless)
+	for _, t := range s.threads {
+		least = min(least, g.least(t))
+	}
+	return int(least)
+}
+
+// least is the fewest bytes from the place of a thread to the end of the text.
+func (g *Grammar) least(t thread) int32 {
+	n := g.toEnd(t.at, g.left(t.at, t.n))
+	for f := t.up; f != nil; f = f.up {
+		n = sum(n, g.toEnd(f.back, g.left(f.back, f.n)))
+	}
+	return n
+}
+
+// left is how many repetitions are missing at a state.
+func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].least-n) }
+
+// Shortest returns as few bytes as can make a text a whole value; none where it is one.
+func (g *Grammar) Shortest(s *State) (text []byte) {
+	if s.done || len(s.threads) == 0 {
+		return nil
+	}
+	best := slices.MinFunc(s.threads, func(a, b thread) int { return cmp.Compare(g.least(a), g.least(b)) })
+	here := spot{best.at, g.left(best.at, best.n)}
+	var back []spot // the outermost first
+	for f := best.up; f != nil; f = f.up {
+		back = append(back, spot{f.back, g.left(f.back, f.n)})
+	}
+	slices.Reverse(back)
+	for {
+		st, of := &g.states[here.at], g.ends[here.at]
+		by := int(of[min(int(here.missing), len(of)-1)].by)
+		switch {
+		case by < 0 && len(back) == 0:
+			return text
+		case by < 0:
+			here, back = back[len(back)-1], back[:len(back)-1]
+		case by < len(st.arcs):
+			a := st.arcs[by]
+			text = append(text, a.lo)
+			here = g.goes(here, a.op, a.to)
+		case by < len(st.arcs)+len(st.jumps):
+			j := st.jumps[by-len(st.arcs)]
+			here = g.goes(here, j.op, j.to)
+		default:
+			c := st.calls[by-len(st.arcs)-len(st.jumps)]
+			back = append(back, g.goes(here, keep, c.back))
+			here = spot{c.start, g.bounds[g.states[c.start].bounds].least}
+		}
+	}
+}
+
+// spot is a state with so many repetitions missing.
+type spot struct{ at, missing int32 }
+
+// goes returns where a step leads that is possible.
+func (g *Grammar) goes(s spot, o op, to int32) spot {
+	missing, _ := g.missing(s.at, s.missing, o, to)
+	return spot{to, missing}
+}
+
+// candidate is an end of a rule that may be the shortest one.
+type candidate struct{ bytes, at, missing int32 }
+
+// queue is a heap of them, the shortest first.
+type queue []candidate
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].bytes < q[j].bytes }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(candidate)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
