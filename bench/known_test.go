@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -43,6 +44,7 @@ func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error
 //	pipelined  where every guess holds: the later one of the last pass and the last answer, as nothing is waited for;
 //	           where none does: serial, with the passes rounded up that are under way when an answer comes
 func TestKnownTimes(t *testing.T) {
+	racing.Spare(t)
 	const pace, tokens, ms = 20 * time.Millisecond, 32, time.Millisecond
 	for _, c := range []struct {
 		name, mode string

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -215,6 +216,7 @@ func TestRoutingDevices(t *testing.T) {
 // TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text
 // is the large model's.
 func TestWhoseText(t *testing.T) {
+	racing.Spare(t)
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := NewStage(edge, large, StageOptions{})
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -104,6 +105,7 @@ func spread(vocab int, ids []int32) (b []byte) {
 
 // TestWireSizes: does zstd earn its place on the demo's own texts? -v prints the table of NOTES.md for -wire-questions 100.
 func TestWireSizes(t *testing.T) {
+	racing.Spare(t)
 	open := func(b []byte) *engine.Engine {
 		f, err := gguf.Parse(b)
 		require.NoError(t, err)

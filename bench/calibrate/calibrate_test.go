@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
@@ -17,6 +18,7 @@ import (
 // TestRun: pilots choose thresholds that rise, the others are decoded until one fails, and the last that was shown is
 // chosen. A second run says the same, and another order of the prompts has the same shares.
 func TestRun(t *testing.T) {
+	racing.Spare(t)
 	p, net := demoPair(t)
 	all, confidence := 90, 0.8
 	if testing.Short() {

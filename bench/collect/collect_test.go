@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -56,6 +57,7 @@ func generated(t testing.TB, e *engine.Engine, text []int32, most int, s sample.
 
 // TestPositions: each position holds what both models say of the tokens before it.
 func TestPositions(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
 	for _, reference := range References() {
 		o.Reference = reference
@@ -111,6 +113,7 @@ func entropy(logits []float32) (sum float64) {
 
 // TestReferences: each kind of answer is what it is said to be, with its end.
 func TestReferences(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 4, engine.Options{})
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
@@ -211,6 +214,7 @@ func TestGateway(t *testing.T) {
 
 // TestSameBytes: neither how many texts are made at a time nor the size of shards changes a text.
 func TestSameBytes(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 9, engine.Options{})
 	o.Reference, o.MaxTokens = Sampled, 16
 	var first map[string]string
@@ -364,6 +368,7 @@ func TestLongTexts(t *testing.T) {
 
 // TestExactRoom: an answer that ends just where the room ends is not cut.
 func TestExactRoom(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
 	o.Temperature = 0.5
 	for _, reference := range References() {
@@ -399,6 +404,7 @@ func TestRaw(t *testing.T) {
 
 // TestFollow: an answer that is given follows its question with a space where the set wants one.
 func TestFollow(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
 	path := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))

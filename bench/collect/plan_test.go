@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -107,6 +108,7 @@ func TestPlanDefaults(t *testing.T) {
 
 // TestUngraded: without right answers, the rules that do without work.
 func TestUngraded(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
 	for i := range o.Data.Questions {
 		o.Data.Questions[i].Grade = nil
@@ -122,6 +124,7 @@ func TestUngraded(t *testing.T) {
 
 // TestSummary counts once more.
 func TestSummary(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 4, engine.Options{})
 	o.Reference = Sampled
 	set, got := gather(t, o)

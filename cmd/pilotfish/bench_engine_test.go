@@ -11,11 +11,13 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestBenchEngineColumns: --output, or -o, gives one line for each test in every form, with the same figures in all
 // columns that are of what was asked for, and the samples in JSON.
 func TestBenchEngineColumns(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	code, out, stderr := call(t, "bench", "engine", "-m", m, "-d", "9", "-t", "1", "--kv", "f32", "--output", "jsonl",
 		"-p", "3,5", "-n", "4", "-r", "2")
@@ -64,6 +66,7 @@ func TestBenchEngineColumns(t *testing.T) {
 
 // TestBenchEngineLists: --json writes a line for each combination, which says which; text has a line for each test.
 func TestBenchEngineLists(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	args := []string{"bench", "engine", "-m", m, "-p", "3", "-n", "4", "--rows", "2", "-r", "2", "-t", "1"}
 	code, stdout, stderr := call(t, append(args, "--json")...)

@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestBenchGateway: each flag has its effect on what is measured.
 func TestBenchGateway(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	t.Chdir(t.TempDir())
 	measure := func(args string) *bench.GatewayReport {

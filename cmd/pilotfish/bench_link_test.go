@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestLinkFlags: each flag sets what it is named after, and nothing else.
@@ -64,6 +65,7 @@ func TestLinkFlags(t *testing.T) {
 
 // TestBenchLink: --json gives a line for each part, and text the same parts.
 func TestBenchLink(t *testing.T) {
+	racing.Spare(t)
 	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 --outages 1 " +
 		"--outage 20ms --loopback 10ms")
 	code, stdout, stderr := call(t, append(args, "--json")...)

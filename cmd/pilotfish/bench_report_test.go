@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestDemoReport: without --json the demo fits a terminal of 80 columns: what it was measured with in a line, tables,
 // legend, and last what is won. With --report there is a page of the same figures.
 func TestDemoReport(t *testing.T) {
+	racing.Spare(t)
 	t.Chdir(t.TempDir())
 	code, stdout, stderr := call(t, "demo", "--questions", "4", "--rtt", "10ms", "--edge-tps", "0", "--cloud-ms", "0",
 		"--deadline", "off", "--report", "page.html")
@@ -47,6 +49,7 @@ func TestDemoReport(t *testing.T) {
 
 // TestDemoFailed: a mode whose answers do not come in time is not praised, and neither is one where no other is left.
 func TestDemoFailed(t *testing.T) {
+	racing.Spare(t)
 	code, stdout, stderr := call(t, "demo", "--questions", "2", "--rtt", "300ms", "--edge-tps", "0", "--cloud-ms", "0",
 		"--deadline", "1ms", "--modes", "local,serial,pipelined-2")
 	require.Equal(t, exitDone, code, stderr)
@@ -56,6 +59,7 @@ func TestDemoFailed(t *testing.T) {
 
 // TestBenchReport: lines of files, and of stdin, become a page, and pictures; what is no result is named.
 func TestBenchReport(t *testing.T) {
+	racing.Spare(t)
 	t.Chdir(t.TempDir())
 	for _, rtt := range []string{"0ms", "5ms"} {
 		code, stdout, stderr := call(t, "demo", "--json", "--questions", "2", "--rtt", rtt, "--edge-tps", "0", "--cloud-ms", "0",

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -196,6 +197,7 @@ func (checkedModel) metrics() prometheus.Collector {
 // TestDeadEngine: an engine that never answers holds up nothing but its questions: devices come and go, the pages are
 // there, the gateway says at once that it is about to end, and ends when it is due.
 func TestDeadEngine(t *testing.T) {
+	racing.Spare(t)
 	c, f := cloudCommand(&app{})
 	require.NoError(t, c.ParseFlags([]string{"--admin", ":0"}))
 	op, err := f.operate.operate(slog.New(slog.DiscardHandler))
@@ -272,6 +274,7 @@ func TestDeadEngine(t *testing.T) {
 // TestLogText: no secret and no text of a user is in the log, on a page or in an error, at any level; --log-text shows
 // texts at --log-level debug, and nothing else does.
 func TestLogText(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	const secret, wrong, prompt = "canary-secret-of-a-token", "canary-secret-of-nobody!", "canary"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -152,6 +153,7 @@ func TestUpstreamOptions(t *testing.T) {
 // TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit
 // 1.
 func TestCloudCheck(t *testing.T) {
+	racing.Spare(t)
 	model := tinyModel(t, "q8_0")
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	url := engineOf(t, model, e)
@@ -178,6 +180,7 @@ func TestCloudCheck(t *testing.T) {
 
 // TestCheckFlags: a key, the name of a model and trust go to the engine that is checked.
 func TestCheckFlags(t *testing.T) {
+	racing.Spare(t)
 	model := tinyModel(t, "q8_0")
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
@@ -197,6 +200,7 @@ func TestCheckFlags(t *testing.T) {
 
 // TestBenchRoutingUpstream: the modes over the link ask the engine, and no others may want one.
 func TestBenchRoutingUpstream(t *testing.T) {
+	racing.Spare(t)
 	model := tinyModel(t, "q8_0")
 	questions := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"what?"}`), 0o600))

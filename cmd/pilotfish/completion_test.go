@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // completed returns what a shell is told for a line.
@@ -79,6 +81,7 @@ func TestCompletion(t *testing.T) {
 
 // TestCompletionValues: each value that is completed is one that the flag takes: what is then wrong is the model.
 func TestCompletionValues(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	const m = "/nowhere/m.gguf"
 	for flag, values := range flagValues() {
@@ -115,6 +118,7 @@ func demoRouter(t *testing.T) string {
 
 // TestCompletionInBash: the script completes in a real shell.
 func TestCompletionInBash(t *testing.T) {
+	racing.Spare(t)
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("there is no bash here")

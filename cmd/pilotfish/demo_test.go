@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than
@@ -52,6 +53,7 @@ func TestDemo(t *testing.T) {
 // TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it
 // they take 57 bytes instead of 39.
 func TestDemoDictionary(t *testing.T) {
+	racing.Spare(t)
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes", "serial",
 		"--deadline", "off", "--rtt", "0", "--cloud-ms", "0", "--edge-tps", "0", "--no-warm")
 	require.Equal(t, exitDone, code, stderr)
@@ -61,6 +63,7 @@ func TestDemoDictionary(t *testing.T) {
 // TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
 // or four, the tokens and their origins are those of serial decoding.
 func TestEqualOverBadLinks(t *testing.T) {
+	racing.Spare(t)
 	losses := []string{"0.2", "0.05"}
 	if testing.Short() {
 		losses = losses[:1]

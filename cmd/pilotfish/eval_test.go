@@ -22,6 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -108,6 +109,7 @@ func TestEvalDemo(t *testing.T) {
 // TestEvalFlags: each flag changes what it is named after.
 // TestEvalCertified: a certified router is judged where run would use it, in the order of thresholds, and once.
 func TestEvalCertified(t *testing.T) {
+	racing.Spare(t)
 	names := func(f evalFlags, at float64) []string {
 		low, high := 0.3, 0.9
 		f.verify, f.ahead = "off", "1"
@@ -174,6 +176,7 @@ func TestEvalFlags(t *testing.T) {
 
 // TestEvalTasks: the public sets are read from --data, asked with --shots, and what their answers are worth is said.
 func TestEvalTasks(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	path := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"answerKey":"B","id":"one","question":{"stem":"Where?","choices":[`+
@@ -279,6 +282,7 @@ func answersIn(t *testing.T, path string) map[string]eval.Answer {
 
 // TestEvalOut: -o keeps the answers, and goes on with the same settings only.
 func TestEvalOut(t *testing.T) {
+	racing.Spare(t)
 	out := filepath.Join(t.TempDir(), "answers.jsonl")
 	args := []string{"demo", "--questions", "4", "--policy", "never,margin", "--threshold", "0.5", "-o", out}
 	first, stderr := evaluated(t, args...)
@@ -315,6 +319,7 @@ func TestEvalOut(t *testing.T) {
 
 // TestEvalHTML: --html writes a page with all answers, and replaces the one before.
 func TestEvalHTML(t *testing.T) {
+	racing.Spare(t)
 	page := filepath.Join(t.TempDir(), "page.html")
 	require.NoError(t, os.WriteFile(page, []byte("old"), 0o600))
 	_, _ = evaluated(t, "demo", "--questions", "3", "--policy", "never,always,margin", "--html", page)
@@ -329,6 +334,7 @@ func TestEvalHTML(t *testing.T) {
 
 // TestEvalGateway: a large model behind a gateway gives the answers that it gives here, and what travels is counted.
 func TestEvalGateway(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	file := demoQuestionsFile(t, 4)
 	args := []string{file, "--policy", "never,margin,always", "--threshold", "0.9"}
@@ -351,6 +357,7 @@ func TestEvalGateway(t *testing.T) {
 // TestEvalStories: models without a chat template and with a short context answer all questions of CommonsenseQA; none
 // is lost, and that accuracy is no better than chance is said.
 func TestEvalStories(t *testing.T) {
+	racing.Spare(t)
 	data := sharedtest.Shared(t, "data", "csqa", "dev_rand_split.jsonl")
 	small := sharedtest.Shared(t, "data", "models", "stories-weak-qwen2-f32.gguf")
 	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // flagTests names, for each flag of each command, a test that sees what the flag does. A new flag comes with a line
@@ -323,6 +325,7 @@ func calls(m string) map[string][]string {
 // TestNonsenseIsRefused: no flag takes a value that is not of its kind, and none that counts or measures takes a
 // negative one; the message names the flag, before anything is done.
 func TestNonsenseIsRefused(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	lines := calls(tinyModel(t, "q8_0"))
 	negative := map[string]string{ // what is the first refused value where it is not -1

@@ -13,10 +13,12 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestBenchEngineMeasures: what was measured is what was asked for, and no share is above 1.
 func TestBenchEngineMeasures(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0") // of 512 tokens
 	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
 		"--kv", "f32", "--json")
@@ -154,6 +156,7 @@ func TestSynthSeed(t *testing.T) {
 // TestHugePagesFlag: where weights are told to stay they do, and say so; on is refused where it is not possible; each
 // command that keeps a model takes the flag.
 func TestHugePagesFlag(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	measure := []string{"bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "1", "--json", "--huge-pages"}
 	code, stdout, stderr := call(t, append(measure, "off")...)

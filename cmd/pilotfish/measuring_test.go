@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // quickly are changes to the study in docs/measuring.md, so that it takes seconds. Each must have something to change.
@@ -56,6 +57,7 @@ func TestMeasuring(t *testing.T) {
 
 // TestMeasuringNames: the page names no field that no measurement has.
 func TestMeasuringNames(t *testing.T) {
+	racing.Spare(t)
 	page, err := os.ReadFile("../../docs/measuring.md")
 	require.NoError(t, err)
 	schema := string(measurementSchema(t))

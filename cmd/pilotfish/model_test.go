@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // tinyModel writes a small random model with the program's own command.
@@ -180,6 +182,7 @@ func TestTokenize(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q4_k_m")
 	code, stdout, stderr := call(t, "inspect", m, "--json")
 	require.Equal(t, exitDone, code, stderr)
@@ -209,6 +212,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestBenchEngine(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-p", "20", "-n", "10", "-r", "2", "-t", "2", "--json")
 	require.Equal(t, exitDone, code, stderr)

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // modelFolderWith makes the folder of models hold such files.
@@ -56,6 +57,7 @@ func hubOf(t *testing.T, files map[string][]byte) {
 
 // TestModelNames: pull takes a quantisation, and every command the name that was pulled.
 func TestModelNames(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	dir := modelFolderWith(t, nil)
 	hubOf(t, map[string][]byte{"m-Q8_0.gguf": demo.Small(), "m-f16-00001-of-00002.gguf": []byte("a"),

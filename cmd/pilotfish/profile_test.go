@@ -11,6 +11,8 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestProfile: each kind has a file of its own name in this folder, and nothing else is left there.
@@ -74,6 +76,7 @@ func TestProfilePath(t *testing.T) {
 
 // TestProfiledCommands: every command that runs for long takes --profile and --profile-path, and writes it.
 func TestProfiledCommands(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	dir := t.TempDir()
@@ -104,6 +107,7 @@ func TestProfiledCommands(t *testing.T) {
 
 // TestProfileLabels: a CPU profile tells which phase its samples are of, those of the workers too.
 func TestProfileLabels(t *testing.T) {
+	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	path := filepath.Join(t.TempDir(), "p")
 	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "3", "-t", "2",

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // connectionFiles counts the files of a folder by the side that they are of, and checks that each is whole.
@@ -53,6 +55,7 @@ func TestQlog(t *testing.T) {
 
 // TestRoutingQlog: a measurement writes a file about each side of each connection.
 func TestRoutingQlog(t *testing.T) {
+	racing.Spare(t)
 	for _, command := range []string{"demo", "bench routing"} {
 		folder := t.TempDir()
 		code, _, stderr := call(t, append(strings.Fields(command), "--questions", "1", "--modes", "serial", "--rtt", "1ms",

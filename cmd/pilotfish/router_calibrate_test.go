@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -137,6 +138,7 @@ func TestCalibrateDemo(t *testing.T) {
 // TestCalibrateOwn: models, a router and prompts of one's own, as chats or as they stand; prompts without room for an
 // answer are left out and counted.
 func TestCalibrateOwn(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	small, large, net := demoPairFiles(t)
 	data := demoData(t, 30)
@@ -196,6 +198,7 @@ func narrowRouter(t *testing.T, width int, model string) string {
 
 // TestCalibrateGateway: the large model may stand behind a gateway; its questions are those that a device asks.
 func TestCalibrateGateway(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	small, large, net := demoPairFiles(t)
 	secret := filepath.Join(t.TempDir(), "token")

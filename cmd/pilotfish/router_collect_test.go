@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
@@ -183,6 +184,7 @@ func TestCollectFlags(t *testing.T) {
 
 // TestCollectTask: a public data set is asked as eval asks it.
 func TestCollectTask(t *testing.T) {
+	racing.Spare(t)
 	file := filepath.Join(t.TempDir(), "gsm8k.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(`{"question":"One and one?","answer":"1+1=2\n#### 2"}`), 0o600))
 	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", file}
@@ -216,6 +218,7 @@ func TestCollectJSON(t *testing.T) {
 
 // TestCollectPair: the two models are those that are named, here or behind a gateway.
 func TestCollectPair(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	small, large := demoFile("small.gguf"), demoFile("large.gguf")
 	file := filepath.Join(t.TempDir(), "q.jsonl")
@@ -318,6 +321,7 @@ func TestCollectRefused(t *testing.T) {
 // TestCollectAgain: the same command changes nothing, another one is refused, and files that are missing or damaged are
 // made anew, or named.
 func TestCollectAgain(t *testing.T) {
+	racing.Spare(t)
 	dir := t.TempDir()
 	line := []string{"router", "collect", "--data", "demo-train", "--questions", "5", "--shard", "2", "-o", dir}
 	content := func() (all []string) {
@@ -353,6 +357,7 @@ func TestCollectAgain(t *testing.T) {
 
 // TestCollectNotes: who collects is told what the labels are worth, and what was left out.
 func TestCollectNotes(t *testing.T) {
+	racing.Spare(t)
 	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--labels", "citer")
 	assert.Contains(t, stderr, "the rule citer says what disagreement says")
 	assert.True(t, settings.Collapse)
@@ -406,6 +411,7 @@ func TestTracesInPython(t *testing.T) {
 
 // TestCollectStories: models without a chat template, whose context is short.
 func TestCollectStories(t *testing.T) {
+	racing.Spare(t)
 	small := sharedtest.Shared(t, "data", "models", "stories-weak-qwen2-f32.gguf")
 	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")
 	file := filepath.Join(t.TempDir(), "q.jsonl")

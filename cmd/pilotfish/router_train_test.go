@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
@@ -92,6 +93,7 @@ func trainOn(t *testing.T, args ...string) ([]trained, string) {
 
 // TestTrainCommand: the file says how it was made, what is printed is what it says, and it is the same every time.
 func TestTrainCommand(t *testing.T) {
+	racing.Spare(t)
 	dir := traces(t, traceSettings())
 	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
 	require.Len(t, got, 2, "lines of --json")
@@ -145,6 +147,7 @@ func TestTrainCommand(t *testing.T) {
 
 // TestTrainFlags: each flag changes what is trained, in the way that it says.
 func TestTrainFlags(t *testing.T) {
+	racing.Spare(t)
 	dir := traces(t, traceSettings())
 	show := func(args ...string) (roundEvent, *router.File) {
 		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
@@ -184,6 +187,7 @@ func TestTrainFlags(t *testing.T) {
 
 // TestTrainRefuses: wrong usage, and traces that cannot be learnt from, with what to do; nothing is written.
 func TestTrainRefuses(t *testing.T) {
+	racing.Spare(t)
 	dir := traces(t, traceSettings())
 	out := filepath.Join(t.TempDir(), "router.gguf")
 	other := traceSettings()

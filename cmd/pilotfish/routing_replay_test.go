@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -95,6 +96,7 @@ func TestRecordReplay(t *testing.T) {
 
 // TestReplayRefused: what makes no sense is refused with what to do.
 func TestReplayRefused(t *testing.T) {
+	racing.Spare(t)
 	path, _ := recordDemo(t, "1", "--modes", "serial")
 	broken, b := filepath.Join(t.TempDir(), "broken.zst"), []byte(nil)
 	b, err := os.ReadFile(path)
@@ -150,6 +152,7 @@ func TestReplayPolicies(t *testing.T) {
 
 // TestReplayTraces: the judge's curves: four modes over the five recorded round trips.
 func TestReplayTraces(t *testing.T) {
+	racing.Spare(t)
 	dir := sharedtest.Shared(t, "data", "traces")
 	traces, err := filepath.Glob(filepath.Join(dir, "*.rtt.csv"))
 	require.NoError(t, err)
@@ -180,6 +183,7 @@ func TestReplayTraces(t *testing.T) {
 
 // TestReplayLines: a line of a replay says that it is one, and of what.
 func TestReplayLines(t *testing.T) {
+	racing.Spare(t)
 	path, _ := recordDemo(t, "1", "--modes", "serial")
 	_, stdout, _ := call(t, "bench", "routing", "--json", "--replay", path)
 	var line map[string]any

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -256,6 +257,7 @@ func plainRequest(most int) engine.Request {
 
 // TestFlagsOfRoutingAct: what the flags say happens, with a gateway.
 func TestFlagsOfRoutingAct(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
 	address, pin, _ := startCloud(t, "-m", large)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -269,6 +270,7 @@ func TestLateDoubts(t *testing.T) {
 
 // TestRouterWidth: a router for another model is refused before anything is decoded, by each command that takes one.
 func TestRouterWidth(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	small, large, _ := demoPairFiles(t)
 	net := narrowRouter(t, 64, "")

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -142,6 +143,7 @@ func TestShowUnverified(t *testing.T) {
 // TestVerifyRefused: where the gateway's engine cannot say of each token whether it is its choice, --verify is refused
 // with the reason, before the first token.
 func TestVerifyRefused(t *testing.T) {
+	racing.Spare(t)
 	ownFolders(t)
 	edge := tinyModel(t, "q8_0")
 	url := engineOf(t, edge, &fakeengine.Engine{Dialect: "openai"})

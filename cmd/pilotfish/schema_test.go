@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/schema"
 )
 
@@ -106,6 +107,7 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 
 // TestSchemaFile: the file is what the types are now; -update writes it.
 func TestSchemaFile(t *testing.T) {
+	racing.Spare(t)
 	text := measurementSchema(t)
 	if *update {
 		require.NoError(t, os.WriteFile(schemaFile, text, 0o644))
@@ -179,6 +181,7 @@ func validated(t *testing.T, s *jsonschema.Schema, name, output string) (n int) 
 
 // TestSchemaRefuses: lines of no measurement, and of other ones than they say.
 func TestSchemaRefuses(t *testing.T) {
+	racing.Spare(t)
 	s := compiled(t, measurementSchema(t))
 	about := result.Run{Measurement: "bench gateway", Flags: map[string]string{}}
 	line := func(v any, about result.Run) any {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 )
 
@@ -102,6 +103,7 @@ func timesOf(t *testing.T, events []runEvent) {
 
 // TestRoutingTimeline: the answers of all modes to one question are drawn beside each other, and begin together.
 func TestRoutingTimeline(t *testing.T) {
+	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "out.json")
 	const modes = "local,paper,serial,pipelined-2,verified"
 	code, stdout, stderr := call(t, "demo", "--questions", "2", "--timeline", path, "--timeline-question", "2",

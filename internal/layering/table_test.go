@@ -73,6 +73,7 @@ func forbiddenLinks() []links {
 		{"cmd/...", "testing", "not in a shipped binary"},
 		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
 		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
+		{"cmd/...", "internal/racing", "not in a shipped binary"},
 		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -177,6 +178,7 @@ func TestEqualShares(t *testing.T) {
 
 // TestLight: a device that asks for little at a time is first, but does not take more than its share for ever.
 func TestLight(t *testing.T) {
+	racing.Spare(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 6000, batch.Options{Rows: 16})}

@@ -255,7 +255,7 @@ func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service
 // seeds is how many random runs a test makes: half with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
-		return n / 2
+		return max(1, n/5)
 	}
 	return n
 }

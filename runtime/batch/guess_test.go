@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -239,8 +240,10 @@ func TestGuessesChangeNothing(t *testing.T) {
 			held, evicted = held+a.Held, evicted+a.Evicted
 		})
 	}
-	assert.Greater(t, held, 15*seeds(12))
-	assert.Greater(t, evicted, 15*seeds(12))
+	if !testing.Short() { // the first seeds alone evict nothing
+		assert.Greater(t, held, 15*seeds(12))
+		assert.Greater(t, evicted, 15*seeds(12))
+	}
 }
 
 // outcome is what comes of a run.
@@ -415,6 +418,7 @@ func TestGuessesAreSoon(t *testing.T) {
 // TestTextWithoutRepeats: where guesses do not hold there are none any more, and they come back when the text begins to
 // repeat. Where nothing is found there never are any.
 func TestTextWithoutRepeats(t *testing.T) {
+	racing.Spare(t)
 	for _, vocab := range []int{40, 2000} {
 		synctest.Test(t, func(t *testing.T) { withoutRepeats(t, vocab) })
 	}

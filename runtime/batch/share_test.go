@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -53,6 +54,7 @@ func (m memory) counts() (all, common int) {
 // TestPrefixOnce: what 200 sessions begin with is computed once and kept once, whether they come at once, one after the
 // other or beside others, from one device or from many, in whatever steps.
 func TestPrefixOnce(t *testing.T) {
+	racing.Spare(t)
 	const sessions, prefix, own = 200, 400, 10
 	for name, c := range map[string]struct {
 		o       batch.Options
@@ -493,6 +495,7 @@ func TestEvictedForOne(t *testing.T) {
 // TestNodesAreBounded: what is kept of sessions that share a text does not grow with their number; devices with few
 // sessions lose nothing for that.
 func TestNodesAreBounded(t *testing.T) {
+	racing.Spare(t)
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1}
 		c.mustAsk(mine)

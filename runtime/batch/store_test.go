@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -37,6 +38,7 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 
 // TestLongContextsShareSteps: questions share a step by their new tokens, not by their contexts.
 func TestLongContextsShareSteps(t *testing.T) {
+	racing.Spare(t)
 	for _, devices := range []int{1, 4, 64} {
 		inBubble(t, 64*700, batch.Options{}, func(c *crowd, m *counter) {
 			for _, size := range []int{600, 610} {

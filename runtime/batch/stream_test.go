@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -155,6 +156,7 @@ func TestBusy(t *testing.T) {
 
 // TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
 func TestLearnsWhenBusy(t *testing.T) {
+	racing.Spare(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 10_000, batch.Options{})
@@ -177,6 +179,7 @@ func TestLearnsWhenBusy(t *testing.T) {
 
 // TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
 func TestManyStreams(t *testing.T) {
+	racing.Spare(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 20_000, batch.Options{Context: 500})

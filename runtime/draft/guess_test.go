@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -55,6 +56,7 @@ func pace(t *testing.T, repeats, rowCost float64, router bool) (faster float64, 
 // TestGuessesPay: a text that repeats itself comes much faster, and no text comes slower than without guesses: not one
 // without repeats, and not where a row costs as much as a call.
 func TestGuessesPay(t *testing.T) {
+	racing.Spare(t)
 	t.Log("repeats  row cost  router  faster  passes/token  proposed  accepted")
 	for _, c := range []struct {
 		repeats, rowCost, least float64

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // The figures of a realistic device: 60 tokens a second, a row more in a forward call costs 6%, 5% of tokens escalate,
@@ -67,6 +69,7 @@ func delayed(
 // TestOverlap holds the arithmetic against a run in virtual time: at 100 ms round trip a hit hides the wait, so the
 // hidden share is about the hit rate; and drafting never costs more than 3% over waiting, at any round trip.
 func TestOverlap(t *testing.T) {
+	racing.Spare(t)
 	t.Log("branches  rtt  cloud  serial  pipelined  ratio  hits  hidden share  questions/escalation  wasted/token")
 	for _, ms := range [][2]int{
 		{0, 0}, {1, 0}, {2, 0}, {5, 0}, {10, 0}, {0, 20}, {5, 20}, {10, 20}, {20, 20}, {50, 20}, {100, 20}, {200, 20},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -168,6 +169,7 @@ func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took 
 // TestAutoBranches: whatever a row costs and however long answers take, as many branches as are worth their price are
 // at most 2% slower than the best fixed number of them, and mostly faster.
 func TestAutoBranches(t *testing.T) {
+	racing.Spare(t)
 	t.Log("row cost  rtt   1      2      3      4      8      auto   branches   over the best")
 	shares := []float64{0, 0.02, 0.06, 0.15, 0.3, 0.6, 1}
 	if testing.Short() {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -37,6 +38,7 @@ func (s *schedule) byValue(t *testing.T, mode Mode, r *router.Router, costs *rou
 // TestValueReplays: what pipelined decoding decided by live costs, over networks with random delays, serial decoding
 // decides again from the recorded costs, token for token; and the other way round.
 func TestValueReplays(t *testing.T) {
+	racing.Spare(t)
 	n := 600
 	if testing.Short() {
 		n = 100
@@ -78,6 +80,7 @@ func TestValueReplays(t *testing.T) {
 
 // TestValueByThreshold: with constant costs the value rule decides as the threshold 1 - cost/gain, token for token.
 func TestValueByThreshold(t *testing.T) {
+	racing.Spare(t)
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(100) {
 			s := newSchedule(seed)

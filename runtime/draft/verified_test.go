@@ -364,12 +364,12 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 // ahead are, pipelined decoding shows what serial decoding by its definition shows; with a margin of 0 that is the
 // large model's own text.
 func TestVerifiedEqualsSerial(t *testing.T) {
-	batches := 48
+	batches, cases := 48, 500
 	if testing.Short() {
-		batches = 2
+		batches, cases = 2, 100
 	}
 	var total verifiedSums
-	for _, seeds := range randomCases(t, batches, 500) {
+	for _, seeds := range randomCases(t, batches, cases) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				s := newVerified(seed)
