@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -41,6 +42,7 @@ func TestPerLoad(t *testing.T) {
 
 // TestMatrix: all combinations are measured, those of one load in turns, and each is reported as what it is.
 func TestMatrix(t *testing.T) {
+	racing.Spare(t)
 	m := tinyMatrix(t)
 	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
 	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -30,6 +31,7 @@ func tinyFile(t *testing.T, tied bool) (path string) {
 }
 
 func TestEngine(t *testing.T) {
+	racing.Spare(t)
 	for _, tied := range []bool{true, false} {
 		path := tinyFile(t, tied)
 

@@ -174,6 +174,7 @@ func TestReplayArithmetic(t *testing.T) {
 
 // TestReplayRefuses: what the recording cannot tell is refused with what to record.
 func TestReplayRefuses(t *testing.T) {
+	racing.Spare(t)
 	r := records(t, 2, 1, "local")
 	for name, want := range map[string]string{
 		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "record that mode",
@@ -208,6 +209,7 @@ func TestReplayRefuses(t *testing.T) {
 
 // TestReplayLearned: confidences come from the recording, with the network or without, and from no other network.
 func TestReplayLearned(t *testing.T) {
+	racing.Spare(t)
 	edge := tiny(t, nil)
 	net := func(bias float32) *router.Net {
 		w := make([]float32, edge.Width())

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -182,6 +183,7 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 // TestUpstreamDraws: with a temperature, and an engine that never rounds twice alike, pipelined decoding gives the
 // tokens of serial decoding, in whichever order they come.
 func TestUpstreamDraws(t *testing.T) {
+	racing.Spare(t)
 	p := openPair(t)
 	e := p.serving(t, "sglang")
 	exact, turn := e.Model, atomic.Uint64{}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // row is a sample as bench routing writes it.
@@ -108,6 +109,7 @@ func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 // TestSameAndSlower: of twenty measurements of the same mode twice, on a machine that drifts, at most one shows a
 // difference; and of twenty in which one of the two is slower by 3%, at least eighteen show that.
 func TestSameAndSlower(t *testing.T) {
+	racing.Spare(t)
 	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 1
@@ -136,6 +138,7 @@ func TestSameAndSlower(t *testing.T) {
 // TestApartInTime: two measurements one after the other on a machine that drifts are not taken for different more often
 // than chance allows for, since questions that were disturbed together count as one.
 func TestApartInTime(t *testing.T) {
+	racing.Spare(t)
 	wrong, rounds := 0, 60
 	if testing.Short() {
 		rounds = 20

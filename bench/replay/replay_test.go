@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -55,6 +56,7 @@ func same(t *testing.T, want, got []string) {
 // TestOverAnyLink: over every link, and with other numbers of branches, the text is the recorded one, with the same
 // origins, and a replay is the same each time.
 func TestOverAnyLink(t *testing.T) {
+	racing.Spare(t)
 	for seed := range seeds(40) {
 		var b bytes.Buffer
 		w, rec := newWorld(t, seed, &b)

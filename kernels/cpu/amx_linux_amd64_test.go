@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -30,6 +31,7 @@ func init() {
 // TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops with SIGILL at each
 // instruction of AMX. This one then does the instruction in its place, and checks what a CPU would check.
 func TestAMX(t *testing.T) {
+	racing.Spare(t)
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
 		return // all tests of this package do without help

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // spreading is plain Go with groups that take up to eight rows of activations spread, as assembly has them where a
@@ -43,6 +45,7 @@ func spreadQuad(k *kernels, f format) groupLeaf {
 // hold all that the products of a variant take of them: each row gives what it gives alone, up to the eighth, which is
 // the last that is spread, and beyond.
 func TestRoundedIsAllThatProductsTake(t *testing.T) {
+	racing.Spare(t)
 	before := chosen
 	defer func() { chosen = before }()
 	for _, k := range append(variants(), spreading()) {

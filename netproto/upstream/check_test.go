@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -29,6 +30,7 @@ func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (verdicts m
 
 // TestCheck: an engine that is in order passes; what it cannot do is noted.
 func TestCheck(t *testing.T) {
+	racing.Spare(t)
 	for _, c := range kinds() {
 		t.Run(c.name, func(t *testing.T) {
 			verdicts, err := checked(t, c.engine, nil)
@@ -58,6 +60,7 @@ func TestCheck(t *testing.T) {
 
 // TestCheckFinds: what is wrong with an engine is found by the check that is for it.
 func TestCheckFinds(t *testing.T) {
+	racing.Spare(t)
 	var turn atomic.Uint64
 	v := fakeengine.NewVocabulary()
 	table := fakeengine.Table(v, 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
@@ -275,6 +276,7 @@ func TestKey(t *testing.T) {
 
 // TestOtherVocabulary: an engine that means something else by an id is refused, by the first id that differs.
 func TestOtherVocabulary(t *testing.T) {
+	racing.Spare(t)
 	v := fakeengine.NewVocabulary()
 	for _, c := range kinds() {
 		for _, swap := range [][2]int32{{270, 285}, {256, 257}, {297, 298}, {280, 281}} {

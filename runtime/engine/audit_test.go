@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -66,6 +67,7 @@ func offline(t *testing.T, edge, large *engine.Engine, text []int32, origins []d
 // TestAuditAgrees: the live counts of missed and of needless escalations are those of a comparison of the final text
 // with what both models choose along it, with random models and with trained ones, serial and pipelined.
 func TestAuditAgrees(t *testing.T) {
+	racing.Spare(t)
 	embedded := func(b []byte) *engine.Engine {
 		f, err := gguf.Parse(b)
 		require.NoError(t, err)

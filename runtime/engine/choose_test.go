@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -173,6 +174,7 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o sample.Options, rul
 // TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the text
 // and without.
 func TestRules(t *testing.T) {
+	racing.Spare(t)
 	e := tiny(t, demo.Small())
 	prompt := []int32{70, 71, 72, 70, 71}
 	for range 3 {
@@ -262,6 +264,7 @@ func valid(t testing.TB, schema []byte, text string) {
 // TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text change
 // no token.
 func TestSchema(t *testing.T) {
+	racing.Spare(t)
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
@@ -309,6 +312,7 @@ func hasRoom(t testing.TB, e *Engine, r Request) bool {
 
 // TestSchemaFillsContext: a value ends with the context, too.
 func TestSchemaFillsContext(t *testing.T) {
+	racing.Spare(t)
 	f, err := gguf.Parse(demo.Small())
 	require.NoError(t, err)
 	e, err := New(f, "demo", Options{Threads: 1, Context: 64})

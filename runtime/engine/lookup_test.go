@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -149,6 +150,7 @@ func chainBits(t *testing.T, e *Engine, prompt, tokens []int32) {
 // TestChainBits: what follows a token is the same to the last bit of all logits, however many of the tokens before it
 // are evaluated in the same call.
 func TestChainBits(t *testing.T) {
+	racing.Spare(t)
 	tokens := []int32{9, 8, 7, 9, 8, 7, 9, 8, 7, 1, 2, 3, 250, 251, 9, 8}
 	recipes := []string{"f32", "f16", "q8_0", "q4_0", "q4_k_m", "q6_k"}
 	if testing.Short() { // under the race detector: the types of weights differ in arithmetic alone
@@ -174,6 +176,7 @@ func TestChainBits(t *testing.T) {
 
 // TestLookupStories: trained models write the same stories with guesses from the text as without.
 func TestLookupStories(t *testing.T) {
+	racing.Spare(t)
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "data", "models"), "*.gguf"))
 	require.NoError(t, err)
 	for _, file := range files {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -30,6 +31,7 @@ func prompted(session int) batch.Question {
 // TestSystemPromptOnce: 200 sessions that begin with the same 400 tokens compute them once and keep them once: memory
 // for one of these sessions and the own tokens of the others is enough. The answers are those of each session alone.
 func TestSystemPromptOnce(t *testing.T) {
+	racing.Spare(t)
 	f, err := gguf.Parse(demo.Large())
 	require.NoError(t, err)
 	e, err := New(f, "demo", Options{Context: 410})

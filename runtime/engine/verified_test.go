@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -182,6 +183,7 @@ func TestVerifiedDemo(t *testing.T) {
 
 // TestVerifiedStories: the same behind beginnings of stories, where the models disagree often.
 func TestVerifiedStories(t *testing.T) {
+	racing.Spare(t)
 	open := func(name string) func() *gguf.File {
 		path := sharedtest.Shared(t, "data", "models", name)
 		return func() *gguf.File {

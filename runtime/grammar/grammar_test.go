@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // fits reports whether a text is a whole value of a grammar, and whether it is the beginning of one.
@@ -65,6 +67,7 @@ func TestSchema(t *testing.T) {
 // TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many digits
 // behind the point as the step has.
 func TestMultiples(t *testing.T) {
+	racing.Spare(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
 		step := big.NewRat(1+r.Int64N(40), []int64{1, 2, 10, 40}[r.IntN(4)])

@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // obj is a schema or a value while it is made.
@@ -207,6 +209,7 @@ func smallVocabulary(t testing.TB) *Vocabulary {
 // TestRandomSchemasValidate: two hundred random schemas, and a model that draws any token that may follow: each answer
 // that ends by itself is valid for another implementation, and most do end.
 func TestRandomSchemasValidate(t *testing.T) {
+	racing.Spare(t)
 	v := smallVocabulary(t)
 	m := &maker{Rand: rand.New(rand.NewPCG(1, 2))}
 	ended, answers := 0, 0
@@ -515,6 +518,7 @@ func (r *reference) of(schema any, text string) (whole, begins bool) {
 // TestMaskIsTheReference: along random answers a token is in the mask exactly if the text with it is the beginning of a
 // value, and the end token exactly where the text is one.
 func TestMaskIsTheReference(t *testing.T) {
+	racing.Spare(t)
 	v := smallVocabulary(t)
 	steps := 0
 	seeds := uint64(60)

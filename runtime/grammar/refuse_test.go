@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestRefusals: what is wrong, not supported or not decidable is refused with its path.
@@ -203,6 +205,7 @@ func FuzzPattern(f *testing.F) {
 // TestNumbers: of all numbers of a few digits those are read that lie within the bounds, as far as they are spelled as
 // numbers here are.
 func TestNumbers(t *testing.T) {
+	racing.Spare(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 60 {
 		low := float64(r.IntN(4000)-2000) / []float64{1, 10, 100}[r.IntN(3)]

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // exactly checks that Least is the distance to the end: 0 there, less by at most one behind any byte, and less by one
@@ -28,6 +30,7 @@ func exactly(t *testing.T, g *Grammar, s *State) {
 // TestShortest: at each place of random texts of random schemas, the shortest completion is one, and there is no shorter
 // one.
 func TestShortest(t *testing.T) {
+	racing.Spare(t)
 	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}
 	for range 300 {
 		_, raw := m.whole(3)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // pair of the tokenizer and the reference for the same vocabulary.
@@ -37,6 +39,7 @@ func (w twins) same(t testing.TB, text string) {
 }
 
 func TestEncodeIsTheReference(t *testing.T) {
+	racing.Spare(t)
 	r := rand.New(rand.NewPCG(7, 7))
 	all := []twins{newTwins(t, trained(1)), newTwins(t, scrambled(2)), newTwins(t, scrambled(3))}
 	if testing.Short() {

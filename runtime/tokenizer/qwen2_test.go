@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -55,6 +56,7 @@ func qwen25(t testing.TB, size int) vocabFile {
 
 // TestQwen25 compares with the ids of llama.cpp's own test texts, and makes sure that one family has one hash.
 func TestQwen25(t *testing.T) {
+	racing.Spare(t)
 	tok := qwen25(t, 151936).tokenizer(t)
 	read := func(ext string) string {
 		b, err := os.ReadFile(sharedtest.Shared(t, "data", qwen2Dir, "ggml-vocab-qwen2.gguf."+ext))
@@ -94,6 +96,7 @@ func TestQwen25Chat(t *testing.T) {
 
 // TestQwen25IsTheReference compares with the reference on the words of a real vocabulary.
 func TestQwen25IsTheReference(t *testing.T) {
+	racing.Spare(t)
 	v := qwen25(t, 151936)
 	tok, ref := v.tokenizer(t), v.reference("<tool_call>", "</tool_call>")
 	for _, line := range strings.Split(corpus, "\n") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
@@ -27,6 +28,7 @@ func isWeight(b soft.Binding) bool {
 // and for four alike, in lines of 128 bytes of which nearly all is used; everything else together (activations, keys and
 // values, biases) is under 5 % of that for one row.
 func TestBudget(t *testing.T) {
+	racing.Spare(t)
 	const heads = 64 // so many parts of the vocabulary
 	recipes := []string{"q4_0", "q8_0"}
 	if testing.Short() {

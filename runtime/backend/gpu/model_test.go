@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
@@ -613,6 +614,7 @@ func TestTightMemory(t *testing.T) {
 
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
 func TestManyRows(t *testing.T) {
+	racing.Spare(t)
 	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 45, 512)
 	f := file(t, "q5_0", nil)
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})

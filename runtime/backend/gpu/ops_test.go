@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -41,6 +42,7 @@ func (x *fixture) kinds() []kind {
 // TestFeedForward holds the gate, up and down products of every type against their formulas, for one row, a few, and
 // many, with outputs that fill no threadgroup. The exponential in silu makes more of the error of a large sum.
 func TestFeedForward(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture) {
 		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
@@ -18,6 +19,7 @@ import (
 // three layers, with and without features of the head. It costs no dispatch and no level, a small part of the
 // multiplications, and is the same to the last bit beside other rows.
 func TestRouter(t *testing.T) {
+	racing.Spare(t)
 	r := rand.New(rand.NewPCG(8, 8))
 	f := file(t, "q8_0", nil)
 	for _, v := range []soft.Variant{soft.Fast, soft.Check} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -347,6 +348,7 @@ func TestAloneOrBesideExact(t *testing.T) {
 // TestEveryVariant runs the tests of bits again in processes of their own with the other variants of the kernels that
 // this machine has. Plain Go is what the tests without assembly run.
 func TestEveryVariant(t *testing.T) {
+	racing.Spare(t)
 	if os.Getenv(cpu.Env) != "" {
 		t.Skip("only one is to be tried")
 	}

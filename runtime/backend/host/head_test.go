@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -44,6 +45,7 @@ func (x *fixture) head(h backend.Tensor, g backend.Norm, w backend.Weight, want 
 // several, whether or not all logits are asked for, and however the vocabulary falls into chunks and the chunks to
 // workers.
 func TestTies(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
 		const dim, kinds = 32, 5
 		g, _ := x.normOf(dim)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -184,6 +185,7 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 // TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the same bits as the
 // same numbers that come from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
 		for _, n := range []int{1, 3, 4, 70} {
 			for _, inside := range []int{416, 448, 1024} {

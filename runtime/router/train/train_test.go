@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -77,6 +78,7 @@ func mustTrain(t *testing.T, src Source, o Options) *Result {
 // TestTrainLearns: each kind of network learns what its features tell, nearly as well as who knows the rule; what
 // is said of it is what it does in use.
 func TestTrainLearns(t *testing.T) {
+	racing.Spare(t)
 	src, truth := planted(800, 6, 1)
 	for _, c := range []struct {
 		o    Options
