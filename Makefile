@@ -20,8 +20,9 @@ VETTED  = darwin/arm64 windows/amd64
 ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
-# Packages that compute differently without assembly; the engine above them takes its tests with -short then.
+# Packages that compute differently without assembly, and what the engine above them is tried with then.
 PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2
+PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
 # Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
 # go.mod, so that its own dependencies stay out of ours.
 GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
@@ -33,7 +34,7 @@ ABREAST = 3
 # Packages that start goroutines, and those that they share things with.
 RACED   = . $(addsuffix /...,$(wildcard ./bench ./cmd ./docs ./internal ./kernels ./metal ./netproto ./runtime))
 
-.PHONY: help build test race fuzz mutants verified branches bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build test race fuzz mutants verified branches schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +44,8 @@ build: ## the program, as ./pilotfish, with its version stamped
 
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
 	$(GO) run ./internal/cmd/gotest -p $(ABREAST) ./...
-	$(GO) run ./internal/cmd/gotest -p $(ABREAST) -tags noasm $(PLAIN)
-	$(GO) test -short -tags noasm ./runtime/engine
+	$(GO) test -short -p $(ABREAST) -tags noasm $(PLAIN)
+	$(GO) test -short -tags noasm -run '$(PLAINLY)' ./runtime/engine
 
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short -vet=off -p $(ABREAST) $(RACED)
@@ -62,6 +63,12 @@ verified: ## the large model's own text from verification: all held-out question
 
 branches: ## as many branches as are worth their price, in every cell of the matrix of row costs and round trips
 	$(GO) test ./bench -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
+
+schedules: ## random schedules of every property of routed decoding, BATCHES (48) of up to 500 each
+	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
+
+stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
+	$(GO) test ./bench -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

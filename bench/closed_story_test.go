@@ -24,6 +24,7 @@ import (
 )
 
 var (
+	closedStories = flag.Bool("closed-stories", false, "train a router for the models that write stories, and compare it in closed loop")
 	storyPrompts  = flag.Int("story-prompts", 300, "beginnings of stories to learn from")
 	storyWrite    = flag.String("story-write", "", "file to write these beginnings to, as router collect takes them")
 	storyRounds   = flag.Int("story-rounds", 2, "rounds of training: all but the first on routed texts too")
@@ -133,8 +134,8 @@ func (s *school) train() (*train.Traces, *train.Result) {
 // after the tokens before it is compared at equal shares of tokens from the large model. -story-prompts 1500
 // -closed-questions 300 -story-rounds 3 -v gives the figures of bench/NOTES.md.
 func TestStoryClosedLoop(t *testing.T) {
-	if testing.Short() {
-		t.Skip("thousands of texts are decoded: not with -short")
+	if !*closedStories {
+		t.Skip("a study that takes half a minute and more: make stories")
 	}
 	x := texts{duos: storyPair(t, 2), most: storyTokens}
 	x.worth = func(_ int, w walk) (float64, float64) { return float64(w.agree), float64(w.tokens()) }

@@ -215,11 +215,11 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	}
 	defer hangUp()
 	model.route = route
-	o.Names = f.modelNames(m)
+	o.Names = f.modelNames()
 	if o.Fingerprint, err = f.fingerprint(m); err != nil {
 		return err
 	}
-	where := (&serving{listener: listener, tls: tls, drain: f.limits.drain, log: log})
+	where := &serving{listener: listener, tls: tls, drain: f.limits.drain, log: log}
 	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), say)
 	fmt.Fprintln(a.stdout, where.url())
 	return where.serve(ctx, model, o)
@@ -227,7 +227,7 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 
 // modelNames are those under which programs may ask for the model: the aliases, and its file's without what says that
 // it is a GGUF file.
-func (f *serveFlags) modelNames(*pilotfish.Model) []string {
+func (f *serveFlags) modelNames() []string {
 	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.path), ".gguf"))
 }
 

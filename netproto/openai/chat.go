@@ -8,16 +8,16 @@ func (s *Server) chat(ctx context.Context, t *turn, body []byte) error {
 	if wrong != nil {
 		return wrong
 	}
-	var schema []byte
-	if r.choice.mode == "auto" || r.choice.mode == "required" {
-		if schema, wrong = r.callSchema(s.model); wrong != nil {
-			return wrong
-		}
-	}
+	var schema []byte // of calls
 	shape := &chatShape{s: s, r: r}
 	return t.do(ctx, &job{request: &r.request, shape: shape,
 		prompts: func() ([][]int32, error) {
 			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
+			if r.choice.mode != "none" {
+				if schema, wrong = r.callSchema(s.model); wrong != nil {
+					return nil, wrong
+				}
+			}
 			ids, err := s.model.Chat(r.talk)
 			return [][]int32{ids}, err
 		},

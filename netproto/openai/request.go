@@ -222,7 +222,7 @@ func (f *fields) jsonSchema(to *format) {
 	}
 }
 
-// check refuses what the model cannot do, and fills in what depends on it.
+// check refuses what is quickly seen to be wrong, and fills in what depends on the model.
 func (r *request) check(s *Server) *Error {
 	switch {
 	case r.model == "":
@@ -238,13 +238,19 @@ func (r *request) check(s *Server) *Error {
 	if !r.seeded {
 		r.settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
 	}
-	if err := s.model.Check(r.settings); err != nil {
-		if r.format.constrained() {
-			return invalid("response_format", "response_format: %v", err)
-		}
-		return invalid("", "%v", err)
-	}
 	return nil
+}
+
+// possible refuses what the model cannot do. A large schema takes it a while to find out.
+func (r *request) possible(m Model) error {
+	err := m.Check(r.settings)
+	switch {
+	case err == nil:
+		return nil
+	case r.format.constrained():
+		return invalid("response_format", "response_format: %v", err)
+	}
+	return invalid("", "%v", err)
 }
 
 // unknownModel is the error of a name that the model does not have.

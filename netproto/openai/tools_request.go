@@ -167,7 +167,11 @@ func (r *chatRequest) callSchema(m Model) ([]byte, *Error) {
 		}
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
 	}
-	return encode(map[string]any{"anyOf": all}), nil
+	whole := encode(map[string]any{"anyOf": all})
+	if err := m.Check(Settings{TopP: 1, Schema: whole}); err != nil {
+		return nil, invalid("tools", "tools: all of them together: %v", err)
+	}
+	return whole, nil
 }
 
 // anyObject is the JSON schema of parameters that nothing is said of.

@@ -184,8 +184,11 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	return t.collected(ctx, j, prompts, in)
 }
 
-// prompts returns the ids of what is to be gone on with.
+// prompts returns the ids of what is to be gone on with, if the model can do what is asked for.
 func (t *turn) prompts(j *job) ([][]int32, error) {
+	if err := j.possible(t.s.model); err != nil {
+		return nil, err
+	}
 	all, err := j.prompts()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -12,9 +13,14 @@ import (
 // oneSeed is the variable that says which random case to repeat.
 const oneSeed = "PILOTFISH_SEED"
 
+var manyBatches = flag.Int("batches", 0, "batches of random schedules of each property, in place of the few that take seconds")
+
 // randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one to repeat. A test names
 // the seed of a case that fails.
 func randomCases(t *testing.T, batches, size int) (all [][]uint64) {
+	if batches = (batches + 3) / 4; *manyBatches > 0 {
+		batches = *manyBatches
+	}
 	if s := os.Getenv(oneSeed); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		require.NoError(t, err, oneSeed)

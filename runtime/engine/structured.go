@@ -22,27 +22,39 @@ type structured struct {
 	kept   *lru.Cache[string, *grammar.Matcher]
 }
 
-// matcher returns the matcher of a schema, of any object without one.
+// matcher returns the matcher of a schema, of any object without one. A schema that takes long to compile holds nobody
+// up who has another one.
 func (s *structured) matcher(e *Engine, schema []byte) (*grammar.Matcher, int32, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.prepare(e); err != nil {
-		return nil, 0, err
-	}
 	key := string(schema)
-	if m, ok := s.kept.Get(key); ok {
-		return m, s.end, nil
+	m, err := s.known(e, key)
+	if m != nil || err != nil {
+		return m, s.end, err
 	}
 	g := grammar.Object()
 	if schema != nil {
-		var err error
 		if g, err = grammar.Schema(schema); err != nil {
 			return nil, 0, &schemaError{err}
 		}
 	}
-	m := grammar.NewMatcher(g, s.vocab)
+	m = grammar.NewMatcher(g, s.vocab)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.kept.Get(key); ok { // somebody else was faster
+		return first, s.end, nil
+	}
 	s.kept.Add(key, m)
 	return m, s.end, nil
+}
+
+// known returns the matcher that is kept for a schema; nil if there is none.
+func (s *structured) known(e *Engine, key string) (*grammar.Matcher, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.prepare(e); err != nil {
+		return nil, err
+	}
+	m, _ := s.kept.Get(key)
+	return m, nil
 }
 
 // prepare makes the tree at the first use.
