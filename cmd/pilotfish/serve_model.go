@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // registerServed adds the flags of a model that programs are served with: all but those that check others.
@@ -60,7 +62,11 @@ func (s *servedModel) Chat(c openai.Conversation) ([]int32, error) {
 	for _, t := range c.Tools {
 		tools = append(tools, t)
 	}
-	return s.m.ChatTokens(turns, tools)
+	ids, err := s.m.ChatTokens(turns, tools)
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, openai.ErrNoChat
+	}
+	return ids, err
 }
 
 // Tokenize implements [openai.Model].

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -571,4 +572,14 @@ func TestServeDrain(t *testing.T) {
 		s.stop()
 		assert.Equal(t, exitDone, s.code)
 	}
+}
+
+// TestServeWithoutChat: a model that only continues texts says so to who asks for a chat, and continues texts.
+func TestServeWithoutChat(t *testing.T) {
+	s := startServe(t, "-m", sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf"), "--log", "off")
+	status, answer := s.ask(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Contains(t, answer, "send a text to /v1/completions")
+	status, answer = s.ask(t, "/v1/completions", `{"prompt":"Once upon a time","max_tokens":5}`)
+	assert.Equal(t, http.StatusOK, status, answer)
 }

@@ -33,6 +33,9 @@ func invalid(param, format string, args ...any) *Error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...), invalidRequest, param, "invalid_value"}
 }
 
+// ErrNoChat says that a model continues texts but has no form for chats.
+var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
+
 // Causes of the end of a request.
 var (
 	errTimeout = errors.New("the answer took longer than this server allows")
@@ -50,6 +53,8 @@ func errorOf(err error) *Error {
 		return known
 	}
 	switch {
+	case errors.Is(err, ErrNoChat):
+		return &Error{http.StatusBadRequest, ErrNoChat.Error(), invalidRequest, "messages", "no_chat_template"}
 	case errors.Is(err, errTimeout):
 		return &Error{http.StatusGatewayTimeout, errTimeout.Error(), serverError, "", "timeout"}
 	case errors.Is(err, errDrained):

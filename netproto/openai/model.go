@@ -13,7 +13,8 @@ type Model interface {
 	Context() int
 	// Vocabulary is the number of tokens; ids are below it.
 	Vocabulary() int
-	// Chat returns the ids of a conversation up to where the assistant's next turn begins.
+	// Chat returns the ids of a conversation up to where the assistant's next turn begins. The error is [ErrNoChat]
+	// where the model knows no turns.
 	Chat(c Conversation) ([]int32, error)
 	// Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, else they are text.
 	Tokenize(text string, special bool) ([]int32, error)
