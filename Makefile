@@ -31,8 +31,8 @@ WORKERS ?= 1
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
-# Packages that start goroutines, and those that they share things with.
-RACED   = . $(addsuffix /...,$(wildcard ./bench ./cmd ./docs ./internal ./kernels ./metal ./netproto ./runtime))
+# Packages with files, tests included, that start goroutines or guard what several share.
+RACED   = $(shell grep -rlE '^[[:space:]]*go |\.Go\b|"sync"|"sync/atomic"|t\.Parallel\b' --include='*.go' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: help build test race fuzz mutants verified branches schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
