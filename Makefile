@@ -34,7 +34,7 @@ ABREAST = 3
 # Packages with files, tests included, that start goroutines or guard what several share.
 RACED   = $(shell grep -rlE '^[[:space:]]*go |\.Go\b|"sync"|"sync/atomic"|t\.Parallel\b' --include='*.go' . | xargs -n 1 dirname | sort -u)
 
-.PHONY: help build test race fuzz mutants verified branches schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build test race fuzz mutants verified branches misuse schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ verified: ## the large model's own text from verification: all held-out question
 
 branches: ## as many branches as are worth their price, in every cell of the matrix of row costs and round trips
 	$(GO) test ./bench -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
+
+misuse: ## a thousand models closed, cancelled and used in wrong ways at every stage, under the race detector
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -v ./bench/misuse -misuse.rounds $(or $(ROUNDS),1000)
 
 schedules: ## random schedules of every property of routed decoding, BATCHES (48) of up to 500 each
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)

@@ -20,10 +20,7 @@ import (
 func TestRun(t *testing.T) {
 	racing.Spare(t)
 	p, net := demoPair(t)
-	all, confidence := 90, 0.8
-	if testing.Short() {
-		all, confidence = 40, 0.6
-	}
+	const all, confidence = 40, 0.6
 	pilots := max(8, all/10)
 	prompts := demoPrompts(t, p.Edge, all)
 	told := map[string]int{}
