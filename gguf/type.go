@@ -28,6 +28,11 @@ const (
 	BF16   Type = 30
 )
 
+// Types returns the tensor types that this package reads: floats first, then by the size of a block and by bits.
+func Types() []Type {
+	return []Type{F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, IQ4_NL, Q6_K, Q5_K, Q4_K, Q3_K, Q2_K, IQ4_XS}
+}
+
 // layout is the storage of one block of a type.
 type layout struct {
 	name  string

@@ -17,7 +17,7 @@ const amxRows = 6
 
 const _ uint = 16 - together // rows of a tile
 
-// amx returns avx512vnni with AMX's products of signed bytes for several rows of activations, or nothing where there are none.
+// amx returns [amxLeaves] where this process may use AMX and it gives the right bits, and nothing else.
 //
 // Tile state is like any other register to a thread that has it: the kernel saves it when it takes the CPU away, and in the frame of
 // a signal, for which Go's signal stacks of 32 KiB have room. It is never there while Go code runs: Go's scheduler does not
@@ -26,6 +26,17 @@ func amx() []*kernels {
 	if !amxGranted() {
 		return nil
 	}
+	if k := amxLeaves(); sameTiles(k, avx512vnni()) {
+		return []*kernels{k}
+	}
+	return nil
+}
+
+// amxSets is what this system knows of AMX, whether this CPU has it or not.
+func amxSets() []*kernels { return []*kernels{amxLeaves()} }
+
+// amxLeaves returns avx512vnni with AMX's products of signed bytes for several rows of activations.
+func amxLeaves() *kernels {
 	k := avx512vnni()
 	k.name = "amx"
 	k.twoTiles = [formats]tileLeaf{}
@@ -34,19 +45,10 @@ func amx() []*kernels {
 		for i := range k.groups[f] {
 			k.groups[f][i].most = min(k.groups[f][i].most, amxRows-1)
 		}
-		few := k.tile[f]
-		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
-			if rows < amxRows {
-				few(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
-				return
-			}
-			leaf(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
-		}
+		k.tile[f] = leaf
 	}
-	if !sameTiles(k, avx512vnni()) {
-		return nil
-	}
-	return []*kernels{k}
+	k.fewTile, k.tileRows = avx512vnni().tile, amxRows
+	return k
 }
 
 // sameTiles reports whether two variants with panels of 16 rows give the same bits for one panel of each format. Their numbers are small, so
@@ -72,7 +74,7 @@ func sameTiles(a, b *kernels) bool {
 		}
 		sums := [2][]float32{make([]float32, f.lanes()*rows*wide), make([]float32, f.lanes()*rows*wide)}
 		for i, k := range [2]*kernels{a, b} {
-			k.tile[f](sums[i], w, ds, mins, q, d, s, h, rows, cols, nil)
+			k.tileOf(f, rows)(sums[i], w, ds, mins, q, d, s, h, rows, cols, nil)
 		}
 		if !slices.Equal(sums[0], sums[1]) {
 			return false

@@ -20,6 +20,11 @@ func variants() []*kernels {
 	return all
 }
 
+// sets returns all variants, whether this CPU has them or not.
+func sets() []*kernels {
+	return append([]*kernels{generic(), avx2(), avxvnni(), avx512vnni()}, amxSets()...)
+}
+
 // avx2 returns the leaves for CPUs with AVX2, FMA and F16C.
 func avx2() *kernels {
 	k := generic()

@@ -17,6 +17,9 @@ func variants() []*kernels {
 	return all
 }
 
+// sets returns all variants, whether this CPU has them or not.
+func sets() []*kernels { return []*kernels{generic(), neon(), dotprod(), i8mm()} }
+
 // neon returns the leaves for every arm64 CPU.
 func neon() *kernels {
 	k := generic()

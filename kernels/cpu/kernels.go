@@ -20,6 +20,8 @@ type kernels struct {
 	// scales of a block that are equal it need set only the first. What pack and tile get as ahead they fetch into the cache.
 	wide     int
 	tile     [formats]tileLeaf
+	fewTile  [formats]tileLeaf // takes the place of tile for fewer rows of activations than tileRows
+	tileRows int
 	twoTiles [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
 	pack     [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
 	fold     func(out, acc []float32)
@@ -82,6 +84,14 @@ type form struct {
 // groupLeaf is rows for a multiple of [group].rows rows of a multiple of four blocks, and rows rows of n activations that lie behind each
 // other, with the bits of rows: dst[t·stride+r].
 type groupLeaf func(dst []float32, stride int, w []byte, x form, rows, n int)
+
+// tileOf returns what multiplies a panel in format f with so many rows of activations.
+func (k *kernels) tileOf(f format, rows int) tileLeaf {
+	if rows < k.tileRows {
+		return k.fewTile[f]
+	}
+	return k.tile[f]
+}
 
 // groupOf returns the group that takes t rows of n activations to weights in format f, or nil.
 func (k *kernels) groupOf(f format, t, n int) *group {

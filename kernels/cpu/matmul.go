@@ -45,19 +45,45 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 		return
 	}
 	f := formatOf(m.Type)
-	g := k.groupOf(f, x.T, m.Cols)
-	switch {
-	case g != nil:
-		k.quantisedGroups(dst, stride, m, f, g, lo, hi, x, add, sc)
-	case f >= 0 && (x.T == 1 || m.Rows < k.wide):
+	switch k.wayOf(m.Type, m.Rows, m.Cols, x.T) {
+	case byGroups:
+		k.quantisedGroups(dst, stride, m, f, k.groupOf(f, x.T, m.Cols), lo, hi, x, add, sc)
+	case byRows:
 		k.quantisedFew(dst, stride, m, f, lo, hi, x, add, sc)
-	case f >= 0:
+	case byTiles:
 		k.quantisedTiles(dst, stride, m, f, lo, hi, x, add, sc)
-	case x.T == 1 && k.floatLeaf(m.Type) != nil:
+	case byFloatRows:
 		k.floatOne(dst, m, k.floatLeaf(m.Type), lo, hi, x, add, sc)
 	default:
 		k.floatMany(dst, stride, m, lo, hi, x, add, sc)
 	}
+}
+
+// way is how a product is computed: which of the functions below does it.
+type way int
+
+const (
+	byGroups    way = iota // quantisedGroups
+	byRows                 // quantisedFew
+	byTiles                // quantisedTiles
+	byFloatRows            // floatOne
+	byGrids                // floatMany
+)
+
+// wayOf returns the way for a weight of some type, [rows, cols], and t rows of activations.
+func (k *kernels) wayOf(w gguf.Type, rows, cols, t int) way {
+	f := formatOf(w)
+	switch {
+	case k.groupOf(f, t, cols) != nil:
+		return byGroups
+	case f >= 0 && (t == 1 || rows < k.wide):
+		return byRows
+	case f >= 0:
+		return byTiles
+	case t == 1 && k.floatLeaf(w) != nil:
+		return byFloatRows
+	}
+	return byGrids
 }
 
 // put stores v in dst or adds it; a nil v is zeros.
@@ -148,7 +174,7 @@ func (k *kernels) floatOne(dst []float32, m Matrix, dot floatRows, lo, hi int, x
 // several rows of their type, they are turned to float32 first, which is exact.
 func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
-	tile := min(16, max(1, tileBytes/(4*n)))
+	tile := min(16, max(8, tileBytes/(4*n)&^7)) // grids take four or eight rows
 	if four, _ := k.gridLeaves(m.Type); four != nil && x.T <= together {
 		tile = min(16, max(8, floatBytes/m.RowBytes()&^7))
 	} else if four != nil {

@@ -106,7 +106,7 @@ func (k *kernels) meetAll(sc *Scratch, i, n int, f format, x *Acts, t, rows int)
 	p := &sc.panels[i]
 	q, d, s, h := x.rounded(t, rows)
 	acc := sc.acc[:n*p.lanes*rows*k.wide]
-	leaf := k.tile[f]
+	leaf := k.tileOf(f, rows)
 	if n == 2 {
 		leaf = k.twoTiles[f]
 	}
@@ -121,7 +121,8 @@ func (k *kernels) meet(acc []float32, p *panel, m Matrix, f format, c, n int, x 
 	if c == 0 {
 		clear(acc)
 	}
-	k.tile[f](acc, bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins), q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
+	w, ds, mins := bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins)
+	k.tileOf(f, rows)(acc, w, ds, mins, q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
 }
 
 // putTile sums up the lanes of some rows of activations, acc, and puts rows o to end of the weight at dst, or adds them.

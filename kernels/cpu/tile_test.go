@@ -25,7 +25,7 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 
 	acc, intactAcc := guarded[float32](t, f.lanes()*rows*k.wide, in.off&^3)
 	clear(acc)
-	k.tile[f](acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), q, d, s, h, rows, n, nil)
+	k.tileOf(f, rows)(acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), q, d, s, h, rows, n, nil)
 	intactAcc()
 	out, intactOut := guarded[float32](t, rows*k.wide, in.off&^3)
 	k.fold(out, acc)

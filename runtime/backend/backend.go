@@ -136,14 +136,15 @@ type Pass interface {
 // token on itself, so that nobody waits between two tokens.
 type Runner interface {
 	Device
-	// BeginAfter is Begin for one row, whose token is the best one that before finds for its only wanted row, whatever
+	// BeginAlone is Begin for one row, as a flight.
+	BeginAlone(kv KV, row Row) Flight
+	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row, whatever
 	// row.Token says. before is committed, and its pass is of the same device.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
-// Flight is a pass that runs while its caller goes on. The passes of a [Runner] are flights, which run in the order of
-// their Commit; logits and hidden states that one stores last until the next is begun. In place of End stand Commit and
-// then, once, Wait or Drop.
+// Flight is a pass that runs while its caller goes on. Flights run in the order of their Commit; logits and hidden
+// states that one stores last until the next is begun. In place of End stand Commit and then, once, Wait or Drop.
 type Flight interface {
 	Pass
 	// Commit hands the pass to the device and does not wait.

@@ -195,6 +195,9 @@ func (s *Service) Close() {
 	s.done.Wait()
 }
 
+// Closed reports whether [Service.Close] was called.
+func (s *Service) Closed() bool { return s.ctx.Err() != nil }
+
 // Ask waits for the answer to q. When ctx ends the question is dropped, and the call of the model that runs is left if
 // it was for nobody else. Any number of goroutines may ask at once; asking again gives the same answer.
 func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {

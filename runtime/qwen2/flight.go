@@ -42,7 +42,7 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 		return nil, err
 	}
 	if after == nil {
-		f.p = device.Begin(kv, []backend.Row{row}).(backend.Flight)
+		f.p = device.BeginAlone(kv, row)
 	} else {
 		f.p = device.BeginAfter(after.p, kv, row)
 	}

@@ -99,6 +99,10 @@ func (p *paper) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
 	return &paperPass{d: p, rows: len(rows)}
 }
 
+func (p *paper) BeginAlone(kv backend.KV, row backend.Row) backend.Flight {
+	return p.Begin(kv, []backend.Row{row}).(*paperPass)
+}
+
 func (p *paper) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row) backend.Flight {
 	p.note("begin at %d after %d, token %d", row.Pos, before.(*paperPass).number, row.Token)
 	return &paperPass{d: p, rows: 1}

@@ -15,6 +15,11 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	return d.begin(store.(*kv), rows)
 }
 
+// BeginAlone implements [backend.Runner].
+func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
+	return d.begin(store.(*kv), []backend.Row{row})
+}
+
 // BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves it.
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)

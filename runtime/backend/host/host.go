@@ -36,10 +36,15 @@ type workerSpace struct {
 	gate, up  []float32 // a part of the two projections before SwiGLU
 }
 
+// MostThreads is the largest [Options.Threads]: more than any machine has; with many more than it has, nothing ever
+// ends.
+const MostThreads = 1024
+
 // New starts the workers.
 func New(o Options) (*Device, error) {
-	if o.Threads < 0 {
-		return nil, fmt.Errorf("threads: %d is negative", o.Threads)
+	if o.Threads < 0 || o.Threads > MostThreads {
+		return nil, fmt.Errorf("threads: %d are not possible: give 1 to %d, or 0 for as many as the machine has", o.Threads,
+			MostThreads)
 	}
 	if _, err := cpu.Detect(); err != nil {
 		return nil, err

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench"
+)
+
+// kernelsFlags are the flags of `pilotfish bench kernels`.
+type kernelsFlags struct {
+	set, kind string
+	json      bool
+}
+
+// newBenchKernelsCommand prints which microkernel computes what.
+func newBenchKernelsCommand(a *app) *cobra.Command {
+	var f kernelsFlags
+	c := &cobra.Command{
+		Use:   "kernels [flags]",
+		Short: "List which microkernel multiplies which weights, and where its source is",
+		Long: `List which function multiplies weights of each type with some number of tokens (1 for decoding, more for
+prompts and drafts), and the source file that it is in. Nothing is measured: the table is made by the code that chooses.
+
+It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU has
+it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and rows
+that do not fill a function's tile are left to those for fewer tokens.`,
+		Example: `  pilotfish bench kernels
+  pilotfish bench kernels --set avx2 --type Q4_0`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return f.run(a) },
+	}
+	c.Flags().StringVar(&f.set, "set", "", "instruction set: a `name`, or all (default: the one in use)")
+	c.Flags().StringVar(&f.kind, "type", "", "only weights of this `type`, such as Q4_0 (default: all)")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object per line of the table")
+	return c
+}
+
+func (f *kernelsFlags) run(a *app) error {
+	table := bench.Microkernels()
+	var sets, types []string
+	for _, m := range table {
+		sets, types = append(sets, m.Set), append(types, m.Type)
+	}
+	sets, types = unique(sets), unique(types)
+	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
+		return usagef("--set %.40q is not an instruction set: choose all, or one of %s", f.set, strings.Join(sets, ", "))
+	}
+	kind := strings.ToUpper(f.kind)
+	if f.kind != "" && !slices.Contains(types, kind) {
+		return usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
+	}
+	table = slices.DeleteFunc(table, func(m bench.Microkernel) bool {
+		return f.set == "" && !m.InUse || f.set != "" && f.set != "all" && m.Set != f.set || f.kind != "" && m.Type != kind
+	})
+	if f.json {
+		for _, m := range table {
+			if err := json.NewEncoder(a.stdout).Encode(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return printKernels(a, table)
+}
+
+// unique returns texts without those that were there before.
+func unique(all []string) (some []string) {
+	for _, s := range all {
+		if !slices.Contains(some, s) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// printKernels prints the table for people.
+func printKernels(a *app, table []bench.Microkernel) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SET\tTYPE\tTOKENS\tMICROKERNEL\tFILE\tAFTER")
+	for _, m := range table {
+		tokens := fmt.Sprintf("%d and more", m.From)
+		switch {
+		case m.To != nil && *m.To == m.From:
+			tokens = fmt.Sprint(m.From)
+		case m.To != nil:
+			tokens = fmt.Sprintf("%d to %d", m.From, *m.To)
+		}
+		set, after := m.Set, m.Pack
+		if m.InUse {
+			set += "*"
+		}
+		if m.Pack != "" {
+			after += ", " + m.PackFile
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", set, m.Type, tokens, m.Kernel, m.File, after)
+	}
+	fmt.Fprintln(a.stderr, "* in use on this CPU")
+	return w.Flush()
+}

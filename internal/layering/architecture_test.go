@@ -1,0 +1,47 @@
+package layering
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestArchitecture: the files and folders that docs/architecture.md names are there, and functions and types named
+// behind a file, or before "in" and a file, are declared in it.
+func TestArchitecture(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	require.NoError(t, err)
+	page := strings.Join(strings.Fields(string(text)), " ")
+	declares := func(file string) string {
+		b, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		return string(b)
+	}
+	named := 0
+	check := func(file, name string) {
+		named++
+		declared := regexp.MustCompile(`(?m)^(func (\(\w* ?\*?\w+\) )?|type |\t)` + name + `\b`)
+		assert.True(t, declared.MatchString(declares(file)), "%s does not declare %s", file, name)
+	}
+	file := regexp.MustCompile("`([\\w/]+\\.(?:go|md))`")
+	for _, m := range file.FindAllStringSubmatch(page, -1) {
+		declares(m[1])
+	}
+	ticked := regexp.MustCompile("`(\\w+)`")
+	behind := regexp.MustCompile("`([\\w/]+\\.go)`(?: \\(|, |: )((?:`\\w+`(?:, )?)+)")
+	for _, m := range behind.FindAllStringSubmatch(page, -1) {
+		for _, n := range ticked.FindAllStringSubmatch(m[2], -1) {
+			check(m[1], n[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("`(\\w+)` in `([\\w/]+\\.go)`").FindAllStringSubmatch(page, -1) {
+		check(m[2], m[1])
+	}
+	assert.Greater(t, named, 30, "what the page names")
+}

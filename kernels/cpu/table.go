@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	_ "embed"
+	"path"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Microkernel is a line of the table of matrix products: what computes a product with a weight of some type, for some
+// numbers of tokens, with some instruction set. Tokens and rows that its function leaves over, as it takes several at
+// a time, are computed by those for fewer.
+type Microkernel struct {
+	Set      string    // instruction set, a name as in [Variants]
+	Type     gguf.Type // of the weight
+	From, To int       // numbers of tokens (rows of activations), both included; To is 0 where there is no end
+	Kernel   string    // function
+	Pack     string    // function that packs or converts the weights before; "" where they are read as they are stored
+}
+
+// tableRows and tableCols are the shape of the weight that the table is of: FFN-down of Qwen2.5-0.5B.
+const tableRows, tableCols = 896, 4864
+
+// mostTokens is where the table ends: from here on nothing changes but how often the same functions are called.
+const mostTokens = 64
+
+// Microkernels returns the table of this architecture and build. It has all instruction sets, those that this CPU lacks
+// included: the plainest first, then by type and number of tokens.
+func Microkernels() (table []Microkernel) {
+	for _, k := range sets() {
+		for _, w := range gguf.Types() {
+			first := len(table)
+			for t := 1; t <= mostTokens; t++ {
+				m := k.microkernel(w, t)
+				if last := len(table) - 1; last >= first && m.Kernel == table[last].Kernel && m.Pack == table[last].Pack {
+					table[last].To = t
+					continue
+				}
+				table = append(table, m)
+			}
+			table[len(table)-1].To = 0
+		}
+	}
+	return table
+}
+
+// microkernel is the line for t tokens.
+func (k *kernels) microkernel(w gguf.Type, t int) Microkernel {
+	m := Microkernel{Set: k.name, Type: w, From: t, To: t}
+	f := formatOf(w)
+	switch k.wayOf(w, tableRows, tableCols, t) {
+	case byGroups:
+		m.Kernel = nameOf(k.groupOf(f, t, tableCols).leaf)
+	case byRows:
+		m.Kernel = nameOf(k.rows[f])
+	case byTiles:
+		if m.Kernel, m.Pack = nameOf(k.tileOf(f, min(t, together))), nameOf(k.pack[f]); t > together && k.twoTiles[f] != nil {
+			m.Kernel = nameOf(k.twoTiles[f])
+		}
+	case byFloatRows:
+		m.Kernel = nameOf(k.floatLeaf(w))
+	case byGrids:
+		m.Kernel, m.Pack = k.floatKernel(w, t)
+	}
+	return m
+}
+
+// floatKernel is the widest function that has a part in what floatMany does for t tokens, and what makes float32 of the
+// weights before.
+func (k *kernels) floatKernel(w gguf.Type, t int) (kernel, pack string) {
+	four, eight := k.gridLeaves(w)
+	if w != gguf.F32 && four == nil {
+		switch four, eight = k.gridLeaves(gguf.F32); w {
+		case gguf.F16:
+			pack = nameOf(k.fromF16)
+		case gguf.BF16:
+			pack = nameOf(k.fromBF16)
+		default:
+			pack = dequantize
+		}
+		w = gguf.F32
+	}
+	if t == 1 {
+		return nameOf(k.floatLeaf(w)), pack
+	}
+	for left := t; eight != nil && left > 0; left -= 4 {
+		if k.grid8Takes(left) {
+			return nameOf(eight), pack
+		}
+	}
+	if four != nil {
+		return nameOf(four), pack
+	}
+	return nameOf(k.fourF32), pack
+}
+
+// dequantize is the name of [gguf.Type.Dequantize].
+const dequantize = "Dequantize"
+
+// nameOf is the name of a function of this package. One that is made for each type in a loop has the name of the
+// function that makes it.
+func nameOf(f any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	_, name, _ = strings.Cut(name, ".")
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
+//go:embed files.txt
+var filesText string
+
+// files maps the names of functions to the files of this package that they are in.
+var files = sync.OnceValue(func() map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(filesText) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		m[name] = file
+	}
+	return m
+})
+
+// Files returns the files that Kernel and Pack are in, as paths in the module; "" where there is no Pack.
+func (m Microkernel) Files() (kernel, pack string) {
+	if m.Pack != "" {
+		pack = fileOf(m.Pack)
+	}
+	return fileOf(m.Kernel), pack
+}
+
+func fileOf(function string) string {
+	if function == dequantize {
+		return "gguf/dequantize.go"
+	}
+	return path.Join("kernels/cpu", files()[function])
+}

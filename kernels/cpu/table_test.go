@@ -1,0 +1,196 @@
+package cpu
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+var update = flag.Bool("update", false, "write the table of microkernels and the files that they are in")
+
+// TestMicrokernels: the table of this architecture is the committed one, so that each change of it is seen; it has
+// all types, and of each all numbers of tokens, once.
+func TestMicrokernels(t *testing.T) {
+	table := Microkernels()
+	var b strings.Builder
+	for _, m := range table {
+		fmt.Fprintf(&b, "%-10s %-6s %2d to %-2d %s", m.Set, m.Type, m.From, m.To, m.Kernel)
+		if m.Pack != "" {
+			fmt.Fprintf(&b, " after %s", m.Pack)
+		}
+		b.WriteByte('\n')
+		assert.NotEmpty(t, files()[m.Kernel], m.Kernel)
+	}
+	for _, k := range sets() {
+		for _, w := range gguf.Types() {
+			next := 1
+			for _, m := range table {
+				if m.Set == k.name && m.Type == w {
+					require.Equal(t, next, m.From, "%s %s", k.name, w)
+					next = m.To + 1
+				}
+			}
+			require.Equal(t, 1, next, "%s %s ends without an end", k.name, w)
+		}
+	}
+	if noAssembly() || runtime.GOOS != "linux" {
+		return // fewer sets
+	}
+	golden := filepath.Join("testdata", "microkernels_"+runtime.GOARCH+".txt")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), b.String(), "if that is meant, go test ./kernels/cpu -run Microkernels -update")
+}
+
+// noAssembly reports whether this build has plain Go alone.
+func noAssembly() bool { return len(sets()) == 1 }
+
+// TestTableIsRight: what the table says is called is called, and besides nothing but what it says of fewer tokens.
+func TestTableIsRight(t *testing.T) {
+	racing.Spare(t)
+	k := variants()[len(variants())-1]
+	for _, w := range gguf.Types() {
+		may := map[string]bool{nameOf(k.rowsF32): formatOf(w) < 0} // for a last token, of converted weights too
+		for tokens := 1; tokens <= 20; tokens++ {
+			line := k.microkernel(w, tokens)
+			for _, name := range []string{line.Kernel, line.Pack} {
+				may[name] = true
+			}
+			called := map[string]bool{}
+			var x Acts
+			x.Resize(tokens, tableCols)
+			m := Matrix{Type: w, Rows: 32, Cols: tableCols}
+			m.Data = make([]byte, m.Rows*m.RowBytes())
+			for r := range tokens {
+				if m.Quantised() {
+					x.Round(r)
+				}
+			}
+			spied := spy(k, func(f any) { called[nameOf(f)] = true })
+			spied.matMul(make([]float32, tokens*m.Rows), m.Rows, m, 0, m.Rows, &x, false, new(Scratch))
+			assert.True(t, called[line.Kernel], "%s, %d tokens: %s is not called", w, tokens, line.Kernel)
+			assert.Equal(t, line.Pack != "" && line.Pack != dequantize, called[line.Pack], "%s, %d tokens", w, tokens)
+			for name := range called {
+				assert.True(t, may[name], "%s, %d tokens: %s is called", w, tokens, name)
+			}
+		}
+	}
+}
+
+// TestFiles: files.txt says where the functions of the table are, of all architectures.
+func TestFiles(t *testing.T) {
+	text := regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`)
+	all := map[string]string{}
+	sources, err := filepath.Glob("*.s")
+	require.NoError(t, err)
+	for _, file := range sources {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range text.FindAllSubmatch(b, -1) {
+			all[string(m[1])] = file
+		}
+	}
+	const generic = "generic.go"
+	parsed, err := parser.ParseFile(token.NewFileSet(), generic, nil, 0)
+	require.NoError(t, err)
+	for _, d := range parsed.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+			all[f.Name.Name] = generic
+		}
+	}
+	var lines []string
+	for name, file := range all {
+		lines = append(lines, name+" "+file+"\n")
+	}
+	slices.Sort(lines)
+	want := strings.Join(lines, "")
+	if *update {
+		require.NoError(t, os.WriteFile("files.txt", []byte(want), 0o644))
+	}
+	got, err := os.ReadFile("files.txt")
+	require.NoError(t, err)
+	assert.Equal(t, want, string(got), "go test ./kernels/cpu -run Files -update")
+}
+
+// spy returns k with functions that tell which of the table's they are when they are called.
+func spy(k *kernels, tell func(f any)) *kernels {
+	s := *k
+	tile := func(f tileLeaf) tileLeaf {
+		if f == nil {
+			return nil
+		}
+		return func(
+			acc []float32, w []int8, ds, mins []float32, q []int8, d, sums []float32, h []int16, rows, n int, ahead []byte,
+		) {
+			tell(f)
+			f(acc, w, ds, mins, q, d, sums, h, rows, n, ahead)
+		}
+	}
+	for f := range formats {
+		rows, pack := k.rows[f], k.pack[f]
+		s.rows[f] = func(dst []float32, w []byte, q []int8, d, sums []float32, h []int16) {
+			tell(rows)
+			rows(dst, w, q, d, sums, h)
+		}
+		s.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte) {
+			tell(pack)
+			pack(w, ds, mins, src, stride, ahead)
+		}
+		s.tile[f], s.fewTile[f], s.twoTiles[f] = tile(k.tile[f]), tile(k.fewTile[f]), tile(k.twoTiles[f])
+		s.groups[f] = slices.Clone(k.groups[f])
+		for i := range s.groups[f] {
+			leaf := k.groups[f][i].leaf
+			s.groups[f][i].leaf = func(dst []float32, stride int, w []byte, x form, rows, n int) {
+				tell(leaf)
+				leaf(dst, stride, w, x, rows, n)
+			}
+		}
+	}
+	spyFloats(&s, tell)
+	return &s
+}
+
+// spyFloats is spy for the functions of float weights.
+func spyFloats(s *kernels, tell func(f any)) {
+	for _, f := range []*floatRows{&s.rowsF32, &s.rowsF16, &s.rowsBF16} {
+		real := *f
+		*f = func(dst []float32, w []byte, stride int, x []float32) { tell(real); real(dst, w, stride, x) }
+	}
+	four := s.fourF32
+	s.fourF32 = func(dst *[4]float32, w []byte, x []float32) { tell(four); four(dst, w, x) }
+	for _, f := range []*floatGrid{&s.gridF32, &s.gridF16, &s.gridBF16} {
+		if real := *f; real != nil {
+			*f = func(dst *[16]float32, w []byte, x []float32) { tell(real); real(dst, w, x) }
+		}
+	}
+	for _, f := range []*floatGrid8{&s.grid8F32, &s.grid8F16, &s.grid8BF16} {
+		if real := *f; real != nil {
+			*f = func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool) {
+				tell(real)
+				real(dst, stride, w, x, ahead, add)
+			}
+		}
+	}
+	for _, f := range []*func(dst []float32, src []byte){&s.fromF16, &s.fromBF16} {
+		real := *f
+		*f = func(dst []float32, src []byte) { tell(real); real(dst, src) }
+	}
+}

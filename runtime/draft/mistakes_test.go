@@ -1,0 +1,297 @@
+package draft
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// mistake is a change of a source file: old stands there once, and new takes its place. PLANTED in new means that this
+// mistake is the one that is tried.
+type mistake struct {
+	name           string
+	by             property // that has to see it
+	file, old, new string
+}
+
+// property is what has to see a mistake.
+type property int
+
+const (
+	inSchedules property = iota // that pipelined decoding equals serial decoding
+	inPlaces                    // the same with verification, where not every token may stand everywhere
+	everywhere                  // both
+	liberty                     // none: it is no mistake, but something that must change nothing
+)
+
+// The liberties.
+const (
+	twice = "twice" // each answer is delivered twice
+	eager = "eager" // whatever there is a row for is guessed, likely or not
+)
+
+// mistakes are those that [TestMistakes] plants.
+func mistakes() []mistake {
+	return []mistake{
+		{"accept a stale answer", inSchedules, "answer.go",
+			`	switch {
+	case res.probe:`,
+			`	if e.Outcome != inFlight && PLANTED && r.tip.open() && r.tip.esc.Outcome == inFlight {
+		e = r.tip.esc
+	}
+	switch {
+	case res.probe:`},
+		{"keep the best branch whatever the answer", everywhere, "answer.go",
+			`		if c.token == token {`,
+			`		if c.token == token && !PLANTED || PLANTED && c == e.at.children[0] {`},
+		{"keep what was drafted below a wrong token", everywhere, "answer.go",
+			`	if outcome == Miss`,
+			`	if keep == nil && PLANTED && len(e.at.children) > 0 {
+		keep = e.at.children[0]
+		keep.token, keep.end = token, r.End(token)
+		keep.final = keep.final || keep.end
+	}
+	if outcome == Miss`},
+		{"origin of an answer equal to the local token", inSchedules, "answer.go",
+			`	e.at.children = append(`,
+			`	if PLANTED && token == e.Local {
+		keep.origin = Edge
+	}
+	e.at.children = append(`},
+		{"leave the questions of a dropped branch open", inSchedules, "answer.go",
+			`{
+		e.cancel(why)`,
+			`&& !(PLANTED && why == errDropped) {
+		e.cancel(why)`},
+		{"in flight off by one", inSchedules, "ask.go",
+			`		case len(r.asked) < r.InFlight:`,
+			`		case len(r.asked) < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
+		{"forget a question that has to wait", inSchedules, "ask.go",
+			`		default:
+			return
+		}
+	}
+}`,
+			`		case PLANTED:
+			r.resolve(e, Unasked, e.Local, Edge, nil)
+			i = 0
+		default:
+			return
+		}
+	}
+}`},
+		{twice, liberty, "ask.go",
+			`		r.results.put(res)`,
+			`		r.results.put(res)
+		if PLANTED {
+			r.results.put(res)
+		}`},
+		{"rows off by one", inSchedules, "choose.go",
+			`	leaves = leaves[:min(len(leaves), r.Rows, max(0, r.model.Room()))]`,
+			`	rows := r.Rows
+	if PLANTED {
+		rows++
+	}
+	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]`},
+		{"window off by one", inSchedules, "choose.go",
+			`	return end`,
+			`	if PLANTED && end < math.MaxInt {
+		end++
+	}
+	return end`},
+		{eager, liberty, "guess.go",
+			`	for i, n := range lookup.Share(places, most, r.cost) {`,
+			`	share := lookup.Share(places, most, r.cost)
+	if PLANTED {
+		for i := range share {
+			share[i] = min(most, len(likely[i]))
+			most -= share[i]
+		}
+	}
+	for i, n := range share {`},
+		{"guess one row too many", inSchedules, "guess.go",
+			`	if r.Lookup > 0 {
+		rows = min(rows, r.Lookup)
+	}`,
+			`	if r.Lookup > 0 {
+		rows = min(rows, r.Lookup)
+	}
+	if PLANTED {
+		rows++
+	}`},
+		{eager, liberty, "guess.go",
+			`	rows = min(rows, r.cost.Reach(leaves))`,
+			`	if !PLANTED {
+		rows = min(rows, r.cost.Reach(leaves))
+	}`},
+		{"guess more than there is room for", inSchedules, "guess.go",
+			`	if rows > leaves {`,
+			`	if rows > leaves && !PLANTED {`},
+		{"guess the last token allowed", inSchedules, "guess.go",
+			`	end := r.prompt + most - 2 // the last position but one`,
+			`	end := r.prompt + most - 2 // the last position but one
+	if PLANTED {
+		end++
+	}`},
+		{"guess beyond the window", inSchedules, "guess.go",
+			`	return min(end, r.horizon(n)) - n.pos`,
+			`	if !PLANTED {
+		end = min(end, r.horizon(n))
+	}
+	return end - n.pos`},
+		{"guess an end token", inSchedules, "guess.go",
+			`		if r.End(t) {`,
+			`		if r.End(t) && !PLANTED {`},
+		{"head of the row before a guess", inSchedules, "guess.go",
+			`		r.decide(n, &heads[held])`,
+			`		row := held
+		if PLANTED {
+			row = max(0, held-1)
+		}
+		r.decide(n, &heads[row])`},
+		{"router state not carried along guesses", inSchedules, "guess.go",
+			`		next.id = chain[held].id`,
+			`		next.id = chain[held].id
+		if PLANTED {
+			next.state = 0
+		}`},
+		{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
+			`	if n.esc != nil {
+		return nil
+	}
+	next := `,
+			`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
+		r.held, n.esc = r.held[:len(r.held)-1], nil
+		r.child(n, guess.token, 0)
+	}
+	if n.esc != nil {
+		return nil
+	}
+	next := `},
+		{"keep a guess where another token follows", everywhere, "guess.go",
+			`	if next.token != guess.token {`,
+			`	if PLANTED && !next.final {
+		next.token = guess.token
+	}
+	if next.token != guess.token {`},
+		{"an answer that may not stand there", inPlaces, "place.go",
+			`	case r.Verify:
+		ok = p.Allows`,
+			`	case PLANTED:
+	case r.Verify:
+		ok = p.Allows`},
+		{"wrong parent after settling", inSchedules, "run.go",
+			`	}
+	start := r.now()
+	heads`,
+			`		if PLANTED && len(nodes[i].Path) > 1 && r.base.id > 0 {
+			nodes[i].Path = nodes[i].Path[1:]
+		}
+	}
+	start := r.now()
+	heads`},
+		{"leave the slots of wrong guesses in use", inSchedules, "run.go",
+			`	if len(dead) > 0 {`,
+			`	if len(dead) > 0 && !PLANTED {`},
+		{"count every guess as one that held", inSchedules, "run.go",
+			`	r.tell(Event{Pass: &told})`,
+			`	if PLANTED {
+		told.Accepted = told.Proposed
+	}
+	r.tell(Event{Pass: &told})`},
+		{"router state of another branch", inSchedules, "run.go",
+			`	local := r.pick(n, head)`,
+			`	if PLANTED {
+		n.state = lastState
+	}
+	defer func() { lastState = n.state }()
+	local := r.pick(n, head)`},
+		{"the place before a guess", inPlaces, "tree.go",
+			`		c.place = n.place.Behind(token)`,
+			`		if c.place = n.place.Behind(token); PLANTED && n.open() {
+			c.place = n.place
+		}`},
+		{"ignore an end token in a branch", inSchedules, "tree.go",
+			`	c.final = c.end || `,
+			`	c.final = c.end && !(PLANTED && r.tip.open()) || `},
+		{"ignore the last position in a branch", inSchedules, "tree.go",
+			`c.pos+1 >= r.prompt+most`,
+			`c.pos+1 >= r.prompt+most && !(PLANTED && r.tip.open())`},
+		{"leave the slots of a dropped branch in use", inSchedules, "tree.go",
+			`	if len(dead) > 0 {`,
+			`	if len(dead) > 0 && !PLANTED {`},
+		{"settle out of order", inSchedules, "tree.go",
+			`	return r.tip.evaluated && !r.tip.open()`,
+			`	if PLANTED && r.tip.evaluated && len(r.tip.children) > 0 {
+		return true
+	}
+	return r.tip.evaluated && !r.tip.open()`},
+		{"a token is turned into one that may not stand", inPlaces, "verify.go",
+			` && !n.allows(n.fact.token):`,
+			` && !n.allows(n.fact.token) && !PLANTED:`},
+		{"what another answer told may not stand there", inPlaces, "verify.go",
+			`	if !e.at.allows(token) {`,
+			`	if !e.at.allows(token) && !PLANTED {`},
+	}
+}
+
+// TestMistakes shows that the properties would see a mistake. It builds this package's tests with all mistakes in the
+// source, each behind a condition, and runs testdata/planted.go.txt there: each mistake has to be seen within a few
+// schedules, and liberties must change nothing.
+func TestMistakes(t *testing.T) {
+	racing.Spare(t) // what it runs is built without
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("only where there is the go command")
+	}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	replace := func(name, text string) {
+		there := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(there, []byte(text), 0o644))
+		overlay.Replace[filepath.Join(here, name)] = there
+	}
+	sources, tries := map[string]string{}, 0
+	for _, m := range mistakes() {
+		tries += map[property]int{everywhere: 2, inSchedules: 1, inPlaces: 1}[m.by]
+		if sources[m.file] == "" {
+			b, err := os.ReadFile(m.file)
+			require.NoError(t, err)
+			sources[m.file] = string(b)
+		}
+		require.Equal(t, 1, strings.Count(sources[m.file], m.old), "%s: %q has to be in %s once", m.name, m.old, m.file)
+		planted := strings.ReplaceAll(m.new, "PLANTED", "planted[\""+m.name+"\"]")
+		sources[m.file] = strings.Replace(sources[m.file], m.old, planted, 1)
+	}
+	for name, text := range sources {
+		replace(name, text)
+	}
+	replace("planted.go", "package draft\n\nvar planted = map[string]bool{}\n\nvar lastState uint64\n")
+	inner, err := os.ReadFile("testdata/planted.go.txt")
+	require.NoError(t, err)
+	replace("planted_test.go", string(inner))
+	list, err := json.Marshal(overlay)
+	require.NoError(t, err)
+	listed, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
+	require.NoError(t, os.WriteFile(listed, list, 0o644))
+	build := exec.CommandContext(t.Context(), goTool, "test", "-c", "-overlay", listed, "-o", binary, ".")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	args := []string{"-test.run", "^TestPlanted", "-test.v"}
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	out, err = exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
+	assert.NoError(t, err, "%s", out)
+	assert.Equal(t, tries, strings.Count(string(out), "caught by schedule"), "%s", out)
+}
