@@ -371,6 +371,7 @@ func FuzzRead(f *testing.F) {
 		a, b, fields{"samples": []float64{1, 2}}, fields{"samples_ts": []int{3}}, fields{"cell": 7},
 		fields{"samples": fields{"x": []int{0, 1}}}, fields{"samples": []fields{{"ms": 1}, {"question": 1, "ms": nil}}},
 		fields{"samples": []fields{{"question": -5, "ms": 1e308}, {"question": 1 << 40, "ms": -1e308}}},
+		fields{"samples": []fields{{"ms": -1e308}, {"ms": -1e308}}}, fields{"samples_ms": []float64{1e308, 1e308}},
 	} {
 		text, err := json.Marshal(l)
 		require.NoError(f, err)

@@ -2,8 +2,10 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -71,9 +73,10 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 		case name == "samples":
 			err = l.readSamples(raw)
 		case strings.HasPrefix(name, "samples_"):
-			s := new(series)
-			if err = json.Unmarshal(raw, &s.values); err == nil && len(s.values) > 0 {
-				l.samples[strings.TrimPrefix(name, "samples_")] = s
+			if values, ok := figures(raw); !ok {
+				err = errors.New("this is not a list of figures")
+			} else if len(values) > 0 {
+				l.samples[strings.TrimPrefix(name, "samples_")] = &series{values: values}
 			}
 		case tells(name):
 			l.of[name] = plain(raw)
@@ -143,15 +146,13 @@ func (l *item) readSamples(raw json.RawMessage) error {
 	var lists map[string]json.RawMessage
 	if json.Unmarshal(raw, &lists) == nil {
 		for name, list := range lists {
-			var values []float64
-			if json.Unmarshal(list, &values) == nil && len(values) > 0 {
+			if values, ok := figures(list); ok && len(values) > 0 {
 				l.samples[name] = &series{values: values}
 			}
 		}
 		return nil
 	}
-	var values []float64
-	if json.Unmarshal(raw, &values) == nil {
+	if values, ok := figures(raw); ok {
 		if len(values) > 0 {
 			l.samples["samples"] = &series{values: values}
 		}
@@ -196,6 +197,17 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 	}
 }
 
+// mostFigure is more than anything that is measured: of larger numbers there may be no sum.
+const mostFigure = 1e300
+
+// figures reads a list of numbers.
+func figures(raw json.RawMessage) (x []float64, ok bool) {
+	if json.Unmarshal(raw, &x) != nil {
+		return nil, false
+	}
+	return x, !slices.ContainsFunc(x, func(x float64) bool { return math.Abs(x) > mostFigure })
+}
+
 // figure reads a number, or 1 for true and 0 for false.
 func figure(raw json.RawMessage) (x float64, ok bool) {
 	var yes bool
@@ -203,7 +215,7 @@ func figure(raw json.RawMessage) (x float64, ok bool) {
 	case string(raw) == "null":
 		return 0, false
 	case json.Unmarshal(raw, &x) == nil:
-		return x, true
+		return x, math.Abs(x) <= mostFigure
 	case json.Unmarshal(raw, &yes) == nil && yes:
 		return 1, true
 	}

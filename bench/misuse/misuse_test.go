@@ -32,11 +32,12 @@ var (
 	errPanic = errors.New("the caller's own panic")
 )
 
-// bad is one of the caller's own parts, which panics, hangs or does what it should.
+// bad is one of the caller's own parts, which panics, hangs, leaves or does what it should.
 type bad struct {
-	mu    sync.Mutex
-	after int  // calls until it panics; -1: never
-	hangs bool // clouds do, until their context ends
+	mu     sync.Mutex
+	after  int  // calls until it panics; -1: never
+	hangs  bool // clouds do, until their context ends
+	leaves bool // clouds do: they end their goroutine
 }
 
 func (b *bad) step() {
@@ -49,6 +50,9 @@ func (b *bad) step() {
 
 func (b *bad) Ask(ctx context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
 	b.step()
+	if b.leaves {
+		runtime.Goexit()
+	}
 	if b.hangs {
 		<-ctx.Done()
 		return pilotfish.Answer{}, context.Cause(ctx)
@@ -81,8 +85,11 @@ func (b *bad) options(r *rand.Rand) []pilotfish.Option {
 	}
 	if r.IntN(2) == 0 {
 		cloud := &bad{after: -1, hangs: r.IntN(3) == 0}
-		if r.IntN(3) == 0 {
+		switch r.IntN(6) {
+		case 0, 1:
 			cloud.after = 1 + r.IntN(3)
+		case 2:
+			cloud.leaves = true
 		}
 		all = append(all, pilotfish.Route{
 			Cloud: cloud, Router: part(0.3), Serial: r.IntN(3) == 0, Deadline: time.Duration(1+r.IntN(30)) * time.Millisecond,
@@ -107,6 +114,8 @@ func known(err error) bool {
 		return true
 	case errors.Is(err, context.Canceled):
 		return errors.Is(err, errWhy)
+	case strings.Contains(err.Error(), "runtime.Goexit"):
+		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded)
 }

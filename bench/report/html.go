@@ -74,7 +74,7 @@ type Drawing struct {
 	Folded  bool // shown when it is asked for
 }
 
-// drawn are the pictures of a study, a place, the engines or a curve that there are.
+// drawn are the pictures of a study, a place, the engines, paths or a curve that there are.
 func drawn(of any) (all []Drawing) {
 	add := func(name, caption string, p Picture, folded bool) {
 		if p != nil {
@@ -94,6 +94,8 @@ func drawn(of any) (all []Drawing) {
 		}
 	case []Engine:
 		add("engine", "Tokens per second; lines: from the least to the most of the samples.", engines(of), false)
+	case []Path:
+		add("link", "Medians, with lines to the 99th percentiles, beside what arithmetic says.", paths(of), false)
 	case *Curves:
 		add("accuracy", "Bands: Wilson's 95% intervals.", of.picture(), false)
 	}
@@ -119,6 +121,7 @@ func (r *Report) Pictures() (all []Drawing) {
 		}
 	}
 	add("", r.Engines)
+	add("", r.Paths)
 	for i, c := range r.Curves {
 		add(fmt.Sprintf("eval%d-", i+1), c)
 	}

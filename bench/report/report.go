@@ -12,14 +12,16 @@ import (
 
 // Report is what a page is of.
 type Report struct {
-	Lines    int
-	Studies  []*Study  // of bench routing and demo
-	Evens    []Even    // alike: where modes break even
-	Engines  []Engine  // of bench engine
-	Gateways []Gateway // of bench gateway
-	Curves   []*Curves // of eval
-	Others   []Other   // of every other measurement
-	Runs     []result.Run
+	Lines     int
+	Studies   []*Study   // of bench routing and demo
+	Evens     []Even     // alike: where modes break even
+	Engines   []Engine   // of bench engine
+	Gateways  []Gateway  // of bench gateway
+	Paths     []Path     // of bench link
+	Loopbacks []Loopback // alike: without a link
+	Curves    []*Curves  // of eval
+	Others    []Other    // of every other measurement
+	Runs      []result.Run
 }
 
 // New sorts the lines of measurements by what they are of. Errors name the line.
@@ -50,6 +52,7 @@ func (r *Report) add(one *result.Record) error {
 		TPS    *float64 `json:"generation_tps"`
 		Rate   *float64 `json:"rate"`
 		Evens  []Even   `json:"break_even"`
+		Part   *string  `json:"part"`
 	}
 	if err := one.Into(&kind); err != nil {
 		return r.addOther(one) // a field of that name may be something else there
@@ -64,6 +67,8 @@ func (r *Report) add(one *result.Record) error {
 		return into(one, &r.Engines)
 	case m == "bench gateway" && kind.Rate != nil:
 		return into(one, &r.Gateways)
+	case m == "bench link" && kind.Part != nil:
+		return r.addLink(one)
 	case m[:min(len(m), 4)] == "eval" && kind.Policy != nil:
 		return r.addCurve(one)
 	}

@@ -44,7 +44,9 @@ func line(t *testing.T, v any, run result.Run) []byte {
 // TestSorted: each line is where its measurement belongs, and one of another shape is shown by its figures' names.
 func TestSorted(t *testing.T) {
 	r := sample(t)
-	assert.Equal(t, 23, r.Lines)
+	assert.Equal(t, 27, r.Lines)
+	assert.Len(t, r.Paths, 1+3+1)
+	assert.Len(t, r.Loopbacks, 1)
 	assert.Len(t, r.Evens, 2)
 	require.Len(t, r.Studies, 1)
 	assert.Equal(t, []string{"local", "serial", "pipelined-4", hostile}, r.Studies[0].Modes)
@@ -195,6 +197,11 @@ func TestPageIsText(t *testing.T) {
 		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>", `<option value="2">round trip 300 ms</option>`,
 		"avx2", "8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
 		"<td>70.0% to 97.0%</td>", "<td>5%</td><td>123</td><td>101 to 150</td>\n<td>below</td>", "<td>0%, x</td><td></td><td></td>\n<td>slower at each &lt;/s",
+		"<td>ask with 8 new tokens, until its answer</td><td>100 ms, 5% lost, model 15 ms</td><td>299</td><td>1</td>" +
+			"<td>5.9</td>",
+		"<td>115</td>\n<td>142</td><td>167</td>", "<td>at most 120</td>",
+		"<td>64</td><td>7381</td><td>14,738</td><td>43.9</td>",
+		"<td>connection resumed with 0-RTT, until its first answer</td><td>100 ms, 5% lost, model 15 ms</td><td>9</td>",
 		"<td>serial #2</td><td>local</td><td></td>", "<td>--rtt</td><td>100ms</td>",
 	} {
 		assert.True(t, strings.Contains(page, want), want)
@@ -207,7 +214,8 @@ func TestPictures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "figures")
 	names, err := r.WriteSVG(dir)
 	require.NoError(t, err)
-	assert.Len(t, names, 1+3*(3+4)+1+1, "over round trips; in each cell times, waits, bytes, answers; engine; accuracy")
+	assert.Len(t, names, 1+3*(3+4)+1+1+1,
+		"over round trips; in each cell times, waits, bytes, answers; engine; link; accuracy")
 	for _, name := range names {
 		assert.Regexp(t, `^[A-Za-z0-9._-]+\.svg$`, name)
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -355,6 +363,7 @@ func TestMistakes(t *testing.T) {
 	for _, text := range []string{
 		`{"generation_tps":1,"threads":"two","run":{"measurement":"bench engine"}}`,
 		`{"rate":1,"latency_ms":7,"run":{"measurement":"bench gateway"}}`,
+		`{"part":"asks","rtt_ms":"far","run":{"measurement":"bench link"}}`,
 		`{"policy":"never","accuracy":"high","run":{"measurement":"eval"}}`,
 		`{"mode":"local","samples":{},"run":{"measurement":"bench routing"}}`,
 	} {

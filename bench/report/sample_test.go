@@ -97,6 +97,16 @@ func lines(t *testing.T) (all [][]byte) {
 	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5, "tokens": []int{1, 2, 3}, "error": nil}},
 		aRun("run"))
 	add(map[string]any{"asks_per_second": 812.5, "mode": 7}, aRun("bench link"))
+	link := func(part string, v map[string]any) {
+		add(map[string]any{"part": part, "rtt_ms": 100, "loss": 0.05, "model_ms": 15, part: v}, aRun("bench link"))
+	}
+	link("asks", map[string]any{"tokens": 8, "answers": 299, "errors": 1, "latency_ms": latency, "expected_ms": 115,
+		"wire_bytes_up_per_ask": 141.5, "wire_bytes_down_per_ask": 166.9})
+	link("connect", map[string]any{"connections": 10, "early": 9, "connected_ms": latency, "first_answer_ms": latency,
+		"resumed_ms": latency, "expected_connected_ms": 200, "expected_first_ms": 300, "expected_resumed_ms": 100})
+	link("outage", map[string]any{"outages": 3, "outage_ms": 1000, "recovery_ms": latency, "asks_lost": 2,
+		"expected_most_ms": 120})
+	link("loopback", map[string]any{"abreast": 64, "answers": 7381, "asks_per_second": 14737.9, "cpu_us_per_ask": 43.9})
 	return all
 }
 
