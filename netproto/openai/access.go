@@ -36,11 +36,12 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && s.keys.take(strings.TrimSpace(key)) {
+	bearer := strings.EqualFold(scheme, "Bearer")
+	if bearer && s.keys.take(strings.TrimSpace(key)) {
 		return true
 	}
 	say := "this API key is not the server's: give one that is in its list"
-	if key == "" {
+	if !bearer || key == "" {
 		say = "there is no API key: send it in the header Authorization: Bearer KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")

@@ -93,6 +93,16 @@ func (a *answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	return sum, err
 }
 
+// write puts tokens into the answer that the model did not choose. It reports false where there is no room for them and
+// for one more.
+func (a *answer) write(ids []int32) bool {
+	if a.s.MaxTokens > 0 && len(a.ids)+len(ids) >= a.s.MaxTokens {
+		return false
+	}
+	a.ids = append(a.ids, ids...)
+	return true
+}
+
 // plain generates a text without calls.
 func (a *answer) plain(ctx context.Context) (string, error) {
 	s := a.s
@@ -148,8 +158,8 @@ func (a *answer) text(ctx context.Context) (string, error) {
 	if sent < len(sum.Text) {
 		rest += sum.Text[sent:]
 	}
-	if a.calls > 0 && strings.TrimLeft(rest, blanks) == "" {
-		rest, tokens = "", nil // blanks after calls are none of the text
+	if a.calls > 0 && !scan.begun && strings.TrimLeft(rest, blanks) == "" {
+		rest, tokens = "", nil // blanks alone after calls are none of the text
 	}
 	if rest != "" || len(tokens) > 0 {
 		if err := a.emit(piece{text: rest, tokens: tokens}); err != nil {
@@ -173,7 +183,7 @@ func (a *answer) called(ctx context.Context, begin int) (string, error) {
 	}
 	mark := bytes.Index(text, []byte(callBegin))
 	if mark < 0 {
-		return "", fmt.Errorf("tokens %v do not make the text that they made", a.ids[begin:])
+		return "", fmt.Errorf("%d tokens do not make the text that they made", len(a.ids)-begin)
 	}
 	at := len(starts) - 1
 	for starts[at] > mark {
@@ -193,7 +203,9 @@ func (a *answer) call(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a.ids = append(a.ids, mark...)
+	if !a.write(mark) {
+		return finishLength, nil
+	}
 	s := a.s
 	s.Schema, s.JSON, s.Stop, s.LogProbs, s.Top = a.schema, false, nil, false, 0
 	scan := newCallScanner()
@@ -243,7 +255,9 @@ func (a *answer) after(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a.ids = append(a.ids, end...)
+	if !a.write(end) {
+		return finishLength, nil
+	}
 	if a.format.constrained() {
 		return a.either(ctx)
 	}
@@ -255,7 +269,7 @@ func (a *answer) either(ctx context.Context) (string, error) {
 	begin := len(a.ids)
 	text, found := "", false
 	s := a.s
-	s.Stop, s.LogProbs, s.Top = nil, false, 0
+	s.Schema, s.JSON, s.Stop, s.LogProbs, s.Top = nil, false, nil, false, 0 // within the format there would be no call
 	sum, err := a.stretch(ctx, s, func(t Token) bool {
 		text += t.Text
 		found = strings.Contains(text, callBegin)

@@ -142,7 +142,7 @@ func (s *callScanner) field() error {
 		return fmt.Errorf("a field has no value: %w", errCall)
 	}
 	if s.from < 0 {
-		return fmt.Errorf("the field %q has no value: %w", s.key, errCall)
+		return fmt.Errorf("a field has no value: %w", errCall) // its name is the model's, and errors are logged
 	}
 	raw := s.text[s.from:s.at]
 	switch s.key {

@@ -14,8 +14,9 @@ func (s *Server) chat(ctx context.Context, t *turn, body []byte) error {
 		prompts: func() ([][]int32, error) {
 			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
 			if r.choice.mode != "none" {
-				if schema, wrong = r.callSchema(s.model); wrong != nil {
-					return nil, wrong
+				var err error
+				if schema, err = r.callSchema(ctx, s.model); err != nil {
+					return nil, err
 				}
 			}
 			ids, err := s.model.Chat(r.talk)

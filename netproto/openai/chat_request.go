@@ -18,7 +18,7 @@ type chatRequest struct {
 // parseChat reads a request.
 func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
 	r := new(chatRequest)
-	f := parseFields("", body)
+	f := parseBody(body)
 	f.common(&r.request, d)
 	f.chatLimits(&r.request)
 	f.responseFormat(&r.request)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -169,6 +170,13 @@ func TestSeeds(t *testing.T) {
 		seeds[told.Own.Seed] = true
 	}
 	assert.Len(t, seeds, 3)
+}
+
+// TestSeedsFit: a seed that is drawn is a number that every client can repeat.
+func TestSeedsFit(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Random = func() uint64 { return math.MaxUint64 } })
+	w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
+	assert.Contains(t, w.Body.String(), `{"seed":9007199254740991}`)
 }
 
 // TestProvenance: off by default, on by the request or by the server, and off again by the request.

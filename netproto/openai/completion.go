@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 )
 
 // completionTokens is the length of a completion where the request says nothing, as OpenAI has it.
@@ -20,7 +21,7 @@ type completionRequest struct {
 func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	r := new(completionRequest)
 	r.settings.MaxTokens = completionTokens
-	f := parseFields("", body)
+	f := parseBody(body)
 	f.common(&r.request, d)
 	f.integerMax("max_tokens", &r.request)
 	f.responseFormat(&r.request)
@@ -50,23 +51,39 @@ func (f *fields) prompts(r *completionRequest) {
 		return
 	}
 	var text string
-	var ids []int32
+	var ids []tokenID
+	var lists [][]tokenID
 	switch {
 	case json.Unmarshal(raw, &text) == nil:
 		r.texts = []string{text}
 	case json.Unmarshal(raw, &r.texts) == nil && len(r.texts) > 0:
 	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
-		r.ids, r.texts = [][]int32{ids}, nil
-	case json.Unmarshal(raw, &r.ids) == nil && len(r.ids) > 0:
+		lists, r.texts = [][]tokenID{ids}, nil
+	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
 		r.texts = nil
 	default:
 		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; none of them empty")
 	}
-	for _, one := range r.ids {
-		if len(one) == 0 {
+	for _, list := range lists {
+		if len(list) == 0 {
 			f.fail("prompt", "a list of token ids is empty: give at least one")
 		}
+		prompt := make([]int32, len(list))
+		for i, id := range list {
+			prompt[i] = int32(id)
+		}
+		r.ids = append(r.ids, prompt)
 	}
+}
+
+// tokenID is the id of a token in a request. A null is none, which encoding/json would take for 0.
+type tokenID int32
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *tokenID) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 32)
+	*t = tokenID(n)
+	return err
 }
 
 // complete answers a request for what follows texts.

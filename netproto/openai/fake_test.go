@@ -27,6 +27,7 @@ type fakeModel struct {
 	answer func(prompt string, s Settings) string
 	fail   func(prompt string) error // in place of an answer
 	refuse func(s Settings) error    // what Check says
+	short  func(text string) bool    // answers that had to end; nil: {} in a format
 
 	mu       sync.Mutex
 	asked    []Settings
@@ -183,6 +184,9 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			return
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
+		if s.m.short != nil {
+			s.sum.Shortened = s.m.short(text)
+		}
 	}
 }
 
@@ -309,11 +313,13 @@ type slowWriter struct {
 	status   int
 	body     bytes.Buffer
 	deadline time.Time
+	moved    chan struct{} // closed when the deadline moves
+	reading  time.Time     // deadline of the request
 	flushes  int
 }
 
 func newSlowWriter(take chan struct{}) *slowWriter {
-	return &slowWriter{header: http.Header{}, take: take}
+	return &slowWriter{header: http.Header{}, take: take, moved: make(chan struct{})}
 }
 
 func (w *slowWriter) Header() http.Header { return w.header }
@@ -328,10 +334,24 @@ func (w *slowWriter) SetWriteDeadline(at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deadline = at
+	close(w.moved)
+	w.moved = make(chan struct{})
 	return nil
 }
 
-func (w *slowWriter) SetReadDeadline(time.Time) error { return nil }
+func (w *slowWriter) SetReadDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reading = at
+	return nil
+}
+
+// deadlines are those of reading and of writing.
+func (w *slowWriter) deadlines() (read, write time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reading, w.deadline
+}
 
 func (w *slowWriter) FlushError() error {
 	w.mu.Lock()
@@ -341,17 +361,19 @@ func (w *slowWriter) FlushError() error {
 }
 
 func (w *slowWriter) Write(b []byte) (int, error) {
-	if w.take != nil {
+	for took := w.take == nil; !took; {
 		w.mu.Lock()
-		left := time.Until(w.deadline)
+		left, moved := time.Until(w.deadline), w.moved
 		w.mu.Unlock()
 		timer := time.NewTimer(left)
-		defer timer.Stop()
 		select {
 		case <-w.take:
+			took = true
+		case <-moved:
 		case <-timer.C:
 			return 0, os.ErrDeadlineExceeded
 		}
+		timer.Stop()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,8 +3,10 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -145,11 +147,12 @@ func (f *fields) bias(s *Settings) {
 		return
 	}
 	s.LogitBias = make(map[int32]float32, len(all))
-	for name, value := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) { // the same error each time
+		value := all[name]
 		id, err := strconv.ParseInt(name, 10, 32)
 		switch {
-		case err != nil || id < 0:
-			f.fail("logit_bias", "%s is not a token id: give numbers from 0", shown(name))
+		case err != nil || id < 0 || name != strconv.FormatInt(id, 10): // "01" beside "1" would be two for one token
+			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", shown(name))
 		case !(value >= -100 && value <= 100):
 			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
 		}
@@ -189,6 +192,7 @@ func (f *fields) responseFormat(r *request) {
 	case "text":
 	case "json_object":
 		r.format.json = true
+		o.refuse("schema", "this type has none: give type json_schema, and the schema as json_schema.schema")
 	case "json_schema":
 		o.jsonSchema(&r.format)
 	default:
@@ -230,7 +234,7 @@ func (r *request) check(s *Server) *Error {
 	case !s.named(r.model):
 		return s.unknownModel(r.model)
 	}
-	for id := range r.settings.LogitBias {
+	for _, id := range slices.Sorted(maps.Keys(r.settings.LogitBias)) {
 		if int(id) >= s.model.Vocabulary() {
 			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d", id, s.model.Vocabulary())
 		}

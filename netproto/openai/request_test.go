@@ -51,6 +51,22 @@ func TestRefused(t *testing.T) {
 			"unsupported_parameter", ""},
 		{chat, `{` + user + `,"model":"big"}`, "model", "model_not_found",
 			"there is no model big: this server has fish, small"},
+		{chat, `{` + user + `,"response_format":{"type":"json_object","schema":{}}}`, "response_format.schema",
+			"unsupported_parameter", "json_schema.schema"},
+		{text, `{"prompt":[1,null]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":[[1,null]]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":[null,[1]]}`, "prompt", "invalid_value", "is empty"},
+		{text, `{"prompt":[1.5]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":"x","logit_bias":{"01":1}}`, "logit_bias", "invalid_value", "01 is not a token id"},
+		{text, `{"prompt":"x","logit_bias":{"+1":1}}`, "logit_bias", "invalid_value", "is not a token id"},
+		{text, `{"prompt":"x","logit_bias":{"300":1,"400":1,"500":1}}`, "logit_bias", "invalid_value", "no token 300"},
+		{text, `{"prompt":"x","logit_bias":{"a":1,"b":1,"c":1}}`, "logit_bias", "invalid_value", "a is not a token id"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function"}}`, "tool_choice.function",
+			"missing_required_parameter", "give the function's name"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{}}}`, "tool_choice.function.name",
+			"missing_required_parameter", "give the function's name"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{"name":"g"}}}`,
+			"tool_choice.function.name", "invalid_value", "no tool has this name"},
 		{chat, `{` + user + `,"model":7}`, "model", "invalid_value", "give a string"},
 		{chat, `{` + user + `,"temperature":-0.1}`, "temperature", "invalid_value", "from 0 to 2"},
 		{chat, `{` + user + `,"temperature":"1"}`, "temperature", "invalid_value", ""},
@@ -180,7 +196,7 @@ func TestContents(t *testing.T) {
 
 // TestPromptTooLong: the most tokens of a prompt leave room for an answer.
 func TestPromptTooLong(t *testing.T) {
-	for _, c := range []struct{ limit, length, status int }{{0, 99, 200}, {0, 100, 400}, {50, 50, 200}, {50, 51, 400}} {
+	for _, c := range []struct{ limit, length, status int }{{0, 99, 200}, {0, 100, 400}, {50, 50, 200}, {50, 51, 400}, {500, 100, 400}} {
 		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) { o.MaxPrompt = c.limit })
 		w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", c.length)+`","stream":true}`)
 		assert.Equal(t, c.status, w.Code, "%v", c)

@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -97,14 +96,24 @@ func (s *Server) routes() {
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		send(w, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
-			": the API is at /v1/chat/completions, /v1/completions and /v1/models", invalidRequest, "", "unknown_url"})
-	})
+	s.mux.HandleFunc("/", s.nowhere)
+}
+
+// nowhere answers requests for what there is not.
+func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
+	send(w, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
+		": the API is at /v1/chat/completions, /v1/completions and /v1/models", invalidRequest, "", "unknown_url"})
 }
 
 // ServeHTTP implements [http.Handler].
+//
+// Whatever is answered at once has as long as a request may take to come, and then as long as a reader may take
+// nothing: net/http waits for the content of a request before it sends an answer, also where nobody reads that
+// content. Requests that take longer lift these deadlines.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rc, now := http.NewResponseController(w), time.Now()
+	_ = rc.SetReadDeadline(now.Add(s.o.Read)) // where there are no deadlines there is no connection
+	_ = rc.SetWriteDeadline(now.Add(s.o.Read + s.o.Stall))
 	if !s.allow(w, r) {
 		return
 	}
@@ -226,6 +235,10 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("id")
+	if name == "" {
+		s.nowhere(w, r)
+		return
+	}
 	if !s.named(name) {
 		send(w, s.unknownModel(name))
 		return
@@ -250,10 +263,6 @@ func (s *Server) embeddings(w http.ResponseWriter, _ *http.Request) {
 
 // send answers with an error.
 func send(w http.ResponseWriter, e *Error) {
-	var busy *busyError
-	if errors.As(e, &busy) || e.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
 	write(w, e.Status, e.body())
 }
 

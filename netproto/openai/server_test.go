@@ -36,6 +36,15 @@ func TestReuse(t *testing.T) {
 	assert.EqualValues(t, len(m.prompts[2])-1, cached(next), "the first chat is still there")
 }
 
+// TestReuseBehindLongAnswer: how much of a text is lost counts by its prompt, however long the answer was.
+func TestReuseBehindLongAnswer(t *testing.T) {
+	s := newTestServer(t, &fakeModel{answer: long(100)}, nil)
+	for range 2 {
+		ask(t, s, "/v1/completions", `{"prompt":"ab","max_tokens":100}`)
+	}
+	assert.Equal(t, 1, s.Load().Sessions)
+}
+
 // TestPool: the session with most in common is taken if little of it is lost, else a new one, else the one that was not
 // used for longest.
 func TestPool(t *testing.T) {
@@ -75,6 +84,7 @@ func TestPoolBound(t *testing.T) {
 		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
 	assert.LessOrEqual(t, m.most, 2)
+	assert.Equal(t, 2, p.size(), "and as many as may be")
 	p.close()
 	assert.Zero(t, m.open)
 }
@@ -121,6 +131,9 @@ func TestOrigins(t *testing.T) {
 		s := newTestServer(t, m, func(o *Options) { o.Origins, o.Keys = c.allowed, []string{"key-of-this"} })
 		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Origin", c.from, "Authorization", "Bearer key-of-this")
 		assert.Equal(t, c.status, w.Code, "%v", c)
+		if c.from != "" {
+			assert.Equal(t, "Origin", w.Header().Get("Vary"), "what is kept for one page is not for another")
+		}
 		if c.status != 200 {
 			assert.Empty(t, m.asked)
 			assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
@@ -135,6 +148,7 @@ func TestOrigins(t *testing.T) {
 		if c.from != "" && c.status == 200 {
 			assert.Equal(t, http.StatusNoContent, w.Code, "asked without a key")
 			assert.Equal(t, "authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
+			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
 		} else {
 			assert.NotEqual(t, http.StatusNoContent, w.Code)
 		}

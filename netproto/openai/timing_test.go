@@ -174,6 +174,22 @@ func TestRetryAfter(t *testing.T) {
 		g.mean, g.waiting = c.took, 3
 		assert.Equal(t, c.want, g.after())
 	}
+	g.mean, g.waiting = 8*time.Second, 2
+	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits behind the two")
+}
+
+// TestMean: what answers take of late is known without a jump at each of them.
+func TestMean(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 0, 1)
+		for _, took := range []time.Duration{16 * time.Second, 8 * time.Second} {
+			p, err := g.enter(t.Context())
+			require.NoError(t, err)
+			time.Sleep(took)
+			p.leave()
+		}
+		assert.Equal(t, 15*time.Second, g.mean)
+	})
 }
 
 // TestNoQueue: with none that waits, only what has room is taken.
@@ -230,6 +246,8 @@ func TestSlowReader(t *testing.T) {
 		require.Len(t, told, 1)
 		assert.Equal(t, statusGone, told[0].Status)
 		assert.LessOrEqual(t, told[0].Tokens, 1002)
+		_, write := w.deadlines()
+		assert.Equal(t, time.Unix(1, 0), write, "what has not been sent is given up")
 	})
 }
 
@@ -285,6 +303,27 @@ func TestDrippingReader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStallsAdd: what a reader keeps an answer waiting counts in all.
+func TestStallsAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, err := newGate(1, 0, 1).enter(t.Context())
+		require.NoError(t, err)
+		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
+		go func() {
+			for range 2 {
+				time.Sleep(4 * time.Second)
+				<-b.chunks
+			}
+		}()
+		require.NoError(t, b.push(t.Context(), nil))
+		require.NoError(t, b.push(t.Context(), nil))
+		begin := time.Now()
+		require.ErrorIs(t, b.push(t.Context(), nil), errSlow)
+		assert.Equal(t, 2*time.Second, time.Since(begin))
+		in.leave()
+	})
 }
 
 // TestOthersGoOn: while one reader takes nothing, others get their answers.

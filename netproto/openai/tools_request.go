@@ -2,8 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -122,19 +124,20 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 		o.all = nil
 		o.fail("type", "give function: no other choice is known")
 	}
-	if raw, ok := o.take("function"); ok {
+	const form = `give the function's name: {"type": "function", "function": {"name": …}}`
+	if raw, ok := o.take("function"); !ok {
+		o.missing("function", form)
+	} else {
 		in := parseFields(o.path("function"), raw)
-		in.text("name", &name)
+		if !in.text("name", &name) {
+			in.missing("name", form)
+		}
 		if err := in.end(); err != nil {
 			o.fails(err)
 		}
 	}
 	r.choice = toolChoice{"required", name}
-	found := false
-	for _, t := range r.tools {
-		found = found || t.name == name
-	}
-	if !found {
+	if !slices.ContainsFunc(r.tools, func(t tool) bool { return t.name == name }) {
 		o.fail("function.name", "no tool has this name")
 	}
 	if err := o.end(); err != nil {
@@ -143,8 +146,8 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 }
 
 // callSchema is the JSON schema of a call of one of the functions. Parameters that the model cannot follow are any
-// object, unless the request insists on them.
-func (r *chatRequest) callSchema(m Model) ([]byte, *Error) {
+// object, unless the request insists on them. Nobody waits for it once ctx has ended.
+func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
 	var may []tool
 	for _, t := range r.tools {
 		if r.choice.name == "" || t.name == r.choice.name {
@@ -153,12 +156,15 @@ func (r *chatRequest) callSchema(m Model) ([]byte, *Error) {
 	}
 	var all []json.RawMessage
 	for i, t := range may {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if t.parameters == nil {
 			t.parameters = json.RawMessage(anyObject)
 		}
 		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, "")}); err != nil {
 			if t.strict {
-				return nil, invalid("tools", "tools: parameters of %s: %v", t.name, err)
+				return nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name, err)
 			}
 			t.parameters = json.RawMessage(anyObject)
 		}
@@ -180,7 +186,13 @@ const anyObject = `{"type":"object"}`
 // callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
 // parameters are to themselves, and have to go on to be.
 func callOf(t tool, place string) []byte {
-	inner := reference.ReplaceAll(t.parameters, []byte(`"$$ref":"#`+place+`/properties/arguments`))
+	place += "/properties/arguments"
+	arguments := t.parameters
+	if !saysObject(arguments) { // a schema without a type, or of several, must not lead to arguments that are no object
+		place += "/allOf/1"
+		arguments = slices.Concat([]byte(`{"allOf":[`+anyObject+`,`), arguments, []byte(`]}`))
+	}
+	inner := reference.ReplaceAll(arguments, []byte(`"$$ref":"#`+place))
 	var b bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
 	b.Write(encode(t.name))
@@ -188,6 +200,14 @@ func callOf(t tool, place string) []byte {
 	b.Write(inner)
 	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
 	return b.Bytes()
+}
+
+// saysObject reports whether a JSON schema is of objects alone, and says so itself.
+func saysObject(schema []byte) bool {
+	var s struct {
+		Type json.RawMessage `json:"type"`
+	}
+	return json.Unmarshal(schema, &s) == nil && string(s.Type) == `"object"`
 }
 
 // reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand behind

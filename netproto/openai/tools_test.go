@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -223,4 +224,100 @@ func TestLogProbsOfCalls(t *testing.T) {
 	b, err := json.Marshal(answer)
 	require.NoError(t, err)
 	assert.NotContains(t, string(b), "tool_call>")
+}
+
+// TestManyCalls: so many calls as there may be tools, and no more.
+func TestManyCalls(t *testing.T) {
+	var steps []string
+	for range mostTools + 1 {
+		steps = append(steps, "\n", `{"name":"f","arguments":{}}`)
+	}
+	m := newToolModel(steps...)
+	m.context = 1 << 20
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`).Body.Bytes())
+	assert.Len(t, callsOf(answer), mostTools)
+	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
+}
+
+// TestCallsThenLength: an answer that runs out of tokens behind a call ends by length.
+func TestCallsThenLength(t *testing.T) {
+	m := newToolModel("", `{"name":"f","arguments":{}}`, "\nand so on and so on")
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"max_tokens":60,`+twoTools+`}`)
+	answer := object(t, w.Body.Bytes())
+	assert.Equal(t, []string{"f({})"}, callsOf(answer))
+	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"))
+	assert.EqualValues(t, 60, at(answer, "usage", "completion_tokens"))
+}
+
+// TestContextInCall: where the context has no room behind the mark of a call, nothing is generated.
+func TestContextInCall(t *testing.T) {
+	m := newToolModel("", `{"name":"f","arguments":{}}`)
+	m.context = len("tool ") + 1<<12
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
+	require.Equal(t, http.StatusOK, w.Code)
+	full := len(m.prompts[0])
+	m = newToolModel("", `{"name":"f","arguments":{}}`)
+	m.context = full
+	w = ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
+	answer := object(t, w.Body.Bytes())
+	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"))
+	assert.Empty(t, m.prompts)
+}
+
+// TestStopAndCalls: stop strings are of texts, and do not end a call in which they stand.
+func TestStopAndCalls(t *testing.T) {
+	m := newToolModel("a", `{"name":"f","arguments":{"x":"stop"}}`, "b stop c")
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,"stop":"stop",`+twoTools+`}`).Body.Bytes())
+	assert.Equal(t, []string{`f({"x":"stop"})`}, callsOf(answer))
+	assert.Equal(t, "ab ", at(answer, "choices", 0, "message", "content"))
+}
+
+// TestShortenedCall: that a call had to end is told, whatever comes behind it.
+func TestShortenedCall(t *testing.T) {
+	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
+	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
+	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`).Body.Bytes())
+	assert.Equal(t, true, at(answer, "choices", 0, "pilotfish", "shortened"))
+}
+
+// TestFormatBegins: with tools and a format, what the model began to write, or that it ended at once, leaves no trace.
+func TestFormatBegins(t *testing.T) {
+	for _, begins := range []string{"", "Well, no"} {
+		m := newToolModel()
+		m.answer = func(_ string, s Settings) string {
+			if s.JSON {
+				return `{"a":1}`
+			}
+			return begins
+		}
+		answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+			`{`+hello+`,`+twoTools+`,"response_format":{"type":"json_object"}}`).Body.Bytes())
+		assert.Equal(t, `{"a":1}`, at(answer, "choices", 0, "message", "content"))
+		assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
+		require.Len(t, m.prompts, 2)
+		assert.False(t, m.asked[0].JSON, "a call is not in the format")
+		assert.True(t, m.asked[1].JSON)
+		assert.Equal(t, m.prompts[0], m.prompts[1])
+		assert.EqualValues(t, len(`{"a":1}`), at(answer, "usage", "completion_tokens"))
+	}
+}
+
+// TestToolsOfNobody: schemas of tools are not looked at any more once nobody waits for the answer.
+func TestToolsOfNobody(t *testing.T) {
+	r, wrong := parseChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
+		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`), Defaults{})
+	require.Nil(t, wrong)
+	ctx, leave := context.WithCancelCause(t.Context())
+	gone, checked := errors.New("gone"), 0
+	m := &fakeModel{refuse: func(Settings) error {
+		checked++
+		leave(gone)
+		return nil
+	}}
+	_, err := r.callSchema(ctx, m)
+	assert.ErrorIs(t, err, gone)
+	assert.Equal(t, 1, checked)
 }

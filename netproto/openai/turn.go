@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +23,8 @@ type turn struct {
 	r     *http.Request
 	e     Event
 	begun time.Time
-	sent  bool // the status has been sent
+	whole atomic.Bool // the request has come whole
+	sent  bool        // the status has been sent
 }
 
 // posted answers a request that has content.
@@ -31,8 +34,15 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *tur
 		t := &turn{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
 		w.Header().Set("X-Request-Id", t.e.ID)
-		err := t.serve(answer)
-		if err != nil {
+		done, err := s.begin()
+		if err == nil {
+			defer done() // what is told of an error belongs to the request, too
+			defer t.hurry()()
+			err = t.serve(answer)
+		}
+		if err == nil {
+			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the end of what was sent
+		} else {
 			t.fail(err)
 		}
 		t.e.Took = time.Since(t.begun)
@@ -43,11 +53,6 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *tur
 
 // serve answers the request, or says why not.
 func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) error) error {
-	done, err := t.s.begin()
-	if err != nil {
-		return err
-	}
-	defer done()
 	body, err := t.read()
 	if err != nil {
 		return err
@@ -65,14 +70,8 @@ func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) erro
 
 // read reads the request.
 func (t *turn) read() ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return nil, &Error{http.StatusUnsupportedMediaType,
-			"send JSON, and say so in the header Content-Type: application/json",
-			invalidRequest, "", "unsupported_media_type"}
-	}
-	if err := t.rc.SetReadDeadline(time.Now().Add(t.s.o.Read)); err == nil {
-		defer func() { _ = t.rc.SetReadDeadline(time.Time{}) }() // else it would count as the client's going
+	if err := t.kind(); err != nil {
+		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
 	t.e.Received = int64(len(body))
@@ -80,14 +79,40 @@ func (t *turn) read() ([]byte, error) {
 		return nil, &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes, which is what "+
 			"this server takes", t.s.o.MaxBody), invalidRequest, "", "request_too_large"}
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) && t.s.closing.Err() != nil {
+		return nil, errDrained
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &Error{http.StatusRequestTimeout, fmt.Sprintf("the request was not there within %v", t.s.o.Read),
 			invalidRequest, "", "read_timeout"}
 	}
-	if err != nil {
+	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errGone
 	}
+	if err != nil {
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the request's content does not come as its headers "+
+			"say: %v", err),
+			invalidRequest, "", "invalid_body"}
+	}
+	t.whole.Store(true)
+	_ = t.rc.SetReadDeadline(time.Time{}) // else it would count as the client's going
+	_ = t.rc.SetWriteDeadline(time.Time{})
 	return body, nil
+}
+
+// kind refuses content that is not said to be plain JSON.
+func (t *turn) kind() error {
+	say := ""
+	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		say = "send JSON, and say so in the header Content-Type: application/json"
+	} else if how := t.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
+		say = "send the request as it is: this server takes none with the header Content-Encoding: " + shown(how)
+	}
+	if say == "" {
+		return nil
+	}
+	return &Error{http.StatusUnsupportedMediaType, say, invalidRequest, "", "unsupported_media_type"}
 }
 
 // fail tells what went wrong, as far as it can be told.
@@ -106,12 +131,12 @@ func (t *turn) fail(err error) {
 		} else if e.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
 		}
-		_ = t.whole(e.Status, e.body())
+		_ = t.answer(e.Status, e.body())
 	}
 }
 
-// whole sends a status and JSON.
-func (t *turn) whole(status int, body []byte) error {
+// answer sends a status and JSON.
+func (t *turn) answer(status int, body []byte) error {
 	h := t.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -124,9 +149,16 @@ func (t *turn) whole(status int, body []byte) error {
 // write sends bytes, and gives up where the reader takes none of them for a while.
 func (t *turn) write(b []byte) error {
 	const most = 16 << 10
+	patience := t.s.o.Stall
+	if !t.whole.Load() {
+		patience += t.s.o.Read // net/http waits for what is still to come of the request: see [Server.ServeHTTP]
+	}
+	if t.s.closing.Err() != nil {
+		patience = min(patience, lastWords)
+	}
 	for len(b) > 0 {
 		n := min(len(b), most)
-		if err := t.rc.SetWriteDeadline(time.Now().Add(t.s.o.Stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := t.rc.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return errGone
 		}
 		if _, err := t.w.Write(b[:n]); err != nil {
@@ -138,7 +170,30 @@ func (t *turn) write(b []byte) error {
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return left(err)
 	}
+	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes, though nobody writes
 	return nil
+}
+
+// lastWords is how long a reader may take nothing once the server ends what is running.
+const lastWords = 500 * time.Millisecond
+
+// hurry has what is being read and written end soon once the server ends what is running: nobody who is slow holds up
+// that. The caller calls the function it returns before the request is over.
+func (t *turn) hurry() func() {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(t.s.closing, func() {
+		defer close(ended)
+		if at := time.Now().Add(lastWords); !t.whole.Load() {
+			_ = t.rc.SetReadDeadline(at)
+		} else {
+			_ = t.rc.SetWriteDeadline(at)
+		}
+	})
+	return func() {
+		if !stop() {
+			<-ended
+		}
+	}
 }
 
 // left tells readers that take nothing from those that have gone.
@@ -185,7 +240,8 @@ func (t *turn) do(ctx context.Context, j *job) error {
 }
 
 // prompts returns the ids of what is to be gone on with, if the model can do what is asked for.
-func (t *turn) prompts(j *job) ([][]int32, error) {
+func (t *turn) prompts(j *job) (_ [][]int32, err error) {
+	defer caught(&err)
 	if err := j.possible(t.s.model); err != nil {
 		return nil, err
 	}
@@ -208,15 +264,17 @@ func (t *turn) prompts(j *job) ([][]int32, error) {
 	return all, nil
 }
 
-// generate makes all answers, one after the other: those to one prompt share its computation. A bug of the model ends
-// the request, not the server.
+// caught makes an error of a panic: a bug of the model ends the request, not the server, and gives its place back.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// generate makes all answers, one after the other: those to one prompt share its computation.
 func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
 	finish func(index int, e ending) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer caught(&err)
 	for i, prompt := range prompts {
 		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
 			return err
@@ -273,7 +331,7 @@ func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, in *pla
 	if err != nil {
 		return err
 	}
-	return t.whole(http.StatusOK, encode(j.shape.all(all, t.usage())))
+	return t.answer(http.StatusOK, encode(j.shape.all(all, t.usage())))
 }
 
 // result is one whole answer.

@@ -37,6 +37,7 @@ type compiler struct {
 	parts   map[string]int32 // starts of regular parts, by what they are
 	pending []func() error   // what is still to be made of rules that have a start
 	proved  map[*node]bool   // schemas of whose oneOf at most one holds
+	work    int              // so far: see mostWork
 }
 
 func newCompiler(s *schema) *compiler {
@@ -77,6 +78,14 @@ func (c *compiler) finish(start int32) (some bool, err error) {
 	return c.g.prune(), nil
 }
 
+// spend counts work, of which there may be so much.
+func (c *compiler) spend(work int) error {
+	if c.work += work; c.work > mostWork {
+		return errWork
+	}
+	return nil
+}
+
 // state makes a state; of the rule of another, where they share a count.
 func (c *compiler) state(bounds int32) int32 {
 	c.g.states = append(c.g.states, state{bounds: bounds})
@@ -115,6 +124,9 @@ func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
 		return start, nil
 	}
 	d, err := make()
+	if err == nil {
+		err = c.spend(d.work)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -200,6 +212,9 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 	for len(open) > 0 {
 		w := open[len(open)-1]
 		open = open[:len(open)-1]
+		if err := c.spend(100 + len(w.facts)*len(w.facts)); err != nil { // that much more than a place of an automaton
+			return nil, errorf(pathOf(nodes), "%w", err)
+		}
 		if len(w.choices) == 0 {
 			ways = append(ways, w.facts)
 		} else {
@@ -259,6 +274,9 @@ func (c *compiler) exclusive(n *node) error {
 		return nil
 	}
 	c.proved[n] = true
+	if len(n.oneOf) > mostWays {
+		return errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
+	}
 	for i, a := range n.oneOf {
 		for j := range i {
 			apart, err := c.apart(n.oneOf[j], a, 0)
@@ -302,19 +320,27 @@ func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
 	if k == 0 {
 		return true, nil
 	}
-	if x, y := listed(a), listed(b); x != nil && y != nil && k&(object|array) == 0 {
-		return !slices.ContainsFunc(x, func(v string) bool { return slices.Contains(y, v) }), nil
+	x, y := listed(a), listed(b)
+	if err := c.spend(5 * (len(x) + len(y))); err != nil {
+		return false, errorf(pathOf(a), "%w", err)
+	}
+	if x != nil && y != nil && k&(object|array) == 0 {
+		return !slices.ContainsFunc(x, setOf(y).has), nil
 	}
 	if k != object {
 		return false, nil
 	}
-	x, y := objectOf(a), objectOf(b)
-	for _, name := range x.required {
-		if !slices.Contains(y.required, name) {
+	one, other := objectOf(a), objectOf(b)
+	if err := c.spend(100 * (len(one.names) + len(other.names))); err != nil {
+		return false, errorf(pathOf(a), "%w", err)
+	}
+	also := setOf(other.required)
+	for _, name := range one.required {
+		if !also.has(name) {
 			continue
 		}
-		for _, p := range x.of(name) {
-			for _, q := range y.of(name) {
+		for _, p := range one.of(name) {
+			for _, q := range other.of(name) {
 				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
 					return apart, err
 				}
@@ -387,16 +413,48 @@ func listed(facts []*node) []string {
 		if n.values == nil {
 			continue
 		}
-		some := []string{}
-		for _, v := range n.values {
-			some = append(some, spell(v))
-		}
+		some := n.spell()
 		if all == nil {
-			all = some
+			all = slices.Clone(some)
+			continue
 		}
-		all = slices.DeleteFunc(all, func(v string) bool { return !slices.Contains(some, v) })
+		also := setOf(some)
+		all = slices.DeleteFunc(all, func(v string) bool { return !also.has(v) })
 	}
 	return all
+}
+
+// spell returns the values that a schema lists, as they are generated.
+func (n *node) spell() []string {
+	if n.spelled == nil {
+		n.spelled = []string{}
+		for _, v := range n.values {
+			n.spelled = append(n.spelled, spell(v))
+		}
+	}
+	return n.spelled
+}
+
+// set is a set of texts.
+type set map[string]bool
+
+func setOf(all []string) set {
+	s := make(set, len(all))
+	for _, v := range all {
+		s[v] = true
+	}
+	return s
+}
+
+func (s set) has(v string) bool { return s[v] }
+
+// add adds a text, and reports whether it was not there.
+func (s set) add(v string) bool {
+	if s[v] {
+		return false
+	}
+	s[v] = true
+	return true
 }
 
 // spell returns a value as it is generated.

@@ -11,16 +11,25 @@ import (
 // errSize says that an automaton grows too large.
 var errSize = errors.New("it makes too large an automaton")
 
-// The most states of one regular part, and of a grammar.
+// errWork says that a schema is small and yet takes too long.
+var errWork = errors.New("it takes too long to make an automaton of it")
+
+// The most states of one regular part, and of a grammar. The work that a grammar takes is counted in places, arcs and
+// schemas that are looked at, so that what is refused does not depend on the machine: some seconds at most.
 const (
 	mostRegular = 1 << 16
 	mostStates  = 1 << 19
+	mostWork    = 1 << 28
 )
 
 // nfa is a regular set of texts, as a graph of places. Place 0 is where texts begin.
 type nfa struct {
 	places []place
 	end    []bool // of places: a text may end there
+
+	work  int     // that determine took so far
+	round int32   // of closure
+	seen  []int32 // by place: the last round of closure that came there
 }
 
 type place struct {
@@ -28,7 +37,7 @@ type place struct {
 	jumps []int32
 }
 
-func newNFA() *nfa { return &nfa{make([]place, 1), make([]bool, 1)} }
+func newNFA() *nfa { return &nfa{places: make([]place, 1), end: make([]bool, 1)} }
 
 // place makes a place.
 func (a *nfa) place() int32 {
@@ -163,6 +172,7 @@ func (a *nfa) encoded(from int32, lo, hi []byte, to int32) {
 type dfa struct {
 	arcs [][]arc
 	end  []bool
+	work int // that it took
 }
 
 // determine returns the same texts as a dfa; it is empty if there are none.
@@ -184,9 +194,13 @@ func (a *nfa) determine() (*dfa, error) {
 		if len(sets) > mostRegular {
 			return nil, errSize
 		}
-		d.arcs[i] = a.leave(sets[i], enter)
+		if d.arcs[i] = a.leave(sets[i], enter); a.work > mostWork {
+			return nil, errWork
+		}
 	}
-	return d.trim(), nil
+	trimmed := d.trim()
+	trimmed.work = a.work
+	return trimmed, nil
 }
 
 // keyOf names a sorted set.
@@ -214,6 +228,7 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc) {
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
+	a.work += len(set) + len(out)*len(cuts)
 	for i := 0; i+1 < len(cuts); i++ {
 		lo, hi := byte(cuts[i]), byte(cuts[i+1]-1)
 		var to []int32
@@ -237,15 +252,18 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc) {
 
 // closure returns the places that can be reached from some without a byte, sorted.
 func (a *nfa) closure(from []int32) []int32 {
-	seen := make(map[int32]bool, len(from))
+	if a.round++; len(a.seen) < len(a.places) {
+		a.seen = slices.Concat(a.seen, make([]int32, len(a.places)-len(a.seen)))
+	}
 	all := []int32{}
 	for len(from) > 0 {
 		p := from[len(from)-1]
 		from = from[:len(from)-1]
-		if !seen[p] {
-			seen[p] = true
+		if a.seen[p] != a.round {
+			a.seen[p] = a.round
 			all = append(all, p)
 			from = append(from, a.places[p].jumps...)
+			a.work += 1 + len(a.places[p].jumps)
 		}
 	}
 	slices.Sort(all)

@@ -16,6 +16,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
+// TestWork: a small schema that would take very long is refused: nested choices of which each stands for many places,
+// and alternatives each of which would have to be compared with each other.
+func TestWork(t *testing.T) {
+	_, err := Schema([]byte(`{"pattern":"` + strings.Repeat("a?", 5000) + strings.Repeat("a", 5000) + `"}`))
+	require.ErrorIs(t, err, errWork)
+	assert.ErrorContains(t, err, "#/pattern: ")
+	many := func(n int) string {
+		return `{"oneOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, n), ",") + `]}`
+	}
+	_, err = Schema([]byte(many(mostWays + 1)))
+	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
+	_, err = Schema([]byte(many(mostWays)))
+	assert.ErrorContains(t, err, "#/oneOf/1: a value may fit")
+	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
+		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
+		s, err := parse([]byte(raw))
+		require.NoError(t, err)
+		c := newCompiler(s)
+		c.work = mostWork
+		start, err := c.rule(s.root)
+		require.NoError(t, err)
+		_, err = c.finish(start)
+		assert.ErrorIs(t, err, errWork, raw)
+	}
+}
+
 // TestRefusals: what is wrong, not supported or not decidable is refused with its path.
 func TestRefusals(t *testing.T) {
 	for schema, want := range map[string]string{

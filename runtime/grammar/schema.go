@@ -67,6 +67,7 @@ type node struct {
 	anyOf   []*node
 	oneOf   []*node
 	values  []json.RawMessage // of enum or const; nil: nothing is said
+	spelled []string          // values as they are generated; nil until they are asked for
 
 	names      []string // of properties, in the order of the schema
 	properties map[string]*node
@@ -89,7 +90,8 @@ type schema struct {
 	nodes map[string]*node           // by path
 	raw   map[string]json.RawMessage // all, and what is defined, by path: read when something refers to it
 	count int
-	far   int // references to what is neither a schema that was read nor defined
+	refs  []*node // that refer to what may not have been read yet
+	far   int     // references to what is neither a schema that was read nor defined
 }
 
 // member is an entry of an object.
@@ -138,22 +140,18 @@ func parse(raw []byte) (*schema, error) {
 	if s.root, err = s.read("#", whole, 0); err != nil {
 		return nil, err
 	}
-	for done := false; !done; {
-		if done, err = s.refer(); err != nil {
+	for len(s.refs) > 0 {
+		if err := s.refer(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// refer reads the schemas that others refer to, as far as they are not read yet, and reports whether all were.
-func (s *schema) refer() (done bool, err error) {
-	var missing []*node
-	for _, n := range s.nodes {
-		if n.ref != "" && s.nodes[n.ref] == nil {
-			missing = append(missing, n)
-		}
-	}
+// refer reads the schemas that others refer to, as far as they are not read yet. These may refer to more.
+func (s *schema) refer() error {
+	missing := s.refs
+	s.refs = nil
 	slices.SortFunc(missing, func(a, b *node) int { return strings.Compare(a.path, b.path) })
 	for _, n := range missing {
 		if s.nodes[n.ref] != nil {
@@ -161,13 +159,13 @@ func (s *schema) refer() (done bool, err error) {
 		}
 		raw, err := s.find(n.ref)
 		if err != nil {
-			return false, errorf(n.path+"/$ref", "%s: %w", n.ref, err)
+			return errorf(n.path+"/$ref", "%s: %w", n.ref, err)
 		}
 		if _, err := s.read(n.ref, raw, strings.Count(n.ref, "/")); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return len(missing) == 0, nil
+	return nil
 }
 
 // find returns what a JSON pointer in a fragment points to.
@@ -339,6 +337,7 @@ func (s *schema) reference(n *node, path string, raw json.RawMessage) error {
 		return errorf(path, `only references within the schema are supported, such as "#/$defs/name"`)
 	}
 	n.ref = ref
+	s.refs = append(s.refs, n)
 	return nil
 }
 

@@ -58,6 +58,7 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 		others[i].values = nil
 	}
 	rest := newCompiler(c.schema)
+	rest.work = c.work
 	begin := rest.state(0)
 	if err := rest.values(begin, others); err != nil {
 		return err
@@ -65,6 +66,7 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 	if some, err := rest.finish(begin); err != nil || !some {
 		return err
 	}
+	c.work = rest.work
 	a := newNFA()
 	for _, v := range values {
 		if s := rest.g.Next(rest.g.Start(), []byte(v)...); s != nil && s.Done() {
@@ -211,20 +213,20 @@ type objects struct {
 }
 
 func objectOf(facts []*node) objects {
-	o := objects{facts: facts}
+	o, names, required := objects{facts: facts}, set{}, set{}
 	for _, n := range facts {
 		for _, name := range n.names {
-			if !slices.Contains(o.names, name) {
+			if names.add(name) {
 				o.names = append(o.names, name)
 			}
 		}
 	}
 	for _, n := range facts {
 		for _, name := range n.required {
-			if !slices.Contains(o.required, name) {
+			if required.add(name) {
 				o.required = append(o.required, name)
 			}
-			if !slices.Contains(o.names, name) {
+			if names.add(name) {
 				o.names = append(o.names, name)
 			}
 		}
@@ -265,6 +267,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 	c.literal(start, "{", open)
 	first, more := open, c.state(0)
 	behind := more // a comma, if there was a property
+	required := setOf(o.required)
 	for _, name := range o.names {
 		value, err := c.rule(o.of(name)...)
 		if err != nil {
@@ -276,7 +279,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 		c.at(found).calls = append(c.at(found).calls, call{value, nextMore})
 		c.jump(first, key, keep)
 		c.spaced(behind, ",", key)
-		if !slices.Contains(o.required, name) {
+		if !required.has(name) {
 			c.jump(first, nextFirst, keep)
 			c.jump(behind, nextMore, keep)
 		}
@@ -434,13 +437,13 @@ func (c *compiler) different(start int32, facts []*node, own int, b bounds, path
 // few returns the values that some schemas allow, as far as these are few; nil where they are not.
 func few(facts []*node) []string {
 	if values := listed(facts); values != nil {
-		var all []string
+		all, known := []string{}, set{}
 		for _, v := range values {
-			if !slices.Contains(all, v) {
+			if known.add(v) {
 				all = append(all, v)
 			}
 		}
-		return append([]string{}, all...)
+		return all
 	}
 	k := allowedKinds(facts)
 	if k&^(boolean|null) != 0 {

@@ -26,7 +26,7 @@ func preferred() []string { return []string{"q8_0", "q4_k_m", "q4_0", "f16"} }
 func choose(r Ref, listed []remote) ([]remote, error) {
 	models := models(listed)
 	if len(models) == 0 {
-		return nil, errors.New("the repository holds no GGUF model")
+		return nil, errors.New("the repository holds no GGUF model: choose one with GGUF files")
 	}
 	if r.Quant != "" {
 		return chooseQuant(r, models)

@@ -13,6 +13,23 @@ import (
 	"strings"
 )
 
+// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
+type CutOffError struct {
+	Part string // the file that keeps what has arrived
+	Err  error  // why no more came
+}
+
+// Error implements error.
+func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
+
+// Unwrap returns why no more came.
+func (e *CutOffError) Unwrap() error { return e.Err }
+
+// Kept says where what has arrived is, and what to do.
+func (e *CutOffError) Kept() string {
+	return e.Part + " keeps what has arrived: the same command goes on from there"
+}
+
 // fetch brings one file of a repository to its place, unless it is there.
 func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
 	path, err := place(p.opt.Dir, r, w.name)
@@ -47,11 +64,7 @@ func (p *puller) fetchTo(
 		if errors.Is(err, errOther) || pt.size == 0 {
 			return File{}, errors.Join(err, pt.remove())
 		}
-		pt.f.Close()
-		if ctx.Err() != nil {
-			return File{}, fmt.Errorf("%w; %s keeps what has arrived, the same command goes on from there", err, pt.f.Name())
-		}
-		return File{}, err
+		return File{}, errors.Join(&CutOffError{Part: pt.f.Name(), Err: err}, pt.f.Close())
 	}
 	if pt.want.sha256 == "" {
 		p.opt.Notice("the hub states no SHA-256 for " + w.name + ": nothing but its length could be checked")

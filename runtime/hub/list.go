@@ -91,7 +91,10 @@ func decodePage(r io.Reader) ([]treeEntry, error) {
 	}
 	var entries []treeEntry
 	if err := json.Unmarshal(text, &entries); err != nil {
-		return nil, fmt.Errorf("not a listing as the hub gives it: %w", err)
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // which speaks of Go's types
+			err = errors.New("it is JSON of another form")
+		}
+		return nil, fmt.Errorf("the answer is not a list of files as the hub gives it (%w): check HF_ENDPOINT", err)
 	}
 	return entries, nil
 }

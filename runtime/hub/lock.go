@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
@@ -14,7 +15,7 @@ var ErrBusy = errors.New("another pull is fetching this file")
 func lockFile(path string) (unlock func(), err error) {
 	unlock, err = filelock.Lock(path)
 	if errors.Is(err, filelock.ErrHeld) {
-		err = fmt.Errorf("%s: %w", path, ErrBusy)
+		err = fmt.Errorf("%s: %w: wait until it has ended", strings.TrimSuffix(path, ".lock"), ErrBusy)
 	}
 	return unlock, err
 }

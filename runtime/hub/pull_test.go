@@ -304,6 +304,39 @@ func TestTraversal(t *testing.T) {
 	}
 }
 
+// A server that leads from one address to the next without end is asked once, and named.
+func TestRedirectLoop(t *testing.T) {
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		http.Redirect(w, r, r.URL.Path, http.StatusFound)
+	}))
+	defer s.Close()
+	opt := Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 5}
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.ErrorContains(t, err, s.URL+"/api/models/o/n/tree/main: the server redirects again and again: check HF_ENDPOINT")
+	assert.Equal(t, 10, requests)
+}
+
+// What arrived before the server gave up is kept, and that is said.
+func TestCutOff(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.cuts = []int{100_000}
+	opt := h.serve(t)
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	cut, ok := errors.AsType[*CutOffError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), cut.Part)
+	assert.ErrorContains(t, err, "broke off after 100000 bytes")
+	assert.ErrorContains(t, err, "; "+cut.Part+" keeps what has arrived: the same command goes on from there")
+
+	require.NoError(t, os.WriteFile(filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), nil, 0o644))
+	h.cuts = []int{0}
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "keeps what has arrived", "nothing has")
+}
+
 // A cancelled pull says why, leaves what has arrived, and goes on from there.
 func TestCancel(t *testing.T) {
 	h := newFakeHub("m.gguf")

@@ -49,7 +49,10 @@ func newPuller(opt Options) (*puller, error) {
 	if strings.ContainsFunc(opt.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errors.New("the token holds characters that no token has") // never the token itself
 	}
-	client := &http.Client{Transport: &tokenTransport{next: opt.Transport, endpoint: endpoint, token: opt.Token}}
+	client := &http.Client{
+		Transport:     &tokenTransport{next: opt.Transport, endpoint: endpoint, token: opt.Token},
+		CheckRedirect: checkRedirect,
+	}
 	return &puller{opt: opt, endpoint: endpoint, http: client}, nil
 }
 

@@ -48,6 +48,9 @@ func ParseRef(s string) (Ref, error) {
 		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", quote.Text(s))
 	case !hasFile:
 		return r, nil
+	case file == "":
+		return Ref{}, fmt.Errorf("%s: nothing follows the colon: write a quantisation such as Q4_K_M, or a file",
+			quote.Text(s))
 	case quantName.MatchString(file):
 		r.File, r.Quant = "", strings.ToUpper(file)
 		if r.Quant == "LATEST" {

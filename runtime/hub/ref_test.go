@@ -38,7 +38,7 @@ func TestParseRef(t *testing.T) {
 		"https://huggingface.co/a/b":   "is an address",
 		"a/b@:m.gguf":                  "the revision after @",
 		"a/b@x y":                      "the revision after @",
-		"a/b:":                         "cannot be a file here",
+		"a/b:":                         "nothing follows the colon: write a quantisation",
 		"a/b:m.bin":                    "does not end in .gguf",
 		"a/b:.gguf":                    "does not end in .gguf",
 		"a/b:../m.gguf":                "leads out",

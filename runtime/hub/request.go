@@ -59,7 +59,7 @@ func (p *puller) get(ctx context.Context, client *http.Client, method string, u 
 // server is not who it says.
 func connectError(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		if at, parseErr := url.Parse(e.URL); parseErr == nil {
+		if at, parseErr := u.Parse(e.URL); parseErr == nil {
 			u = at // where a redirect led
 		}
 		err = e.Err // without e: it prints the address with its query
@@ -71,7 +71,21 @@ func connectError(u *url.URL, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return err
 	}
+	if errors.Is(err, errRedirects) {
+		return err
+	}
 	return &transientError{err: err}
+}
+
+// errRedirects is a server that leads from one address to the next without end.
+var errRedirects = errors.New("the server redirects again and again: check HF_ENDPOINT")
+
+// checkRedirect follows no more redirects than a hub needs.
+func checkRedirect(_ *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errRedirects
+	}
+	return nil
 }
 
 // plain returns an address without query and user, as it may be shown; of one that is longer than those of hubs, the

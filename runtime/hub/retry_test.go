@@ -202,7 +202,7 @@ func TestListing(t *testing.T) {
 	assert.Len(t, got, 1, "a next page on another host is not followed")
 
 	_, err = p.list(t.Context(), mustRef(t, "x/y"))
-	require.ErrorContains(t, err, "not a listing as the hub gives it")
+	require.ErrorContains(t, err, "the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
 }
 
 // Every element of an address is escaped as one: a revision with a slash stays one element.

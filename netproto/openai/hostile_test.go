@@ -1,0 +1,214 @@
+package openai
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exchange sends bytes over a connection to a server and returns the answer's status and content.
+func exchange(t *testing.T, s *Server, request string) (int, string) {
+	t.Helper()
+	web := httptest.NewServer(s)
+	defer web.Close()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, strings.ReplaceAll(request, "\n", "\r\n"))
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(b)
+}
+
+// TestContentNeverComes: a request whose content does not come is answered, whether anybody wants that content or not:
+// net/http waits for it before it sends an answer.
+func TestContentNeverComes(t *testing.T) {
+	for head, want := range map[string]int{
+		"POST /v1/completions": 408, "POST /v1/nowhere": 404, "GET /v1/models": 200, "POST /v1/embeddings": 404,
+		"PUT /v1/completions": 405,
+	} {
+		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
+		status, text := exchange(t, s, head+" HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 100\n\n{")
+		assert.Equal(t, want, status, "%s: %s", head, text)
+	}
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
+	status, _ := exchange(t, s, "POST /v1/completions HTTP/1.1\nHost: x\nContent-Type: text/plain\nContent-Length: 9\n\n{")
+	assert.Equal(t, http.StatusUnsupportedMediaType, status)
+}
+
+// TestBrokenChunks: content that is not framed as it should be is told of, and is not taken for a client that has gone.
+func TestBrokenChunks(t *testing.T) {
+	for _, content := range []string{"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n"} {
+		s := newTestServer(t, &fakeModel{}, nil)
+		status, text := exchange(t, s, "POST /v1/completions HTTP/1.1\nHost: x\nContent-Type: application/json\n"+
+			"Transfer-Encoding: chunked\n\n"+content)
+		assert.Equal(t, http.StatusBadRequest, status, "%q", content)
+		assert.Contains(t, text, `"invalid_body"`)
+	}
+}
+
+// TestContent: what is no JSON in UTF-8 is refused with its true cause.
+func TestContent(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	for body, want := range map[string]string{
+		" ": "the request has no content", "\xef\xbb\xbf{}": "byte order mark", "\xff\xfe{\x00}\x00": "not UTF-8 from byte 0 on",
+		"{\"prompt\":\"a\xff\"}": "not UTF-8 from byte 12 on", "{\"prompt\":\"a\x00\"}": "this is not JSON",
+		"{\"prompt\":" + strings.Repeat("[", 20000) + "}": "exceeded max depth", "[]": "give a JSON object",
+		"{\"prompt\":\"a\xed\xa0\x80\"}": "not UTF-8 from byte 12 on",
+	} {
+		for _, path := range []string{"/v1/completions", "/v1/chat/completions"} {
+			w := ask(t, s, path, body)
+			assert.Equal(t, http.StatusBadRequest, w.Code, "%q", body)
+			assert.Contains(t, w.Body.String(), want, "%q", body)
+		}
+	}
+	w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Encoding", "gzip")
+	assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
+	assert.Contains(t, w.Body.String(), "Content-Encoding: gzip")
+	assert.Empty(t, m.asked)
+	w = ask(t, s, "/v1/completions", "{\"prompt\":\"\ufffd ü\"}", "Content-Encoding", "identity")
+	assert.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	assert.Equal(t, []string{"\ufffd ü"}, m.prompts)
+}
+
+// TestDeadlines: whatever is answered at once has deadlines; an answer has none while it is generated, since HTTP/2
+// ends a stream whose deadline passes while nobody writes, and one again at its end.
+func TestDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: 12 * time.Second, answer: long(2)}, nil)
+		w := newSlowWriter(nil)
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/models", nil))
+		read, write := w.deadlines()
+		assert.Equal(t, 30*time.Second, time.Until(read))
+		assert.Equal(t, 40*time.Second, time.Until(write))
+		for _, body := range []string{streaming, `{"prompt":"p","max_tokens":5}`} {
+			w = newSlowWriter(nil)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.ServeHTTP(w, post(t.Context(), "/v1/completions", body))
+			}()
+			for range 2 {
+				time.Sleep(11 * time.Second)
+				synctest.Wait()
+				read, write = w.deadlines()
+				assert.Zero(t, read)
+				assert.Zero(t, write)
+			}
+			<-ended
+			_, write = w.deadlines()
+			assert.Equal(t, 10*time.Second, time.Until(write))
+		}
+	})
+}
+
+// TestDrainCutsReaders: a reader that takes nothing, and a sender that sends nothing, do not hold up the end of a
+// server.
+func TestDrainCutsReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Event
+		s := newTestServer(t, &fakeModel{answer: long(1000)}, func(o *Options) {
+			o.Events = func(e Event) { told = append(told, e) }
+		})
+		go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
+		synctest.Wait()
+		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for what was written, and for why it ends")
+		require.Len(t, told, 1)
+	})
+}
+
+// TestPanicBefore: a panic while a request is prepared is an error of that request, and gives its place back.
+func TestPanicBefore(t *testing.T) {
+	m := &fakeModel{refuse: func(s Settings) error {
+		if s.JSON {
+			panic("a bug")
+		}
+		return nil
+	}}
+	s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
+	w := ask(t, s, "/v1/completions", `{"prompt":"x","response_format":{"type":"json_object"}}`)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+}
+
+// TestArgumentsAreObjects: parameters that do not say that they are objects do not lead to arguments that are none, and
+// references within them hold.
+func TestArgumentsAreObjects(t *testing.T) {
+	m := newToolModel("", `{"name": "f", "arguments": {}}`)
+	s := newTestServer(t, m, nil)
+	const mine = `{"allOf":[{"type":"object"},`
+	for parameters, want := range map[string]string{
+		`{}`: mine + `{}]}`, `{"type":"string"}`: mine + `{"type":"string"}]}`, `{"type":"object"}`: `{"type":"object"}`,
+		`{"type":["object","null"]}`:                        mine + `{"type":["object","null"]}]}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`:   mine + `{"$ref":"#/properties/arguments/allOf/1/$defs/a","$defs":{"a":{"$ref":"#/properties/arguments/allOf/1"}}}]}`,
+		`{"type":"object","properties":{"a":{"$ref":"#"}}}`: `{"type":"object","properties":{"a":{"$ref":"#/properties/arguments"}}}`,
+		`{"properties":{"type":{"const":"object"}}}`:        mine + `{"properties":{"type":{"const":"object"}}}]}`,
+	} {
+		m.schemas = nil
+		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
+			"tools":[{"type":"function","function":{"name":"f","parameters":`+parameters+`}}]}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		require.Len(t, m.schemas, 1)
+		assert.Equal(t, `{"type":"object","properties":{"name":{"const":"f"},"arguments":`+want+
+			`},"required":["name","arguments"],"additionalProperties":false}`, m.schemas[0])
+	}
+	m.refuse = func(s Settings) error {
+		if strings.Contains(string(s.Schema), `"string"`) {
+			return errors.New("no value fits")
+		}
+		return nil
+	}
+	w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
+		"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"string"}}}]}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	assert.Contains(t, w.Body.String(), "no value fits (as arguments are an object)")
+}
+
+// TestMarksCount: the marks around calls, which the model does not choose, take no more room than max_tokens gives.
+func TestMarksCount(t *testing.T) {
+	call := `{"name": "f", "arguments": {}}`
+	for most, want := range map[int]int{1: 0, len(callBegin) + 1: 0, len(callBegin) + 2: len(callBegin) + 2,
+		len(callBegin) + 1 + len(call): len(callBegin) + 1 + len(call)} {
+		s := newTestServer(t, newToolModel("", call), nil)
+		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
+			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(encode(most))+`}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", most)
+	}
+}
+
+// TestPatience: net/http may wait for the content of a request before it sends an answer, so that this has more time
+// than one to a request that has come whole.
+func TestPatience(t *testing.T) {
+	for kind, want := range map[string]time.Duration{"text/plain": 40 * time.Second, "application/json": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTestServer(t, &fakeModel{}, nil)
+			r := post(t.Context(), "/v1/completions", `{"prompt":"x"}`)
+			r.Header.Set("Content-Type", kind)
+			begin := time.Now()
+			s.ServeHTTP(newSlowWriter(make(chan struct{})), r)
+			assert.Equal(t, want, time.Since(begin), kind)
+		})
+	}
+}

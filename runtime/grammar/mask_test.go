@@ -1,0 +1,103 @@
+package grammar
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMaskSet: a set of tokens, also beyond its bounds.
+func TestMaskSet(t *testing.T) {
+	m := make(Mask, 2)
+	m.add(70)
+	assert.True(t, m.Has(70))
+	for range 2 {
+		m.Remove(70)
+		assert.False(t, m.Has(70), "once removed, twice removed")
+	}
+	for _, id := range []int32{-1, -64, -65, 128, 1 << 30} {
+		assert.False(t, m.Has(id))
+	}
+}
+
+// matcher is one of a schema and a vocabulary of some texts, an end and all bytes.
+func matcher(t *testing.T, schema string, texts ...string) *Matcher {
+	t.Helper()
+	g, err := Schema([]byte(schema))
+	require.NoError(t, err)
+	var tokens [][]byte
+	for _, text := range append(texts, "") {
+		tokens = append(tokens, []byte(text))
+	}
+	for b := range 256 {
+		tokens = append(tokens, []byte{byte(b)})
+	}
+	v, err := NewVocabulary(len(tokens), func(id int32) []byte { return tokens[id] },
+		func(id int32) bool { return int(id) == len(texts) })
+	require.NoError(t, err)
+	return NewMatcher(g, v)
+}
+
+// TestMaskNearBounds: places of a string that differ in whether the longest token has room are told apart, in any
+// order.
+func TestMaskNearBounds(t *testing.T) {
+	for _, order := range [][]int{{0, 6, 7, 8}, {8, 7, 6, 0}} {
+		m := matcher(t, `{"type":"string","maxLength":10}`, "aaaa")
+		for _, n := range order {
+			s := m.g.Next(m.Start(), []byte(`"`+strings.Repeat("a", n))...)
+			assert.Equal(t, n <= 6, m.Mask(nil, s).Has(0), "%d of 10", n)
+		}
+	}
+}
+
+// TestMasksKept: no more masks are kept than there may be.
+func TestMasksKept(t *testing.T) {
+	m := matcher(t, `{"type":"string","maxLength":10}`)
+	m.Mask(nil, m.Start())
+	require.Len(t, m.kept, 1)
+	m.size = mostKept
+	m.Mask(nil, m.g.Next(m.Start(), '"'))
+	assert.Len(t, m.kept, 1, "the first one made room")
+}
+
+// TestFits: a text that the longest tokens alone make whole has room where there is room for just these.
+func TestFits(t *testing.T) {
+	m := matcher(t, `{"const":"abcdef"}`, `"abc`, `def"`)
+	assert.True(t, m.Fits(m.Start(), 2))
+	assert.False(t, m.Fits(m.Start(), 1))
+	assert.Equal(t, []int32{0, 1}, m.Shortest(m.Start()))
+}
+
+// TestMostDifferent: so many values may be the items of a list without equals, and no more.
+func TestMostDifferent(t *testing.T) {
+	schema := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, strconv.Itoa(i))
+		}
+		return `{"items":{"enum":[` + strings.Join(all, ",") + `]},"uniqueItems":true}`
+	}
+	_, err := Schema([]byte(schema(mostDifferent)))
+	require.NoError(t, err)
+	_, err = Schema([]byte(schema(mostDifferent + 1)))
+	require.ErrorContains(t, err, "#/uniqueItems: ")
+}
+
+// TestEqualBounds: of an inclusive and an exclusive bound that are equal the exclusive one holds, in whatever order.
+func TestEqualBounds(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"integer","maximum":5,"exclusiveMaximum":5,"minimum":3,"exclusiveMinimum":3}`,
+		`{"type":"integer","exclusiveMaximum":5,"maximum":5,"exclusiveMinimum":3,"minimum":3}`,
+		`{"allOf":[{"type":"integer","exclusiveMaximum":5,"minimum":3},{"maximum":5,"exclusiveMinimum":3}]}`,
+	} {
+		g, err := Schema([]byte(schema))
+		require.NoError(t, err)
+		for digit := byte('0'); digit <= '9'; digit++ {
+			s := g.Next(g.Start(), digit)
+			assert.Equal(t, digit == '4', s != nil && s.Done(), "%c by %s", digit, schema)
+		}
+	}
+}
