@@ -85,13 +85,22 @@ func (a *app) interrupted(stopped *interruption, err error) int {
 func (a *app) watchBegin(root *cobra.Command) {
 	var wrap func(c *cobra.Command)
 	wrap = func(c *cobra.Command) {
+		prepare := c.PreRunE
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if prepare != nil {
+				if err := prepare(c, args); err != nil {
+					return err
+				}
+			}
+			return missingFlags(c)
+		}
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.command = c
 				if err := a.findModels(c); err != nil {
 					return err
 				}
-				return work(c, args)
+				return modelHint(c, work(c, args))
 			}
 		}
 		for _, sub := range c.Commands() {

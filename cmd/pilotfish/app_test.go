@@ -40,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{"version more", exitUsage, "", "usage: pilotfish version"},
 		{"version", exitDone, "pilotfish ", ""},
 		{"--version", exitDone, "pilotfish version ", ""},
-		{"--help", exitDone, "Available Commands", ""},
+		{"--help", exitDone, "\nCommands:\n", ""},
 		{"version --help", exitDone, "Examples:\n  pilotfish version", ""},
 		{"completion bash", exitDone, "bash completion V2 for pilotfish", ""},
 		{"completion zsh", exitDone, "#compdef pilotfish", ""},

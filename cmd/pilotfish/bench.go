@@ -17,14 +17,14 @@ func newBenchCommand(a *app) *cobra.Command {
 		Use:     "bench",
 		Short:   "Measure speed, memory use and routing; write models of random weights",
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("which measurement? Name engine, routing, link, gateway, report or synth")
+			return usagef("which measurement? Name engine, routing, link, gateway, compare, report, kernels or synth")
 		},
 	}
 	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a),
 		newBenchCompareCommand(a),
-		newBenchSynthCommand(a), newBenchReportCommand(a))
+		newBenchKernelsCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c
 }
 
@@ -43,7 +43,7 @@ Qwen2.5-0.5B; a tiny one has the same parts and runs instantly. The same flags w
 
 Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the name of the file to write"),
 		RunE: func(c *cobra.Command, args []string) error {
 			recipe, err := synth.ParseRecipe(kind)
 			if err != nil {

@@ -33,7 +33,12 @@ Answers to the same question are compared pairwise, other samples as groups. All
 together: if nothing differs, a difference is reported in no more than --alpha of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
   pilotfish bench compare sweep.jsonl --by edge_tps`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("%s compares one or two files: leave out %.40q", called(c), args[2])
+			}
+			return someArgs("a file with measurements, or two to compare")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if !(o.Alpha > 0 && o.Alpha < 1) {
 				return usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)

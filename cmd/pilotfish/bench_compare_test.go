@@ -91,7 +91,7 @@ func TestBenchCompare(t *testing.T) {
 		{"B", exitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
 		{"A --by mode --base x", exitFailed, "no line has mode x"},
 		{"/nowhere/x", exitFailed, "/nowhere/x"},
-		{"A B A", exitUsage, "accepts between 1 and 2"},
+		{"A B A", exitUsage, "compares one or two files: leave out "},
 	} {
 		args := strings.Fields(strings.NewReplacer("A", a, "B", b).Replace(c.args))
 		code, stdout, stderr := call(t, append([]string{"bench", "compare"}, args...)...)

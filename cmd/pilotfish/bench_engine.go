@@ -56,7 +56,7 @@ llama-bench. --json writes one line for each combination.`,
   pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
   pilotfish bench engine -m model.gguf --rows 1,2,4,8
   pilotfish bench engine -m model.gguf --scaling`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c)

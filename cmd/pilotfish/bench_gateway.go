@@ -45,7 +45,7 @@ of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one
 have to wait if the model takes fewer questions at a time than there are (--model-parallel).`,
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
   pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()

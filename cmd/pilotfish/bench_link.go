@@ -47,7 +47,7 @@ models. Device, link and gateway run in this one process. Measurements are print
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
   pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8 --asks 2000 --connects 0 --outages 0
   pilotfish bench link --trace cellular.rtt.csv --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c.Flags())

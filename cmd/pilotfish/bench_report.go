@@ -25,7 +25,7 @@ RESULTS are files of JSON lines, as printed by --json of demo, bench, eval and r
 are drawn in one plot if only the round trip differs.`,
 		Example: `  pilotfish bench routing --json > results.jsonl
   pilotfish bench report results.jsonl -o report.html --svg figures`,
-		Args: cobra.MinimumNArgs(1),
+		Args: someArgs("the files with results"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" && svg == "" {
 				return usagef("where to? Give -o FILE for a page, --svg FOLDER for files, or both")

@@ -91,7 +91,7 @@ func TestBenchReport(t *testing.T) {
 		{"odd.jsonl -o new.html", exitFailed, "odd.jsonl:1: "},
 		{"nowhere.jsonl -o new.html", exitFailed, "nowhere.jsonl"},
 		{"0ms.jsonl -o nowhere/new.html", exitFailed, "nowhere"},
-		{"-o new.html", exitUsage, "requires at least 1 arg"},
+		{"-o new.html", exitUsage, "pilotfish: bench report needs the files with results"},
 	} {
 		code, _, stderr := call(t, append([]string{"bench", "report"}, strings.Fields(c.args)...)...)
 		assert.Equal(t, c.code, code, c.args)

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // chatFlags are the flags of `pilotfish chat`.
@@ -23,7 +25,9 @@ type chatFlags struct {
 	verify    margin
 	mode      string
 	system    string
-	settings  pilotfish.Settings
+	max       int
+	sampling  sample.Options
+	choose    chooseFlags
 	load      string
 	noHistory bool
 }
@@ -38,8 +42,9 @@ func newChatCommand(a *app) *cobra.Command {
 
 On a terminal, lines can be edited, and the arrow keys and Ctrl-R recall earlier ones. Text of several lines can be
 pasted, or typed between lines that begin and end with """, or with a backslash at the end of each line but the last.
-Ctrl-C stops an answer; what has been generated stays in the conversation. Ctrl-C twice at an empty prompt, Ctrl-D or
-/quit ends the chat. /help lists the commands. A line that begins with a space is not kept in the history.
+Ctrl-C stops an answer; what has been generated stays in the conversation. Ctrl-Z suspends the chat. Ctrl-C twice at an
+empty prompt, Ctrl-D or /quit ends it. /help lists the commands. A line that begins with a space is not kept in the
+history.
 
 If stdin is not a terminal, each line of it is a question or a command, with the same rules for several lines; the first
 error ends the chat.
@@ -50,7 +55,7 @@ With --cloud, a large model behind a gateway chooses the tokens that the small m
 When the conversation no longer fits into the context, its oldest turns are dropped, with a message.`,
 		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c)
@@ -65,11 +70,13 @@ func (f *chatFlags) register(c *cobra.Command) {
 	f.set = p
 	var all cobra.Command
 	f.model.registerOptional(&all)
+	f.choose.register(all.Flags())
 	f.gateway.registerAddress(all.Flags())
 	f.route.register(all.Flags())
 	for _, name := range []string{
 		"model", "threads", "kv", "backend", "ctx", "huge-pages", "cloud", "pin", "token-file", "no-resume", "policy",
-		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
+		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead", "stop", "min-p",
+		"repeat-penalty", "presence-penalty", "frequency-penalty", "logit-bias", "json-schema",
 	} {
 		p.AddFlag(all.Flags().Lookup(name))
 	}
@@ -85,29 +92,26 @@ func (f *chatFlags) register(c *cobra.Command) {
 		"answer to "+
 		"each question (default pipelined)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
-	s := &f.settings
-	p.IntVarP(&s.MaxTokens, "max-tokens", "n", defaultChatTokens,
+	p.IntVarP(&f.max, "max-tokens", "n", defaultChatTokens,
 		"maximum tokens per answer; 0 means as many as fit into the context")
-	p.Float64Var(&s.Temperature, "temp", 0, "temperature; 0 always picks the most probable token")
-	p.IntVar(&s.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
-	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
-		"together reach this probability")
-	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: random seed, a `number`; the same seed and questions give the same "+
-		"answers (default: a new one each time, which is printed)")
+	registerSampling(p, &f.sampling, "the same seed and questions give the same answers")
 	p.StringVar(&f.load, "load", "", "continue the conversation that /save has written to this `file`")
 	p.BoolVar(&f.noHistory, "no-history", false, "do not read or write a history of lines")
 }
 
 // check refuses wrong values, and flags that would have no effect.
 func (f *chatFlags) check() error {
-	sampling := runFlags{set: f.set, sampling: sampleOptions(f.settings)}
+	sampling := runFlags{set: f.set, sampling: f.sampling}
 	if err := sampling.checkSampling(); err != nil {
 		return err
 	}
+	if err := f.choose.check(f.set.Changed, f.sampling.Temperature, false, false); err != nil {
+		return err
+	}
 	switch {
-	case f.settings.MaxTokens < 0:
+	case f.max < 0:
 		return usagef("-n %d is negative: give the most tokens of an answer, or 0 for as many as the context has room for",
-			f.settings.MaxTokens)
+			f.max)
 	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
 		return usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
 	case f.load != "" && f.set.Changed("system"):
@@ -143,21 +147,25 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if f.settings.Temperature > 0 && !f.set.Changed("seed") {
-		f.settings.Seed = drawSeed()
+	settings, err := f.settings()
+	if err != nil {
+		return err
 	}
 	m, err := pilotfish.Open(f.model.path, open)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	c := newConversation(a, f, m, route)
+	if err := f.possible(m, settings, route); err != nil {
+		return err
+	}
+	c := newConversation(a, f, m, settings, route)
 	defer c.close()
 	if f.load != "" {
 		err = c.load(f.load)
 	}
 	if err == nil && f.set.Changed("cloud") {
-		err = c.connect(ctx, f.gateway.address, f.gateway.pin)
+		err = c.connect(ctx, "--cloud", f.gateway.address, f.gateway.pin)
 	}
 	if err != nil {
 		return err
@@ -169,6 +177,39 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 	defer in.close()
 	c.greet(in.interactive())
 	return c.loop(ctx, in)
+}
+
+// settings are those that the chat begins with.
+func (f *chatFlags) settings() (pilotfish.Settings, error) {
+	var r engine.Request
+	if err := f.choose.request(&r); err != nil {
+		return pilotfish.Settings{}, err
+	}
+	seed := f.sampling.Seed
+	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
+		seed = drawSeed()
+	}
+	return pilotfish.Settings{
+		MaxTokens: f.max, Temperature: f.sampling.Temperature, TopK: f.sampling.TopK, TopP: f.sampling.TopP, Seed: seed,
+		MinP: r.Rules.MinP, RepeatPenalty: r.Rules.RepeatPenalty, PresencePenalty: r.Rules.PresencePenalty,
+		FrequencyPenalty: r.Rules.FrequencyPenalty, LogitBias: r.Rules.Bias, Stop: r.Stop, Schema: r.Schema,
+	}, nil
+}
+
+// possible refuses what the model cannot do, or what excludes each other, before the first question.
+func (f *chatFlags) possible(m *pilotfish.Model, s pilotfish.Settings, r pilotfish.Route) error {
+	tokens, err := m.Vocabulary()
+	if err != nil {
+		return err
+	}
+	if err := checkVocabulary(s.LogitBias, tokens); err != nil {
+		return err
+	}
+	options := []pilotfish.Option{s}
+	if f.verify.on {
+		options = append(options, r)
+	}
+	return m.Check(options...)
 }
 
 // drawSeed draws what draws of tokens begin with: ten digits are enough to type.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -23,16 +24,17 @@ type chatCommand struct {
 // chatCommands are all of them, in the order of /help.
 func chatCommands() []chatCommand {
 	return []chatCommand{
-		{"/help", "", "this list", (*conversation).help},
-		{"/system", "[TEXT | off]", "the system message: show it, set it, or take the model's own", (*conversation).system},
-		{"/temp", "[T [SEED]]", "the temperature: show it, or set it; 0 always takes the best token", (*conversation).temp},
+		{"/help", "", "list these commands; /? does the same", (*conversation).help},
+		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own", (*conversation).system},
+		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token", (*conversation).temp},
 		{"/retry", "", "ask the last question again", (*conversation).retry},
 		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
-		{"/clear", "", "begin a new conversation", (*conversation).clear},
+		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
 		{"/save", "FILE", "write the conversation to a file", (*conversation).saveCommand},
-		{"/load", "FILE", "go on with a conversation that was saved", (*conversation).loadCommand},
-		{"/stats", "", "what the last answer took, and all of them", (*conversation).stats},
-		{"/cloud", "[HOST:PORT [PIN] | off]", "the gateway of a large model: show it, connect, or disconnect", (*conversation).cloud},
+		{"/load", "FILE", "continue a saved conversation", (*conversation).loadCommand},
+		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
+		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
+			(*conversation).cloud},
 		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice", func(*conversation, context.Context, string) error { return errQuit }},
 	}
 }
@@ -40,19 +42,23 @@ func chatCommands() []chatCommand {
 // command runs a line that begins with a slash.
 func (c *conversation) command(ctx context.Context, line string) error {
 	name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if name == "/exit" || name == "/bye" {
+	switch name {
+	case "/exit", "/bye":
 		return errQuit
+	case "/?":
+		name = "/help"
 	}
 	for _, known := range chatCommands() {
 		if known.name != name {
 			continue
 		}
 		if args = strings.TrimSpace(args); args != "" && known.args == "" {
-			return fmt.Errorf("%s takes nothing behind it", name)
+			return fmt.Errorf("%s takes no argument: type %s alone", name, name)
 		}
 		return known.run(c, ctx, args)
 	}
-	return fmt.Errorf("there is no command %.40s: /help lists them; a question may begin with a space and a slash", name)
+	return fmt.Errorf("there is no command %.40s: /help lists the commands. To ask a question that begins with a slash, "+
+		"type a space before it", name)
 }
 
 func (c *conversation) help(context.Context, string) error {
@@ -99,8 +105,11 @@ func (c *conversation) temp(_ context.Context, args string) error {
 	}
 	if len(fields) > 0 {
 		t, err := strconv.ParseFloat(fields[0], 64)
-		if err != nil || !(t >= 0) || math.IsInf(t, 0) {
-			return fmt.Errorf("/temp %.40s: a temperature is a number of 0 or more, such as 0.7", fields[0])
+		if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(t) {
+			return fmt.Errorf("/temp %.40s: a temperature is a number, such as 0.7", fields[0])
+		}
+		if err := withinRange("/temp", t, 0, mostTemperature); err != nil {
+			return err
 		}
 		seed := drawSeed()
 		if len(fields) == 2 {
@@ -111,7 +120,7 @@ func (c *conversation) temp(_ context.Context, args string) error {
 		s.Temperature, s.Seed = t, seed
 	}
 	if s.Temperature == 0 {
-		fmt.Fprintln(c.a.stderr, "temperature 0: the best token is always taken")
+		fmt.Fprintln(c.a.stderr, "temperature 0: the most probable token is always picked")
 	}
 	c.sayDrawn()
 	return nil
@@ -121,7 +130,7 @@ func (c *conversation) temp(_ context.Context, args string) error {
 func (c *conversation) last() (before []pilotfish.Message, question string, err error) {
 	messages := c.chat.Messages()
 	if _, turns := split(messages); len(turns) < 2 {
-		return nil, "", fmt.Errorf("there is no question yet")
+		return nil, "", fmt.Errorf("there is no question yet: ask one first")
 	}
 	n := len(messages) - 2
 	return messages[:n], messages[n].Content, nil
@@ -181,7 +190,7 @@ func userPath(path string) string {
 
 func (c *conversation) saveCommand(_ context.Context, path string) error {
 	if path == "" {
-		return fmt.Errorf("/save needs the name of a file")
+		return fmt.Errorf("/save needs the name of a file, such as /save talk.json")
 	}
 	path = userPath(path)
 	if err := c.save(path); err != nil {
@@ -193,7 +202,7 @@ func (c *conversation) saveCommand(_ context.Context, path string) error {
 
 func (c *conversation) loadCommand(_ context.Context, path string) error {
 	if path == "" {
-		return fmt.Errorf("/load needs the name of a file that /save has written")
+		return fmt.Errorf("/load needs the name of a file that /save has written, such as /load talk.json")
 	}
 	return c.load(userPath(path))
 }
@@ -209,7 +218,8 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 		c.disconnect()
 		fmt.Fprintln(c.a.stderr, "the small model answers alone")
 	case len(fields) > 2:
-		return fmt.Errorf("/cloud takes host:port, and the fingerprint of the certificate behind it")
+		return errors.New("/cloud takes an address and the fingerprint of its certificate, such as " +
+			"/cloud gpu.example.org:4433 9f86…")
 	default:
 		pin := c.f.gateway.pin
 		if len(fields) == 2 {
@@ -219,7 +229,7 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 		defer stop(nil)
 		release := takeInterrupts(ctx, func() { stop(fmt.Errorf("connect to %s: stopped by Ctrl-C", fields[0])) })
 		defer release()
-		if err := c.connect(asking, fields[0], pin); err != nil {
+		if err := c.connect(asking, "/cloud", fields[0], pin); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.a.stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())
@@ -234,7 +244,7 @@ func (c *conversation) stats(context.Context, string) error {
 		return nil
 	}
 	if s.PromptTokens > 0 { // else the conversation has begun anew since
-		fmt.Fprintf(w, "last answer: %d tokens of prompt in %.0f ms, %d of them known from before; %d generated at %.1f/s\n",
+		fmt.Fprintf(w, "last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
 			s.PromptTokens, ms(s.PromptTime), s.ReusedTokens, s.Tokens, perSecond(s.Tokens-1, s.DecodeTime))
 		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
 	}

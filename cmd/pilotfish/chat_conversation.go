@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // conversation is a chat at the terminal, or on stdin.
@@ -35,8 +33,10 @@ type conversation struct {
 // chatTotal counts over all answers.
 type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down int }
 
-func newConversation(a *app, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
-	c := &conversation{a: a, f: f, model: m, settings: f.settings, route: route, write: newTokenPrinter(a)}
+func newConversation(
+	a *app, f *chatFlags, m *pilotfish.Model, settings pilotfish.Settings, route pilotfish.Route,
+) *conversation {
+	c := &conversation{a: a, f: f, model: m, settings: settings, route: route, write: newTokenPrinter(a)}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
@@ -186,6 +186,10 @@ func (c *conversation) remarks(s pilotfish.Stats) {
 		fmt.Fprintf(c.a.stderr, "(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
 			"/clear begins anew, --ctx gives more room)\n", c.model.Context())
 	}
+	if s.Shortened {
+		fmt.Fprintf(c.a.stderr, "(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
+			"missing)\n", s.Tokens)
+	}
 	if s.Timeouts > 0 {
 		fmt.Fprintf(c.a.stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts, reason(s.Err))
 	}
@@ -275,13 +279,16 @@ func (c *conversation) messages() []pilotfish.Message {
 	return slices.Insert(kept, head, c.dropped...)
 }
 
-// connect makes the gateway at address the cloud of the next answers.
-func (c *conversation) connect(ctx context.Context, address, pin string) error {
+// connect makes the gateway at address the cloud of the next answers. Errors speak of what said so: --cloud or /cloud.
+func (c *conversation) connect(ctx context.Context, by, address, pin string) error {
+	told := gatewayFlags{set: c.f.set, address: address, by: by}
 	if err := checkAddress(address); err != nil {
-		return fmt.Errorf("cloud %q: %w", address, err)
+		return fmt.Errorf("%s %q: %w", by, address, err)
 	}
-	if _, err := netproto.ParseDigest(pin); err != nil && pin != "" {
-		return fmt.Errorf("cloud %s: pin: %w", address, err)
+	if pin != "" {
+		if _, err := parsePin(pin); err != nil {
+			return fmt.Errorf("%s %s: the fingerprint: %w", by, address, err)
+		}
 	}
 	o, err := c.f.dialOptions(c.a, pin)
 	if err != nil {
@@ -292,7 +299,6 @@ func (c *conversation) connect(ctx context.Context, address, pin string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		told := gatewayFlags{set: c.f.set, address: address}
 		return told.explain(errors.Unwrap(err))
 	}
 	c.disconnect()
@@ -306,11 +312,6 @@ func (c *conversation) disconnect() {
 		c.gateway.Close()
 		c.gateway, c.address = nil, ""
 	}
-}
-
-// sampleOptions are the settings of draws as the engine has them.
-func sampleOptions(s pilotfish.Settings) sample.Options {
-	return sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
 }
 
 // cacheFolder is where what can be made again is kept.

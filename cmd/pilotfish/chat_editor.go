@@ -96,6 +96,9 @@ func (e *editor) line(prompt string) (string, error) {
 	text, err := e.state.Prompt(prompt)
 	switch {
 	case e.ctx.Err() != nil:
+		if err != nil { // the line has not ended: what is said next begins another one
+			fmt.Fprintln(e.a.stderr)
+		}
 		return "", context.Cause(e.ctx)
 	case errors.Is(err, liner.ErrPromptAborted):
 		return "", errAborted

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
+	"reflect"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish"
@@ -36,12 +36,18 @@ const (
 )
 
 // errNoChat is a file that /save has not written.
-var errNoChat = errors.New("this is no saved conversation")
+var errNoChat = errors.New("this is not a saved conversation")
+
+// noChat says why a text is no conversation, and what would be one.
+func noChat(format string, args ...any) error {
+	return fmt.Errorf("%w: %w: use a file that /save has written", errNoChat, fmt.Errorf(format, args...))
+}
 
 // save writes the conversation. It replaces no file but a conversation that was saved before.
 func (c *conversation) save(path string) error {
 	if _, err := readChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s would be replaced, which is left alone: %w", path, err)
+		return fmt.Errorf("%s already exists, and /save replaces only saved conversations: choose another name (%w)",
+			path, err)
 	}
 	out := savedChat{Format: savedFormat, Version: savedVersion, Model: c.model.Name(), Messages: []savedMessage{}}
 	for _, m := range c.messages() {
@@ -70,26 +76,22 @@ func (c *conversation) load(path string) error {
 	c.dropped = nil
 	c.begin(messages)
 	_, turns := split(messages)
-	fmt.Fprintf(c.a.stderr, "%d questions with answers from %s\n", len(turns)/2, path)
+	questions := "1 question with its answer"
+	if n := len(turns) / 2; n != 1 {
+		questions = fmt.Sprintf("%d questions with their answers", n)
+	}
+	fmt.Fprintf(c.a.stderr, "loaded %s from %s\n", questions, path)
 	if saved.Model != c.model.Name() && saved.Model != "" {
-		fmt.Fprintf(c.a.stderr, "(they are of another model: %s)\n", quote.Text(saved.Model))
+		fmt.Fprintf(c.a.stderr, "(with answers of another model: %s)\n", quote.Text(saved.Model))
 	}
 	return nil
 }
 
 // readChat reads a file that /save has written.
 func readChat(path string) (*savedChat, error) {
-	f, err := os.Open(path)
+	b, err := readRegular(path, mostSaved)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostSaved+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > mostSaved {
-		return nil, fmt.Errorf("%s: %w: it has more than %d bytes", path, errNoChat, mostSaved)
 	}
 	saved, err := parseChat(b)
 	if err != nil {
@@ -104,12 +106,13 @@ func parseChat(b []byte) (*savedChat, error) {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
-	if err := json.Unmarshal(b, &kind); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoChat, err)
-	}
-	switch {
+	switch err := json.Unmarshal(b, &kind); {
+	case !utf8.Valid(b):
+		return nil, noChat("it is not UTF-8 text")
+	case err != nil:
+		return nil, noChat("%s", jsonFault(err))
 	case kind.Format != savedFormat:
-		return nil, fmt.Errorf("%w: its \"format\" is %s, not %q", errNoChat, quote.Text(kind.Format), savedFormat)
+		return nil, noChat("its \"format\" is %s, not %q", quote.Text(kind.Format), savedFormat)
 	case kind.Version != savedVersion:
 		return nil, fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
 			kind.Version, savedVersion)
@@ -118,12 +121,32 @@ func parseChat(b []byte) (*savedChat, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&saved); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoChat, err)
-	}
-	if !utf8.Valid(b) {
-		return nil, fmt.Errorf("%w: it is no UTF-8", errNoChat)
+		return nil, noChat("%s", jsonFault(err))
 	}
 	return &saved, checkTurns(saved.Messages)
+}
+
+// jsonFault says what is wrong with a text that was to be JSON, without the names of Go's types.
+func jsonFault(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a text",
+			reflect.Int: "a whole number"}[wrong.Type.Kind()]
+		got := map[string]string{
+			"array": "a list", "object": "an object", "string": "a text", "bool": "true or false",
+		}[wrong.Value]
+		if got == "" {
+			got = "the " + wrong.Value
+		}
+		where := "it"
+		if wrong.Field != "" {
+			where = fmt.Sprintf("its %q", wrong.Field)
+		}
+		return fmt.Sprintf("%s is %s, not %s", where, got, wanted)
+	}
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("it is not JSON: %v at byte %d", wrong, wrong.Offset)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // checkTurns refuses what is no conversation: the system once at most and first, then question and answer in turns.
@@ -140,12 +163,12 @@ func checkTurns(messages []savedMessage) error {
 			if !known {
 				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, quote.Text(m.Role))
 			}
-			return fmt.Errorf("messages[%d] is of the %s, where one of the %s belongs: they take turns, and the system comes first",
-				n, m.Role, want)
+			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there is one, "+
+				"user and assistant take turns", n, m.Role, want)
 		}
 	}
 	if len(turns)%2 != 0 {
-		return fmt.Errorf("messages[%d] is a question without an answer: leave it out", len(messages)-1)
+		return fmt.Errorf("messages[%d] is a question without an answer: remove it", len(messages)-1)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func openHistory(path string) (*history, error) {
 		return nil, err
 	}
 	h := &history{path: path}
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
 	}
@@ -49,7 +49,7 @@ func openHistory(path string) (*history, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > mostHistory {
+	if info.Size() > mostHistory {
 		if _, err := f.Seek(-mostHistory, io.SeekEnd); err != nil {
 			return nil, err
 		}

@@ -168,6 +168,9 @@ func (r *lineReader) line(prompt string) (string, error) {
 	case l := <-r.lines:
 		return strings.ToValidUTF8(l.text, "\uFFFD"), l.err
 	case <-r.ctx.Done():
+		if r.typed { // the line has not ended: what is said next begins another one
+			fmt.Fprintln(r.a.stderr)
+		}
 		return "", context.Cause(r.ctx)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/peterh/liner"
 	"golang.org/x/sys/unix"
@@ -23,12 +25,15 @@ type keys struct {
 	count       atomic.Int64 // bytes typed since the prompt
 	prompting   atomic.Bool  // the editor reads a line, whose end has not come
 	interrupts  *interrupts
+	stdin       int           // the terminal
+	before      *unix.Termios // its mode before the chat; nil where that is not known
 }
 
 // newKeys begins to carry keys, until ctx ends or close is called.
 func newKeys(ctx context.Context) (*keys, error) {
-	k := &keys{done: make(chan struct{}), interrupts: interruptsOf(ctx)}
+	k := &keys{done: make(chan struct{}), interrupts: interruptsOf(ctx), stdin: int(os.Stdin.Fd())}
 	var err error
+	k.before, _ = unix.IoctlGetTermios(k.stdin, getTermios)
 	if k.read, k.write, err = os.Pipe(); err != nil {
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func newKeys(ctx context.Context) (*keys, error) {
 		return nil, errors.Join(err, k.read.Close(), k.write.Close())
 	}
 	k.unwatch = context.AfterFunc(ctx, func() { k.stop.Close() })
-	go k.carry(int(os.Stdin.Fd()), int(k.wake.Fd()))
+	go k.carry(int(k.wake.Fd()))
 	return k, nil
 }
 
@@ -49,27 +54,27 @@ func (k *keys) newState() *liner.State {
 	defer func() { os.Stdin = stdin }()
 	os.Stdin = k.read
 	state := liner.NewLiner()
-	if mode, err := unix.IoctlGetTermios(int(stdin.Fd()), getTermios); err == nil {
+	if mode, err := unix.IoctlGetTermios(k.stdin, getTermios); err == nil {
 		mode.Lflag &^= unix.ISIG
-		_ = unix.IoctlSetTermios(int(stdin.Fd()), setTermios, mode) // it is a signal then, as it was
+		_ = unix.IoctlSetTermios(k.stdin, setTermios, mode) // it is a signal then, as it was
 	}
 	return state
 }
 
 // carry carries keys until the terminal or the chat ends. The editor then sees the end of its input.
-func (k *keys) carry(stdin, wake int) {
+func (k *keys) carry(wake int) {
 	defer close(k.done)
 	defer k.write.Close()
 	var paste pasteFilter
 	buf := make([]byte, 4096)
 	for {
-		ready := []unix.PollFd{{Fd: int32(stdin), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
+		ready := []unix.PollFd{{Fd: int32(k.stdin), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
 		if _, err := unix.Poll(ready, -1); errors.Is(err, unix.EINTR) {
 			continue
 		} else if err != nil || ready[1].Revents != 0 {
 			return
 		}
-		n, err := unix.Read(stdin, buf)
+		n, err := unix.Read(k.stdin, buf)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			continue
@@ -84,10 +89,13 @@ func (k *keys) carry(stdin, wake int) {
 	}
 }
 
-// interruptKey is what Ctrl-C is as a key.
-const interruptKey = 3
+// What Ctrl-C and Ctrl-Z are as keys.
+const (
+	interruptKey = 3
+	suspendKey   = 26
+)
 
-// taken reports whether a key is for somebody else than the editor: Ctrl-C is, once a line has ended.
+// taken reports whether a key is for somebody else than the editor: Ctrl-Z is, and Ctrl-C once a line has ended.
 func (k *keys) taken(key byte) bool {
 	switch key {
 	case '\r', '\n':
@@ -97,9 +105,48 @@ func (k *keys) taken(key byte) bool {
 			k.interrupts.key()
 			return true
 		}
+	case suspendKey:
+		k.suspend()
+		return true
 	}
 	return false
 }
+
+// suspend stops the program, with the terminal as it was before the chat, until the shell has it go on.
+func (k *keys) suspend() {
+	mode, err := unix.IoctlGetTermios(k.stdin, getTermios)
+	if err != nil || k.before == nil {
+		return
+	}
+	goes := make(chan os.Signal, 1)
+	signal.Notify(goes, unix.SIGCONT)
+	defer signal.Stop(goes)
+	prompting := k.prompting.Load()
+	if prompting {
+		io.WriteString(os.Stdout, pasteMarksOff)
+	}
+	io.WriteString(os.Stdout, "\r\n")
+	_ = unix.IoctlSetTermios(k.stdin, setTermios, k.before)
+	_ = unix.Kill(0, unix.SIGTSTP) // to all that the shell has started with it, as a terminal sends it
+	select {
+	case <-goes:
+	case <-time.After(stopsWithin): // nobody could have it go on: the system has not stopped it
+	}
+	_ = unix.IoctlSetTermios(k.stdin, setTermios, mode)
+	if prompting {
+		io.WriteString(os.Stdout, pasteMarksOn)
+		_ = unix.Kill(unix.Getpid(), unix.SIGWINCH) // the editor draws its line anew
+	}
+}
+
+// stopsWithin is more than it takes until a signal to stop has stopped this program.
+const stopsWithin = 200 * time.Millisecond
+
+// What asks a terminal to mark what is pasted, and what takes that back.
+const (
+	pasteMarksOn  = "\x1b[?2004h"
+	pasteMarksOff = "\x1b[?2004l"
+)
 
 // begin asks the terminal to mark what is pasted.
 func (k *keys) begin() {
@@ -108,13 +155,13 @@ func (k *keys) begin() {
 	if k.interrupts.left() { // one that came too late for an answer, and too soon for this line
 		_, _ = k.write.Write([]byte{interruptKey}) // fails where the chat ends
 	}
-	io.WriteString(os.Stdout, "\x1b[?2004h") // where it cannot be asked, nothing is marked
+	io.WriteString(os.Stdout, pasteMarksOn) // where it cannot be asked, nothing is marked
 }
 
 // end takes that back.
 func (k *keys) end() {
 	k.prompting.Store(false)
-	io.WriteString(os.Stdout, "\x1b[?2004l")
+	io.WriteString(os.Stdout, pasteMarksOff)
 }
 
 // none reports whether nothing but Ctrl-C was typed since the prompt.

@@ -32,6 +32,12 @@ type keyboard struct {
 // atTerminal starts the program at a terminal of 80 columns. The arguments come after those of [program].
 func atTerminal(t *testing.T, args ...string) *keyboard {
 	t.Helper()
+	return startAtTerminal(t, program(t, args...))
+}
+
+// startAtTerminal starts a process at a terminal of 80 columns.
+func startAtTerminal(t *testing.T, c *exec.Cmd) *keyboard {
+	t.Helper()
 	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("this system has no terminals to give")
@@ -42,7 +48,7 @@ func atTerminal(t *testing.T, args ...string) *keyboard {
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 	defer tty.Close()
-	k := &keyboard{t: t, c: program(t, args...), here: here, text: make(chan []byte, 1000)}
+	k := &keyboard{t: t, c: c, here: here, text: make(chan []byte, 1000)}
 	k.resize(80)
 	k.c.Stdin, k.c.Stdout, k.c.Stderr = tty, tty, tty
 	k.c.Env = append(k.c.Env, "TERM=xterm", "NO_COLOR=")
@@ -112,6 +118,7 @@ func (k *keyboard) ends() int {
 
 const (
 	ctrlC, ctrlD  = "\x03", "\x04"
+	ctrlZ         = "\x1a"
 	up, left      = "\x1b[A", "\x1b[D"
 	enter         = "\r"
 	readyFor      = "\x1b[?2004h" // written before each prompt
@@ -166,7 +173,7 @@ func TestChatTerminal(t *testing.T) {
 	k = atTerminal(t, "chat", "-m", small, "--no-history")
 	k.expect(readyFor)
 	k.press("/temp" + enter)
-	k.expect("always taken")
+	k.expect("always picked")
 	k.expect(readyFor)
 	k.press("half a line" + ctrlC) // which is given up
 	k.expect(readyFor)
@@ -290,6 +297,99 @@ func TestChatInterrupt(t *testing.T) {
 	k.expect("t t t")
 	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.ends(), "also while it answers")
+}
+
+// TestChatSuspend: Ctrl-Z stops the chat, with the terminal as it was, and fg brings the line back as it was typed;
+// where no shell could have it go on, the chat does.
+func TestChatSuspend(t *testing.T) {
+	ownFolders(t)
+	slow := slowModel(t)
+	inner := program(t, "chat", "-m", slow, "-n", "0", "-c", "16384")
+	shell := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `set -m; "$@"; echo "status $?"; stty -a; fg; fg`, "sh"},
+		inner.Args...)...)
+	shell.Env = inner.Env
+	k := startAtTerminal(t, shell)
+	k.expect(readyFor)
+	k.press("/system wör")
+	k.expect("wör")
+	k.press(ctrlZ)
+	k.expect(lineEnds)
+	k.expect("status 148")
+	assert.Contains(t, k.expect("echoctl"), "\r\nisig icanon iexten echo ")
+	k.expect(readyFor)
+	k.expect(promptFirst + "/system wör")
+	k.press("ld" + enter)
+	k.expect("the system message is set")
+	k.press("/system" + enter)
+	k.expect("the system message is: wörld\r\n")
+	k.press("/system off" + enter)
+	k.expect("the system message is set")
+	k.expect(readyFor)
+	k.press("on and on" + enter)
+	k.expect("t t t")
+	k.press(ctrlZ) // while it answers
+	k.expect("t t t")
+	k.press(ctrlC)
+	k.expect("(stopped)")
+	k.expect(readyFor)
+	k.press(ctrlD)
+	assert.Equal(t, exitDone, k.ends(), "%q", k.all)
+
+	k = atTerminal(t, "chat", "-m", slow)
+	k.expect(readyFor)
+	k.press("/temp")
+	k.expect("/temp")
+	k.press(ctrlZ)
+	k.expect(readyFor)
+	k.expect(promptFirst + "/temp")
+	k.press(enter)
+	k.expect("always picked")
+	k.press("half a line")
+	k.expect("half a line")
+	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, k.ends())
+	assert.Regexp(t, "half a line(\x1b\\[[?0-9]+[a-zA-Z])*\r?\n(\x1b\\[[?0-9]+[a-zA-Z])*pilotfish: terminated", string(k.all), "on a line of its own")
+}
+
+// TestChatFileKinds: what is no regular file is refused before it is read, which could take for ever.
+func TestChatFileKinds(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	for path, kind := range map[string]string{fifo: "a pipe", "/dev/zero": "a device", t.TempDir(): "a folder"} {
+		want := path + " is " + kind + ", not a regular file"
+		code, _, stderr := chat(t, "/load "+path+"\n", "-m", small)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, want)
+		_, _, stderr = chat(t, "", "-m", small, "--load", path)
+		assert.Contains(t, stderr, want)
+		_, _, stderr = chat(t, "/save "+path+"\n", "-m", small)
+		assert.Contains(t, stderr, want)
+		if path == "/dev/zero" {
+			want = "/dev/zero has more than 1048576 bytes: is it the right file?"
+		}
+		for _, command := range []string{"config", "run", "cloud"} {
+			_, _, stderr = call(t, command, "--config", path)
+			assert.Contains(t, stderr, want, command)
+		}
+	}
+	kept, err := historyFile(os.Getenv)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(kept), 0o700))
+	require.NoError(t, unix.Mkfifo(kept, 0o600))
+	k := atTerminal(t, "chat", "-m", small)
+	k.expect("pilotfish: no history of lines: " + kept)
+	k.expect(readyFor)
+	k.press(ctrlD)
+	assert.Equal(t, exitDone, k.ends())
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	go func() { write.WriteString("temp: 0.25\n"); write.Close() }()
+	code, stdout, stderr := call(t, "config", "--config", fmt.Sprintf("/dev/fd/%d", read.Fd()))
+	require.Equal(t, exitDone, code, stderr)
+	assert.Regexp(t, "(?m)^temp +0.25 ", stdout, "what the shell opened may be a pipe")
 }
 
 // TestChatResize: a line that is being edited is drawn anew in a window of another width.

@@ -43,7 +43,7 @@ func TestChat(t *testing.T) {
 	_, alone, _ := call(t, "run", "-m", small, question(0))
 	assert.Equal(t, strings.TrimSpace(alone), strings.TrimSpace(answers[0]))
 
-	stats := regexp.MustCompile(`last answer: (\d+) tokens of prompt in .*, (\d+) of them known from before; (\d+) generated`)
+	stats := regexp.MustCompile(`last answer: prompt of (\d+) tokens in .*, (\d+) of them reused from before; (\d+) generated`)
 	counts := stats.FindStringSubmatch(stderr)
 	require.NotNil(t, counts, stderr)
 	var prompt, reused int
@@ -62,35 +62,39 @@ func TestChatCommands(t *testing.T) {
 	small, _, _ := demoPairFiles(t)
 	for _, c := range []struct{ lines, want string }{
 		{"/help", "/save FILE "},
+		{"/?", "/save FILE "},
 		{"/stats", "no answers yet"},
 		{"/system", "the system message is the model's own"},
 		{"/system be brief\n/system", "the system message is: be brief\n"},
 		{"/system be brief\n/clear\n/system", "the system message is: be brief\n"},
 		{"/system be brief\n/system off\n/system", "the system message is the model's own"},
-		{"/temp", "temperature 0: the best token is always taken"},
+		{"/temp", "temperature 0: the most probable token is always picked"},
 		{"/temp 0.5 7", "temperature 0.5, drawn with --seed 7\n"},
-		{"/temp 0.5 7\n/temp 0\n/temp", "temperature 0: the best token is always taken"},
+		{"/temp 0.5 7\n/temp 0\n/temp", "temperature 0: the most probable token is always picked"},
 		{"/cloud", "no cloud: the small model answers alone"},
 		{"/cloud off", "the small model answers alone"},
 		{question(0) + "\n/undo\n/stats", "forgotten: " + question(0)[:20]},
-		{question(0) + "\n/undo\n/undo", "pilotfish: there is no question yet\n"},
-		{question(0) + "\n/clear\n/retry", "pilotfish: there is no question yet\n"},
+		{question(0) + "\n/undo\n/undo", "pilotfish: there is no question yet: ask one first\n"},
+		{question(0) + "\n/clear\n/retry", "pilotfish: there is no question yet: ask one first\n"},
 		{question(0) + "\n/retry", "(at temperature 0 the answer is the same"},
-		{"/retry", "pilotfish: there is no question yet\n"},
-		{"/temp x", "pilotfish: /temp x: a temperature is a number of 0 or more, such as 0.7\n"},
-		{"/temp -1", "/temp -1: a temperature"},
+		{"/retry", "pilotfish: there is no question yet: ask one first\n"},
+		{"/temp x", "pilotfish: /temp x: a temperature is a number, such as 0.7\n"},
+		{"/temp -1", "pilotfish: /temp -1 is out of range: it must be 0 to 100\n"},
 		{"/temp NaN", "/temp NaN: a temperature"},
-		{"/temp Inf", "/temp Inf: a temperature"},
+		{"/temp Inf", "/temp +Inf is not a finite number"},
+		{"/temp 1e99", "/temp 1e+99 is out of range: it must be 0 to 100"},
+		{"/temp 1e999", "/temp +Inf is not a finite number"},
 		{"/temp 1 x", "a seed is a whole number"},
 		{"/temp 1 2 3", "/temp takes a temperature and a seed"},
-		{"/clear it", "/clear takes nothing behind it"},
-		{"/foo", "there is no command /foo: /help lists them"},
-		{"/save", "/save needs the name of a file"},
+		{"/clear it", "/clear takes no argument: type /clear alone"},
+		{"/foo", "there is no command /foo: /help lists the commands"},
+		{"/save", "/save needs the name of a file, such as /save "},
 		{"/load", "/load needs the name of a file"},
 		{"/load /nowhere/c.json", "load the conversation: open /nowhere/c.json"},
-		{"/cloud here", `cloud "here": `},
-		{"/cloud a:1 b c", "/cloud takes host:port, and the fingerprint"},
-		{"/cloud a:1 b", "cloud a:1: pin: "},
+		{"/cloud here", `pilotfish: /cloud "here": `},
+		{"/cloud " + closedPort, "pilotfish: /cloud " + closedPort + ": "},
+		{"/cloud a:1 b c", "/cloud takes an address and the fingerprint"},
+		{"/cloud a:1 b", "pilotfish: /cloud a:1: the fingerprint: "},
 		{`"""` + "\nno end", `the text that begins with """ does not end`},
 		{strings.Repeat("word ", 600), "pilotfish: the question has about "},
 	} {
@@ -145,7 +149,7 @@ func TestChatFlags(t *testing.T) {
 		"--mode local":               "--mode local is not a mode: choose serial or pipelined",
 		"--top-k 3":                  "--top-k has no effect without a temperature",
 		"--seed 3":                   "--seed has no effect without a temperature",
-		"--temp -1":                  "--temp -1 is too small",
+		"--temp -1":                  "--temp -1 is out of range: it must be 0 to 100",
 		"--backend gpu":              "--backend gpu is not a backend",
 		"--kv f8":                    "--kv f8 is not a type",
 		"--huge-pages x":             "--huge-pages",
@@ -157,7 +161,7 @@ func TestChatFlags(t *testing.T) {
 		"--cloud nowhere":            `--cloud "nowhere": `,
 		"--cloud a:1 --pin 1x":       "--pin: ",
 		"--mode serial --branches 2": "--branches has no effect with --mode serial",
-		"more words":                 "unknown command",
+		"more words":                 `pilotfish: chat takes no arguments besides flags: leave out "more"`,
 	} {
 		code, stdout, stderr := chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
 		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
@@ -166,7 +170,7 @@ func TestChatFlags(t *testing.T) {
 	}
 	code, _, stderr := chat(t, "")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "there is no model: name a file, or a model that was pulled, with -m, in PILOTFISH_MODEL, ")
+	assert.Contains(t, stderr, "there is no model: name a file or a downloaded model with -m, in PILOTFISH_MODEL, ")
 	code, _, stderr = chat(t, "", "-m", "/nowhere/m.gguf")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "/nowhere/m.gguf: no such file")
@@ -229,19 +233,20 @@ func TestChatSaveLoad(t *testing.T) {
 		code, rest, stderr := chat(t, load[0]+question(1)+"\n", append([]string{"-m", small}, load[1:]...)...)
 		require.Equal(t, exitDone, code, stderr)
 		assert.Equal(t, whole, first+rest)
-		assert.Contains(t, stderr, "1 questions with answers from "+file)
+		assert.Contains(t, stderr, "loaded 1 question with its answer from "+file)
 		assert.NotContains(t, stderr, "another model")
 	}
 	require.NoError(t, os.WriteFile(other, []byte("precious"), 0o600))
 	code, _, stderr = chat(t, "/save "+other+"\n", "-m", small)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "which is left alone: "+other+": this is no saved conversation")
+	assert.Contains(t, stderr, other+" already exists, and /save replaces only saved conversations: choose another name ("+
+		other+": this is not a saved conversation: it is not JSON: ")
 	b, err = os.ReadFile(other)
 	require.NoError(t, err)
 	assert.Equal(t, "precious", string(b))
 	code, _, stderr = chat(t, "", "-m", small, "--load", other)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "no saved conversation")
+	assert.Contains(t, stderr, "not a saved conversation")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, left, 2, "nothing else is left")
@@ -261,20 +266,20 @@ func TestParseChat(t *testing.T) {
 		turn("system"):                      "",
 		turn("user", "assistant"):           "",
 		turn("system", "user", "assistant"): "",
-		"":                                  "this is no saved conversation",
+		"":                                  "this is not a saved conversation: it is not JSON: ",
 		"{}":                                `its "format" is "", not "pilotfish-chat"`,
-		`[]`:                                "this is no saved conversation",
+		`[]`:                                "this is not a saved conversation: it is a list, not an object: use a file that /save has written",
 		`{"format":"pilotfish-chat","version":2}`:                         "it has version 2 of the format, this program reads version 1",
 		`{"format":"pilotfish-chat"}`:                                     "it has version 0",
 		head + `"messages":[],"more":1}`:                                  `unknown field "more"`,
-		turn("user", "assistant") + "x":                                   "this is no saved conversation",
-		head + `"messages":[{"role":"user","content":"` + "\xff" + `"}]}`: "no UTF-8",
+		turn("user", "assistant") + "x":                                   "this is not a saved conversation: it is not JSON: ",
+		head + `"messages":[{"role":"user","content":"` + "\xff" + `"}]}`: "it is not UTF-8 text",
 		turn("user"): "messages[0] is a question without an answer",
 		turn("system", "user", "assistant", "user"): "messages[3] is a question without an answer",
-		turn("assistant"):        "messages[0] is of the assistant, where one of the user belongs",
-		turn("user", "user"):     "messages[1] is of the user, where one of the assistant belongs",
-		turn("user", "system"):   "messages[1] is of the system",
-		turn("system", "system"): "messages[1] is of the system",
+		turn("assistant"):        `messages[0] has the role "assistant", but "user" comes here: after the system message`,
+		turn("user", "user"):     `messages[1] has the role "user", but "assistant" comes here`,
+		turn("user", "system"):   `messages[1] has the role "system"`,
+		turn("system", "system"): `messages[1] has the role "system"`,
 		turn("tool"):             `messages[0].role is "tool": a role is system, user or assistant`,
 		turn("system", "tool"):   `messages[1].role is "tool"`,
 	} {
@@ -350,7 +355,7 @@ func TestChatMakeRoom(t *testing.T) {
 		if system != "" {
 			require.NoError(t, f.set.Set("system", system))
 		}
-		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Route{})
+		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Settings{}, pilotfish.Route{})
 		defer c.close()
 		for i := range 8 {
 			require.NoError(t, c.ask(t.Context(), question(i)))
@@ -413,6 +418,10 @@ func TestChatCloud(t *testing.T) {
 		assert.Equal(t, exitFailed, code, c.args)
 		assert.Contains(t, stderr, c.want, c.args)
 	}
+	_, _, stderr = chat(t, "/cloud "+address+" "+strings.Repeat("ab", 32)+"\n", "-m", small, "--token-file", token)
+	assert.Contains(t, stderr, "pilotfish: /cloud "+address+": ")
+	assert.Contains(t, stderr, "give its new fingerprint behind the address, as in /cloud "+address+" FINGERPRINT")
+	assert.NotContains(t, stderr, "--cloud")
 	stop()
 	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--cloud", closedPort)
 	assert.Equal(t, exitFailed, code)

@@ -88,7 +88,7 @@ Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pag
 		Example: `  pilotfish cloud -m big.gguf
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
   pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.checkModel(c.Flags()); err != nil {

@@ -26,7 +26,7 @@ of any user is sent.
   note  usable, but with a restriction
   fail  not usable; the exit code is then 1`,
 		Example: `  pilotfish cloud check http://10.0.0.8:8000 --tokenizer small.gguf`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the address of an engine, such as http://10.0.0.8:8000"),
 		RunE: func(c *cobra.Command, args []string) error {
 			u.o.URLs = args
 			if err := u.checkEngine(c.Flags()); err != nil {

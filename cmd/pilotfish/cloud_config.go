@@ -79,7 +79,7 @@ func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	for _, v := range values {
 		if err := set.Set(flag.Name, v); err != nil {
-			return err
+			return flagFault(err)
 		}
 	}
 	return nil

@@ -133,13 +133,13 @@ func TestConfigRefused(t *testing.T) {
 	token := "tokens:\n  - {name: lab, secret: " + secretA + "}\n"
 	for text, want := range map[string]string{
 		"max-questions: 5\nmax-question: 6":      `:2: "max-question" is no setting`,
-		"max-questions: many":                    ":1: invalid argument",
+		"max-questions: many":                    `:1: --max-questions "many" is not a whole number`,
 		"max-questions: [1, 2]":                  ":1: max-questions has one value",
 		"max-questions:":                         ":1: max-questions: write a value",
 		"max-questions: {a: 1}":                  ":1: max-questions: write a value",
 		"dictionary: [a, [b]]":                   ":1: dictionary: write a value",
-		"open: perhaps":                          ":1: invalid argument",
-		"session-idle: 30":                       ":1: invalid argument",
+		"open: perhaps":                          `:1: --open "perhaps" is neither true nor false`,
+		"session-idle: 30":                       `:1: --session-idle "30" is not a time such as `,
 		"listen: :1\n\nlisten: :2":               ":3: listen is in line 1 already",
 		"config: other":                          ":1: config belongs on the command line",
 		"check-config: true":                     ":1: check-config belongs on the command line",

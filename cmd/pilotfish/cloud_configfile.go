@@ -43,24 +43,6 @@ func readConfig(name string, flags *pflag.FlagSet) (*configFile, error) {
 	return parseConfig(name, b, flags)
 }
 
-// readConfigBytes reads a file that is not longer than a configuration is.
-func readConfigBytes(name string) ([]byte, error) {
-	const longest = 1 << 20
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, longest+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(b) > longest {
-		return nil, fmt.Errorf("%s has more than %d bytes: is it the right file?", name, longest)
-	}
-	return b, nil
-}
-
 // document returns the node of the only document of a file; nil where it holds nothing but comments.
 func (c *configFile) document(b []byte) (*yaml.Node, error) {
 	var first, second yaml.Node
@@ -160,7 +142,7 @@ func (c *configFile) readFlag(key, value *yaml.Node) error {
 			return c.at(n, "%s: write a value, or leave the line out", flag.Name)
 		}
 		if err := c.flags.Set(flag.Name, n.Value); err != nil {
-			return c.at(n, "%w", err)
+			return c.at(n, "%w", flagFault(err))
 		}
 		v.values = append(v.values, n.Value)
 	}

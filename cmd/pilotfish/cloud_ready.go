@@ -21,7 +21,7 @@ func newCloudReadyCommand(a *app) *cobra.Command {
 		Long: `Check whether a gateway is ready, by its page /readyz: exit with 0 if it is, and with 1 and the reason
 if not. This is for health checks in containers that have no other program.`,
 		Example: `  pilotfish cloud ready`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := adminAddress(address)
 			if err != nil || at == "" {

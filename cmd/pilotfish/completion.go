@@ -32,7 +32,8 @@ func flagValues() map[string][]string {
 // flagFiles are the endings of files that a shell completes, by flag.
 func flagFiles() map[string][]string {
 	return map[string][]string{
-		"router": {"gguf"}, "config": {"yaml", "yml"}, "load": {"json"}, "html": {"html"}, "report": {"html"},
+		"router": {"gguf"}, "config": {"yaml", "yml"}, "load": {"json"}, "json-schema": {"json"},
+		"html": {"html"}, "report": {"html"},
 	}
 }
 

@@ -59,6 +59,8 @@ func TestCompletion(t *testing.T) {
 		{"run --router |", "gguf", endings},
 		{"run --config |", "yaml yml", endings},
 		{"chat --load |", "json", endings},
+		{"chat --json-schema |", "json", endings},
+		{"tokenize -m |o/x", "o/x:y.gguf", noFiles},
 		{"list --dir |", "", folders},
 	} {
 		line, begun, _ := strings.Cut(c.line, "|")

@@ -30,7 +30,7 @@ The same questions are answered in several modes, and the results are printed as
 ` + promiseHelp,
 		Example: `  pilotfish demo
   pilotfish demo --rtt 300ms --loss 0.05 --questions 40 --report demo.html`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.demo(c.Context(), a) },
 	}
 	f.register(c, 60)

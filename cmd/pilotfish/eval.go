@@ -51,7 +51,7 @@ Without --json, the output is a table with a legend; --html writes a page with c
 is 0 even if accuracy is no better than guessing: the text says so.`,
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("a data set: csqa, gsm8k, arc, demo, or a file of questions"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
 	}
 	f.register(c)

@@ -53,7 +53,7 @@ func newEvalFetchCommand(a *app) *cobra.Command {
 The SHA-256 of each file is built into this program: any other file is rejected and deleted. An interrupted download is
 resumed.`,
 		Example: "  pilotfish eval fetch csqa",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the name of a data set, such as csqa"),
 		RunE: func(c *cobra.Command, args []string) error {
 			set, known := published()[args[0]]
 			if !known {

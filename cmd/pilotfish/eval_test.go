@@ -218,7 +218,7 @@ const flatQuestion = `{"answerKey":"A","question":"Where?","choices":{"label":["
 func TestEvalRefused(t *testing.T) {
 	pair := " -m small.gguf --large big.gguf"
 	for args, want := range map[string]string{
-		"":                                    "accepts 1 arg",
+		"":                                    "pilotfish: eval needs a data set",
 		"csqa":                                "there is no small model: name its file with -m",
 		"q.jsonl -m x":                        "there is no large model",
 		"demo --large x":                      "name it with -m, or leave them out",

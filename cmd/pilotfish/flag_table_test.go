@@ -71,6 +71,7 @@ func flagTests() map[string]map[string]string {
 			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
 			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
 		},
+		"pilotfish bench kernels": {"set": "TestBenchKernels", "type": "TestBenchKernels", "json": "TestBenchKernels"},
 		"pilotfish bench compare": {
 			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare", "json": "TestBenchCompare",
 		},
@@ -102,7 +103,9 @@ func flagTests() map[string]map[string]string {
 			"system": "TestChatFlags", "max-tokens": "TestChatFlags", "temp": "TestChatSampling", "top-k": "TestChatSampling",
 			"top-p": "TestChatSampling", "seed": "TestChatSampling", "load": "TestChatSaveLoad",
 			"no-history": "TestChatTerminal", "config": "TestSettings", "model": "TestChatFlags", "threads": "TestChatFlags",
-			"kv": "TestChatFlags", "backend": "TestChatFlags",
+			"kv": "TestChatFlags", "backend": "TestChatFlags", "stop": "TestChatChoose", "min-p": "TestChatChoose",
+			"repeat-penalty": "TestChatChoose", "presence-penalty": "TestChatChoose",
+			"frequency-penalty": "TestChatChoose", "logit-bias": "TestChatChoose", "json-schema": "TestChatChoose",
 		},
 		"pilotfish run": joined(model, map[string]string{
 			"config": "TestSettings",
@@ -302,7 +305,8 @@ func calls(m string) map[string][]string {
 		"pilotfish tokenize": {"-m", m, "text"}, "pilotfish logits": {"-m", m, "--tokens", "1"},
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench report":  {"/nowhere/results.jsonl"},
-		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"}, "pilotfish bench link": {},
+		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
+		"pilotfish bench link": {}, "pilotfish bench kernels": {},
 		"pilotfish bench compare": {"/nowhere/a.jsonl"},
 		"pilotfish demo":          {"--modes", "pipelined-2"},
 		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},
@@ -331,6 +335,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	negative := map[string]string{ // what is the first refused value where it is not -1
 		"pilotfish inspect --elements":      "-2",
 		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
+		"pilotfish chat --frequency-penalty": "-Inf", "pilotfish chat --presence-penalty": "-Inf",
 	}
 	commands(func(c *cobra.Command, flags []*pflag.Flag) {
 		line, ok := lines[c.CommandPath()]
@@ -353,7 +358,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 					needed := map[string][]string{"pilotfish run": {"--temp", "1"}, "pilotfish chat": {"--temp", "1"}, "pilotfish demo": {"--loss", "0.1"}}
 					args = append(args, needed[c.CommandPath()]...)
 				}
-				if f.Name == "top-k" || f.Name == "top-p" {
+				if f.Name == "top-k" || f.Name == "top-p" || f.Name == "min-p" {
 					args = append(args, "--temp", "1")
 				}
 				code, stdout, stderr := call(t, append(args, "--"+f.Name+"="+value)...)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +23,7 @@ type gatewayFlags struct {
 	token   string
 	forget  bool
 	require bool
+	by      string // what gave the address: "--cloud", or "/cloud" in a chat; "" means the first
 
 	dictionaries []string
 }
@@ -68,10 +68,7 @@ func (c *gatewayFlags) parse(a *app) (engine.DialOptions, error) {
 		return o, usagef("--cloud %q: %w", c.address, err)
 	}
 	if c.set.Changed("pin") {
-		pin, err := netproto.ParseDigest(c.pin)
-		if err == nil && pin == (netproto.Digest{}) {
-			err = errors.New("no certificate has a fingerprint of zeros: give the one that `pilotfish cloud` prints")
-		}
+		pin, err := parsePin(c.pin)
 		if err != nil {
 			return o, usagef("--pin: %w", err)
 		}
@@ -84,6 +81,15 @@ func (c *gatewayFlags) parse(a *app) (engine.DialOptions, error) {
 	o.Secret = netproto.Secret(secret)
 	o.Dictionaries, err = readDictionaries(c.dictionaries)
 	return o, err
+}
+
+// parsePin reads the fingerprint of a certificate.
+func parsePin(text string) (netproto.Digest, error) {
+	pin, err := netproto.ParseDigest(text)
+	if err == nil && pin == (netproto.Digest{}) {
+		err = errors.New("no certificate has a fingerprint of zeros: give the one that `pilotfish cloud` prints")
+	}
+	return pin, err
 }
 
 // checkAddress refuses what is not host:port.
@@ -128,30 +134,30 @@ func (c *gatewayFlags) remember(a *app, o *engine.DialOptions) (err error) {
 func (c *gatewayFlags) explain(err error) error {
 	const fingerprint = "`pilotfish cloud` prints it where the gateway runs"
 	why, help := err, ""
+	by, pin := "--cloud", "with --pin"
+	if c.by == "/cloud" {
+		by, pin = c.by, "behind the address, as in /cloud "+c.address+" FINGERPRINT"
+	}
 	if e, ok := errors.AsType[*engine.ConnectError](err); ok {
 		why = e.Err
 	}
-	_, wrongPin := errors.AsType[*engine.PinError](err)
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	_, unknown := errors.AsType[*net.DNSError](err)
-	code, _ := errors.AsType[netproto.Code](err)
-	switch {
-	case wrongPin:
-		help = "if the gateway has a new certificate, give its new fingerprint with --pin; " + fingerprint
-	case untrusted:
-		help = "give the certificate's fingerprint with --pin; " + fingerprint
-	case unknown:
-		help = "is its name right?"
-	case code == netproto.WrongSecret && c.set.Changed("token-file"):
+	switch remedy := engine.RemedyFor(err); {
+	case remedy == engine.NewPin:
+		help = "if the gateway has a new certificate, give its new fingerprint " + pin + "; " + fingerprint
+	case remedy == engine.GivePin:
+		help = "give the certificate's fingerprint " + pin + "; " + fingerprint
+	case remedy == engine.RightHost:
+		help = "check the name of the host"
+	case remedy == engine.RightSecret && c.set.Changed("token-file"):
 		help = "put the gateway's access token into the file of --token-file"
-	case code == netproto.WrongSecret:
+	case remedy == engine.RightSecret:
 		help = "give the gateway's access token with --token-file or in " + tokenVariable
-	case code == netproto.WrongTokenizer, code == netproto.WrongTemplate:
-		help = "give with -m a small model of the same family as the gateway's"
-	case code == netproto.WrongVersion:
+	case remedy == engine.SameFamily:
+		help = "use a small model (-m) of the same family as the gateway's"
+	case remedy == engine.SameVersion:
 		help = "use the same version of pilotfish here and there"
 	default:
-		help = "is it a gateway of pilotfish?"
+		help = "check the address, and that `pilotfish cloud` is running there"
 	}
-	return fmt.Errorf("--cloud %s: %w (%s)", c.address, why, help)
+	return fmt.Errorf("%s %s: %w (%s)", by, c.address, why, help)
 }

@@ -64,7 +64,7 @@ func newInspectCommand(a *app) *cobra.Command {
 		Use:     "inspect FILE [flags]",
 		Short:   "Show the metadata, tensors and sizes of a model",
 		Example: `  pilotfish inspect model.gguf`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("a model: a GGUF file, or the name of a downloaded model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if most < -1 {
 				return usagef("--elements %d is not a number of elements: give 0 or more, or -1 for all", most)

@@ -26,7 +26,7 @@ func newLogitsCommand(a *app) *cobra.Command {
 		Long: `Print the logits of the next token, for comparison with other engines: the best tokens, one
 "id<TAB>logit" line each, or with --json those of the whole vocabulary.`,
 		Example: `  pilotfish logits -m model.gguf --tokens 9707,11,1879 --json`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ids, err := parseIDs(tokens)
 			if err != nil {

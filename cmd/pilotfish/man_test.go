@@ -22,6 +22,14 @@ func TestManPages(t *testing.T) {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	root := newRootCommand(&app{env: os.Getenv})
 	root.DisableAutoGenTag = true
+	var indent func(c *cobra.Command)
+	indent = func(c *cobra.Command) {
+		c.Long = manText(c.Long)
+		for _, sub := range c.Commands() {
+			indent(sub)
+		}
+	}
+	indent(root)
 	header := doc.GenManHeader{Title: "PILOTFISH", Section: "1", Source: "Pilotfish", Manual: "Pilotfish"}
 	require.NoError(t, doc.GenManTree(root, &header, dir))
 	var visit func(c *cobra.Command)
@@ -41,4 +49,24 @@ func TestManPages(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(chat), `--no-history`)
 	assert.Contains(t, string(chat), "[PILOTFISH_CLOUD]")
+	first, err := os.ReadFile(filepath.Join(dir, "pilotfish.1"))
+	require.NoError(t, err)
+	assert.Contains(t, string(first), ".EX\n0    success\n1    failure; ", "a list stays one")
+}
+
+// manText makes blocks of the lists in a help text, which are paragraphs otherwise, of lines that fit on a page.
+func manText(long string) string {
+	var out []string
+	before := false
+	for line := range strings.SplitSeq(reflow(long, 72), "\n") {
+		list := strings.HasPrefix(line, "  ") || before && line == ""
+		if list != before {
+			out = append(out, "")
+		}
+		if before = list; list && line != "" {
+			line = "  " + line
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// mostThreads is more than any computer has; with many more than it has, nothing ever ends.
-const mostThreads = 1024
+// mostThreads is the largest --threads.
+const mostThreads = engine.MostThreads
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {

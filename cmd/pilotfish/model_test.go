@@ -271,7 +271,7 @@ func TestWrongCalls(t *testing.T) {
 		{"run -m /nowhere/x.gguf hello", exitFailed, "/nowhere/x.gguf"},
 		{"logits -m M", exitUsage, "tokens"},
 		{"logits -m M --tokens ,", exitUsage, "token id"},
-		{"inspect", exitUsage, "arg"},
+		{"inspect", exitUsage, "inspect needs a model"},
 		{"inspect TEXT", exitFailed, "TEXT"},
 		{"tokenize -m TEXT hi", exitFailed, "TEXT"},
 		{"tokenize -m M --jsonl hi", exitUsage, "stdin"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -42,7 +43,7 @@ func newListCommand(a *app) *cobra.Command {
 --json prints one object per model: "name", "quant" (absent if the file's name does not contain it), "bytes",
 "modified", "path", and "missing", the number of parts that are absent or incomplete.`,
 		Example: "  pilotfish list",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.modelFolder(dir)
 			if err != nil {
@@ -116,7 +117,7 @@ func newRemoveCommand(a *app) *cobra.Command {
 otherwise --force is needed. A model that is being downloaded is kept. If one of the names is wrong, nothing is
 removed.`,
 		Example: "  pilotfish rm Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    someArgs("the models to remove: \"pilotfish list\" shows their names"),
 		RunE: func(c *cobra.Command, names []string) error {
 			if !force && !a.canAsk() {
 				return usagef("there is no terminal to ask on: give --force to remove without asking")
@@ -207,6 +208,9 @@ func (a *app) findModels(c *cobra.Command) error {
 		if flag == nil || !flag.Changed || flag.Value.Type() != "string" {
 			continue
 		}
+		if flag.Value.String() == "" {
+			return usagef("--%s is empty: give the path of a GGUF file, or the name of a downloaded model", name)
+		}
 		path, err := a.modelPath(c.Context(), flag.Value.String())
 		if err != nil {
 			return fmt.Errorf("--%s: %w", name, err)
@@ -216,6 +220,21 @@ func (a *app) findModels(c *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// modelHint adds to the error of a model that is not there which flag named it, and what could be.
+func modelHint(c *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(missing, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{"model", "large", "tokenizer"} {
+		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == missing.Path {
+			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model (\"pilotfish list\" "+
+				"shows them)", name, err)
+		}
+	}
+	return err
 }
 
 // modelPath is the path of the file that name means: its own, or that of a pulled model.

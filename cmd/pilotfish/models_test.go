@@ -147,7 +147,7 @@ func TestRemoveCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{"rm", exitUsage, "requires at least 1 arg"},
+		{"rm", exitUsage, "pilotfish: rm needs the models to remove"},
 		{"rm o/n:q8_0", exitUsage, "there is no terminal to ask on: give --force"},
 		{"rm --force o/n:q8_0 x/y", exitFailed, `there is no model x/y in ` + dir + `: "pilotfish list"`},
 		{"rm -f o/two", exitFailed, "o/two can be any of these: name one of them: o/two:a.gguf, o/two:b.gguf"},

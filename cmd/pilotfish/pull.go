@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ Environment:
   PILOTFISH_MODELS   folder for models, unless --dir is given`,
 		Example: `  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("the model to download, such as Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ref, err := hub.ParseRef(args[0])
 			if err != nil {
@@ -86,11 +87,16 @@ func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) er
 func (a *app) fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
 	meter := newMeter(a.stderr, ref.String(), inBytes)
 	defer meter.close()
-	return hub.Pull(ctx, ref, hub.Options{
+	files, err := hub.Pull(ctx, ref, hub.Options{
 		Dir:      dir,
 		Endpoint: a.env("HF_ENDPOINT"),
 		Token:    a.env("HF_TOKEN"),
 		Progress: meter.show,
 		Notice:   meter.say,
 	})
+	stopped, interrupted := errors.AsType[*interruption](context.Cause(ctx))
+	if cut, ok := errors.AsType[*hub.CutOffError](err); ok && interrupted {
+		err = &interruption{signal: stopped.signal, progress: cut.Kept()}
+	}
+	return files, err
 }

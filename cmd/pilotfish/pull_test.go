@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -103,6 +105,52 @@ func TestPullToken(t *testing.T) {
 	}
 }
 
+// TestPullInterrupted: Ctrl-C ends a pull with where the bytes are that have come, and what to do; the same command
+// then goes on.
+func TestPullInterrupted(t *testing.T) {
+	b := bytes.Repeat([]byte("pilotfish"), 100_000)
+	sum := sha256.Sum256(b)
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	var ranges []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			fmt.Fprintf(w, `[{"type":"file","path":"m.gguf","size":%d,"lfs":{"oid":"%x","size":%d}}]`, len(b), sum, len(b))
+			return
+		}
+		ranges = append(ranges, r.Header.Get("Range"))
+		if len(ranges) > 1 {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		w.Write(b[:600_000])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	t.Setenv("HF_ENDPOINT", s.URL)
+	dir := t.TempDir()
+	part := filepath.Join(dir, "o", "n", "m.gguf.part")
+	stderr := writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "60%") { // as far as the server goes
+			stop(&interruption{signal: os.Interrupt})
+		}
+		return len(p), nil
+	})
+	var said bytes.Buffer
+	code := run(ctx, []string{"pull", "--dir", dir, "o/n"}, strings.NewReader(""), io.Discard, io.MultiWriter(&said, stderr))
+	assert.Equal(t, 130, code)
+	assert.True(t, strings.HasSuffix(said.String(),
+		"pilotfish: interrupted: "+part+" keeps what has arrived: the same command goes on from there\n"), said.String())
+	assert.FileExists(t, part)
+	code, stdout, errs := call(t, "pull", "--dir", dir, "o/n")
+	require.Equal(t, exitDone, code, errs)
+	assert.Equal(t, strings.TrimSuffix(part, ".part")+"\n", stdout)
+	require.Len(t, ranges, 2)
+	assert.Regexp(t, `^bytes=[1-9]\d*-$`, ranges[1])
+}
+
 func TestPullRefuses(t *testing.T) {
 	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
 	for _, c := range []struct {
@@ -110,8 +158,8 @@ func TestPullRefuses(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{[]string{"pull"}, exitUsage, "accepts 1 arg(s)"},
-		{[]string{"pull", "a/b", "c/d"}, exitUsage, "accepts 1 arg(s)"},
+		{[]string{"pull"}, exitUsage, "pilotfish: pull needs the model to download"},
+		{[]string{"pull", "a/b", "c/d"}, exitUsage, `leave out "c/d"`},
 		{[]string{"pull", "nothing"}, exitUsage, `"nothing" does not name a repository`},
 		{[]string{"pull", "o/n:../x.gguf"}, exitUsage, "leads out of the repository"},
 		{[]string{"pull", "--dir", t.TempDir(), "o/other"}, exitFailed, "pilotfish: pull o/other: "},

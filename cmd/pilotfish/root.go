@@ -60,6 +60,8 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	addValues(a, root)
 	addProfiles(root)
 	root.InitDefaultCompletionCmd()
+	addHelp(a, root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
 	return root
 }
 

@@ -136,13 +136,21 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 
 // inRange refuses a value of a flag outside of low to high, infinities, and what is no number.
 func inRange(name string, v, low, high float64) error {
+	if err := withinRange("--"+name, v, low, high); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// withinRange is [inRange] for what is no flag.
+func withinRange(what string, v, low, high float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return usagef("--%s %v is not a finite number", name, v)
+		return fmt.Errorf("%s %v is not a finite number", what, v)
 	case v < low && high == math.MaxFloat64:
-		return usagef("--%s %v is too small: it must be at least %v", name, v, low)
+		return fmt.Errorf("%s %v is too small: it must be at least %v", what, v, low)
 	case v < low || v > high:
-		return usagef("--%s %v is out of range: it must be %v to %v", name, v, low, high)
+		return fmt.Errorf("%s %v is out of range: it must be %v to %v", what, v, low, high)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ func newRouterCommand(a *app) *cobra.Command {
   pilotfish router train traces -o router.gguf
   pilotfish router show router.gguf traces
   pilotfish router calibrate --router router.gguf -o certified.gguf`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usagef("which command? See `pilotfish router --help`")
 		},

@@ -64,7 +64,7 @@ Without -m, the models, router and questions of the demo are used. If nothing ca
 with 1 and writes no file.`,
 		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf --data prompts.jsonl -o out.gguf
   pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c)
@@ -363,16 +363,34 @@ func writeRouter(path string, r *router.File) error {
 	return replaceFile(path, b.Bytes(), 0o644)
 }
 
-// replaceFile gives a file its content, whole or not at all.
+// replaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
+// takes its place.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path, filepath.Dir(path))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(bareCause(err), bareCause(f.Chmod(mode)), bareCause(f.Sync()), bareCause(f.Close())); err == nil {
+		err = bareCause(os.Rename(f.Name(), path))
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return os.Rename(f.Name(), path)
+	return nil
+}
+
+// bareCause is the cause of an error of the file system, without the names of files.
+func bareCause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }

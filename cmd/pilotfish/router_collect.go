@@ -72,7 +72,7 @@ The folder is written in files of --shard prompts each. If the command is stoppe
 left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c)

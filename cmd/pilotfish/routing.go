@@ -39,7 +39,7 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 ` + promiseHelp,
 		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms --modes local,serial,pipelined-4 --json
   pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.recording.replay != "" {
 				return f.replayed(c.Context(), a)

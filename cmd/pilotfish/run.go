@@ -105,16 +105,21 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum number of tokens to generate; 0 means as many "+
 		"as fit into the context")
 	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "continue after an end token")
-	p.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature; 0 always picks the most probable token")
-	p.IntVar(&f.sampling.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
-	p.Float64Var(&f.sampling.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
-		"together reach this probability")
-	p.Uint64Var(&f.sampling.Seed, "seed", 0,
-		"with --temp: random seed, a `number`; the same seed gives the same text "+
-			"(default: a new one each time, which is printed)")
+	registerSampling(p, &f.sampling, "the same seed gives the same text")
 	f.choose.register(p)
 	p.Var(&f.lookup, "lookup", lookupHelp)
 	p.BoolVar(&f.json, "json", false, "print one JSON object per token, then a summary")
+}
+
+// registerSampling adds the flags of how tokens are drawn.
+func registerSampling(p *pflag.FlagSet, s *sample.Options, repeats string) {
+	p.Float64Var(&s.Temperature, "temp", 0, fmt.Sprintf("temperature, up to %d; 0 always picks the most probable token",
+		mostTemperature))
+	p.IntVar(&s.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
+	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
+		"together reach this probability")
+	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: random seed, a `number`; "+repeats+
+		" (default: a new one each time, which is printed)")
 }
 
 // registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
@@ -167,6 +172,11 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	}
 	out := newRunOutput(a, f, time.Since(begin), e, s)
 	out.plan, out.about = p, a.measured()
+	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
+		if err := checkVocabulary(route.Rules.Bias, tokens.Size()); err != nil {
+			return err
+		}
+	}
 	ids, err := f.prompt(a, e, args)
 	if err != nil {
 		return err

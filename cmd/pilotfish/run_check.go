@@ -1,10 +1,9 @@
 package main
 
-import (
-	"math"
+import "github.com/spf13/pflag"
 
-	"github.com/spf13/pflag"
-)
+// mostTemperature is a temperature at which all tokens are about as probable.
+const mostTemperature = 100
 
 // check refuses wrong values, and flags that would have no effect, before the model is opened.
 func (f *runFlags) check(args []string) error {
@@ -33,7 +32,7 @@ func (f *runFlags) check(args []string) error {
 
 // checkSampling refuses what the draws of tokens cannot take.
 func (f *runFlags) checkSampling() error {
-	if err := inRange("temp", f.sampling.Temperature, 0, math.MaxFloat64); err != nil {
+	if err := inRange("temp", f.sampling.Temperature, 0, mostTemperature); err != nil {
 		return err
 	}
 	if err := inRange("top-p", f.sampling.TopP, 0, 1); err != nil {

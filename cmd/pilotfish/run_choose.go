@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,6 +134,16 @@ func parseBias(text string) (id int32, bias float32, err error) {
 		return 0, 0, usagef("--logit-bias %s is not a token id and a bias of -100 to 100, such as 1234=-5", text)
 	}
 	return int32(n), float32(v), nil
+}
+
+// checkVocabulary refuses biases of tokens that a model of so many does not have.
+func checkVocabulary(bias map[int32]float32, tokens int) error {
+	for _, id := range slices.Sorted(maps.Keys(bias)) { // the same error each time
+		if int(id) >= tokens {
+			return usagef("--logit-bias %d=%v has no effect: the model's tokens are 0 to %d", id, bias[id], tokens-1)
+		}
+	}
+	return nil
 }
 
 // LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded fields.)

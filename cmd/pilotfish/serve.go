@@ -69,7 +69,7 @@ The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
   pilotfish serve -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --budget 0.1
   pilotfish serve -m small.gguf --listen 10.0.0.7:8080 --api-key-file keys.txt --cert host.crt --key host.key`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	f.register(c)
@@ -208,6 +208,9 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	model, err := newServedModel(m)
 	if err != nil {
 		return err
+	}
+	if most := m.Context() - 1; o.MaxPrompt > most {
+		return usagef("--max-prompt %d has no effect: the context has room for prompts of %d tokens", o.MaxPrompt, most)
 	}
 	route, hangUp, err := f.via.open(ctx, a, m, dial, log)
 	if err != nil {

@@ -45,6 +45,9 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 			return nil, nil, "", err
 		}
 	}
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return nil, nil, "", usagef("--listen %.100q is no address: give host:port, such as 127.0.0.1:8080", listen)
+	}
 	keys, from, err := s.apiKeys()
 	switch {
 	case err != nil:

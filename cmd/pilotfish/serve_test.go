@@ -340,7 +340,9 @@ func TestServeRefuses(t *testing.T) {
 		{"--request-timeout 0s", exitUsage, "--request-timeout"}, {"--reader-timeout 0s", exitUsage, "--reader-timeout"},
 		{"--temp 2.1", exitUsage, "--temp 2.1 is out of range"}, {"--log loud", exitUsage, "--log loud"},
 		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"}, {"--listen :0", exitUsage, "can be reached by others"},
-		{"--listen nonsense", exitUsage, "--listen nonsense"},
+		{"--listen nonsense", exitUsage, `--listen "nonsense" is no address`},
+		{"--listen 8080", exitUsage, `--listen "8080" is no address: give host:port`},
+		{"--listen=", exitUsage, `--listen "" is no address`},
 		{"--api-key-file " + empty, exitFailed, "there is no API key in it"},
 		{"--api-key-file " + short, exitFailed, "line 1: the API key has 6 bytes"},
 		{"--api-key-file " + odd, exitFailed, "characters that a header cannot carry"},
@@ -368,7 +370,10 @@ func TestServeRefuses(t *testing.T) {
 		assert.NotContains(t, stderr, "secret")
 		assert.Empty(t, stdout)
 	}
-	code, _, stderr := call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
+	code, _, stderr := call(t, "serve", "-m", tinyModel(t, "q8_0"), "-c", "100", "--max-prompt", "100", "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--max-prompt 100 has no effect: the context has room for prompts of 99 tokens")
+	code, _, stderr = call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "no-such.gguf")
 	t.Setenv(apiKeyVariable, " ")

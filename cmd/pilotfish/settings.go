@@ -129,7 +129,7 @@ func (a *app) readEnvironment(all map[string]given) error {
 			continue
 		}
 		if err := flags.Set(s.flag, value); err != nil {
-			return usagef("the environment variable %s: %w", s.variable(), err)
+			return usagef("the environment variable %s: %w", s.variable(), flagFault(err))
 		}
 		all[s.flag] = given{value: value, from: s.variable()}
 	}
@@ -191,12 +191,12 @@ func (a *app) applySettings(f *pflag.FlagSet, file string) error {
 			continue
 		}
 		if err := f.Set(s.flag, g.value); err != nil {
-			return usagef("%s: %w", g.from, err)
+			return usagef("%s: %w", g.from, flagFault(err))
 		}
 		a.settled[s.flag] = g.from
 	}
 	if model := f.Lookup("model"); model != nil && !model.Changed {
-		return usagef("there is no model: name a file, or a model that was pulled, with -m, in %s, or as \"model\" in the "+
+		return usagef("there is no model: name a file or a downloaded model with -m, in %s, or as \"model\" in the "+
 			"configuration file", setting{flag: "model"}.variable())
 	}
 	return nil
@@ -237,9 +237,9 @@ The file is YAML with the names of flags:
 
 The settings apply to the commands that answer questions: chat, run and serve. Settings for a gateway or a temperature
 are ignored if there is none, and so are those that contradict a setting of higher priority. Do not put secrets into the
-file: the access token belongs into ` + tokenVariable + `, or into the file that token-file names.`,
+file: the access token belongs in ` + tokenVariable + `, or in the file that token-file names.`,
 		Example: "  pilotfish config",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, path, err := a.readSettings(file, c.Flags().Changed("config"))
 			if err != nil {
@@ -267,7 +267,7 @@ func (a *app) showSettings(all map[string]given, path string, asJSON bool) error
 	if !asJSON {
 		state := ""
 		if _, err := os.Stat(path); err != nil {
-			state = ", which is not there"
+			state = ", which does not exist"
 		}
 		fmt.Fprintf(a.stderr, "configuration file: %s%s\n", path, state)
 		fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")

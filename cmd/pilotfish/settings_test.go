@@ -71,7 +71,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"modl: x":                           `config.yaml:1: "modl" is no setting: the names are model, cloud, pin, `,
-		"\n# c\ntemp: warm":                 `config.yaml:3: invalid argument "warm" for "--temp" flag`,
+		"\n# c\ntemp: warm":                 `config.yaml:3: --temp "warm" is not a number`,
 		"temp: [1]":                         "config.yaml:1: temp has one value, this is a list",
 		"temp:":                             "config.yaml:1: temp: write a value, or leave the line out",
 		"temp: 1\nkv: f16\ntemp: 2":         "config.yaml:3: temp is in line 1 already",
@@ -100,7 +100,7 @@ func TestSettingsRefused(t *testing.T) {
 	path := configuredBy(t, "temp: -1\nmodel: m")
 	t.Setenv("PILOTFISH_TEMP", "")
 	_, _, stderr = call(t, "run", "hello")
-	assert.Contains(t, stderr, "--temp -1 is too small: it must be at least 0 (--temp is from "+path+":1)\n")
+	assert.Contains(t, stderr, "--temp -1 is out of range: it must be 0 to 100 (--temp is from "+path+":1)\n")
 	_, _, stderr = call(t, "run", "--temp", "-2", "hello")
 	assert.NotContains(t, stderr, "is from")
 	code, _, stderr = call(t, "config", "--config=")
@@ -205,7 +205,7 @@ func TestConfigCommand(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(path))
 	_, _, stderr = call(t, "config")
-	assert.Equal(t, "configuration file: "+path+", which is not there\n", stderr)
+	assert.Equal(t, "configuration file: "+path+", which does not exist\n", stderr)
 }
 
 // Whatever a file holds: no panic, and only settings are set.

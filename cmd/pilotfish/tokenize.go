@@ -54,7 +54,8 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&path, "model", "m", "", "the model, a GGUF `file` (required)")
+	c.Flags().StringVarP(&path, "model", "m", "", "the model: a GGUF `file`, or the name of a downloaded model, "+
+		"OWNER/NAME:QUANT (required)")
 	c.Flags().BoolVar(&noSpecial, "no-special", false, "treat special tokens in the text as plain text")
 	c.Flags().BoolVar(&jsonl, "jsonl", false, "read one JSON string per line and print one JSON array per line")
 	cobra.CheckErr(c.MarkFlagRequired("model"))

@@ -18,7 +18,7 @@ func newVersionCommand(a *app) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, and what this binary was built from",
 		Example: "  pilotfish version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuild()
 			if asJSON {

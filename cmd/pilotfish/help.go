@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Columns of help where stdout is no terminal, and at most where it is one.
+const (
+	helpColumns = 100
+	mostColumns = 120
+)
+
+// helpWidth is how many columns help may take.
+func (a *app) helpWidth() int {
+	w := a.stdout
+	if o, ok := w.(*output); ok {
+		w = o.w
+	}
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return min(columns, mostColumns)
+		}
+	}
+	return helpColumns
+}
+
+// addHelp has all commands wrap their help.
+func addHelp(a *app, root *cobra.Command) {
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		var text bytes.Buffer
+		writeUsage(&text, c, a.helpWidth())
+		_, err := c.OutOrStderr().Write(text.Bytes())
+		return err
+	})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		about := c.Long
+		if about == "" {
+			about = c.Short
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", reflow(strings.TrimSpace(about), a.helpWidth()), c.UsageString())
+	})
+}
+
+// writeUsage writes how a command is called.
+func writeUsage(w io.Writer, c *cobra.Command, columns int) {
+	fmt.Fprintln(w, "Usage:")
+	if c.Runnable() {
+		fmt.Fprintf(w, "  %s\n", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		if !strings.HasPrefix(c.UseLine(), c.CommandPath()+" COMMAND") {
+			fmt.Fprintf(w, "  %s COMMAND\n", c.CommandPath())
+		}
+		fmt.Fprintln(w, "\nCommands:")
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() || sub.Name() == "help" {
+				fmt.Fprintf(w, "  %-*s  %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	if c.HasExample() {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+	}
+	if c.HasAvailableLocalFlags() {
+		fmt.Fprintf(w, "\nFlags:\n%s", c.LocalFlags().FlagUsagesWrapped(columns))
+	}
+	if c.HasAvailableInheritedFlags() {
+		fmt.Fprintf(w, "\nGlobal flags:\n%s", c.InheritedFlags().FlagUsagesWrapped(columns))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\n\"%s COMMAND --help\" has more about a command.\n", c.CommandPath())
+	}
+}
+
+// paragraph is a part of a help text whose lines are broken anew.
+type paragraph struct {
+	label string // the first line begins with it, the others are indented as far: an entry of a list
+	words []string
+}
+
+// append adds the lines of the paragraph, of at most so many columns each if the words allow it.
+func (p *paragraph) append(out []string, columns int) []string {
+	line, begun := p.label, false
+	for _, word := range p.words {
+		if begun && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			out = append(out, line)
+			line, begun = strings.Repeat(" ", utf8.RuneCountInString(p.label)), false
+		}
+		if begun {
+			line += " "
+		}
+		line, begun = line+word, true
+	}
+	if begun {
+		out = append(out, line)
+	}
+	return out
+}
+
+// reflow breaks the lines of paragraphs and of lists anew, at so many columns. Other lines that are indented stay.
+func reflow(text string, columns int) string {
+	entry := regexp.MustCompile(`^( +\S(?:.*?\S)?  +)(\S.*)$`)
+	var out []string
+	var open paragraph
+	end := func(label string) {
+		out = open.append(out, columns)
+		open = paragraph{label: label}
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		inner := strings.TrimLeft(line, " ")
+		indent := len(line) - len(inner)
+		found := entry.FindStringSubmatch(line)
+		switch {
+		case inner != "" && len(open.words) > 0 && indent == utf8.RuneCountInString(open.label): // it goes on
+		case found != nil:
+			end(found[1])
+			inner = found[2]
+		case indent > 0 || inner == "" || inner[0] == '\t':
+			end("")
+			out = append(out, line)
+			continue
+		default:
+			end("")
+		}
+		open.words = append(open.words, strings.Fields(inner)...)
+	}
+	end("")
+	return strings.Join(out, "\n")
+}
