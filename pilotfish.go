@@ -23,7 +23,9 @@ package pilotfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -36,10 +38,13 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that Close was called: before, or while the call was under way.
+	// ErrClosed says that Close was called, of the model or of what was made from it: before, or while the call was under
+	// way.
 	ErrClosed = engine.ErrClosed
 	// ErrBusy says that a second answer was begun in a chat or session before the first was over.
 	ErrBusy = engine.ErrBusy
+	// ErrContext says that a text is too long: for a model's context, or for that of a large one that is asked about it.
+	ErrContext = engine.ErrContext
 )
 
 // Options say how a model is run. The zero value works.
@@ -175,6 +180,9 @@ func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(
 // exclude each other, and schemas that are wrong or not supported. It asks no cloud.
 func (m *Model) Check(options ...Option) error {
 	r := newRequest(options)
+	if err := r.settings.check(); err != nil {
+		return err
+	}
 	route := engine.Route{Request: r.settings.request()}
 	route.Draft.Verify = r.route != nil && r.route.Verify
 	return m.e.Check(route)
@@ -211,6 +219,9 @@ type DialOptions struct {
 // Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. An error has its true cause: no such
 // host, refused, another certificate than the pin's, an access token that is not taken, another tokenizer.
 func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway, error) {
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("dial %s: timeout: %v is negative", addr, o.Timeout)
+	}
 	opt := engine.DialOptions{
 		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
 		ConnectTimeout: o.Timeout,
@@ -221,16 +232,60 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 			return nil, fmt.Errorf("dial %s: pin: %w", addr, err)
 		}
 	}
-	r, err := m.e.Dial(ctx, addr, opt)
+	vocabulary, err := m.Vocabulary()
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	return &Gateway{r}, nil
+	r, err := m.e.Dial(ctx, addr, opt)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, advised(err))
+	}
+	return &Gateway{r, vocabulary}, nil
 }
+
+// advised adds to an error of connecting what to do about it, where that is known.
+func advised(err error) error {
+	if a, ok := errors.AsType[*net.AddrError](err); ok {
+		return &worded{a.Err + ": give host:port, such as gpu.example.org:4433", err}
+	}
+	c, ok := errors.AsType[*engine.ConnectError](err)
+	if !ok {
+		return err
+	}
+	const fingerprint = "which `pilotfish cloud` prints where the gateway runs"
+	help := "is a gateway running there, and does its UDP port let this machine in?"
+	switch engine.RemedyFor(c) {
+	case engine.NewPin:
+		help = "if the gateway has a new certificate, set DialOptions.Pin to its fingerprint, " + fingerprint
+	case engine.GivePin:
+		help = "set DialOptions.Pin to the fingerprint of its certificate, " + fingerprint
+	case engine.RightHost:
+		help = "is the name of the host right?"
+	case engine.RightSecret:
+		help = "set DialOptions.Token to the access token of the gateway"
+	case engine.SameFamily:
+		help = "open a small model of the same family as the gateway's"
+	case engine.SameVersion:
+		help = "use the same version of pilotfish here and there"
+	case engine.ReadRefusal:
+		return err
+	}
+	return &worded{c.Err.Error() + " (" + help + ")", err}
+}
+
+// worded is an error in other words.
+type worded struct {
+	text string
+	err  error
+}
+
+func (e *worded) Error() string { return e.text }
+func (e *worded) Unwrap() error { return e.err }
 
 // Gateway is a connection to a gateway: a [Cloud] for any number of texts at once.
 type Gateway struct {
-	r *engine.Remote
+	r          *engine.Remote
+	vocabulary int
 }
 
 // Close ends the connection.
@@ -248,16 +303,21 @@ type ServeOptions struct {
 // Serve makes m the large model of this process: a [Cloud] for any number of texts of small models with the same
 // tokenizer. Close it before m.
 func (m *Model) Serve(o ServeOptions) (*Service, error) {
+	vocabulary, err := m.Vocabulary()
+	if err != nil {
+		return nil, err
+	}
 	s, err := m.e.Serve(engine.ServeOptions{Slots: o.Tokens, Rows: o.Rows})
 	if err != nil {
 		return nil, err
 	}
-	return &Service{s}, nil
+	return &Service{s, vocabulary}, nil
 }
 
 // Service is a large model of this process.
 type Service struct {
-	s *engine.Service
+	s          *engine.Service
+	vocabulary int
 }
 
 // Close ends the service. Questions under way end with an error.

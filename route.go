@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -28,7 +29,7 @@ type Cloud interface {
 // Question asks a [Cloud] which token follows a text.
 type Question struct {
 	Context     []int32 // the whole text so far, prompt included; it may be kept but not changed
-	Best        int     // how many best tokens are wanted with the answer; 0: none
+	Best        int     // how many best tokens are wanted with the answer, 0 to [MostBest]
 	Temperature float64 // how the token is chosen, as in [Settings]
 	TopK        int
 	TopP        float64
@@ -117,6 +118,9 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, errors.New("the policy value needs costs, which this package does not follow: choose another one")
 	}
 	asks := opt.Policy != router.Always && opt.Policy != router.Never
+	if !asks && (o.Budget != 0 || o.Threshold != nil) {
+		return nil, fmt.Errorf("the policy %s has neither a budget nor a threshold: leave them out", opt.Policy)
+	}
 	if asks && o.Threshold == nil && o.Budget == 0 {
 		if file != nil && file.Certificate != nil && opt.Policy == router.Learned {
 			opt.Threshold = &file.Certificate.Threshold
@@ -201,6 +205,9 @@ func WatchHeads(f func(Head)) Option {
 func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
 	s := r.settings
 	out := engine.Route{Request: s.request()}
+	if err := s.check(); err != nil {
+		return out, nil, err
+	}
 	if len(r.watch) > 0 {
 		out.Observe = func(e Event) {
 			for _, f := range r.watch {
@@ -314,21 +321,54 @@ func (g *Gateway) session(ctx context.Context) (engine.Cloud, func(), error) { r
 func (s *Service) session(ctx context.Context) (engine.Cloud, func(), error) { return s.s.Session(ctx) }
 
 // Ask implements [Cloud], for questions of the caller's own.
-func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) { return askOnce(ctx, g, q) }
+func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) {
+	return askOnce(ctx, g, q, g.vocabulary, g.r.Context())
+}
 
 // Ask implements [Cloud], for questions of the caller's own.
-func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) { return askOnce(ctx, s, q) }
+func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
+	return askOnce(ctx, s, q, s.vocabulary, s.s.Context())
+}
+
+// MostBest is the largest [Question].Best that a [Gateway] or a [Service] takes.
+const MostBest = netproto.MaxK
+
+// check reports what of a question cannot be asked, of a model with such a vocabulary that takes contexts up to longest
+// tokens; 0: nobody knows.
+func (q Question) check(vocabulary, longest int) error {
+	switch n := len(q.Context); {
+	case n == 0:
+		return errors.New("the context is empty: give at least one token")
+	case longest > 0 && n > longest:
+		return fmt.Errorf("%w: %d tokens are given, the large model takes 1 to %d", ErrContext, n, longest)
+	case q.Best < 0 || q.Best > MostBest:
+		return fmt.Errorf("best: %d tokens are not possible, 0 to %d are", q.Best, MostBest)
+	}
+	for i, id := range q.Context {
+		if id < 0 || int(id) >= vocabulary {
+			return fmt.Errorf("token %d of the context is %d: ids of this model are 0 to %d", i, id, vocabulary-1)
+		}
+	}
+	return q.sampling().Validate()
+}
+
+// sampling returns how the token is chosen, as the engine takes it.
+func (q Question) sampling() sample.Options {
+	return sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
+}
 
 // askOnce asks a question of a text that nothing else is asked of.
-func askOnce(ctx context.Context, s sessions, q Question) (Answer, error) {
+func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest int) (Answer, error) {
+	if err := q.check(vocabulary, longest); err != nil {
+		return Answer{}, fmt.Errorf("ask: %w", err)
+	}
 	cloud, end, err := s.session(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer end()
 	a, err := cloud.Ask(ctx, engine.CloudQuestion{
-		Context: q.Context, K: q.Best,
-		Sampling: sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed},
+		Context: q.Context, K: q.Best, Sampling: q.sampling(),
 	})
 	if err != nil {
 		return Answer{}, ended.By(ctx, err)
@@ -348,11 +388,13 @@ type foreign struct {
 
 // Ask implements [engine.Cloud]. It runs in a goroutine that nobody can recover in.
 func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
-	defer f.crash.catch(&err)
+	back := false
+	defer f.crash.catch(&err, &back)
 	s := q.Sampling
 	a, err := f.c.Ask(ctx, Question{
 		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
 	})
+	back = true
 	out := engine.CloudAnswer{Token: a.Token}
 	for _, c := range a.Best {
 		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
@@ -367,13 +409,20 @@ type crash struct {
 	why  any // nil: there was none
 }
 
-// errCrash ends an answer whose cloud panicked.
-var errCrash = errors.New("the cloud panicked")
+// What ends an answer whose cloud did not return.
+var (
+	errCrash = errors.New("the cloud panicked")
+	errExit  = errors.New("the cloud ended its goroutine instead of answering: " +
+		"runtime.Goexit, and what calls it, such as FailNow of a test, cannot be called in Ask")
+)
 
-// catch is deferred by what may panic.
-func (c *crash) catch(err *error) {
+// catch is deferred by what may not come back: it panics, or ends its goroutine.
+func (c *crash) catch(err *error, back *bool) {
 	why := recover()
 	if why == nil {
+		if !*back {
+			c.stop(errExit)
+		}
 		return
 	}
 	*err = errCrash

@@ -2,6 +2,8 @@ package pilotfish
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -117,6 +119,14 @@ type SchemaError = engine.SchemaError
 
 func (s Settings) set(r *request) { r.settings = s }
 
+// check reports what of the settings the engine does not look at and cannot be.
+func (s Settings) check() error {
+	if s.Best < 0 {
+		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", s.Best)
+	}
+	return nil
+}
+
 // MaxTokens is the option of at most n tokens.
 func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.MaxTokens = n }) }
 
@@ -139,7 +149,7 @@ type Stats struct {
 	Shortened    bool          // a value of [Settings].Schema had to end, as there was no more room: it may lack something
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
-	Timeouts     int           // tokens that the small model chose as the large one did not answer in time
+	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
 	Asks         int           // questions sent to the large model
 	Hits         int           // answers of it whose token was drafted already
 	Passes       int           // forward calls of the small model after the prompt
@@ -168,9 +178,9 @@ func (s Settings) request() engine.Request {
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
-		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens, Passes: a.Passes,
-		PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
-		CloudTokens: r.Cloud, Timeouts: r.Timeouts, Asks: r.Asks, Hits: r.Hits, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens,
+		Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
+		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}
 }
@@ -204,12 +214,22 @@ func (s *Session) Generate(ctx context.Context, text string, options ...Option) 
 func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if !s.busy.CompareAndSwap(false, true) {
-			yield(Token{}, ErrBusy)
+			yield(Token{}, s.busyOrClosed())
 			return
 		}
 		defer s.busy.Store(false)
 		s.generate(ctx, ids, newRequest(options), yield)
 	}
+}
+
+// busyOrClosed is why a second answer cannot begin before the first is over.
+func (s *Session) busyOrClosed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return ErrBusy
 }
 
 // generate yields tokens until one is refused, and the error if there is one.
@@ -232,6 +252,9 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	defer end()
 	for t, err := range e.Routed(ctx, ids, route) {
 		if err != nil {
+			if errors.Is(err, errExit) {
+				err = errExit // and nothing of a context, which only stopped the answer
+			}
 			if !crash.happened() {
 				yield(Token{}, err)
 			}
@@ -328,7 +351,7 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if !c.s.busy.CompareAndSwap(false, true) {
-			yield(Token{}, ErrBusy)
+			yield(Token{}, c.s.busyOrClosed())
 			return
 		}
 		defer c.s.busy.Store(false)

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
+	"net"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -79,5 +83,238 @@ func TestBest(t *testing.T) {
 			assert.Positive(t, calls, who)
 			assert.GreaterOrEqual(t, least, max(best, 2), who)
 		}
+	}
+}
+
+// served opens the demo's pair, the large model as a service, until the test ends.
+func served(t *testing.T) (*pilotfish.Model, *pilotfish.Service) {
+	t.Helper()
+	m := demoModel(t, demo.Small())
+	service, err := demoModel(t, demo.Large()).Serve(pilotfish.ServeOptions{Tokens: 1024})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, service.Close()) })
+	return m, service
+}
+
+// TestQuestions: what cannot be asked is refused alike by a gateway and by a service, and said in words; the bounds
+// themselves can be asked.
+func TestQuestions(t *testing.T) {
+	m, service := served(t)
+	addr, pin := gateway(t)
+	g, err := m.Dial(t.Context(), addr, pilotfish.DialOptions{Pin: pin})
+	require.NoError(t, err)
+	defer g.Close()
+	vocabulary, err := m.Vocabulary()
+	require.NoError(t, err)
+	last := int32(vocabulary - 1)
+	for name, c := range map[string]pilotfish.Cloud{"gateway": g, "service": service} {
+		for want, q := range map[string]pilotfish.Question{
+			"the context is empty":                               {},
+			"token 1 of the context is -1: ids of this model":    {Context: []int32{1, -1}},
+			"token 0 of the context is 768: ids of this model":   {Context: []int32{last + 1}},
+			"best: -1 tokens are not possible, 0 to 256 are":     {Context: []int32{1}, Best: -1},
+			"best: 257 tokens are not possible, 0 to 256 are":    {Context: []int32{1}, Best: pilotfish.MostBest + 1},
+			"temperature: NaN is not a number of at least 0":     {Context: []int32{1}, Temperature: math.NaN()},
+			"top-p: 7 is not within 0 to 1":                      {Context: []int32{1}, Temperature: 1, TopP: 7},
+			"top-k: -1 is negative":                              {Context: []int32{1}, TopK: -1},
+			"513 tokens are given, the large model takes 1 to 5": {Context: make([]int32, 513)},
+		} {
+			_, err := c.Ask(t.Context(), q)
+			assert.ErrorContains(t, err, "ask: ", name)
+			assert.ErrorContains(t, err, want, name)
+			assert.Equal(t, len(q.Context) > 512, errors.Is(err, pilotfish.ErrContext), name)
+		}
+		longest := append(make([]int32, 511), last)
+		a, err := c.Ask(t.Context(), pilotfish.Question{Context: longest, Best: pilotfish.MostBest})
+		require.NoError(t, err, name)
+		assert.Len(t, a.Best, pilotfish.MostBest, name)
+		a, err = c.Ask(t.Context(), pilotfish.Question{Context: []int32{1}})
+		require.NoError(t, err, name)
+		assert.Empty(t, a.Best, name)
+	}
+}
+
+// TestClosedParts: a gateway, a service or a model that is closed says so by ErrClosed, whatever it is used for.
+func TestClosedParts(t *testing.T) {
+	m, service := served(t)
+	addr, pin := gateway(t)
+	g, err := m.Dial(t.Context(), addr, pilotfish.DialOptions{Pin: pin})
+	require.NoError(t, err)
+	require.NoError(t, g.Close())
+	require.NoError(t, service.Close())
+	for name, c := range map[string]pilotfish.Cloud{"gateway": g, "service": service} {
+		_, err := c.Ask(t.Context(), pilotfish.Question{Context: []int32{1}})
+		assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
+		_, err = pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn", pilotfish.Via(c, nil)))
+		assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
+	}
+	require.NoError(t, m.Close())
+	assert.ErrorIs(t, m.Check(), pilotfish.ErrClosed)
+}
+
+// TestCloseWithin: in a chat or session that is closed while it answers, the next answer is refused as closed, not as
+// busy.
+func TestCloseWithin(t *testing.T) {
+	m := demoModel(t, demo.Small())
+	s, chat := m.NewSession(), m.NewChat(pilotfish.ChatOptions{})
+	for name, c := range map[string]struct {
+		ask   func() iter.Seq2[pilotfish.Token, error]
+		close func() error
+	}{
+		"session": {func() iter.Seq2[pilotfish.Token, error] { return s.Generate(t.Context(), "One day") }, s.Close},
+		"chat":    {func() iter.Seq2[pilotfish.Token, error] { return chat.Send(t.Context(), question) }, chat.Close},
+	} {
+		for _, err := range c.ask() {
+			require.NoError(t, err, name)
+			_, err = pilotfish.Text(c.ask())
+			assert.ErrorIs(t, err, pilotfish.ErrBusy, name)
+			require.NoError(t, c.close())
+			_, err = pilotfish.Text(c.ask())
+			assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
+			break
+		}
+		_, err := pilotfish.Text(c.ask())
+		assert.ErrorIs(t, err, pilotfish.ErrClosed, name)
+	}
+}
+
+// TestDialAdvice: an error of Dial names the address once, the cause, and what to do.
+func TestDialAdvice(t *testing.T) {
+	m := demoModel(t, demo.Small())
+	addr, pin := gateway(t)
+	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	none := silent.LocalAddr().String()
+	for name, c := range map[string]struct {
+		addr string
+		o    pilotfish.DialOptions
+		want []string
+	}{
+		"no pin":        {addr, pilotfish.DialOptions{}, []string{"signed by unknown authority", "DialOptions.Pin"}},
+		"another pin":   {addr, pilotfish.DialOptions{Pin: strings.Repeat("12", 32)}, []string{pin, "DialOptions.Pin"}},
+		"no pin at all": {addr, pilotfish.DialOptions{Pin: "zz"}, []string{"pin: ", "2 hexadecimal digits instead of 64"}},
+		"no reply":      {none, pilotfish.DialOptions{Pin: pin, Timeout: 1}, []string{"no reply", "is a gateway running"}},
+		"no port":       {"localhost", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
+		"no address":    {"", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
+		"wrong port":    {"localhost:99999", pilotfish.DialOptions{}, []string{"invalid port: give host:port"}},
+		"no time":       {addr, pilotfish.DialOptions{Timeout: -1}, []string{"timeout: -1ns is negative"}},
+	} {
+		_, err := m.Dial(t.Context(), c.addr, c.o)
+		require.Error(t, err, name)
+		assert.True(t, strings.HasPrefix(err.Error(), "dial "+c.addr+": "), "%s: %v", name, err)
+		assert.Equal(t, 1, strings.Count(err.Error(), "dial"), "%s: %v", name, err)
+		for _, want := range c.want {
+			assert.ErrorContains(t, err, want, name)
+		}
+	}
+}
+
+// leaver is a cloud that ends its goroutine.
+type leaver struct{}
+
+func (leaver) Ask(context.Context, pilotfish.Question) (pilotfish.Answer, error) {
+	runtime.Goexit()
+	return pilotfish.Answer{}, nil
+}
+
+// TestLeaver: a cloud that ends its goroutine instead of answering ends the answer with an error that says so,
+// without a deadline too, and the session can be used again.
+func TestLeaver(t *testing.T) {
+	s := demoModel(t, demo.Small()).NewSession()
+	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
+	require.NoError(t, err)
+	for _, serial := range []bool{false, true} {
+		_, err := pilotfish.Text(s.Generate(t.Context(), "In the barn", pilotfish.MaxTokens(8),
+			pilotfish.Route{Cloud: leaver{}, Router: always, Serial: serial, Deadline: -1}))
+		assert.ErrorContains(t, err, "runtime.Goexit")
+		assert.NotErrorIs(t, err, context.Canceled, "the caller ended nothing")
+		_, err = pilotfish.Text(s.Generate(t.Context(), "In the barn", pilotfish.MaxTokens(2)))
+		assert.NoError(t, err)
+	}
+}
+
+// TestCloudTokens: the tokens of the large model are among those of the answer, to which the end token does not belong.
+func TestCloudTokens(t *testing.T) {
+	m, service := served(t)
+	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
+	require.NoError(t, err)
+	for _, most := range []int{1, 5, 0} {
+		chat, large := m.NewChat(pilotfish.ChatOptions{}), 0
+		for tok, err := range chat.Send(t.Context(), question, pilotfish.MaxTokens(most),
+			pilotfish.Route{Cloud: service, Router: always, Deadline: -1}) {
+			require.NoError(t, err)
+			assert.Equal(t, pilotfish.Large, tok.Origin)
+			large++
+		}
+		got := chat.Stats()
+		assert.Equal(t, large, got.Tokens)
+		assert.Equal(t, large, got.CloudTokens)
+		assert.Zero(t, got.Timeouts)
+		assert.Equal(t, most == 0, got.Stop == "end", "with the end token, which is not told")
+	}
+}
+
+// TestRefused: options that cannot be are refused by the check and by the answer, and routers that cannot be when
+// they are made.
+func TestRefused(t *testing.T) {
+	m := demoModel(t, demo.Small())
+	for want, o := range map[string]pilotfish.Option{
+		"best: -1 tokens are not possible":    pilotfish.Settings{Best: -1},
+		"there is no token -5 to add a bias":  pilotfish.Settings{LogitBias: map[int32]float32{-5: 1, 3: 1}},
+		"there is no token 768 to add a bias": pilotfish.Settings{LogitBias: map[int32]float32{768: 1}},
+		"must not be negative, but are -1":    pilotfish.MaxTokens(-1),
+	} {
+		assert.ErrorContains(t, m.Check(o), want)
+		_, err := pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn", o))
+		assert.ErrorContains(t, err, want)
+	}
+	assert.NoError(t, m.Check(pilotfish.Settings{LogitBias: map[int32]float32{0: 1, 767: -1}}))
+	for _, o := range []pilotfish.RouterOptions{
+		{Policy: "always", Budget: 0.5}, {Policy: "never", Threshold: new(0.5)}, {Policy: "value"}, {Policy: "learned"},
+	} {
+		_, err := pilotfish.NewRouter(o)
+		assert.Error(t, err, "%+v", o)
+	}
+	_, err := pilotfish.Text(m.NewSession().GenerateTokens(t.Context(), make([]int32, 600)))
+	assert.ErrorIs(t, err, pilotfish.ErrContext)
+	_, err = pilotfish.Text(m.NewSession().GenerateTokens(t.Context(), []int32{5, 768}))
+	assert.ErrorContains(t, err, "token 1 of the prompt is 768")
+	_, err = pilotfish.Load(demo.Small(), "demo.gguf", pilotfish.Options{Threads: 1 << 30})
+	assert.ErrorContains(t, err, "threads: 1073741824 are not possible: give 1 to 1024")
+	_, err = m.Serve(pilotfish.ServeOptions{Tokens: 1 << 50})
+	assert.ErrorContains(t, err, "more than this machine has memory for")
+}
+
+// voter is a cloud that always answers the same.
+type voter struct{}
+
+func (voter) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
+	return pilotfish.Answer{Token: 70, Best: []pilotfish.Candidate{{ID: 70, LogProb: -0.1}, {ID: 71, LogProb: -2}}}, nil
+}
+
+// TestCloudByRules: bias and penalties choose among the best tokens of the large model, too.
+func TestCloudByRules(t *testing.T) {
+	m := demoModel(t, demo.Small())
+	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		settings pilotfish.Settings
+		want     []int32
+	}{
+		{pilotfish.Settings{}, []int32{70, 70, 70}},
+		{pilotfish.Settings{LogitBias: map[int32]float32{70: -100}}, []int32{71, 71, 71}},
+		{pilotfish.Settings{PresencePenalty: 2}, []int32{70, 71, 70}},
+		{pilotfish.Settings{FrequencyPenalty: 1}, []int32{70, 70, 71}},
+	} {
+		var got []int32
+		c.settings.MaxTokens = 3
+		for tok, err := range m.NewSession().GenerateTokens(t.Context(), []int32{5}, c.settings,
+			pilotfish.Route{Cloud: voter{}, Router: always, Serial: true, Deadline: -1}) {
+			require.NoError(t, err)
+			assert.Equal(t, pilotfish.Large, tok.Origin)
+			got = append(got, tok.ID)
+		}
+		assert.Equal(t, c.want, got, "%+v", c.settings)
 	}
 }

@@ -13,10 +13,18 @@ func By(ctx context.Context, err error) error {
 	if err == nil || how == nil || errors.Is(err, how) || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	return &end{err, how}
+	return Also(err, how)
 }
 
-// end is why and how a context ended.
+// Also returns err such that errors.Is finds what in it, too. Its text stays the same.
+func Also(err, what error) error {
+	if err == nil || errors.Is(err, what) {
+		return err
+	}
+	return &end{err, what}
+}
+
+// end is an error, of whose text it has, that is another one, too.
 type end struct{ why, how error }
 
 // Error implements error.

@@ -40,3 +40,14 @@ func TestBy(t *testing.T) {
 		assert.Equal(t, context.Canceled, ended.By(plain, context.Canceled), "nothing to add")
 	})
 }
+
+// TestAlso: an error is another one, too, in the same words.
+func TestAlso(t *testing.T) {
+	one, other := errors.New("one"), errors.New("other")
+	err := ended.Also(fmt.Errorf("here: %w", one), other)
+	assert.ErrorIs(t, err, one)
+	assert.ErrorIs(t, err, other)
+	assert.EqualError(t, err, "here: one")
+	assert.Equal(t, one, ended.Also(one, one), "nothing to add")
+	assert.NoError(t, ended.Also(nil, other))
+}

@@ -63,9 +63,6 @@ func (r *run) take(res result) {
 	e.BytesUp, e.BytesDown, e.Prefilled = res.answer.BytesUp, res.answer.BytesDown, res.answer.Prefilled
 	e.Decoded = res.err == nil
 	r.explain(e, res.err)
-	if e.Outcome != inFlight && r.fault.has(faultStaleAnswer) && r.tip.open() && r.tip.esc.Outcome == inFlight {
-		e = r.tip.esc
-	}
 	switch {
 	case res.probe:
 		r.takeProbe(e, res)
@@ -161,15 +158,10 @@ func (r *run) fail(e *escalation, err error) {
 func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
 	r.shut(e, err)
 	var keep *node
-	for i, c := range e.at.children {
-		if c.token == token && !r.fault.has(faultFirstBranch) || r.fault.has(faultFirstBranch) && i == 0 {
+	for _, c := range e.at.children {
+		if c.token == token {
 			keep = c
 		}
-	}
-	if keep == nil && r.fault.has(faultKeepBelowMiss) && len(e.at.children) > 0 {
-		keep = e.at.children[0]
-		keep.token, keep.end = token, r.End(token)
-		keep.final = keep.final || keep.end
 	}
 	if outcome == Miss && keep != nil && (keep.evaluated || keep.final) {
 		outcome = Hit
@@ -190,9 +182,6 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 	if origin == EdgeTimeout && r.Verify {
 		keep.unverified = true
 		r.giveUp(e)
-	}
-	if r.fault.has(faultLocalOrigin) && token == e.Local {
-		keep.origin = Edge
 	}
 	e.at.children = append(e.at.children[:0], keep)
 	if e.answer() {
@@ -225,7 +214,7 @@ func (r *run) shut(e *escalation, why error) {
 	if s := e.stream; s != nil && !s.turned && (why != nil || len(s.tokens) == 0) {
 		s.live = false
 	}
-	if e.cancel != nil && (e.stream == nil || !e.stream.live) && !(r.fault.has(faultSkipCancel) && why == errDropped) {
+	if e.cancel != nil && (e.stream == nil || !e.stream.live) {
 		e.cancel(why)
 	}
 }

@@ -57,10 +57,6 @@ func (r *run) ask(ctx context.Context) {
 	slices.SortStableFunc(r.held, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
 	for i := 0; i < len(r.held); {
 		e := r.held[i]
-		room := r.InFlight
-		if r.fault.has(faultInFlight) {
-			room++
-		}
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.probe(ctx, e)
@@ -75,12 +71,9 @@ func (r *run) ask(ctx context.Context) {
 			i++
 		case r.idle(e):
 			i++
-		case len(r.asked) < room:
+		case len(r.asked) < r.InFlight:
 			r.held = slices.Delete(r.held, i, i+1)
 			r.send(ctx, e)
-		case r.fault.has(faultForgetHeld):
-			r.resolve(e, Unasked, e.Local, Edge, nil)
-			i = 0
 		default:
 			return
 		}
@@ -178,9 +171,6 @@ func (r *run) start(ctx context.Context, res result) {
 		}
 		res.at = r.now()
 		r.results.put(res)
-		if r.fault.has(faultTwice) {
-			r.results.put(res)
-		}
 		if e.stream != nil {
 			r.more(e, cancel, res)
 		}

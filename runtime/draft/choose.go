@@ -26,11 +26,7 @@ func (r *run) choose() []*node {
 	slices.SortFunc(leaves, func(a, b leaf) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
 	})
-	rows := r.Rows
-	if r.fault.has(faultRows) {
-		rows++
-	}
-	leaves = leaves[:min(len(leaves), rows, max(0, r.model.Room()))]
+	leaves = leaves[:min(len(leaves), r.Rows, max(0, r.model.Room()))]
 	nodes := make([]*node, len(leaves))
 	for i, l := range leaves {
 		nodes[i] = l.node
@@ -70,9 +66,6 @@ func (r *run) horizon(n *node) int {
 		if a.parent.open() {
 			end = a.parent.pos + r.Window
 		}
-	}
-	if r.fault.has(faultWindow) && end < math.MaxInt {
-		end++
 	}
 	return end
 }

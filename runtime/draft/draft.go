@@ -303,7 +303,6 @@ type Decoder struct {
 	model  Model
 	router Router
 	cloud  Cloud
-	fault  fault // planted by tests
 }
 
 // New makes a decoder. A nil router never escalates, and cloud may then be nil too.
@@ -336,7 +335,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{
-		Options: d.o, model: d.model, router: d.router, cloud: d.cloud, fault: d.fault,
+		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
 		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResults(),
 		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),

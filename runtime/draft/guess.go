@@ -42,14 +42,7 @@ func (r *run) guess(leaves []*node) [][]*node {
 		return nil
 	}
 	chains := make([][]*node, len(leaves))
-	share := lookup.Share(places, most, r.cost)
-	if r.fault.has(faultEager) {
-		for i := range share {
-			share[i] = min(most, len(likely[i]))
-			most -= share[i]
-		}
-	}
-	for i, n := range share {
+	for i, n := range lookup.Share(places, most, r.cost) {
 		at := leaves[i]
 		for _, token := range likely[i][:n] {
 			r.last++
@@ -69,13 +62,8 @@ func (r *run) spare(leaves int) int {
 	if r.Lookup > 0 {
 		rows = min(rows, r.Lookup)
 	}
-	if r.fault.has(faultGuessRows) {
-		rows++
-	}
-	if !r.fault.has(faultEager) {
-		rows = min(rows, r.cost.Reach(leaves))
-	}
-	if rows > leaves && !r.fault.has(faultGuessRoom) {
+	rows = min(rows, r.cost.Reach(leaves))
+	if rows > leaves {
 		rows = min(rows, r.model.Room())
 	}
 	return rows - leaves
@@ -95,19 +83,13 @@ func (r *run) tail(n *node) []int32 {
 func (r *run) reach(n *node) int {
 	most, _ := r.limit()
 	end := r.prompt + most - 2 // the last position but one
-	if r.fault.has(faultGuessMax) {
-		end++
-	}
-	if !r.fault.has(faultGuessWindow) {
-		end = min(end, r.horizon(n))
-	}
-	return end - n.pos
+	return min(end, r.horizon(n)) - n.pos
 }
 
 // cut returns the tokens before the first that ends the text.
 func (r *run) cut(tokens []int32) []int32 {
 	for i, t := range tokens {
-		if r.End(t) && !r.fault.has(faultGuessEnd) {
+		if r.End(t) {
 			return tokens[:i]
 		}
 	}
@@ -118,14 +100,9 @@ func (r *run) cut(tokens []int32) []int32 {
 // follows: that one is then in the draft tree as if it had been evaluated by itself. It ends before a token that the
 // cloud is to be asked for. heads follow the leaf and each guess; the number of guesses that held is returned.
 func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (held int) {
-	first := n.state
 	for {
 		r.evaluated(n, p)
-		row := held
-		if r.fault.has(faultGuessHead) {
-			row = max(0, held-1)
-		}
-		r.decide(n, &heads[row])
+		r.decide(n, &heads[held])
 		if held == len(chain) {
 			return held
 		}
@@ -134,9 +111,6 @@ func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (hel
 			return held
 		}
 		next.id = chain[held].id
-		if r.fault.has(faultGuessState) {
-			next.state = first
-		}
 		n = next
 		held++
 	}
@@ -144,17 +118,10 @@ func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (hel
 
 // follows returns the token that stands after n if it is what was guessed.
 func (r *run) follows(n, guess *node) *node {
-	if n.esc != nil && r.fault.has(faultGuessEscalation) && n.esc.Local == guess.token {
-		r.held, n.esc = r.held[:len(r.held)-1], nil
-		r.child(n, guess.token, 0)
-	}
 	if n.esc != nil {
 		return nil
 	}
 	next := n.children[0]
-	if r.fault.has(faultGuessWrong) && !next.final {
-		next.token = guess.token
-	}
 	if next.token != guess.token {
 		return nil
 	}

@@ -41,7 +41,6 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	token, ok := a.Token, true
 	switch p := e.at.place; {
 	case p == nil:
-	case r.fault.has(faultUnmasked):
 	case r.Verify:
 		ok = p.Allows(token)
 	default:

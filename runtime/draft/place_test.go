@@ -140,30 +140,3 @@ func TestPlacesPipelinedEqualsSerial(t *testing.T) {
 	assert.Positive(t, total.Accepted)
 	assert.Positive(t, total.Hits)
 }
-
-// TestPlacesPlantedFaults shows that the property would see a mistake.
-func TestPlacesPlantedFaults(t *testing.T) {
-	for name, fault := range map[string]fault{
-		"an answer that may not stand there":            faultUnmasked,
-		"the place before a guess":                      faultParentPlace,
-		"what another answer told may not stand there":  faultKnownPlace,
-		"a token is turned into one that may not stand": faultTurnPlace,
-		"keep a guess where another token follows":      faultGuessWrong,
-		"keep the best branch whatever the answer":      faultFirstBranch,
-		"keep what was drafted below a wrong token":     faultKeepBelowMiss,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for seed := range uint64(2000) {
-					s := newPlaced(seed)
-					s.fault |= fault
-					if _, err := s.checkVerified(Pipelined); err != nil {
-						t.Logf("caught by schedule %d: %.200v", seed, err)
-						return
-					}
-				}
-				t.Error("not caught")
-			})
-		})
-	}
-}

@@ -120,7 +120,6 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	if err != nil {
 		return nil, err
 	}
-	decoder.fault = s.fault
 	d.sum, err = decoder.Decode(ctx, t.prompt, d.emit)
 	switch {
 	case err != nil:

@@ -17,8 +17,6 @@ type run struct {
 	model  Model
 	router Router
 	cloud  Cloud
-	fault  fault
-	shared uint64 // for faultSharedState
 
 	emit    func(Event) bool
 	stopped bool // emit wants no more
@@ -149,9 +147,6 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 		for _, a := range path(r.base, n.parent) {
 			nodes[i].Path = append(nodes[i].Path, a.id)
 		}
-		if r.fault.has(faultWrongParent) && len(nodes[i].Path) > 1 && r.base.id > 0 {
-			nodes[i].Path = nodes[i].Path[1:]
-		}
 	}
 	start := r.now()
 	heads, err := r.model.Extend(ctx, nodes)
@@ -184,11 +179,8 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, tol
 		behind = behind[len(chain):]
 		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+held
 	}
-	if len(dead) > 0 && !r.fault.has(faultGuessDrop) {
+	if len(dead) > 0 {
 		r.model.Drop(dead...)
-	}
-	if r.fault.has(faultGuessCount) {
-		told.Accepted = told.Proposed
 	}
 	r.tell(Event{Pass: &told})
 }
@@ -197,9 +189,6 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, tol
 func (r *run) decide(n *node, head *backend.Output) {
 	var confidence float32
 	escalate := false
-	if r.fault.has(faultSharedState) {
-		n.state = r.shared
-	}
 	local := r.pick(n, head)
 	var why Why
 	if r.router != nil {
@@ -209,7 +198,6 @@ func (r *run) decide(n *node, head *backend.Output) {
 	} else {
 		confidence = probability(head, local)
 	}
-	r.shared = n.state
 	if !escalate {
 		why, escalate = r.wanted(n, local)
 	}

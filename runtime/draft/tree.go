@@ -54,16 +54,13 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 		c.fact = n.fact.behind(token)
 	}
 	if n.place != nil {
-		if c.place = n.place.Behind(token); r.fault.has(faultParentPlace) && n.open() {
-			c.place = n.place
-		}
+		c.place = n.place.Behind(token)
 	}
 	if n.esc != nil {
 		c.since = c.pos + 1
 	}
 	most, _ := r.limit()
-	c.final = c.end && !(r.fault.has(faultIgnoreEnd) && r.tip.open()) ||
-		c.pos+1 >= r.prompt+most && !(r.fault.has(faultIgnoreMax) && r.tip.open())
+	c.final = c.end || c.pos+1 >= r.prompt+most
 	n.children = append(n.children, c)
 	return c
 }
@@ -125,7 +122,7 @@ func (r *run) drop(n *node, by *escalation) {
 	}
 	walk(n)
 	r.traceRollback(n, by, dead)
-	if len(dead) > 0 && !r.fault.has(faultSkipDrop) {
+	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
 }
@@ -160,9 +157,6 @@ func (r *run) commit() (over bool) {
 
 // certain reports whether it is certain which token follows the tip.
 func (r *run) certain() bool {
-	if r.fault.has(faultSettleEarly) && r.tip.evaluated && len(r.tip.children) > 0 {
-		return true
-	}
 	return r.tip.evaluated && !r.tip.open() && (!r.Verify || r.tip.children[0].looked)
 }
 

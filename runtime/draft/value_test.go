@@ -20,7 +20,6 @@ func (s *schedule) byValue(t *testing.T, mode Mode, r *router.Router, costs *rou
 	o.Mode, o.Deadline = mode, -1
 	d, err := New(f.model, r.With(costs), f.cloud, o)
 	require.NoError(t, err)
-	d.fault = s.fault
 	sum, err := d.Decode(context.Background(), s.prompt, func(e Event) bool {
 		got.collect(e)
 		if q := e.Escalation; q != nil && q.answer() {

@@ -245,7 +245,6 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	if err != nil {
 		return got, sum, err
 	}
-	d.fault = s.fault
 	screen := &screen{prompt: len(s.prompt)}
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool {
 		got.collect(e)

@@ -126,7 +126,7 @@ func (r *run) apply(n *node) {
 		return
 	}
 	switch verdict := n.fact.of(c.token, r.Margin); {
-	case verdict == stands, verdict == turns && !n.allows(n.fact.token) && !r.fault.has(faultTurnPlace):
+	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
 		c.looked, c.by = true, n.fact.from
 	case verdict == turns:
 		r.turn(n)
@@ -145,7 +145,7 @@ func (r *run) answerKnown(e *escalation) {
 		}
 	}
 	token, origin := e.at.fact.token, FromCloud
-	if !e.at.allows(token) && !r.fault.has(faultKnownPlace) {
+	if !e.at.allows(token) {
 		if !r.Verify {
 			return // the best tokens of an answer of its own may stand there
 		}

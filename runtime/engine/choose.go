@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -72,7 +74,10 @@ func (r Route) validate() error {
 // Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
 // other, and schemas that are wrong or not supported.
 func (e *Engine) Check(r Route) error {
-	if err := r.validate(); err != nil {
+	if e.closed() {
+		return e.named(context.Background(), ErrClosed)
+	}
+	if err := e.validate(r); err != nil {
 		return err
 	}
 	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
@@ -82,6 +87,20 @@ func (e *Engine) Check(r Route) error {
 	return err
 }
 
+// validate reports what of a route cannot be with this model.
+func (e *Engine) validate(r Route) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	vocab := e.model.Config().Vocab
+	for _, id := range slices.Sorted(maps.Keys(r.Rules.Bias)) {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("there is no token %d to add a bias to: ids of this model are 0 to %d", id, vocab-1)
+		}
+	}
+	return nil
+}
+
 // chooser is what places of one answer have in common. One goroutine at a time uses it.
 type chooser struct {
 	sampler *sample.Sampler
@@ -89,7 +108,7 @@ type chooser struct {
 	rules   bool             // there are some
 	matcher *grammar.Matcher // nil: anything may follow
 	end     int32            // ends the text; it stands where nothing may, too: never, as any value can be completed
-	room    int              // most tokens of the answer, the end token included; 0: no value of the schema has so few
+	room    int              // most tokens of the answer, with the end token; 0: no value of the schema has so few
 	recent  []int32          // the last tokens of the prompt
 	mask    grammar.Mask
 	tail    []int32
@@ -138,8 +157,8 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 	first := &place{chooser: c}
 	if c.matcher != nil {
 		first.text = c.matcher.Start()
-		if room := min(o.MaxTokens, o.Room); c.matcher.Fits(first.text, room-1) {
-			c.room = room
+		if room := min(o.MaxTokens, o.Room); c.matcher.Fits(first.text, room) {
+			c.room, s.tight = room, !c.matcher.Fits(first.text, room-1)
 			first.close()
 		}
 	}

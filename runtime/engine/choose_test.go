@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -282,9 +283,13 @@ func TestSchema(t *testing.T) {
 			r.Lookup = -1
 			again, _, _ := said(t, s, prompt, Route{Request: r})
 			require.Equal(t, all, again)
-			if !hasRoom(t, e, r) {
-				cut++
+			if left := r.MaxTokens - shortest(t, e, r); left <= 0 {
 				require.Equal(t, StopLength, stop)
+				if require.Equal(t, left == 0, sum.Shortened); left == 0 {
+					valid(t, r.Schema, text)
+				} else {
+					cut++
+				}
 				continue
 			}
 			require.Equal(t, StopEnd, stop, "%s in %d tokens", text, r.MaxTokens)
@@ -303,11 +308,33 @@ func TestSchema(t *testing.T) {
 	assert.True(t, json.Valid([]byte(text)), text)
 }
 
-// hasRoom reports whether the most tokens of a request are enough for the shortest value of its schema.
-func hasRoom(t testing.TB, e *Engine, r Request) bool {
+// shortest is how many tokens the shortest value of a request's schema has.
+func shortest(t testing.TB, e *Engine, r Request) int {
 	m, _, err := e.structured.matcher(e, r.Schema)
 	require.NoError(t, err)
-	return len(m.Shortest(m.Start())) < r.MaxTokens
+	return len(m.Shortest(m.Start()))
+}
+
+// TestSchemaFitsExactly: where there is room for the shortest value it is whole, and the end token behind it where
+// there is room for one more; with less the answer is cut.
+func TestSchemaFitsExactly(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	for _, schema := range schemas {
+		r := Request{Schema: []byte(schema)}
+		n := shortest(t, e, r)
+		for _, most := range []int{n - 1, n, n + 1} {
+			if r.MaxTokens = most; most == 0 {
+				continue
+			}
+			_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+			assert.Equal(t, most > n, stop == StopEnd, "%s in %d tokens", schema, most)
+			if assert.Equal(t, most >= n, s.Summary().Shortened, "%s in %d tokens", schema, most); most >= n {
+				valid(t, r.Schema, text)
+			}
+		}
+	}
 }
 
 // TestSchemaFillsContext: a value ends with the context, too.
@@ -338,14 +365,16 @@ func TestSchemaFillsContext(t *testing.T) {
 // known is a cloud that is a large model of this process, and counts what is asked.
 type known struct {
 	draft.Cloud
-	mu          sync.Mutex // questions are asked at once
-	best, asked int
+	mu    sync.Mutex // questions are asked at once
+	asked int
+	best  int // most best tokens wanted, and ahead, most tokens beyond the one asked for
+	ahead int
 }
 
 func (k *known) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	k.mu.Lock()
 	k.asked++
-	k.best = max(k.best, q.K)
+	k.best, k.ahead = max(k.best, q.K), max(k.ahead, q.Ahead)
 	k.mu.Unlock()
 	return k.Cloud.Ask(ctx, q)
 }
@@ -391,13 +420,14 @@ func TestSchemaRouted(t *testing.T) {
 					}
 				}
 				texts[mode] = all
-				if hasRoom(t, small, r.Request) {
+				if shortest(t, small, r.Request) < r.MaxTokens {
 					require.Equal(t, StopEnd, stop)
 					valid(t, r.Schema, text)
 				}
 				kept += s.Routing().Kept
 				cloudTokens += s.Routing().Cloud
 				assert.Equal(t, cloudBest, k.best)
+				assert.Zero(t, k.ahead, "such tokens come without their best")
 			}
 			require.Equal(t, texts[0], texts[1], "%s: %+v", schema, c)
 		}
@@ -470,4 +500,59 @@ func TestHeadAndWrap(t *testing.T) {
 	said(t, s, []int32{70, 71}, r)
 	assert.Equal(t, 1, wrapped)
 	assert.GreaterOrEqual(t, heads, 5)
+}
+
+// TestPickIsBestAllowed: a greedy choice by a schema is the best of all tokens that may follow, also where the room
+// left rules most of the better ones out, unless these are very many.
+func TestPickIsBestAllowed(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	sampler, err := sample.New(sample.Options{})
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(7, 11))
+	vocab, ruledOut, many := e.model.Config().Vocab, 0, 0
+	all := append([]string{`{"type":"string","pattern":"^(k|[^k].{90})$"}`}, schemas...)
+	for i := range 20 * len(all) {
+		route := Route{Request: Request{Schema: []byte(all[i%len(all)])}}
+		o := draft.Options{MaxTokens: shortest(t, e, route.Request) + 1 + r.IntN(12), Room: 512}
+		_, err := s.choose(&o, sampler, []int32{70}, route)
+		require.NoError(t, err)
+		for p := o.Place.(*place); p.n < o.MaxTokens; {
+			head := backend.Output{Logits: make([]float32, vocab)}
+			for id := range head.Logits {
+				head.Logits[id] = float32(r.NormFloat64())
+				head.Top = append(head.Top, backend.Candidate{ID: int32(id), Logit: head.Logits[id]})
+			}
+			slices.SortFunc(head.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
+			mask := p.matcher.Mask(nil, p.text)
+			better, want := 0, p.end
+			for _, c := range head.Top {
+				if p.Allows(c.ID) {
+					want = c.ID
+					break
+				}
+				if mask[c.ID>>6]>>(c.ID&63)&1 != 0 {
+					better++
+				}
+			}
+			head.Top = head.Top[:headBest]
+			got := p.Pick(p.n, &head)
+			require.True(t, p.Allows(got))
+			switch {
+			case p.closing != nil:
+			case better < 60:
+				require.Equal(t, want, got)
+				ruledOut += min(better, 1)
+			default:
+				many++
+			}
+			if got == p.end {
+				break
+			}
+			p = p.Behind(got).(*place)
+		}
+	}
+	assert.Positive(t, ruledOut)
+	assert.Positive(t, many)
 }

@@ -26,6 +26,7 @@ type slow struct {
 	layers     int           // looks at the context in a pass
 	shapes     []map[int]int // of each pass, rows by store
 	whole      []int         // of each pass, all rows
+	began      []time.Time   // each pass
 	bad        int32         // a token that is an error; 0: none
 	runs       bool
 }
@@ -53,7 +54,10 @@ func (d *slow) forward(ctx context.Context, kv backend.KV, rows []backend.Row, o
 			return errBad
 		}
 	}
-	d.shapes, d.whole = append(d.shapes, shape), append(d.whole, len(rows))
+	d.shapes, d.whole, d.began = append(d.shapes, shape), append(d.whole, len(rows)), append(d.began, time.Now())
+	if len(shape) > 1 {
+		assert.Nil(d.t, ctx.Value(whose{}), "what a context carries is not for the others")
+	}
 	layers := max(1, d.layers)
 	for range layers {
 		time.Sleep((d.base + time.Duration(len(rows))*d.each) / time.Duration(layers))
@@ -67,6 +71,9 @@ func (d *slow) forward(ctx context.Context, kv backend.KV, rows []backend.Row, o
 	}
 	return nil
 }
+
+// whose is a key of contexts.
+type whose struct{}
 
 // found is what the device finds for a row.
 func found(r backend.Row, w backend.WantRow) backend.Output {
@@ -148,8 +155,9 @@ func TestCrewMeets(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
 					w := newWorker(c, i)
 					defer c.leave(w.m)
+					ctx := context.WithValue(t.Context(), whose{}, i)
 					for range tokens {
-						require.NoError(t, w.step(t, t.Context(), r, 1, false))
+						require.NoError(t, w.step(t, ctx, r, 1, false))
 						if n > 1 {
 							time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond)
 						}
@@ -177,16 +185,17 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 		c, d := newSlow(t)
 		var all sync.WaitGroup
 		r := func() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
-		for i := range 2 {
+		begin := time.Now()
+		var ends [2]time.Time
+		for i := range ends {
 			r := r()
 			all.Go(func() {
 				w := newWorker(c, i)
 				defer c.leave(w.m)
-				begin := time.Now()
 				for range 100 {
 					require.NoError(t, w.step(t, t.Context(), r, 1, false))
 				}
-				assert.LessOrEqual(t, time.Since(begin), 101*(d.base+3*d.each)+3*(d.base+3*d.each)/patience)
+				ends[i] = time.Now()
 			})
 		}
 		r3 := r()
@@ -202,6 +211,17 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 		})
 		all.Wait()
 		assert.Equal(t, map[int]int{0: 1, 1: 1, 2: 1}, d.shapes[len(d.shapes)-5], "all meet")
+		end := ends[0]
+		if ends[1].After(end) {
+			end = ends[1]
+		}
+		idle := end.Sub(begin)
+		for i, at := range d.began {
+			if at.Before(end) {
+				idle -= d.base + time.Duration(d.whole[i])*d.each
+			}
+		}
+		assert.LessOrEqual(t, idle, 2*(d.base+3*d.each)/patience, "while nobody computes")
 	})
 }
 
@@ -357,6 +377,7 @@ func TestCrewGathers(t *testing.T) {
 		require.Equal(t, map[int]int{0: 1, 1: 1}, d.shapes[len(d.shapes)-1])
 		two := d.base + 2*d.each
 		begin := time.Now()
+		c.came <- struct{}{} // too late for an earlier pass
 		require.NoError(t, a.step(t, t.Context(), r, 1, false))
 		assert.Equal(t, two/patience+d.base+d.each, time.Since(begin), "the other one does not come")
 		begin = time.Now()

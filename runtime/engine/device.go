@@ -58,6 +58,9 @@ func (b Backend) how(text string) (variant string, seed uint64, err error) {
 	return variant, seed, nil
 }
 
+// MostThreads is the largest [Options.Threads].
+const MostThreads = host.MostThreads
+
 // openDevice opens what the options ask for.
 func (e *Engine) openDevice() error {
 	name, err := ParseBackend(string(cmp.Or(e.o.Backend, CPU)))

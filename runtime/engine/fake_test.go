@@ -77,6 +77,10 @@ func (d eager) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
 	return &flying{pass: d.begin(kv, rows)}
 }
 
+func (d eager) BeginAlone(kv backend.KV, row backend.Row) backend.Flight {
+	return &flying{pass: d.begin(kv, []backend.Row{row})}
+}
+
 func (d eager) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row) backend.Flight {
 	b := before.(*flying)
 	if b.over {

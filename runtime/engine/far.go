@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -29,8 +30,12 @@ type Verifier interface {
 	Verifies(ctx context.Context, scores bool, sampling sample.Options) error
 }
 
-// Session returns a cloud that needs no network, for one text at a time, and what ends it.
+// Session returns a cloud that needs no network, for one text at a time, and what ends it. Once the service or its
+// engine is closed, the error is [ErrClosed].
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
+	if s.Closed() || s.e.closed() {
+		return nil, nil, closedToo(batch.ErrClosed)
+	}
 	session := s.sessions.Add(1)
 	end := func() { s.Forget(context.Background(), session) } // fails only when closed: all is forgotten then
 	return s.Local(session), end, nil

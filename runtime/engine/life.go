@@ -9,15 +9,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that [Engine.Close] was called: before, or while the call was under way.
+	// ErrClosed says that Close was called, of an engine, or of a session, service or connection of one: before, or while
+	// the call was under way.
 	ErrClosed = gguf.ErrClosed
 	// ErrBusy says that a second text was begun in a session before the first was over.
 	ErrBusy = errors.New("the session is in use by another goroutine: finish its text first, or open a session for each goroutine")
+	// ErrContext says that a prompt leaves no room for an answer in the context.
+	ErrContext = qwen2.ErrContext
 )
 
 // life is what Close ends. Whatever touches weights, device memory or the file takes a lease first.
@@ -105,5 +110,13 @@ func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
 	}
 	a, err := s.Service.Ask(ctx, q)
-	return a, ended.By(ctx, err)
+	return a, closedToo(ended.By(ctx, err))
+}
+
+// closedToo makes an error that says that a service or a connection is closed [ErrClosed] as well.
+func closedToo(err error) error {
+	if errors.Is(err, batch.ErrClosed) || errors.Is(err, client.ErrClosed) {
+		return ended.Also(err, ErrClosed)
+	}
+	return err
 }

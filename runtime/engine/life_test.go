@@ -276,6 +276,13 @@ func TestBusy(t *testing.T) {
 		}
 	}()
 	assert.Equal(t, want, generate(t, s, []int32{1, 2, 3}, ask), "free after a panic in the loop too")
+
+	for range s.Generate(t.Context(), []int32{1, 2, 3}, ask) {
+		require.NoError(t, s.Close())
+		_, err := last(s, t.Context(), engine.Route{})
+		require.ErrorIs(t, err, engine.ErrClosed, "closed before it is busy")
+		break
+	}
 }
 
 // TestErrorsNameTheFile: what goes wrong after loading says in which model, but a text that was cancelled only why.

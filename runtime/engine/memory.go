@@ -26,3 +26,17 @@ func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
 	left := (free - min(free, weights)) / 2
 	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(mostContexts*context)))
 }
+
+// fits reports an error if the machine has not as much memory as so many tokens need. Less may be free: memory is taken
+// as it is used.
+func fits(slots int, bytesPerToken int64) error {
+	v, err := mem.VirtualMemory()
+	if err != nil {
+		return nil // nobody knows
+	}
+	if most := v.Total / uint64(bytesPerToken); slots > 0 && uint64(slots) > most {
+		return fmt.Errorf("keys and values of %d tokens are more than this machine has memory for: give at most %d",
+			slots, most)
+	}
+	return nil
+}

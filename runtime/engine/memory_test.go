@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/shirou/gopsutil/v4/mem"
@@ -35,4 +36,15 @@ func TestFreeMemory(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	assert.EqualValues(t, 700, free, "the limit of a container")
+}
+
+// TestFits: more than the machine has is refused, also where bytes would overflow.
+func TestFits(t *testing.T) {
+	all, err := mem.VirtualMemory()
+	require.NoError(t, err)
+	most := int(all.Total / 1000)
+	assert.NoError(t, fits(most, 1000))
+	assert.ErrorContains(t, fits(most+1, 1000), "more than this machine has memory for")
+	assert.Error(t, fits(math.MaxInt, 1<<40))
+	assert.NoError(t, fits(-1, 1000), "somebody else's error")
 }

@@ -178,7 +178,7 @@ func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
 	w, err := r.c.Connect(ctx)
 	if err != nil {
-		return ended.By(ctx, err)
+		return closedToo(ended.By(ctx, err))
 	}
 	return verifies(w, sampling)
 }
@@ -211,7 +211,7 @@ func verifies(w netproto.Welcome, sampling sample.Options) error {
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.c.NewSession(ctx)
 	if err != nil {
-		return nil, nil, ended.By(ctx, err)
+		return nil, nil, closedToo(ended.By(ctx, err))
 	}
 	return remote{s}, func() { s.Close() }, nil
 }
@@ -233,7 +233,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	}
 	r, err := c.s.Ask(ctx, q.Context, query)
 	if err != nil {
-		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, err
+		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, closedToo(err)
 	}
 	a := draft.Answer{
 		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,

@@ -193,7 +193,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		if s.summary.Tokens == 0 {
 			s.summary.PromptTime = s.now().Sub(start)
 		}
-		s.summary.Tokens++
+		s.count(t)
 		shown := Token{
 			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
 			Confidence: t.Confidence, LogProbs: t.LogProbs,
@@ -216,13 +216,24 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		all.WriteString(text.Flush())
 	}
 	s.summary.Text = all.String()
-	s.summary.Shortened = (r.JSON || r.Schema != nil) && sum.Stop == StopEnd && !stopped &&
-		s.summary.Tokens+1 == min(most(r.Request), s.room(prompt))
+	s.summary.Shortened = (r.JSON || r.Schema != nil) && !stopped && sum.Stop != "" &&
+		(s.tight || sum.Stop == StopEnd && s.summary.Tokens+1 == min(most(r.Request), s.room(prompt)))
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
+}
+
+// count adds a token that is shown.
+func (s *Session) count(t *draft.Token) {
+	s.summary.Tokens++
+	switch t.Origin {
+	case draft.FromCloud:
+		s.summary.Cloud++
+	case draft.EdgeTimeout:
+		s.summary.Timeouts++
+	}
 }
 
 // over reports whether the session or its engine was closed.
@@ -256,7 +267,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.validate(); err != nil {
+	if err := s.e.validate(r); err != nil {
 		return nil, err
 	}
 	o := r.Draft
@@ -266,6 +277,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
+	s.tight = false
 	want, err := s.choose(&o, sampler, prompt, r)
 	if err != nil {
 		return nil, err

@@ -59,6 +59,9 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context",
 			o.Slots, e.o.Context)
 	}
+	if err := fits(o.Slots, e.kvBytes(1)); err != nil {
+		return nil, err
+	}
 	done, err := e.hold(context.Background())
 	if err != nil {
 		return nil, e.named(context.Background(), err)

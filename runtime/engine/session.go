@@ -70,6 +70,8 @@ type Summary struct {
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
+	Cloud        int           // of these, chosen by the cloud
+	Timeouts     int           // of these, chosen by the small model as the cloud did not answer in time
 	RanAhead     int           // tokens whose evaluation had begun before they were asked for
 	Passes       int           // forward calls after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [Request.Lookup]
@@ -106,6 +108,7 @@ type Session struct {
 	out    [1]backend.Output // its head, until the next one
 	first  [1]int            // says that the head of the first row is wanted
 	ids    []int32           // what the cache holds
+	tight  bool              // the shortest value of the schema has room, and the end token behind it has none
 	told
 	now func() time.Time
 
@@ -247,7 +250,14 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.
 // prefill brings the cache to hold prompt and returns what follows its last token.
 func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
 	if room := s.cache.Slots(); len(prompt) >= room {
-		return nil, fmt.Errorf("a prompt of %d tokens leaves no room for an answer in a context of %d: %w", len(prompt), room, qwen2.ErrContext)
+		return nil, fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
+			"give a shorter prompt or a longer context", ErrContext, len(prompt), room)
+	}
+	vocab := s.e.model.Config().Vocab
+	for i, id := range prompt {
+		if id < 0 || int(id) >= vocab {
+			return nil, fmt.Errorf("token %d of the prompt is %d: ids of this model are 0 to %d", i, id, vocab-1)
+		}
 	}
 	same := 0
 	for same < len(s.ids) && same < len(prompt)-1 && s.ids[same] == prompt[same] { // the last token always runs, for its logits

@@ -90,7 +90,7 @@ func TestTokens(t *testing.T) {
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
 		assert.Equal(t, Summary{
-			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, Passes: 4,
+			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, Cloud: 5, Passes: 4,
 			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second,
 		}, s.Summary())
 		routing := s.Routing()
