@@ -103,7 +103,8 @@ func TestMemoryGrows(t *testing.T) {
 	assert.Zero(t, s.KVBytes())
 }
 
-// TestMemoryOfBranches: drafts with branches take no memory far behind the text.
+// TestMemoryOfBranches: drafts with branches take no memory far behind the text. The window keeps the whole tree, 8 leaves
+// of 8 tokens, within the first part of the memory however late the cloud answers.
 func TestMemoryOfBranches(t *testing.T) {
 	limit := func(s *synth.Spec) { s.Context = 40 * backend.KVChunk }
 	e := small(t, Options{Context: 40 * backend.KVChunk}, limit)
@@ -115,7 +116,7 @@ func TestMemoryOfBranches(t *testing.T) {
 	require.NoError(t, err)
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	route := Route{Router: few, Cloud: cloud.Local(1), Draft: DraftOptions{Deadline: -1, Branches: 4}}
+	route := Route{Router: few, Cloud: cloud.Local(1), Draft: DraftOptions{Deadline: -1, Branches: 4, Window: 8}}
 	route.MaxTokens, route.IgnoreEnd = 120, true
 	for _, err := range s.Routed(t.Context(), make([]int32, 10), route) {
 		require.NoError(t, err)
