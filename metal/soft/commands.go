@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
 // Mistakes of whoever encodes.
@@ -32,7 +33,7 @@ func (a argument) bound() bool { return a.buffer != nil || a.bytes != nil }
 type dispatch struct {
 	pipeline  *pipeline
 	arguments []argument // one for each parameter of the pipeline; not bound where it is none of a buffer
-	memory    [maxBuffers]int
+	memory    [translate.MaxBuffers]int
 	groups    metal.Size
 	threads   metal.Size
 }
@@ -41,8 +42,8 @@ type dispatch struct {
 type commands struct {
 	device    *Device
 	pipeline  *pipeline
-	arguments [maxBuffers]argument
-	memory    [maxBuffers]int
+	arguments [translate.MaxBuffers]argument
+	memory    [translate.MaxBuffers]int
 	levels    [][]dispatch // between barriers
 	held      []*buffer    // that may not go before the end
 	state     state
@@ -127,7 +128,8 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 		return
 	}
 	if offset < 0 || offset%4 != 0 || offset >= len(own.bytes) {
-		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it", index, offset, len(own.bytes))
+		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it",
+			index, offset, len(own.bytes))
 		return
 	}
 	c.arguments[index] = argument{buffer: own, offset: offset}
@@ -149,8 +151,8 @@ func (c *commands) hold(b *buffer) bool {
 }
 
 func (c *commands) index(what string, i int) bool {
-	if i < 0 || i >= maxBuffers {
-		c.fail("%s: index %d: want 0 to %d", what, i, maxBuffers-1)
+	if i < 0 || i >= translate.MaxBuffers {
+		c.fail("%s: index %d: want 0 to %d", what, i, translate.MaxBuffers-1)
 		return false
 	}
 	return true
@@ -174,7 +176,8 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 		return
 	}
 	if length <= 0 || length%16 != 0 || length > maxThreadgroupMemory {
-		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d", index, length, maxThreadgroupMemory)
+		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d",
+			index, length, maxThreadgroupMemory)
 		return
 	}
 	c.memory[index] = length

@@ -142,7 +142,8 @@ func bfloat(v float64) float64 {
 	return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
 }
 
-// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on four.
+// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on
+// four.
 func TestFeatures(t *testing.T) {
 	first := map[string][]byte{} // what a kernel gave under the first schedule
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},

@@ -1,18 +1,18 @@
-package soft
+package translate
 
 import (
 	"strconv"
 	"strings"
 )
 
-// place is a line of the text that the caller wrote, with #line directives obeyed.
-type place struct {
+// location is a line of the text that the caller wrote, with #line directives obeyed.
+type location struct {
 	file string
 	line int
 }
 
-// String is the place as compilers write it.
-func (p place) String() string { return p.file + ":" + strconv.Itoa(p.line) }
+// String is the location as compilers write it.
+func (l location) String() string { return l.file + ":" + strconv.Itoa(l.line) }
 
 type tokenKind byte
 
@@ -30,7 +30,7 @@ type token struct {
 	text       string
 	kind       tokenKind
 	start, end int
-	at         place
+	at         location
 }
 
 // is reports whether a token is the given word or mark.
@@ -51,13 +51,13 @@ func (t token) isAny(texts ...string) bool {
 type lexer struct {
 	text string
 	i    int
-	at   place
+	at   location
 	out  []token
 }
 
 // lex returns the tokens of text. Closing angle brackets stay single, so that they can end template arguments.
 func lex(text, file string) []token {
-	l := lexer{text: text, at: place{file, 1}}
+	l := lexer{text: text, at: location{file, 1}}
 	fresh := true // nothing but blanks on this line yet
 	for l.i < len(text) {
 		switch c := text[l.i]; {
@@ -132,7 +132,8 @@ func (l *lexer) quotedEnd(quote byte) int {
 }
 
 func (l *lexer) markLength() int {
-	for _, m := range [...]string{"<<=", "[[", "]]", "::", "->", "<<", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "++", "--"} {
+	for _, m := range [...]string{"<<=", "[[", "]]", "::", "->", "<<", "&&", "||", "==", "!=", "<=", ">=",
+		"+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "++", "--"} {
 		if strings.HasPrefix(l.text[l.i:], m) && !(m == "]]" && l.inIndex()) {
 			return len(m)
 		}
@@ -159,7 +160,7 @@ func (l *lexer) inIndex() bool {
 	return false
 }
 
-// directive takes a line that begins with #. A line marker, # 12 "file", moves the place.
+// directive takes a line that begins with #. A line marker, # 12 "file", moves the location.
 func (l *lexer) directive() {
 	end := l.run(l.i, func(c byte) bool { return c != '\n' })
 	line := l.text[l.i:end]

@@ -1,75 +1,10 @@
-package soft
+package translate
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 )
 
-// parameter is what a kernel wants to be given.
-type parameter struct {
-	Kind  string // buffer, threadgroup, or the name of a built-in such as thread_position_in_grid
-	Index int    // of a buffer or of threadgroup memory
-	Name  string
-	Space string // device, constant or threadgroup; empty for a built-in
-	Const bool   // the kernel only reads it
-	If    string // the function constant that must be true for it to be there; empty means always
-}
-
-// kernelDecl is a kernel that a program can run: a function, or an instance of a template.
-type kernelDecl struct {
-	Name       string
-	Params     []parameter
-	MaxThreads int      // of [[max_total_threads_per_threadgroup]]; 0 means no limit of its own
-	Constants  []string // function constants that the kernel or what it calls mentions
-	call       string   // the expression that names the function
-	function   string   // without template arguments
-	variables  int      // of threadgroup memory
-	generic    bool     // a template, which cannot run itself
-	at         place
-}
-
-// constantDecl is a function constant.
-type constantDecl struct {
-	Name, Type string
-	Index      int
-	Optional   bool // the source asks is_function_constant_defined
-}
-
-// variable is a declaration of threadgroup memory inside a kernel.
-type variable struct {
-	typ, name, dims string
-	at              place
-}
-
-// function is a top-level function with a body, for the graph of calls.
-type function struct {
-	name     string
-	at       place
-	mentions map[string]bool
-	computed bool // no function, but a constant that depends on function constants
-}
-
-// unit is a preprocessed source, taken apart.
-type unit struct {
-	text      string
-	tokens    []token
-	kernels   []kernelDecl
-	constants []constantDecl
-	functions []function
-	types     map[string]bool // names that may be a vector type: template parameters and aliases
-	run       []edit          // that make it C++ for this machine
-	strict    []edit          // that make it C++ for the strict pass
-	problems  []problem
-}
-
-// problem is something that Metal does not allow.
-type problem struct {
-	at   place
-	text string
-}
-
-// parse takes preprocessed source apart. What it finds wrong is in problems.
+// parse parses preprocessed source. What it finds wrong is in problems.
 func parse(text, file string) *unit {
 	u := &unit{text: text, tokens: lex(text, file), types: map[string]bool{}}
 	u.namespace(0)
@@ -80,18 +15,11 @@ func parse(text, file string) *unit {
 		first := max(0, slices.IndexFunc(u.tokens, func(t token) bool { return t.kind != directive }))
 		u.fail(u.at(first).at, "the source does not #include <metal_stdlib>")
 	}
-	if n := len(u.conditions()); n > maxConditions {
-		u.fail(place{file, 1}, "%d constants decide whether parameters are there, more than %d", n, maxConditions)
+	if n := len(u.conditions()); n > MaxConditions {
+		u.fail(location{file, 1}, "%d constants decide whether parameters are there, more than %d", n, MaxConditions)
 	}
 	u.lint()
 	return u
-}
-
-// includes reports whether the source includes a header of Metal, as the line markers tell.
-func (u *unit) includes(header string) bool {
-	return slices.ContainsFunc(u.tokens, func(t token) bool {
-		return t.kind == directive && strings.Contains(t.text, "\"stubs/"+header+"\"")
-	})
 }
 
 // namespace reads declarations from token i to the } that ends them, or to the end, and returns the index after it.
@@ -186,53 +114,56 @@ func bounded(params, body, end int) int {
 	return end
 }
 
-// find returns the index of a word in [i,j), outside brackets, or -1.
-func (u *unit) find(text string, i, j int) int {
-	for ; i < j; i++ {
-		switch t := u.at(i); {
-		case t.is(text):
-			return i
-		case t.isAny("(", "[", "{", "[["):
+// attributes collects and removes the attributes of a declaration outside its parameters and body.
+func (u *unit) attributes(i, params, body, end int) map[string]string {
+	all := map[string]string{}
+	if body >= 0 {
+		end = body
+	}
+	for ; i < end; i++ {
+		if i == params {
+			i = u.matching(i) - 1
+		} else if u.at(i).is("[[") {
+			i = u.attribute(i, all) - 1
+		} else if u.at(i).is("{") {
 			i = u.matching(i) - 1
 		}
 	}
-	return -1
-}
-
-// kernel reads the definition of a kernel.
-func (u *unit) kernel(at int, header string, params, body, end int, attributes map[string]string) {
-	name := u.at(params - 1)
-	if u.at(params - 1).is("]]") {
-		for params--; !u.at(params).is("[[") && params > at; params-- {
+	for name := range all {
+		if !slices.Contains([]string{"host_name", "max_total_threads_per_threadgroup", "function_constant"}, name) {
+			u.fail(u.at(max(i-1, 0)).at, "attribute [[%s]] is not known here", name)
 		}
-		name = u.at(params - 1)
-		params = u.find("(", params+1, body)
 	}
-	if !u.at(at + 1).is("void") {
-		u.fail(u.at(at).at, "kernel %s must return void", name.text)
-	}
-	k := kernelDecl{Name: name.text, function: name.text, call: name.text + header, generic: header != "", at: name.at}
-	if h := attributes["host_name"]; h != "" {
-		k.Name = strings.Trim(h, `"`)
-	}
-	k.MaxThreads = u.limit(name.at, attributes)
-	k.Params = u.parameters(params)
-	u.kernels = append(u.kernels, k)
-	u.function(name, body, end)
-	u.body(body, end, k.call)
+	return all
 }
 
-// limit reads [[max_total_threads_per_threadgroup(n)]].
-func (u *unit) limit(at place, attributes map[string]string) int {
-	s, ok := attributes["max_total_threads_per_threadgroup"]
-	if !ok {
-		return 0
+// attribute reads and removes the attributes [[...]] at i and returns the index after them.
+func (u *unit) attribute(i int, into map[string]string) int {
+	end := u.matching(i)
+	for j := i + 1; j < end-1; j++ {
+		t := u.at(j)
+		if t.is(",") {
+			continue
+		}
+		if t.kind != word {
+			u.fail(t.at, "%q in an attribute is not understood", t.text)
+			break
+		}
+		value := ""
+		if u.at(j + 1).is("(") {
+			close := u.matching(j + 1)
+			for k := j + 2; k < close-1; k++ {
+				value += u.at(k).text
+			}
+			j = close - 1
+		}
+		if _, twice := into[t.text]; twice {
+			u.fail(t.at, "attribute [[%s]] stands twice", t.text)
+		}
+		into[t.text] = value
 	}
-	n, err := strconv.Atoi(strings.TrimRight(s, "uU"))
-	if err != nil || n < 1 || n > maxThreads {
-		u.fail(at, "max_total_threads_per_threadgroup(%s) is not a number from 1 to %d", s, maxThreads)
-	}
-	return n
+	u.replace(i, end, "")
+	return end
 }
 
 // helper reads a function that is no kernel.
@@ -254,7 +185,8 @@ func (u *unit) helper(params, body, end int) {
 			}
 		}
 		if indirect.kind != none && !space {
-			u.fail(u.at(from).at, "parameter %s needs an address space: thread, threadgroup, device or constant", u.flat(from, i))
+			u.fail(u.at(from).at, "parameter %s needs an address space: thread, threadgroup, device or constant",
+				u.flat(from, i))
 		}
 	}
 }

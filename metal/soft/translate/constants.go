@@ -1,4 +1,4 @@
-package soft
+package translate
 
 import (
 	"maps"
@@ -26,7 +26,7 @@ func (u *unit) functionConstant(i, end int, index string) {
 		u.fail(at, "a function constant must be of the form constant type name [[function_constant(n)]];")
 		return
 	}
-	c := constantDecl{Name: words[2], Type: words[1], Index: n}
+	c := Constant{Name: words[2], Type: words[1], Index: n}
 	if !slices.Contains([]string{"bool", "int", "uint", "float", "int32_t", "uint32_t"}, c.Type) {
 		u.fail(at, "function constant %s is %s: metal.Constant knows bool, int, uint and float", c.Name, c.Type)
 	}
@@ -63,7 +63,8 @@ func (u *unit) derived(i, end int) {
 	}
 	u.functions = append(u.functions, function{name: name.text, at: name.at, mentions: mentions, computed: true})
 	typ, value := u.flat(i+1, equals-1), u.flat(equals+1, end-1)
-	u.replaceIn(&u.run, i, end, "static const struct { operator "+typ+"() const { return ("+typ+")("+value+"); } } "+name.text+"{};")
+	u.replaceIn(&u.run, i, end, "static const struct { "+
+		"operator "+typ+"() const { return ("+typ+")("+value+"); } } "+name.text+"{};")
 }
 
 // findConstants notes which function constants each kernel mentions, directly or through what it calls, and how else

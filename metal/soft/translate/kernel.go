@@ -1,4 +1,4 @@
-package soft
+package translate
 
 import (
 	"slices"
@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-const (
-	maxThreads           = 1024  // of a threadgroup
-	maxThreadgroupMemory = 32768 // bytes
-	maxBuffers           = 31    // [[buffer(0)]] to [[buffer(30)]]
-	maxVariables         = 64    // of threadgroup memory in a kernel: msl/runtime.h has room for them
-	simdWidth            = 32
-)
+// kernel is a Kernel with what it is in the source: a function, a template, or an instance of a template.
+type kernel struct {
+	Kernel
+	call      string // the expression that names the function
+	function  string // without template arguments
+	variables int    // of threadgroup memory
+	generic   bool   // a template, which cannot run itself
+	at        location
+}
 
 // builtins are the attributes of parameters that the dispatch itself fills. True means that they have up to three
 // components, false that they are a single number.
@@ -32,9 +34,46 @@ var builtins = map[string]bool{
 	"thread_execution_width":           false,
 }
 
+// kernel reads the definition of a kernel.
+func (u *unit) kernel(at int, header string, params, body, end int, attributes map[string]string) {
+	name := u.at(params - 1)
+	if u.at(params - 1).is("]]") {
+		for params--; !u.at(params).is("[[") && params > at; params-- {
+		}
+		name = u.at(params - 1)
+		params = u.find("(", params+1, body)
+	}
+	if !u.at(at + 1).is("void") {
+		u.fail(u.at(at).at, "kernel %s must return void", name.text)
+	}
+	k := kernel{function: name.text, call: name.text + header, generic: header != "", at: name.at}
+	k.Name = name.text
+	if h := attributes["host_name"]; h != "" {
+		k.Name = strings.Trim(h, `"`)
+	}
+	k.MaxThreads = u.limit(name.at, attributes)
+	k.Params = u.parameters(params)
+	u.kernels = append(u.kernels, k)
+	u.function(name, body, end)
+	u.body(body, end, k.call)
+}
+
+// limit reads [[max_total_threads_per_threadgroup(n)]].
+func (u *unit) limit(at location, attributes map[string]string) int {
+	s, ok := attributes["max_total_threads_per_threadgroup"]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimRight(s, "uU"))
+	if err != nil || n < 1 || n > MaxThreads {
+		u.fail(at, "max_total_threads_per_threadgroup(%s) is not a number from 1 to %d", s, MaxThreads)
+	}
+	return n
+}
+
 // parameters reads the parameters of a kernel, whose ( is token i.
-func (u *unit) parameters(i int) []parameter {
-	all := []parameter{}
+func (u *unit) parameters(i int) []Parameter {
+	all := []Parameter{}
 	end := u.matching(i)
 	for start := i + 1; start < end-1; {
 		stop := start
@@ -58,9 +97,9 @@ func (u *unit) parameters(i int) []parameter {
 }
 
 // parameter reads the parameter in tokens [i,j).
-func (u *unit) parameter(i, j int) parameter {
+func (u *unit) parameter(i, j int) Parameter {
 	at := u.at(i).at
-	var p parameter
+	var p Parameter
 	attributes := map[string]string{}
 	indirect := false
 	for k := i; k < j; k++ {
@@ -84,7 +123,8 @@ func (u *unit) parameter(i, j int) parameter {
 	p.If = attributes["function_constant"]
 	delete(attributes, "function_constant")
 	if len(attributes) != 1 {
-		u.fail(at, "kernel parameter %s has %d attributes instead of one, such as [[buffer(0)]]", p.Name, len(attributes))
+		u.fail(at, "kernel parameter %s has %d attributes instead of one, such as [[buffer(0)]]",
+			p.Name, len(attributes))
 		return p
 	}
 	for name, value := range attributes {
@@ -95,7 +135,7 @@ func (u *unit) parameter(i, j int) parameter {
 }
 
 // checkParameter compares a parameter's attribute with its type.
-func (u *unit) checkParameter(at place, p *parameter, value string, indirect bool) {
+func (u *unit) checkParameter(at location, p *Parameter, value string, indirect bool) {
 	spaces := map[string][]string{"buffer": {"device", "constant"}, "threadgroup": {"threadgroup"}}[p.Kind]
 	if spaces == nil {
 		if _, ok := builtins[p.Kind]; !ok {
@@ -106,11 +146,13 @@ func (u *unit) checkParameter(at place, p *parameter, value string, indirect boo
 		return
 	}
 	if !indirect || !slices.Contains(spaces, p.Space) {
-		u.fail(at, "kernel parameter %s is [[%s]] and must be a pointer or reference to %s memory", p.Name, p.Kind, strings.Join(spaces, " or "))
+		u.fail(at, "kernel parameter %s is [[%s]] and must be a pointer or reference to %s memory",
+			p.Name, p.Kind, strings.Join(spaces, " or "))
 	}
 	n, err := strconv.Atoi(strings.TrimRight(value, "uU"))
-	if err != nil || n < 0 || n >= maxBuffers {
-		u.fail(at, "[[%s(%s)]] of kernel parameter %s is not a number from 0 to %d", p.Kind, value, p.Name, maxBuffers-1)
+	if err != nil || n < 0 || n >= MaxBuffers {
+		u.fail(at, "[[%s(%s)]] of kernel parameter %s is not a number from 0 to %d",
+			p.Kind, value, p.Name, MaxBuffers-1)
 	}
 	p.Index = n
 }

@@ -1,4 +1,4 @@
-package soft
+package translate
 
 import (
 	"crypto/sha256"
@@ -13,13 +13,21 @@ import (
 	"time"
 )
 
+// headers are the C++ beside a kernel: what stands for <metal_stdlib>, and the runtime.
+//
 //go:embed msl
 var headers embed.FS
 
 // translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
 //
-//go:embed attributes.go body.go compiler.go constants.go edit.go emit.go lexer.go lint.go params.go parse.go templates.go
+//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
+//go:embed translate.go unit.go vectors.go
 var translator embed.FS
+
+// stubs are the headers of Metal. The shim holds what is in them, so that they are empty.
+var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric",
+	"metal_integer", "metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup",
+	"metal_simdgroup_matrix", "metal_types"}
 
 func defaultCache() string {
 	dir, err := os.UserCacheDir()
@@ -36,6 +44,11 @@ func key(parts ...string) string {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:40]
+}
+
+// key names compiled code: what it is made from, by which version of this package, with which flags and compiler.
+func (c *Compiler) key(source, ownText string, flags []string) string {
+	return key(source, ownText, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)
 }
 
 // ownText is all that compiled code depends on here, for keys.
@@ -59,7 +72,7 @@ func ownText() (string, error) {
 }
 
 // writeShim puts the headers into the cache, where clang can read them.
-func (c *compiler) writeShim() (string, error) {
+func (c *Compiler) writeShim() (string, error) {
 	text, err := ownText()
 	if err != nil {
 		return "", err
@@ -117,7 +130,9 @@ func prune(dir string, now time.Time) {
 	}
 	for _, f := range files {
 		name := f.Name()
-		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "new-"}, func(s string) bool { return strings.HasPrefix(name, s) })
+		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "new-"}, func(s string) bool {
+			return strings.HasPrefix(name, s)
+		})
 		info, err := f.Info()
 		if !own || err != nil {
 			continue

@@ -1,4 +1,4 @@
-package soft
+package translate
 
 import (
 	"slices"
@@ -44,8 +44,8 @@ func (u *unit) templateHeader(i int) string {
 	return "<" + strings.Join(names, ", ") + ">"
 }
 
-// instance reads template [[host_name("x")]] kernel ... f<...>(...); which names a kernel. The strict pass and the thunk
-// make the instance, so that the line itself goes.
+// instance reads template [[host_name("x")]] kernel ... f<...>(...); which names a kernel. The strict pass and the
+// thunk make the instance, so that the line itself goes.
 func (u *unit) instance(i, end int, attributes map[string]string) {
 	at := u.at(i).at
 	u.run, u.strict = cut(u.run, u.at(i).start), cut(u.strict, u.at(i).start)
@@ -55,7 +55,8 @@ func (u *unit) instance(i, end int, attributes map[string]string) {
 		u.fail(at, "an explicit instantiation must be of the form template [[host_name(\"name\")]] kernel ...")
 		return
 	}
-	k := kernelDecl{Name: strings.Trim(name, `"`), at: at, MaxThreads: u.limit(at, attributes)}
+	k := kernel{at: at}
+	k.Name, k.MaxThreads = strings.Trim(name, `"`), u.limit(at, attributes)
 	for j := i; j < end; j++ {
 		if u.at(j).isAny("decltype", "(") && j > i {
 			if u.at(j).is("decltype") {
@@ -80,21 +81,16 @@ func (u *unit) instance(i, end int, attributes map[string]string) {
 	u.kernels = append(u.kernels, k)
 }
 
-// cut drops edits from start on: they lie in text that goes as a whole.
-func cut(edits []edit, start int) []edit {
-	return slices.DeleteFunc(edits, func(e edit) bool { return e.start >= start })
-}
-
 // bindTemplates gives each instance the parameters of its template, and drops the templates.
 func (u *unit) bindTemplates() {
-	var out []kernelDecl
-	seen := map[string]place{}
+	var out []kernel
+	seen := map[string]location{}
 	for _, k := range u.kernels {
 		if k.generic {
 			continue
 		}
 		if k.Params == nil && strings.Contains(k.call, "<") {
-			i := slices.IndexFunc(u.kernels, func(d kernelDecl) bool { return d.generic && d.function == k.function })
+			i := slices.IndexFunc(u.kernels, func(d kernel) bool { return d.generic && d.function == k.function })
 			if i < 0 {
 				u.fail(k.at, "there is no kernel template %s", k.function)
 				continue

@@ -1,4 +1,4 @@
-package soft
+package translate
 
 import (
 	"slices"
@@ -7,11 +7,14 @@ import (
 
 // banned are words that Metal does not have, though C++ does.
 var banned = map[string]string{
-	"double": "Metal has no double", "goto": "Metal has no goto", "new": "Metal has no new", "delete": "Metal has no delete",
+	"double": "Metal has no double", "goto": "Metal has no goto",
+	"new": "Metal has no new", "delete": "Metal has no delete",
 	"try": "Metal has no exceptions", "catch": "Metal has no exceptions", "throw": "Metal has no exceptions",
 	"virtual": "Metal has no virtual functions", "dynamic_cast": "Metal has no type information",
 	"typeid": "Metal has no type information", "thread_local": "Metal has no thread_local", "asm": "Metal has no asm",
-	"std": "Metal has no C++ standard library", "noexcept": "Metal has no exceptions", "register": "Metal has no register", "__attribute__": "write attributes as [[...]]", "printf": "Metal has no printf",
+	"std": "Metal has no C++ standard library", "noexcept": "Metal has no exceptions",
+	"register": "Metal has no register", "__attribute__": "write attributes as [[...]]",
+	"printf": "Metal has no printf",
 }
 
 // lint refuses what clang would take and Metal does not.
@@ -46,7 +49,8 @@ func (u *unit) global(i, end int) {
 		first++
 	}
 	if !u.at(end-1).is(";") || u.find("constant", i, end) >= 0 ||
-		u.at(first).isAny("struct", "class", "enum", "union", "using", "typedef", "template", "static_assert", "namespace", "kernel") {
+		u.at(first).isAny("struct", "class", "enum", "union", "using", "typedef", "template", "static_assert",
+			"namespace", "kernel") {
 		return
 	}
 	u.fail(u.at(i).at, "a variable outside functions must be constant")
@@ -68,7 +72,8 @@ func knownDirective(text string) bool {
 	if len(fields) == 0 {
 		return false
 	}
-	return slices.Contains([]string{"unroll", "nounroll", "METAL"}, fields[0]) || len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
+	return slices.Contains([]string{"unroll", "nounroll", "METAL"}, fields[0]) ||
+		len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
 }
 
 // recursion refuses functions that reach themselves: a GPU has no stack to call on.
