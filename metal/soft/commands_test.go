@@ -117,7 +117,11 @@ func TestMistakes(t *testing.T) {
 		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(nil) }},
 		{"closed", func(c metal.Commands) { c.SetBuffer(0, closed, 0) }},
 		{"closed", func(c metal.Commands) { c.SetPipeline(gone) }},
-		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 0), size(1, 1, 1)); c.SetBuffer(99, x, 0) }},
+		{"at least 1", func(c metal.Commands) {
+			good(c)
+			c.Dispatch(size(1, 1, 0), size(1, 1, 1))
+			c.SetBuffer(99, x, 0)
+		}},
 	} {
 		b, err := r.NewCommands()
 		require.NoError(t, err)
@@ -247,7 +251,10 @@ func TestManyGoroutines(t *testing.T) {
 func TestShapes(t *testing.T) {
 	for _, o := range []Options{{Threads: 2}, {Variant: Check, Seed: 3}, {Variant: UBSan}} {
 		r := newRig(t, o)
-		for _, s := range [][2]metal.Size{{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)}, {size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)}} {
+		for _, s := range [][2]metal.Size{
+			{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)},
+			{size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)},
+		} {
 			groups, threads := s[0], s[1]
 			n := size(groups.X*threads.X, groups.Y*threads.Y, groups.Z*threads.Z)
 			x := r.buffer(4 * n.X * n.Y * n.Z)
@@ -261,7 +268,8 @@ func TestShapes(t *testing.T) {
 			require.NoError(t, err)
 			for i := range n.X * n.Y * n.Z {
 				want := i%n.X + 10*(i/n.X%n.Y) + 100*(i/n.X/n.Y)
-				require.Equal(t, uint32(want), binary.NativeEndian.Uint32(x.Bytes()[4*i:]), "%v %v %d", groups, threads, i)
+				got := binary.NativeEndian.Uint32(x.Bytes()[4*i:])
+				require.Equal(t, uint32(want), got, "%v %v %d", groups, threads, i)
 			}
 		}
 	}
@@ -300,7 +308,8 @@ func TestConstantsStayApart(t *testing.T) {
 	var all sync.WaitGroup
 	for _, r := range []*rig{one, two} {
 		x, y := r.buffer(128), r.buffer(128)
-		yes, no := r.pipeline("flagged", metal.Constant{Index: 3, Value: true}), r.pipeline("flagged", metal.Constant{Index: 3, Value: false})
+		yes := r.pipeline("flagged", metal.Constant{Index: 3, Value: true})
+		no := r.pipeline("flagged", metal.Constant{Index: 3, Value: false})
 		if r == two {
 			yes, no = no, yes
 		}
@@ -384,7 +393,8 @@ func mustPages(t testing.TB) pages {
 // Buffers have the length they are asked for, and wrapped ones must be whole pages.
 func TestBuffers(t *testing.T) {
 	d := open(t, Options{PageSize: 16384})
-	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}, d.Limits())
+	limits := metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}
+	assert.Equal(t, limits, d.Limits())
 	for _, n := range []int{1, 7, 4096, 5000} {
 		b, err := d.NewBuffer(n)
 		require.NoError(t, err)
