@@ -21,9 +21,16 @@ void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 
 // What Cell.writer and Cell.reader hold: the thread, and that it was an atomic operation; or that several threads of
 // simdgroup n (kManyLanes + n), of several simdgroups, or of several threadgroups have read. In the writer of the first
-// byte of an aligned word, kWhole says that this cell stands for all four bytes, whatever the other three cells hold: most
-// memory is only ever touched in words.
-enum : u16 { kWhole = 0x8000, kAtomic = 0x4000, kThreadMask = 0x3fff, kManyLanes = 0x2000, kManyThreads = 0x3ffe, kManyGroups = 0x3fff };
+// byte of an aligned word, kWhole says that this cell stands for all four bytes, whatever the other three cells hold:
+// most memory is only ever touched in words.
+enum : u16 {
+  kWhole = 0x8000,
+  kAtomic = 0x4000,
+  kThreadMask = 0x3fff,
+  kManyLanes = 0x2000,
+  kManyThreads = 0x3ffe,
+  kManyGroups = 0x3fff
+};
 
 extern "C" void msl_report(Worker *w, const Report *r) {
   u64 pc = r->pc ? r->pc - w->moduleStart - 1 : 0; // inside the call, not after it
@@ -86,7 +93,8 @@ static_assert(sizeof(Lines) <= kLinesSize, "the counts of transactions must fit 
 
 static void settle(const Load *d) {
   u64 bytes = 0;
-  for (u32 k = 0; k < d->count; k++) bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
+  for (u32 k = 0; k < d->count; k++)
+    bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
   d->region->lines += d->count;
   d->region->ideal += (bytes + kLine - 1) / kLine;
 }
@@ -101,7 +109,8 @@ static void flushLoads(Lines *l) {
 }
 
 static u32 hashOf(u64 pc, u32 simdgroup, u32 round, u32 turn) {
-  return (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) % kHash;
+  return (u32)((pc * 31 + simdgroup * 7919ul + round * 15485863ul + turn * 104729ul) * 0x9e3779b97f4a7c15ul >> 44) %
+         kHash;
 }
 
 // makeRoom counts the loads that are complete, because their simdgroup has met since. If there are few, it counts all,
@@ -143,7 +152,8 @@ static Load *findLoad(Worker *w, Lines *l, u64 pc, u32 simdgroup, u32 round, u32
   u32 h = hashOf(pc, simdgroup, round, turn);
   for (; l->hash[h]; h = (h + 1) % kHash) {
     Load *d = &l->load[l->hash[h] - 1];
-    if (d->pc == pc && d->simdgroup == simdgroup && d->round == round && d->turn == turn && d->region == region) return d;
+    if (d->pc == pc && d->simdgroup == simdgroup && d->round == round && d->turn == turn && d->region == region)
+      return d;
   }
   Load *d = &l->load[l->loads++];
   l->hash[h] = l->loads;
@@ -249,7 +259,8 @@ static bool plain(const Seen &a, u32 then, u16 who) {
 static bool checkRead(const Seen &a, Cell *c, u64 at) {
   Worker *w = a.w;
   u32 me = threadIndex();
-  if (c->written >= since(a) && !(a.atomic && (c->writer & kAtomic)) && !ordered(a, c->written, c->writer & kThreadMask)) {
+  if (c->written >= since(a) && !(a.atomic && (c->writer & kAtomic)) &&
+      !ordered(a, c->written, c->writer & kThreadMask)) {
     report(a, kRace, at, c->writer & kThreadMask, c->written, "a write");
     return false;
   }
@@ -257,7 +268,8 @@ static bool checkRead(const Seen &a, Cell *c, u64 at) {
   bool atomic = a.atomic && !plain(a, c->read, c->reader);
   if (c->read >= since(a) && (before != me || c->read < w->groupStart)) { // others may still be reading
     if (c->read < w->groupStart || before == kManyGroups) reader = kManyGroups;
-    else if (!ordered(a, c->read, before)) reader = simdgroupOf(before) == me / kSimd ? kManyLanes + me / (u32)kSimd : (u32)kManyThreads;
+    else if (!ordered(a, c->read, before))
+      reader = simdgroupOf(before) == me / kSimd ? kManyLanes + me / (u32)kSimd : (u32)kManyThreads;
     if (reader != me) atomic = atomic && (c->reader & kAtomic);
   }
   c->read = w->clock, c->reader = (u16)(reader | (atomic ? kAtomic : 0));
@@ -266,7 +278,8 @@ static bool checkRead(const Seen &a, Cell *c, u64 at) {
 
 static bool checkWrite(const Seen &a, Cell *c, u64 at) {
   Worker *w = a.w;
-  if (c->written >= since(a) && !(a.atomic && (c->writer & kAtomic)) && !ordered(a, c->written, c->writer & kThreadMask)) {
+  if (c->written >= since(a) && !(a.atomic && (c->writer & kAtomic)) &&
+      !ordered(a, c->written, c->writer & kThreadMask)) {
     report(a, kRace, at, c->writer & kThreadMask, c->written, "a write");
     return false;
   }
@@ -311,15 +324,15 @@ static void checkCells(const Seen &a, Cell *c) {
 
 // ---- memory that nobody has written ----
 
-// poison returns what fills eight bytes that count as not written: four numbers that are NaN in every format, another one
-// at each address. unwritten.go has the same.
+// poison returns what fills eight bytes that count as not written: four numbers that are NaN in every format, another
+// one at each address. metal/soft/shadow.go has the same.
 static u64 poison(u64 address) {
   u64 h = (address >> 3) * 0x9e3779b97f4a7c15ul;
   return 0x7f817f817f817f81ul + (h >> 33 & 0x003e003e003e003eul);
 }
 
-// neverWritten reports whether the byte at an address still holds poison and no kernel wrote it. What differs was written
-// by the CPU.
+// neverWritten reports whether the byte at an address still holds poison and no kernel wrote it. What differs was
+// written by the CPU.
 static bool neverWritten(Region *r, u64 at) {
   if (!r->unwritten[at - r->base]) return false;
   u64 word = r->base + ((at - r->base) & ~7ul), end = word + 8 < r->limit ? word + 8 : r->limit;
@@ -356,7 +369,9 @@ static void deviceAccess(Seen &a) {
   if (r->cells) checkCells(a, &r->cells[a.address - r->base]);
 }
 
-static bool holds(const Placed *p, u64 offset, u64 size) { return offset >= p->offset && offset + size <= p->offset + p->size; }
+static bool holds(const Placed *p, u64 offset, u64 size) {
+  return offset >= p->offset && offset + size <= p->offset + p->size;
+}
 
 // findPiece finds the variable that an access is in. It does not return if there is none.
 static void findPiece(Seen &a, u64 offset) {
@@ -383,7 +398,8 @@ static void threadgroupAccess(Seen &a) {
   for (u64 i = 0; i < a.size && !a.write;) {
     u64 in = (a.address + i) & 3;
     bool whole = cells[i - in].writer & kWhole;
-    if ((whole ? cells[i - in] : cells[i]).written < w->groupStart) return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
+    if ((whole ? cells[i - in] : cells[i]).written < w->groupStart)
+      return report(a, kUninitialised, a.address + i, 0, 0, nullptr);
     i += whole ? 4 - in : 1;
   }
   checkCells(a, cells);
@@ -419,7 +435,8 @@ static void access(u64 address, u64 size, u32 kind, u64 pc) {
   }
   if (address - w->moduleStart < w->moduleEnd - w->moduleStart) return;
   a.region = nearest(d, address);
-  outside(a, a.region ? address < a.region->start ? "before the bound offset" : "past the end of the buffer" : "of no buffer");
+  outside(a, a.region ? address < a.region->start ? "before the bound offset" : "past the end of the buffer"
+                      : "of no buffer");
 }
 
 extern "C" void msl_check_group(Worker *w) {
@@ -499,15 +516,34 @@ static void undefined(Fault kind, const Source *s, long value, const char *detai
 }
 
 HOOK void __ubsan_handle_type_mismatch_v1(Source *s, u64 p) {
-  undefined(kMisaligned, s, (long)p, p ? "the address is not a multiple of the type's alignment" : "null pointer", p == 0);
+  undefined(kMisaligned, s, (long)p, p ? "the address is not a multiple of the type's alignment" : "null pointer",
+            p == 0);
 }
-HOOK void __ubsan_handle_out_of_bounds(Source *s, u64 i) { undefined(kIndex, s, (long)i, "array index out of bounds", true); }
-HOOK void __ubsan_handle_shift_out_of_bounds(Source *s, u64, u64 by) { undefined(kArithmetic, s, (long)by, "shift by more than the type has", false); }
-HOOK void __ubsan_handle_divrem_overflow(Source *s, u64, u64) { undefined(kArithmetic, s, 0, "division by zero or overflow", true); }
-HOOK void __ubsan_handle_add_overflow(Source *s, u64, u64) { undefined(kArithmetic, s, 0, "signed addition overflows", false); }
-HOOK void __ubsan_handle_sub_overflow(Source *s, u64, u64) { undefined(kArithmetic, s, 0, "signed subtraction overflows", false); }
-HOOK void __ubsan_handle_mul_overflow(Source *s, u64, u64) { undefined(kArithmetic, s, 0, "signed multiplication overflows", false); }
+HOOK void __ubsan_handle_out_of_bounds(Source *s, u64 i) {
+  undefined(kIndex, s, (long)i, "array index out of bounds", true);
+}
+HOOK void __ubsan_handle_shift_out_of_bounds(Source *s, u64, u64 by) {
+  undefined(kArithmetic, s, (long)by, "shift by more than the type has", false);
+}
+HOOK void __ubsan_handle_divrem_overflow(Source *s, u64, u64) {
+  undefined(kArithmetic, s, 0, "division by zero or overflow", true);
+}
+HOOK void __ubsan_handle_add_overflow(Source *s, u64, u64) {
+  undefined(kArithmetic, s, 0, "signed addition overflows", false);
+}
+HOOK void __ubsan_handle_sub_overflow(Source *s, u64, u64) {
+  undefined(kArithmetic, s, 0, "signed subtraction overflows", false);
+}
+HOOK void __ubsan_handle_mul_overflow(Source *s, u64, u64) {
+  undefined(kArithmetic, s, 0, "signed multiplication overflows", false);
+}
 HOOK void __ubsan_handle_negate_overflow(Source *s, u64) { undefined(kArithmetic, s, 0, "negation overflows", false); }
-HOOK void __ubsan_handle_builtin_unreachable(Source *s) { undefined(kArithmetic, s, 0, "this cannot be reached, but was", true); }
-HOOK void __ubsan_handle_missing_return(Source *s) { undefined(kArithmetic, s, 0, "the function ends without a value", true); }
-HOOK void __ubsan_handle_float_cast_overflow(Source *s, u64) { undefined(kArithmetic, s, 0, "the number does not fit the integer type", false); }
+HOOK void __ubsan_handle_builtin_unreachable(Source *s) {
+  undefined(kArithmetic, s, 0, "this cannot be reached, but was", true);
+}
+HOOK void __ubsan_handle_missing_return(Source *s) {
+  undefined(kArithmetic, s, 0, "the function ends without a value", true);
+}
+HOOK void __ubsan_handle_float_cast_overflow(Source *s, u64) {
+  undefined(kArithmetic, s, 0, "the number does not fit the integer type", false);
+}

@@ -36,7 +36,8 @@ typedef long ptrdiff_t;
 typedef unsigned long uintptr_t;
 
 #define MSL_INLINE static inline __attribute__((always_inline, nodebug, unused))
-#define MSL_APART static __attribute__((noinline, nodebug, unused, no_sanitize("thread", "undefined", "array-bounds", "alignment")))
+#define MSL_APART \
+  static __attribute__((noinline, nodebug, unused, no_sanitize("thread", "undefined", "array-bounds", "alignment")))
 
 #define MSL_EACH(X) X(float) X(half) X(bfloat) X(int) X(uint) X(short) X(ushort) X(char) X(uchar) X(long) X(ulong)
 #define MSL_VECTORS(T)                                 \
@@ -60,12 +61,20 @@ template <class A, class B> struct msl_same { enum { yes = 0 }; };
 template <class A> struct msl_same<A, A> { enum { yes = 1 }; };
 template <bool, class T> struct msl_if {};
 template <class T> struct msl_if<true, T> { typedef T type; };
-template <class T> struct msl_is_float { enum { yes = msl_same<T, float>::yes || msl_same<T, half>::yes || msl_same<T, bfloat>::yes }; };
-template <class T> struct msl_is_number { enum { yes = msl_is_float<T>::yes || msl_same<T, int>::yes || msl_same<T, uint>::yes ||
-  msl_same<T, short>::yes || msl_same<T, ushort>::yes || msl_same<T, char>::yes || msl_same<T, int8_t>::yes || msl_same<T, uchar>::yes ||
-  msl_same<T, long>::yes || msl_same<T, ulong>::yes }; };
+template <class T> struct msl_is_float {
+  enum { yes = msl_same<T, float>::yes || msl_same<T, half>::yes || msl_same<T, bfloat>::yes };
+};
+template <class T> struct msl_is_number {
+  enum {
+    yes = msl_is_float<T>::yes || msl_same<T, int>::yes || msl_same<T, uint>::yes || msl_same<T, short>::yes ||
+          msl_same<T, ushort>::yes || msl_same<T, char>::yes || msl_same<T, int8_t>::yes || msl_same<T, uchar>::yes ||
+          msl_same<T, long>::yes || msl_same<T, ulong>::yes
+  };
+};
 template <class T> struct msl_is_arithmetic { enum { yes = msl_is_number<typename msl_shape<T>::element>::yes }; };
-template <class T> struct msl_is_integer { enum { yes = msl_is_arithmetic<T>::yes && !msl_is_float<typename msl_shape<T>::element>::yes }; };
+template <class T> struct msl_is_integer {
+  enum { yes = msl_is_arithmetic<T>::yes && !msl_is_float<typename msl_shape<T>::element>::yes };
+};
 #define MSL_ARITHMETIC(T, R) typename msl_if<msl_is_arithmetic<T>::yes, R>::type
 #define MSL_INTEGER(T, R) typename msl_if<msl_is_integer<T>::yes, R>::type
 
@@ -87,7 +96,12 @@ template <class T> struct msl_packed3 {
   T &operator[](int i) { return (&x)[i]; }
   const T &operator[](int i) const { return (&x)[i]; }
 };
-#define MSL_PACKED3(T) typedef msl_packed3<T> packed_##T##3; template <> struct msl_shape<packed_##T##3> { typedef T element; enum { count = 3 }; };
+#define MSL_PACKED3(T)                          \
+  typedef msl_packed3<T> packed_##T##3;         \
+  template <> struct msl_shape<packed_##T##3> { \
+    typedef T element;                          \
+    enum { count = 3 };                         \
+  };
 #endif
 MSL_EACH(MSL_PACKED3)
 
@@ -104,7 +118,8 @@ template <class V, class... A> MSL_INLINE V msl_make(A... a) {
   if constexpr (want == 1) {
     return V(a...);
   } else {
-    static_assert(have == want || (sizeof...(A) == 1 && have == 1) || have == 0, "wrong number of components for a vector");
+    static_assert(have == want || (sizeof...(A) == 1 && have == 1) || have == 0,
+                  "wrong number of components for a vector");
     typedef typename msl_shape<V>::element E;
     V v;
     int i = 0;
@@ -150,7 +165,8 @@ template <class T> threadgroup T *msl_threadgroup();
 #define MSL_DECLARE extern
 #else
 #define MSL_DECLARE static
-#define MSL_HERE const char *msl_file = __builtin_FILE(), uint msl_at = __builtin_LINE() * 1024 + (__builtin_COLUMN() & 1023)
+#define MSL_HERE \
+  const char *msl_file = __builtin_FILE(), uint msl_at = __builtin_LINE() * 1024 + (__builtin_COLUMN() & 1023)
 #define MSL_TABLE __attribute__((section("msl_variables"), used))
 #endif
 
@@ -197,7 +213,9 @@ simd_vote simd_ballot(bool);
 simd_vote simd_active_threads_mask();
 bool simd_is_first();
 #else
-MSL_INLINE void threadgroup_barrier(mem_flags f, MSL_HERE) { msl_rt::msl_threadgroup_barrier((uint)f, msl_file, msl_at); }
+MSL_INLINE void threadgroup_barrier(mem_flags f, MSL_HERE) {
+  msl_rt::msl_threadgroup_barrier((uint)f, msl_file, msl_at);
+}
 MSL_INLINE void simdgroup_barrier(mem_flags f, MSL_HERE) { msl_rt::msl_simdgroup_barrier((uint)f, msl_file, msl_at); }
 
 // msl_meet gives every thread the result of work(values, result, n), which the last thread to arrive computes.
@@ -262,50 +280,126 @@ template <class T> struct msl_or { T operator()(T a, T b) const { return (T)(a |
 template <class T> struct msl_xor { T operator()(T a, T b) const { return (T)(a ^ b); } };
 template <class T> MSL_INLINE T msl_larger(T a, T b) {
   if constexpr (msl_shape<T>::count == 1) return a != a || b > a ? b : a; // a number rather than NaN, as fmax does
-  else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] > a[i] ? b[i] : a[i]; return a; }
+  else {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] > a[i] ? b[i] : a[i];
+    return a;
+  }
 }
 template <class T> MSL_INLINE T msl_smaller(T a, T b) {
   if constexpr (msl_shape<T>::count == 1) return a != a || b < a ? b : a;
-  else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] < a[i] ? b[i] : a[i]; return a; }
+  else {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] < a[i] ? b[i] : a[i];
+    return a;
+  }
 }
 template <class T> struct msl_max { T operator()(T a, T b) const { return msl_larger(a, b); } };
 template <class T> struct msl_min { T operator()(T a, T b) const { return msl_smaller(a, b); } };
 
-#define MSL_FOLD(name, op, F) template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, MSL_HERE) { return msl_fold(v, msl_rt::kReduce + op, F<T>(), msl_file, msl_at); }
-#define MSL_FOLD_BITS(name, op, F) template <class T> MSL_INLINE MSL_INTEGER(T, T) name(T v, MSL_HERE) { return msl_fold(v, msl_rt::kReduce + op, F<T>(), msl_file, msl_at); }
-MSL_FOLD(simd_sum, 0, msl_plus) MSL_FOLD(simd_product, 1, msl_times) MSL_FOLD(simd_max, 2, msl_max) MSL_FOLD(simd_min, 3, msl_min)
+#define MSL_FOLD(name, op, F)                                              \
+  template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, MSL_HERE) { \
+    return msl_fold(v, msl_rt::kReduce + op, F<T>(), msl_file, msl_at);    \
+  }
+#define MSL_FOLD_BITS(name, op, F)                                      \
+  template <class T> MSL_INLINE MSL_INTEGER(T, T) name(T v, MSL_HERE) { \
+    return msl_fold(v, msl_rt::kReduce + op, F<T>(), msl_file, msl_at); \
+  }
+MSL_FOLD(simd_sum, 0, msl_plus) MSL_FOLD(simd_product, 1, msl_times)
+MSL_FOLD(simd_max, 2, msl_max) MSL_FOLD(simd_min, 3, msl_min)
 MSL_FOLD_BITS(simd_and, 4, msl_and) MSL_FOLD_BITS(simd_or, 5, msl_or) MSL_FOLD_BITS(simd_xor, 6, msl_xor)
-#define MSL_SCAN(name, op, F, with, none) template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, MSL_HERE) { return msl_scan(v, msl_rt::kReduce + op, F<T>(), with, (T)none, msl_file, msl_at); }
-MSL_SCAN(simd_prefix_inclusive_sum, 7, msl_plus, true, 0) MSL_SCAN(simd_prefix_exclusive_sum, 8, msl_plus, false, 0)
-MSL_SCAN(simd_prefix_inclusive_product, 9, msl_times, true, 1) MSL_SCAN(simd_prefix_exclusive_product, 10, msl_times, false, 1)
+#define MSL_SCAN(name, op, F, with, none)                                              \
+  template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, MSL_HERE) {             \
+    return msl_scan(v, msl_rt::kReduce + op, F<T>(), with, (T)none, msl_file, msl_at); \
+  }
+MSL_SCAN(simd_prefix_inclusive_sum, 7, msl_plus, true, 0)
+MSL_SCAN(simd_prefix_exclusive_sum, 8, msl_plus, false, 0)
+MSL_SCAN(simd_prefix_inclusive_product, 9, msl_times, true, 1)
+MSL_SCAN(simd_prefix_exclusive_product, 10, msl_times, false, 1)
 
 MSL_INLINE int msl_lane() { return (int)(msl_rt::threadIndex() % 32); }
-#define MSL_EXCHANGE(name, op, from, must) template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, ushort n, MSL_HERE) { return msl_exchange(v, msl_rt::kShuffle + op, from, must, msl_file, msl_at); }
-MSL_EXCHANGE(simd_shuffle, 0, (int)n, true) MSL_EXCHANGE(simd_shuffle_xor, 1, msl_lane() ^ (int)n, true)
-MSL_EXCHANGE(simd_shuffle_up, 2, msl_lane() - (int)n, false) MSL_EXCHANGE(simd_shuffle_down, 3, msl_lane() + (int)n, false)
-MSL_EXCHANGE(simd_shuffle_rotate_up, 4, (msl_lane() - (int)n) & 31, true) MSL_EXCHANGE(simd_shuffle_rotate_down, 5, (msl_lane() + (int)n) & 31, true)
+#define MSL_EXCHANGE(name, op, from, must)                                           \
+  template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, ushort n, MSL_HERE) { \
+    return msl_exchange(v, msl_rt::kShuffle + op, from, must, msl_file, msl_at);     \
+  }
+MSL_EXCHANGE(simd_shuffle, 0, (int)n, true)
+MSL_EXCHANGE(simd_shuffle_xor, 1, msl_lane() ^ (int)n, true)
+MSL_EXCHANGE(simd_shuffle_up, 2, msl_lane() - (int)n, false)
+MSL_EXCHANGE(simd_shuffle_down, 3, msl_lane() + (int)n, false)
+MSL_EXCHANGE(simd_shuffle_rotate_up, 4, (msl_lane() - (int)n) & 31, true)
+MSL_EXCHANGE(simd_shuffle_rotate_down, 5, (msl_lane() + (int)n) & 31, true)
 MSL_EXCHANGE(simd_broadcast, 6, (int)n, true)
-template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) simd_broadcast_first(T v, MSL_HERE) { return msl_exchange(v, msl_rt::kShuffle + 7, 0, true, msl_file, msl_at); }
-MSL_INLINE ulong msl_votes(bool v, uint op, const char *file, uint at) {
-  return msl_meet<ulong>(v, op, [](bool *s, ulong *r, uint n) { *r = 0; for (uint i = 0; i < n; i++) *r |= (ulong)s[i] << i; }, file, at);
+template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) simd_broadcast_first(T v, MSL_HERE) {
+  return msl_exchange(v, msl_rt::kShuffle + 7, 0, true, msl_file, msl_at);
 }
-MSL_INLINE ulong msl_everyone() { msl_rt::Worker *w = msl_rt::self(); uint n = w->simdgroup[msl_rt::threadIndex() / 32].size; return n == 32 ? 0xffffffff : (1ul << n) - 1; }
+MSL_INLINE ulong msl_votes(bool v, uint op, const char *file, uint at) {
+  return msl_meet<ulong>(
+      v, op,
+      [](bool *s, ulong *r, uint n) {
+        *r = 0;
+        for (uint i = 0; i < n; i++) *r |= (ulong)s[i] << i;
+      },
+      file, at);
+}
+MSL_INLINE ulong msl_everyone() {
+  msl_rt::Worker *w = msl_rt::self();
+  uint n = w->simdgroup[msl_rt::threadIndex() / 32].size;
+  return n == 32 ? 0xffffffff : (1ul << n) - 1;
+}
 MSL_INLINE bool simd_any(bool v, MSL_HERE) { return msl_votes(v, msl_rt::kShuffle + 8, msl_file, msl_at) != 0; }
-MSL_INLINE bool simd_all(bool v, MSL_HERE) { return msl_votes(v, msl_rt::kShuffle + 9, msl_file, msl_at) == msl_everyone(); }
-MSL_INLINE simd_vote simd_ballot(bool v, MSL_HERE) { return simd_vote(msl_votes(v, msl_rt::kShuffle + 10, msl_file, msl_at)); }
-MSL_INLINE simd_vote simd_active_threads_mask(MSL_HERE) { return simd_vote(msl_votes(true, msl_rt::kShuffle + 11, msl_file, msl_at)); }
+MSL_INLINE bool simd_all(bool v, MSL_HERE) {
+  return msl_votes(v, msl_rt::kShuffle + 9, msl_file, msl_at) == msl_everyone();
+}
+MSL_INLINE simd_vote simd_ballot(bool v, MSL_HERE) {
+  return simd_vote(msl_votes(v, msl_rt::kShuffle + 10, msl_file, msl_at));
+}
+MSL_INLINE simd_vote simd_active_threads_mask(MSL_HERE) {
+  return simd_vote(msl_votes(true, msl_rt::kShuffle + 11, msl_file, msl_at));
+}
 MSL_INLINE bool simd_is_first() { return msl_lane() == 0; }
 #endif
 
 // ---- mathematics ----
 
-#define MSL_LANES(name, T, N) MSL_INLINE T##N name(T##N v) { T##N r; for (int i = 0; i < N; i++) r[i] = name(v[i]); return r; }
-#define MSL_LANES2(name, T, N) MSL_INLINE T##N name(T##N a, T##N b) { T##N r; for (int i = 0; i < N; i++) r[i] = name(a[i], b[i]); return r; }
-#define MSL_LANES3(name, T, N) MSL_INLINE T##N name(T##N a, T##N b, T##N c) { T##N r; for (int i = 0; i < N; i++) r[i] = name(a[i], b[i], c[i]); return r; }
-#define MSL_WIDE(X, name) X(name, float, 2) X(name, float, 3) X(name, float, 4) X(name, half, 2) X(name, half, 3) X(name, half, 4)
-#define MSL_F1(name, e) MSL_INLINE float name(float x) { return e; } MSL_INLINE half name(half h) { float x = (float)h; return (half)(e); } MSL_WIDE(MSL_LANES, name)
-#define MSL_F2(name, e) MSL_INLINE float name(float x, float y) { return e; } MSL_INLINE half name(half g, half h) { float x = (float)g, y = (float)h; return (half)(e); } MSL_WIDE(MSL_LANES2, name)
-#define MSL_F3(name, e) MSL_INLINE float name(float x, float y, float z) { return e; } MSL_INLINE half name(half f, half g, half h) { float x = (float)f, y = (float)g, z = (float)h; return (half)(e); } MSL_WIDE(MSL_LANES3, name)
+#define MSL_LANES(name, T, N)                      \
+  MSL_INLINE T##N name(T##N v) {                   \
+    T##N r;                                        \
+    for (int i = 0; i < N; i++) r[i] = name(v[i]); \
+    return r;                                      \
+  }
+#define MSL_LANES2(name, T, N)                           \
+  MSL_INLINE T##N name(T##N a, T##N b) {                 \
+    T##N r;                                              \
+    for (int i = 0; i < N; i++) r[i] = name(a[i], b[i]); \
+    return r;                                            \
+  }
+#define MSL_LANES3(name, T, N)                                 \
+  MSL_INLINE T##N name(T##N a, T##N b, T##N c) {               \
+    T##N r;                                                    \
+    for (int i = 0; i < N; i++) r[i] = name(a[i], b[i], c[i]); \
+    return r;                                                  \
+  }
+#define MSL_WIDE(X, name) \
+  X(name, float, 2) X(name, float, 3) X(name, float, 4) X(name, half, 2) X(name, half, 3) X(name, half, 4)
+#define MSL_F1(name, e)                        \
+  MSL_INLINE float name(float x) { return e; } \
+  MSL_INLINE half name(half h) {               \
+    float x = (float)h;                        \
+    return (half)(e);                          \
+  }                                            \
+  MSL_WIDE(MSL_LANES, name)
+#define MSL_F2(name, e)                                 \
+  MSL_INLINE float name(float x, float y) { return e; } \
+  MSL_INLINE half name(half g, half h) {                \
+    float x = (float)g, y = (float)h;                   \
+    return (half)(e);                                   \
+  }                                                     \
+  MSL_WIDE(MSL_LANES2, name)
+#define MSL_F3(name, e)                                          \
+  MSL_INLINE float name(float x, float y, float z) { return e; } \
+  MSL_INLINE half name(half f, half g, half h) {                 \
+    float x = (float)f, y = (float)g, z = (float)h;              \
+    return (half)(e);                                            \
+  }                                                              \
+  MSL_WIDE(MSL_LANES3, name)
 
 #define MSL_PRECISE \
   MSL_F1(exp, __builtin_expf(x)) MSL_F1(exp2, __builtin_exp2f(x)) MSL_F1(exp10, __builtin_powf(10.0f, x)) \
@@ -315,8 +409,10 @@ MSL_INLINE bool simd_is_first() { return msl_lane() == 0; }
   MSL_F1(asin, __builtin_asinf(x)) MSL_F1(acos, __builtin_acosf(x)) MSL_F1(atan, __builtin_atanf(x)) \
   MSL_F1(sinh, __builtin_sinhf(x)) MSL_F1(cosh, __builtin_coshf(x)) MSL_F1(tanh, __builtin_tanhf(x)) \
   MSL_F1(floor, __builtin_floorf(x)) MSL_F1(ceil, __builtin_ceilf(x)) MSL_F1(trunc, __builtin_truncf(x)) \
-  MSL_F1(rint, __builtin_rintf(x)) MSL_F1(round, __builtin_roundf(x)) MSL_F1(fract, x - __builtin_floorf(x)) MSL_F1(fabs, __builtin_fabsf(x)) \
-  MSL_F2(pow, __builtin_powf(x, y)) MSL_F2(powr, __builtin_powf(x, y)) MSL_F2(fmod, __builtin_fmodf(x, y)) MSL_F2(atan2, __builtin_atan2f(x, y)) \
+  MSL_F1(rint, __builtin_rintf(x)) MSL_F1(round, __builtin_roundf(x)) MSL_F1(fract, x - __builtin_floorf(x)) \
+  MSL_F1(fabs, __builtin_fabsf(x)) \
+  MSL_F2(pow, __builtin_powf(x, y)) MSL_F2(powr, __builtin_powf(x, y)) MSL_F2(fmod, __builtin_fmodf(x, y)) \
+  MSL_F2(atan2, __builtin_atan2f(x, y)) \
   MSL_F2(fmax, msl_float_max(x, y)) MSL_F2(fmin, msl_float_min(x, y)) MSL_F2(divide, x / y) \
   MSL_SINCOS(float) MSL_SINCOS(half) MSL_WIDE(MSL_SINCOS_ALL, sincos)
 #define MSL_SINCOS(T) MSL_INLINE T sincos(T x, T &c) { c = cos(x); return sin(x); }
@@ -351,31 +447,59 @@ MSL_INLINE bool signbit(float x) { return __builtin_signbit(x); }
 
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) max(T a, T b) {
   if constexpr (msl_shape<T>::count == 1) return a != a || b > a ? b : a;
-  else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] > a[i] ? b[i] : a[i]; return a; }
+  else {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] > a[i] ? b[i] : a[i];
+    return a;
+  }
 }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) min(T a, T b) {
   if constexpr (msl_shape<T>::count == 1) return a != a || b < a ? b : a;
-  else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] < a[i] ? b[i] : a[i]; return a; }
+  else {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] != a[i] || b[i] < a[i] ? b[i] : a[i];
+    return a;
+  }
 }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) max3(T a, T b, T c) { return max(a, max(b, c)); }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) min3(T a, T b, T c) { return min(a, min(b, c)); }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) median3(T a, T b, T c) { return max(min(a, b), min(max(a, b), c)); }
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) clamp(T x, T low, T high) { return min(max(x, low), high); }
-#define MSL_CLAMP_ALL(name, T, N) MSL_INLINE T##N name(T##N x, T low, T high) { return min(max(x, (T##N)low), (T##N)high); }
+#define MSL_CLAMP_ALL(name, T, N) \
+  MSL_INLINE T##N name(T##N x, T low, T high) { return min(max(x, (T##N)low), (T##N)high); }
 MSL_WIDE(MSL_CLAMP_ALL, clamp)
 template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) abs(T a) {
   if constexpr (msl_shape<T>::count == 1) return a < 0 ? (T)-a : a;
   else { for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = a[i] < 0 ? -a[i] : a[i]; return a; }
 }
-template <class T> MSL_INLINE typename msl_if<msl_is_number<T>::yes, T>::type select(T a, T b, bool c) { return c ? b : a; }
-template <class T, class C> MSL_INLINE typename msl_if<(msl_shape<T>::count > 1) && (int)msl_shape<T>::count == (int)msl_shape<C>::count && msl_is_integer<C>::yes, T>::type select(T a, T b, C c) {
+template <class T> MSL_INLINE typename msl_if<msl_is_number<T>::yes, T>::type select(T a, T b, bool c) {
+  return c ? b : a;
+}
+template <class T, class C>
+MSL_INLINE typename msl_if<(msl_shape<T>::count > 1) && (int)msl_shape<T>::count == (int)msl_shape<C>::count &&
+                               msl_is_integer<C>::yes,
+                           T>::type
+select(T a, T b, C c) {
   for (int i = 0; i < (int)msl_shape<T>::count; i++) a[i] = c[i] ? b[i] : a[i];
   return a;
 }
-template <class C> MSL_INLINE typename msl_if<(msl_shape<C>::count > 1) && msl_is_integer<C>::yes, bool>::type any(C c) { bool r = false; for (int i = 0; i < (int)msl_shape<C>::count; i++) r |= c[i] != 0; return r; }
-template <class C> MSL_INLINE typename msl_if<(msl_shape<C>::count > 1) && msl_is_integer<C>::yes, bool>::type all(C c) { bool r = true; for (int i = 0; i < (int)msl_shape<C>::count; i++) r &= c[i] != 0; return r; }
+template <class C>
+MSL_INLINE typename msl_if<(msl_shape<C>::count > 1) && msl_is_integer<C>::yes, bool>::type any(C c) {
+  bool r = false;
+  for (int i = 0; i < (int)msl_shape<C>::count; i++) r |= c[i] != 0;
+  return r;
+}
+template <class C>
+MSL_INLINE typename msl_if<(msl_shape<C>::count > 1) && msl_is_integer<C>::yes, bool>::type all(C c) {
+  bool r = true;
+  for (int i = 0; i < (int)msl_shape<C>::count; i++) r &= c[i] != 0;
+  return r;
+}
 
-#define MSL_DOT(name, T, N) MSL_INLINE T name(T##N a, T##N b) { T s = a[0] * b[0]; for (int i = 1; i < N; i++) s += a[i] * b[i]; return s; }
+#define MSL_DOT(name, T, N)                       \
+  MSL_INLINE T name(T##N a, T##N b) {             \
+    T s = a[0] * b[0];                            \
+    for (int i = 1; i < N; i++) s += a[i] * b[i]; \
+    return s;                                     \
+  }
 MSL_WIDE(MSL_DOT, dot)
 MSL_INLINE float3 cross(float3 a, float3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }
 MSL_INLINE half3 cross(half3 a, half3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }
@@ -391,8 +515,14 @@ MSL_WIDE(MSL_DISTANCE, distance)
 // ---- integers ----
 
 template <class T> MSL_INLINE MSL_INTEGER(T, T) popcount(T x) {
-  if constexpr (msl_shape<T>::count == 1) { int n = 0; for (int i = 0; i < (int)sizeof(T) * 8; i++) n += (int)(x >> i & 1); return (T)n; }
-  else { for (int i = 0; i < (int)msl_shape<T>::count; i++) x[i] = popcount(x[i]); return x; }
+  if constexpr (msl_shape<T>::count == 1) {
+    int n = 0;
+    for (int i = 0; i < (int)sizeof(T) * 8; i++) n += (int)(x >> i & 1);
+    return (T)n;
+  } else {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) x[i] = popcount(x[i]);
+    return x;
+  }
 }
 MSL_INLINE uint clz(uint x) { return x ? (uint)__builtin_clz(x) : 32u; }
 MSL_INLINE int clz(int x) { return x ? __builtin_clz((uint)x) : 32; }
@@ -413,8 +543,10 @@ MSL_INLINE uint absdiff(uint a, uint b) { return a > b ? a - b : b - a; }
 MSL_INLINE uint addsat(uint a, uint b) { return a + b < a ? 0xffffffffu : a + b; }
 MSL_INLINE uint subsat(uint a, uint b) { return a > b ? a - b : 0u; }
 template <class T> MSL_INLINE MSL_INTEGER(T, T) extract_bits(T x, uint offset, uint bits) {
-  if constexpr (msl_shape<T>::count > 1) { for (int i = 0; i < (int)msl_shape<T>::count; i++) x[i] = extract_bits(x[i], offset, bits); return x; }
-  else {
+  if constexpr (msl_shape<T>::count > 1) {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) x[i] = extract_bits(x[i], offset, bits);
+    return x;
+  } else {
     if (bits == 0) return 0;
     const uint width = sizeof(T) * 8;
     ulong shifted = (ulong)x >> offset, mask = bits >= 64 ? ~0ul : (1ul << bits) - 1, low = shifted & mask;
@@ -423,8 +555,13 @@ template <class T> MSL_INLINE MSL_INTEGER(T, T) extract_bits(T x, uint offset, u
   }
 }
 template <class T> MSL_INLINE MSL_INTEGER(T, T) insert_bits(T base, T insert, uint offset, uint bits) {
-  if constexpr (msl_shape<T>::count > 1) { for (int i = 0; i < (int)msl_shape<T>::count; i++) base[i] = insert_bits(base[i], insert[i], offset, bits); return base; }
-  else { ulong mask = (bits >= 64 ? ~0ul : (1ul << bits) - 1) << offset; return (T)(((ulong)base & ~mask) | ((ulong)insert << offset & mask)); }
+  if constexpr (msl_shape<T>::count > 1) {
+    for (int i = 0; i < (int)msl_shape<T>::count; i++) base[i] = insert_bits(base[i], insert[i], offset, bits);
+    return base;
+  } else {
+    ulong mask = (bits >= 64 ? ~0ul : (1ul << bits) - 1) << offset;
+    return (T)(((ulong)base & ~mask) | ((ulong)insert << offset & mask));
+  }
 }
 
 // ---- atomics ----
@@ -437,14 +574,21 @@ typedef atomic<float> atomic_float;
 typedef atomic<bool> atomic_bool;
 template <class T> struct msl_self { typedef T type; }; // a parameter that does not decide the template's type
 #ifdef MSL_STRICT
-#define MSL_ATOMIC_OP(AS, name) template <class T> T name(volatile AS atomic<T> *p, typename msl_self<T>::type v, memory_order);
+#define MSL_ATOMIC_OP(AS, name) \
+  template <class T> T name(volatile AS atomic<T> *p, typename msl_self<T>::type v, memory_order);
 #define MSL_ATOMICS(AS) \
   template <class T> T atomic_load_explicit(const volatile AS atomic<T> *p, memory_order); \
   template <class T> void atomic_store_explicit(volatile AS atomic<T> *p, typename msl_self<T>::type v, memory_order); \
-  template <class T> bool atomic_compare_exchange_weak_explicit(volatile AS atomic<T> *p, T *expected, typename msl_self<T>::type v, memory_order, memory_order); \
-  MSL_ATOMIC_OP(AS, atomic_exchange_explicit) MSL_ATOMIC_OP(AS, atomic_fetch_add_explicit) MSL_ATOMIC_OP(AS, atomic_fetch_sub_explicit) \
-  MSL_ATOMIC_OP(AS, atomic_fetch_and_explicit) MSL_ATOMIC_OP(AS, atomic_fetch_or_explicit) MSL_ATOMIC_OP(AS, atomic_fetch_xor_explicit) \
-  MSL_ATOMIC_OP(AS, atomic_fetch_max_explicit) MSL_ATOMIC_OP(AS, atomic_fetch_min_explicit)
+  template <class T> bool atomic_compare_exchange_weak_explicit( \
+      volatile AS atomic<T> *p, T *expected, typename msl_self<T>::type v, memory_order, memory_order); \
+  MSL_ATOMIC_OP(AS, atomic_exchange_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_add_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_sub_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_and_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_or_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_xor_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_max_explicit) \
+  MSL_ATOMIC_OP(AS, atomic_fetch_min_explicit)
 MSL_ATOMICS(device) MSL_ATOMICS(threadgroup)
 #else
 template <class T> MSL_APART T atomic_load_explicit(const volatile atomic<T> *p, memory_order) {
@@ -453,11 +597,14 @@ template <class T> MSL_APART T atomic_load_explicit(const volatile atomic<T> *p,
   __atomic_load(&p->v, &r, __ATOMIC_RELAXED);
   return r;
 }
-template <class T> MSL_APART void atomic_store_explicit(volatile atomic<T> *p, typename msl_self<T>::type v, memory_order) {
+template <class T>
+MSL_APART void atomic_store_explicit(volatile atomic<T> *p, typename msl_self<T>::type v, memory_order) {
   msl_rt::msl_access((const void *)p, sizeof(T), msl_rt::kAtomicWrite, __builtin_return_address(0));
   __atomic_store(&p->v, &v, __ATOMIC_RELAXED);
 }
-template <class T> MSL_APART bool atomic_compare_exchange_weak_explicit(volatile atomic<T> *p, T *expected, typename msl_self<T>::type v, memory_order, memory_order) {
+template <class T>
+MSL_APART bool atomic_compare_exchange_weak_explicit(volatile atomic<T> *p, T *expected, typename msl_self<T>::type v,
+                                                     memory_order, memory_order) {
   msl_rt::msl_access((const void *)p, sizeof(T), msl_rt::kAtomicRead, __builtin_return_address(0));
   msl_rt::msl_access((const void *)p, sizeof(T), msl_rt::kAtomicWrite, __builtin_return_address(0));
   return __atomic_compare_exchange(&p->v, expected, &v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -472,8 +619,10 @@ template <class T> MSL_APART bool atomic_compare_exchange_weak_explicit(volatile
     while (!__atomic_compare_exchange(&p->v, &old, &fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
     return old; \
   }
-MSL_ATOMIC_OP(atomic_exchange_explicit, v) MSL_ATOMIC_OP(atomic_fetch_add_explicit, old + v) MSL_ATOMIC_OP(atomic_fetch_sub_explicit, old - v)
-MSL_ATOMIC_OP(atomic_fetch_and_explicit, old &v) MSL_ATOMIC_OP(atomic_fetch_or_explicit, old | v) MSL_ATOMIC_OP(atomic_fetch_xor_explicit, old ^ v)
+MSL_ATOMIC_OP(atomic_exchange_explicit, v) MSL_ATOMIC_OP(atomic_fetch_add_explicit, old + v)
+MSL_ATOMIC_OP(atomic_fetch_sub_explicit, old - v)
+MSL_ATOMIC_OP(atomic_fetch_and_explicit, old &v) MSL_ATOMIC_OP(atomic_fetch_or_explicit, old | v)
+MSL_ATOMIC_OP(atomic_fetch_xor_explicit, old ^ v)
 MSL_ATOMIC_OP(atomic_fetch_max_explicit, old > v ? old : v) MSL_ATOMIC_OP(atomic_fetch_min_explicit, old < v ? old : v)
 #endif
 
@@ -496,13 +645,21 @@ typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 #ifdef MSL_STRICT
 template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v);
-#define MSL_MATRIX(AS) \
-  template <class T> void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8, ulong2 origin = 0, bool transpose = false); \
-  template <class T> void simdgroup_store(simdgroup_matrix<T, 8, 8> m, AS T *p, ulong stride = 8, ulong2 origin = 0, bool transpose = false);
-MSL_MATRIX(device) MSL_MATRIX(threadgroup)
-template <class T> void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const __attribute__((address_space(2))) T *p, ulong stride = 8, ulong2 origin = 0, bool transpose = false);
-template <class T, class A, class B> void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c);
-template <class T, class A, class B> void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b);
+#define MSL_MATRIX(AS)                                                                                               \
+  template <class T> void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8,              \
+                                         ulong2 origin = 0, bool transpose = false);                                 \
+  template <class T> void simdgroup_store(simdgroup_matrix<T, 8, 8> m, AS T *p, ulong stride = 8, ulong2 origin = 0, \
+                                          bool transpose = false);
+MSL_MATRIX(device)
+MSL_MATRIX(threadgroup)
+template <class T>
+void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const __attribute__((address_space(2))) T *p, ulong stride = 8,
+                    ulong2 origin = 0, bool transpose = false);
+template <class T, class A, class B>
+void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
+                                   simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c);
+template <class T, class A, class B>
+void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b);
 template <class T> simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simdgroup_matrix<T, 8, 8> b);
 #else
 template <class T, int C, int R = C> MSL_INLINE simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v) {
@@ -519,7 +676,8 @@ MSL_INLINE void msl_trace(const void *p, ulong stride, uint at) {
   t = (t ^ (ulong)p ^ stride << 48 ^ at) * 0x9e3779b97f4a7c15ul;
 }
 template <class T> struct msl_pair { T a, b; };
-template <class T> MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const T *p, ulong stride = 8, ulong2 origin = 0, bool transpose = false, MSL_HERE) {
+template <class T> MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const T *p, ulong stride = 8,
+                                                  ulong2 origin = 0, bool transpose = false, MSL_HERE) {
   msl_trace(p, stride, msl_at);
   int row = msl_lane() / 4, column = msl_lane() % 4 * 2;
   p += origin.y * stride + origin.x;
@@ -531,14 +689,16 @@ template <class T> MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, 
     m.msl_e[0] = pair[0], m.msl_e[1] = pair[1];
   }
 }
-template <class T> MSL_INLINE void simdgroup_store(simdgroup_matrix<T, 8, 8> m, T *p, ulong stride = 8, ulong2 origin = 0, bool transpose = false, MSL_HERE) {
+template <class T> MSL_INLINE void simdgroup_store(simdgroup_matrix<T, 8, 8> m, T *p, ulong stride = 8,
+                                                   ulong2 origin = 0, bool transpose = false, MSL_HERE) {
   msl_trace(p, stride, msl_at);
   int row = msl_lane() / 4, column = msl_lane() % 4 * 2;
   p += origin.y * stride + origin.x;
   if (transpose) p[column * stride + row] = m.msl_e[0], p[(column + 1) * stride + row] = m.msl_e[1];
   else p[row * stride + column] = m.msl_e[0], p[row * stride + column + 1] = m.msl_e[1];
 }
-template <class T, class A, class B> MSL_APART void msl_multiply(T *d, const A *a, const B *b, const T *c, const char *file, uint at) {
+template <class T, class A, class B>
+MSL_APART void msl_multiply(T *d, const A *a, const B *b, const T *c, const char *file, uint at) {
   typedef float row_t __attribute__((ext_vector_type(8)));
   struct Operands { float a[64], b[64], c[64]; };
   static_assert(sizeof(Operands) <= sizeof(msl_rt::Simdgroup::slot) / 2, "operands must fit the slots of a simdgroup");
@@ -547,7 +707,8 @@ template <class T, class A, class B> MSL_APART void msl_multiply(T *d, const A *
   msl_rt::Simdgroup *g = &w->simdgroup[id / 32];
   Operands *o = (Operands *)g->slot[g->parity];
   float *r = (float *)g->result[g->parity];
-  for (int k = 0; k < 2; k++) o->a[lane * 2 + k] = (float)a[k], o->b[lane * 2 + k] = (float)b[k], o->c[lane * 2 + k] = (float)c[k];
+  for (int k = 0; k < 2; k++)
+    o->a[lane * 2 + k] = (float)a[k], o->b[lane * 2 + k] = (float)b[k], o->c[lane * 2 + k] = (float)c[k];
   if (msl_rt::msl_arrive(w, g, msl_rt::kMultiply, file, at)) {
     const row_t *B_ = (const row_t *)o->b;
     for (int i = 0; i < 8; i++) {
@@ -559,12 +720,19 @@ template <class T, class A, class B> MSL_APART void msl_multiply(T *d, const A *
   }
   d[0] = (T)r[lane * 2], d[1] = (T)r[lane * 2 + 1];
 }
-template <class T, class A, class B> MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c, MSL_HERE) { msl_multiply(d.msl_e, a.msl_e, b.msl_e, c.msl_e, msl_file, msl_at); }
-template <class T, class A, class B> MSL_INLINE void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, MSL_HERE) {
+template <class T, class A, class B>
+MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
+                                              simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c, MSL_HERE) {
+  msl_multiply(d.msl_e, a.msl_e, b.msl_e, c.msl_e, msl_file, msl_at);
+}
+template <class T, class A, class B>
+MSL_INLINE void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
+                                   simdgroup_matrix<B, 8, 8> b, MSL_HERE) {
   T zero[2] = {(T)0, (T)0};
   msl_multiply(d.msl_e, a.msl_e, b.msl_e, zero, msl_file, msl_at);
 }
-template <class T> MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simdgroup_matrix<T, 8, 8> b) {
+template <class T>
+MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simdgroup_matrix<T, 8, 8> b) {
   simdgroup_matrix<T, 8, 8> d;
   simdgroup_multiply(d, a, b, __builtin_FILE(), 1);
   return d;
@@ -576,7 +744,11 @@ template <class T> MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matr
 // ---- what thunks give to kernels: the parameter's own type asks for what it is ----
 
 #ifdef MSL_STRICT
-#define MSL_BUFFER(name, AS) struct name { template <class T> operator AS T *() const; template <class T> operator AS T &() const; };
+#define MSL_BUFFER(name, AS)                    \
+  struct name {                                 \
+    template <class T> operator AS T *() const; \
+    template <class T> operator AS T &() const; \
+  };
 MSL_BUFFER(msl_device_buffer, device)
 MSL_BUFFER(msl_constant_buffer, __attribute__((address_space(2))))
 MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
@@ -584,7 +756,9 @@ MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
 struct msl_buffer {
   ulong p;
   template <class T> __attribute__((always_inline, nodebug)) operator T *() const { return (T *)p; }
-  template <class T> __attribute__((always_inline, nodebug, no_sanitize("null", "alignment"))) operator T &() const { return *(T *)p; } // null if it is not there
+  template <class T> __attribute__((always_inline, nodebug, no_sanitize("null", "alignment"))) operator T &() const {
+    return *(T *)p; // null if it is not there
+  }
 };
 #define MSL_THUNK static __attribute__((no_sanitize("null", "alignment"))) void
 #endif
@@ -600,7 +774,8 @@ struct msl_position { // up to three
   const uint *p;
   template <class T> __attribute__((always_inline, nodebug)) operator T() const {
     typedef typename msl_shape<T>::element E;
-    static_assert(msl_is_index<E>::yes && (int)msl_shape<T>::count < 4, "the type of this kernel parameter must be uint or ushort, or two or three of them");
+    static_assert(msl_is_index<E>::yes && (int)msl_shape<T>::count < 4,
+                  "the type of this kernel parameter must be uint or ushort, or two or three of them");
     if constexpr ((int)msl_shape<T>::count == 1) return (T)p[0];
     else if constexpr ((int)msl_shape<T>::count == 2) return T{(E)p[0], (E)p[1]};
     else return T{(E)p[0], (E)p[1], (E)p[2]};
@@ -608,7 +783,10 @@ struct msl_position { // up to three
 };
 struct msl_product { // of up to three pairs, plus a third
   uint x, y, z;
-  template <class T> __attribute__((always_inline, nodebug)) operator T() const { uint p[3] = {x, y, z}; return (T)msl_position{p}; }
+  template <class T> __attribute__((always_inline, nodebug)) operator T() const {
+    uint p[3] = {x, y, z};
+    return (T)msl_position{p};
+  }
 };
 #ifndef MSL_STRICT
 #define MSL_INPUT(name, type, e) MSL_INLINE type msl_in_##name(msl_rt::Worker *w) { (void)w; return e; }
@@ -619,7 +797,8 @@ MSL_INPUT(dispatch_threads_per_threadgroup, msl_position, msl_position{w->group}
 MSL_INPUT(threadgroups_per_grid, msl_position, msl_position{w->grid})
 #define MSL_PRODUCT(a, b, c) msl_product{(a)[0] * (b)[0] + (c)[0], (a)[1] * (b)[1] + (c)[1], (a)[2] * (b)[2] + (c)[2]}
 static const uint msl_zeros[3] = {0, 0, 0};
-MSL_INPUT(thread_position_in_grid, msl_product, MSL_PRODUCT(w->groupPosition, w->group, w->position[msl_rt::threadIndex()]))
+MSL_INPUT(thread_position_in_grid, msl_product,
+          MSL_PRODUCT(w->groupPosition, w->group, w->position[msl_rt::threadIndex()]))
 MSL_INPUT(threads_per_grid, msl_product, MSL_PRODUCT(w->grid, w->group, msl_zeros))
 MSL_INPUT(thread_index_in_threadgroup, msl_number, msl_number{msl_rt::threadIndex()})
 MSL_INPUT(thread_index_in_simdgroup, msl_number, msl_number{msl_rt::threadIndex() % 32})

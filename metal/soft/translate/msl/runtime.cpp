@@ -24,8 +24,8 @@ void msl_check_end(Worker *w) __attribute__((visibility("hidden")));
 // The table of variables must exist even where no kernel has any.
 static Variable noVariable __attribute__((section("msl_variables"), used)) = {};
 
-// msl_switch(save, to) leaves the running fibre, whose stack pointer goes to *save, and continues the one at to. It ends
-// with ret, because the processor predicts it well: fibres mostly continue where the one before them stopped.
+// msl_switch(save, to) leaves the running fibre, whose stack pointer goes to *save, and continues the one at to. It
+// ends with ret, because the processor predicts it well: fibres mostly continue where the one before them stopped.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -135,7 +135,8 @@ static void diverged(Worker *w, Simdgroup *g, u32 op, const char *file, u32 at) 
   r.file = op == kReturn ? g->file : file;
   r.at = op == kReturn ? g->at : at;
   if (op != kReturn && g->op != kReturn) r.otherFile = g->file, r.otherAt = g->at;
-  r.detail = op == kReturn || g->op == kReturn ? "other threads of the simdgroup have returned" : "other threads of the simdgroup are at another operation";
+  r.detail = op == kReturn || g->op == kReturn ? "other threads of the simdgroup have returned"
+                                               : "other threads of the simdgroup are at another operation";
   msl_report(w, &r);
   stop(w);
 }
@@ -417,7 +418,8 @@ EXPORT void msl_layout() {
 EXPORT u64 msl_memory(u32 kernel) {
   u64 total = 0;
   for (Variable *v = __start_msl_variables; v < __stop_msl_variables; v++)
-    if (v->kernel == msl_kernels[kernel].function && v->size) total = (total + v->align - 1) / v->align * v->align + v->size;
+    if (v->kernel == msl_kernels[kernel].function && v->size)
+      total = (total + v->align - 1) / v->align * v->align + v->size;
   return total;
 }
 
@@ -433,10 +435,21 @@ EXPORT const char *msl_describe() { return msl_meta; }
 
 // msl_layout_of returns sizes and offsets that the Go side must agree with, and 0 after the last.
 EXPORT u64 msl_layout_of(u32 i) {
-  const u64 all[] = {sizeof(Dispatch), sizeof(Region), sizeof(Report), sizeof(Cell), __builtin_offsetof(Dispatch, regions),
-                     __builtin_offsetof(Region, putHigh), __builtin_offsetof(Report, detail), __builtin_offsetof(Worker, clock),
-                     __builtin_offsetof(Worker, arena), __builtin_offsetof(Worker, lines), __builtin_offsetof(Worker, conditions),
-                     __builtin_offsetof(Worker, reports), kRegion, kArena, kLinesSize};
+  const u64 all[] = {sizeof(Dispatch),
+                     sizeof(Region),
+                     sizeof(Report),
+                     sizeof(Cell),
+                     __builtin_offsetof(Dispatch, regions),
+                     __builtin_offsetof(Region, putHigh),
+                     __builtin_offsetof(Report, detail),
+                     __builtin_offsetof(Worker, clock),
+                     __builtin_offsetof(Worker, arena),
+                     __builtin_offsetof(Worker, lines),
+                     __builtin_offsetof(Worker, conditions),
+                     __builtin_offsetof(Worker, reports),
+                     kRegion,
+                     kArena,
+                     kLinesSize};
   return i < sizeof all / sizeof *all ? all[i] : 0;
 }
 static_assert(sizeof(Worker) < kStacks, "a worker must end before its stacks");

@@ -1,9 +1,9 @@
-// What kernels, the runtime and the Go side share: the memory of a worker, which is an OS thread that runs threadgroups,
-// and the description of a dispatch. Struct layouts are repeated in worker.go.
+// What kernels, the runtime and the Go side share: the memory of a worker, which is an OS thread that runs
+// threadgroups, and the description of a dispatch. Struct layouts are repeated in metal/soft/worker.go.
 //
-// Each thread of a threadgroup is a fibre with a stack of its own. All stacks of a worker lie in one region whose address
-// is a multiple of its size, so that the stack pointer tells which worker and which thread is running: nothing here is
-// global or thread-local, and any number of workers run the same code.
+// Each thread of a threadgroup is a fibre with a stack of its own. All stacks of a worker lie in one region whose
+// address is a multiple of its size, so that the stack pointer tells which worker and which thread is running: nothing
+// here is global or thread-local, and any number of workers run the same code.
 #pragma once
 
 namespace msl_rt {
@@ -82,8 +82,8 @@ struct Cell {
   u16 writer, reader;
 };
 
-// Region is a binding of a dispatch: bytes [start,end) belong to buffer index; what lies up to limit belongs to the same
-// buffer under another index.
+// Region is a binding of a dispatch: bytes [start,end) belong to buffer index; what lies up to limit belongs to the
+// same buffer under another index.
 struct Region {
   u64 start, end, limit;
   u64 base;           // of the buffer
@@ -184,7 +184,9 @@ static inline __attribute__((always_inline, nodebug)) u64 stackPointer() {
 #endif
   return sp;
 }
-static inline __attribute__((always_inline, nodebug)) Worker *self() { return (Worker *)(stackPointer() & ~(kRegion - 1)); }
+static inline __attribute__((always_inline, nodebug)) Worker *self() {
+  return (Worker *)(stackPointer() & ~(kRegion - 1));
+}
 static inline __attribute__((always_inline, nodebug)) u32 threadIndex() {
   return (u32)((stackPointer() & (kRegion - 1)) - kStacks) / (u32)kStack;
 }
