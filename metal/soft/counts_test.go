@@ -117,6 +117,6 @@ func TestCountsByOffset(t *testing.T) {
 	assert.Equal(t, int64(2048), n.Bindings[Binding{"rows", 0}].Read)
 	assert.Equal(t, int64(8192), n.Bindings[Binding{"rows", 1}].Read)
 	assert.Equal(t, int64(32), n.Bindings[Binding{"rows", 2}].Written)
-	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32, Lines: 128, Ideal: 128},
-		n.Buffers[all])
+	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32,
+		Lines: 128, Ideal: 128}, n.Buffers[all])
 }

@@ -89,8 +89,8 @@ func features() []feature {
 			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)},
 				{Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
 		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*2 + 1 + 50 + 0.25 + 3 },
-			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)}, {Index: 2, Value: uint32(0)},
-				{Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
+			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)},
+				{Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				c.SetBuffer(5, floats(t, d, 0.25), 0)
 				c.SetBytes(6, words(3))

@@ -12,9 +12,10 @@
 //	     │  NewPipeline                  library.go: a kernel with values of its function constants
 //	  pipeline
 //	     │  SetPipeline, SetBuffer,      commands.go: compared with what the kernel declares
-//	     │  Dispatch, Barrier, Commit
-//	  queue of command buffers
-//	     │  in the order of commits      execute.go: between barriers, dispatches in an order that the seed decides
+//	     │  Dispatch, Barrier
+//	  command buffer
+//	     │  Commit                       queue.go: command buffers run one after the other
+//	     │                               execute.go: between barriers, dispatches in an order that the seed decides
 //	  dispatch
 //	     │  threadgroups by OS threads   worker.go, translate/msl/runtime.cpp: a thread is a fibre; simdgroups meet at
 //	     │                               their operations, threadgroups at barriers, in an order that the seed decides
@@ -23,7 +24,7 @@
 //
 // Package translate is the half that makes the library, and can be read alone; this package is the half that runs it.
 // It knows of a library: the path, the description that the library gives of itself, and the functions of
-// msl/runtime.h.
+// translate/msl/runtime.h.
 //
 // In the variant Check, the compiler reports each access to shadow memory, which finds races, missing barriers,
 // accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well. Whatever

@@ -29,6 +29,7 @@ var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_c
 	"metal_integer", "metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup",
 	"metal_simdgroup_matrix", "metal_types"}
 
+// defaultCache is the folder of compiled code where none is named.
 func defaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -97,6 +98,7 @@ func (c *Compiler) writeShim() (string, error) {
 	return dir, nil
 }
 
+// fillShim writes the headers and the empty headers of Metal into a folder.
 func fillShim(dir string) error {
 	sub, err := fs.Sub(headers, "msl")
 	if err != nil {

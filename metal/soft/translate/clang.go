@@ -11,6 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
+// lookClang finds clang by a name or path, or version 19 by its usual names if the name is empty.
 func lookClang(name string) (string, error) {
 	names := []string{"clang-19", "clang"}
 	if name != "" {
@@ -33,6 +34,7 @@ func lookClang(name string) (string, error) {
 		metal.ErrNoDevice, strings.Join(names, " or "))
 }
 
+// lookLinker finds lld, first beside clang.
 func lookLinker(clang string) (string, error) {
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(real), "ld.lld")); err == nil {

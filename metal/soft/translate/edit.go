@@ -17,6 +17,7 @@ func (u *unit) replace(i, j int, text string) {
 	u.replaceIn(&u.strict, i, j, text)
 }
 
+// replaceIn edits the tokens [i,j) in one version.
 func (u *unit) replaceIn(list *[]edit, i, j int, text string) {
 	if i < j {
 		*list = append(*list, edit{u.at(i).start, u.at(j - 1).end, text})

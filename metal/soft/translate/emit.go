@@ -100,6 +100,7 @@ func (u *unit) conditions() (all []string) {
 	return all
 }
 
+// oneLine is a string with a blank for each run of blanks and line breaks.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // quote writes a string for C++.

@@ -95,6 +95,7 @@ func (u *unit) recursion() {
 	}
 }
 
+// isFunction reports whether a name is that of a function or of a constant that is computed.
 func (u *unit) isFunction(name string) bool {
 	return slices.ContainsFunc(u.functions, func(f function) bool { return f.name == name })
 }

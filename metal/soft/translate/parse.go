@@ -104,6 +104,7 @@ func (u *unit) declaration(i int) int {
 	return end
 }
 
+// bounded returns where what stands before the parameters and the body of a declaration ends.
 func bounded(params, body, end int) int {
 	switch {
 	case params >= 0:
