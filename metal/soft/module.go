@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// module is a compiled library in memory. What it exports is in translate/msl/runtime.h.
+// module is a compiled library in memory. What it exports is marked EXPORT in translate/msl/runtime.cpp.
 type module struct {
 	translate.Description
 	path   string // of the file that it came from

@@ -23,8 +23,8 @@
 //	  Wait: nil or a [*Fault]            fault.go: with file and line; counts.go has the bytes
 //
 // Package translate is the half that makes the library, and can be read alone; this package is the half that runs it.
-// It knows of a library: the path, the description that the library gives of itself, and the functions of
-// translate/msl/runtime.h.
+// It knows of a library: the path, the description that the library gives of itself, the six functions that it exports
+// (EXPORT in translate/msl/runtime.cpp), and the structs that both sides see (translate/msl/runtime.h).
 //
 // In the variant Check, the compiler reports each access to shadow memory, which finds races, missing barriers,
 // accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well. Whatever

@@ -19,9 +19,9 @@
 //	     │  ld.lld               with msl/runtime.cpp and msl/check.cpp, the runtime that kernels call
 //	  library-….so               compiler.go, cache.go: named by all that it is made from, so that it is made once
 //
-// The seam to package soft: [Compiler.Build] returns the path of a library. The library exports the functions of
-// msl/runtime.h; msl_describe among them returns a [Description] as JSON. [ReadLines] tells from which line of the
-// source an instruction of the library comes.
+// The seam to package soft: [Compiler.Build] returns the path of a library. The library exports six functions, marked
+// EXPORT in msl/runtime.cpp: msl_describe returns a [Description] as JSON, msl_run runs a dispatch. [ReadLines] tells
+// from which line of the source an instruction of the library comes.
 //
 // Errors in the source are a [*metal.CompileError] with file and line; #line directives are obeyed. Where there is no
 // compiler or linker the error is [metal.ErrNoDevice].
